@@ -49,22 +49,22 @@ def choose_geometry(problem, like=None):
     """
     p, X, n, kernel = problem, problem.X, len(problem.X), KERNELS[problem.options.kernel]
     if like is not None and like.geometry is not None and like.geometry.kernel == kernel:
-        return p.transformed(like, like.view.show(X))
+        return p.transformed(like)
     wide = p.options.kernel == "rbf" and X.shape[1] >= _WIDE
     # If there are several views, they are compared on a part of the rows.
     part = slice(ridge.EXACT_ROWS if wide else n)
     given = like is not None and isinstance(like.view, Coordinates)
     view = like.view if given else coordinates(X[part], p.weights[part])
     if p.options.kernel == "linear":
-        return p.transformed(KernelTransform(view, None), view.show(X))
+        return p.transformed(KernelTransform(view, None))
     m, views = _search_rows(p), [view]
     if wide:
         principal = components(X[part], p.weights[part], _WIDE)
         views += [principal] if principal.axes.size else []
-    transform, Z = _best_transform(p, views, m, rows_of(m) if wide else n)
+    transform = _best_transform(p, views, m)
     if wide and transform.view is view and n > ridge.EXACT_ROWS and not given:
-        transform, Z = _best_transform(p, [coordinates(X, p.weights)], m, n)
-    return p.transformed(transform, Z if len(Z) == n else transform.view.show(X))
+        transform = _best_transform(p, [coordinates(X, p.weights)], m)
+    return p.transformed(transform)
 
 
 def _search_rows(problem):
@@ -79,17 +79,16 @@ def _search_rows(problem):
     return m
 
 
-def _best_transform(problem, views, m, n_shown):
-    """The view of most evidence, by the first m rows, with its geometry; and rows in it."""
-    p, options = problem, problem.options
-    shown = [view.show(p.X[:n_shown]) for view in views]
-    pairs = [(Z[:m].astype(np.float32), view.rate) for Z, view in zip(shown, views, strict=True)]
+def _best_transform(problem, views, m):
+    """The view of most evidence, by the first m rows, with its geometry."""
+    p, options, n = problem, problem.options, rows_of(m)
+    rows = [(view.show(p.X[:m][:n]).astype(np.float32), view.rate) for view in views]
     number, geometry = best_view(
-        KERNELS[options.kernel], pairs, p.Y[:m], p.weights[:m], options.labels, p.team
+        KERNELS[options.kernel], rows, p.Y[:m], p.weights[:m], options.labels, p.team
     )
-    n, view = len(p.X), views[number]
-    optimism = rates_optimism(view, n) if m > n - p.n_held else 0.0
-    return KernelTransform(view, geometry, optimism), shown[number]
+    view, uses_held_out = views[number], m > len(p.X) - p.n_held
+    optimism = rates_optimism(view, len(p.X)) if uses_held_out else 0.0
+    return KernelTransform(view, geometry, optimism)
 
 
 def choose_solution(problem):
@@ -97,16 +96,17 @@ def choose_solution(problem):
 
     Solvers are tried from cheap to expensive while the risk falls.
     """
-    best = None
+    best, least = None, np.inf
     for solver in solvers(problem):
-        found, before = solver.solve(problem), best
-        if before is None or found.risk < before.risk:
-            best = found
-        if before is not None and found.risk > (1.0 - _FALL) * before.risk:
+        found = solver.solve(problem)
+        risk, before = problem.risk(found.held_out), least
+        if best is None or risk < least:
+            best, least = found, risk
+        if risk > (1.0 - _FALL) * before:
             break
     best = in_double_precision(problem, best)
     if best.transform is not problem.transform:
-        problem = problem.transformed(best.transform, problem.Z)
+        problem = problem.transformed(best.transform)
     return problem, best
 
 
@@ -116,7 +116,7 @@ def choose_sums(problem, solution, source, target_transform):
     if isinstance(m, str):
         m = memory.most(memory.landmarks, affordable(source.n_rows))
     found = SumsSolver(source, target_transform, int(m)).solve(problem)
-    if found.risk > problem.risk(solution.held_out):
+    if problem.risk(found.held_out) > problem.risk(solution.held_out):
         return solution
     return found._replace(permuted=solution.permuted)
 

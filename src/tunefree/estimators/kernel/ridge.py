@@ -220,9 +220,8 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             self.feature_relevances_ = fitted.relevances
         if fitted.held_out_result is not None:
             self.held_out_ = fitted.held_out_result
-        self.intercept_ = intercept
         if self._CLASSIFY:
-            self.classes_ = table.classes
+            self.classes_, self.intercept_ = table.classes, intercept
         else:
             self.intercept_ = intercept[0] if table.y.ndim == 1 else intercept
             self.prediction_limits_ = np.array(fitted.limits, dtype=table.X.dtype)
@@ -341,9 +340,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         predictor = KernelPredictor(
             p.transform, solution.landmarks, solution.coef, solution.intercept
         ).checked(p.A, width, self.n_jobs)
-        predictor = predictor._replace(
-            coef=predictor.coef * unit, intercept=p.level + predictor.intercept * unit
-        )
+        predictor = predictor.scaled(unit, p.level + predictor.intercept * unit)
         effects, relevances = np.zeros((0, len(solution.permuted), Y.shape[1])), None
         if column_groups is not None:
             effects = column_effects(problem, solution, column_groups)
@@ -505,25 +502,22 @@ class KernelRidgeRegressor(
         return targets, targets, None
 
     def _finished(self, fitted, table):
-        predictor, (low, high), dtype = fitted.predictor, fitted.limits, table.X.dtype
-        coef, intercept = predictor.coef, predictor.intercept
+        predictor, (low, high) = fitted.predictor, fitted.limits
         if table.held is None:
             predictions, y, weights, X = fitted.held_out
             predictions, mean = (
                 np.clip(predictions, low, high),
                 np.average(y, axis=0, weights=weights),
             )
-            share = np.ones(len(mean))
+            share, intercept = np.ones(len(mean)), predictor.intercept
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
-                share = shrinkage_factor(
-                    predictions - mean, y - mean, weights, spent=predictor.transform.optimism
-                )
-            coef = coef * share
+                optimism = predictor.transform.optimism
+                share = shrinkage_factor(predictions - mean, y - mean, weights, spent=optimism)
             intercept = np.where(share < 1.0, mean + share * (intercept - mean), intercept)
+            predictor = predictor.scaled(share, intercept)
             shrunk = HeldOutRows(mean + share * (predictions - mean), y, weights, X)
             fitted = fitted._replace(held_out_result=_residuals(shrunk, predictor))
-        predictor = predictor._replace(coef=coef, intercept=intercept)
-        return fitted._replace(predictor=predictor.rounded(dtype, high - low))
+        return fitted._replace(predictor=predictor.rounded(table.X.dtype, high - low))
 
     def _shrunk_by_folds(self, fitted, table):
         """Shrink the predictor towards the mean by held-out predictions of folds.
@@ -543,9 +537,7 @@ class KernelRidgeRegressor(
                 limits = np.array(part.limits, dtype=X.dtype)
                 predictions[held] = np.clip(part.held_out.predictions, *limits)
             share = shrinkage_factor(predictions - mean, targets - mean, totals)
-        coef = (predictor.coef * share).astype(predictor.coef.dtype)
-        intercept = (mean + share * (predictor.intercept - mean)).astype(X.dtype)
-        predictor = predictor._replace(coef=coef, intercept=intercept)
+        predictor = predictor.scaled(share, mean + share * (predictor.intercept - mean))
         shrunk = HeldOutRows(mean + share * (predictions - mean), targets, totals, X[rows])
         return fitted._replace(predictor=predictor, held_out_result=_residuals(shrunk, predictor))
 
@@ -663,27 +655,21 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         return base.signs(codes, len(classes)), codes[:, None].astype(float), classes
 
     def _finished(self, fitted, table):
-        predictor, (predictions, targets, weights, X) = fitted.predictor, fitted.held_out
-        a = temperature(predictions, targets, weights)
-        predictions, share, result = a * predictions, 1.0, None
-        intercept = a * predictor.intercept
+        predictor, (scores, targets, weights, X) = fitted.predictor, fitted.held_out
+        a = temperature(scores, targets, weights)
+        scores, intercept, share, result = a * scores, a * predictor.intercept, 1.0, None
         if table.held is None:
             codes = base.codes_of(targets)
-            null = shares_as_scores(codes, weights, predictions.shape[1])
-            p, prior = (base.probabilities(each, joint=True) for each in (predictions, null[None]))
+            optimism = predictor.transform.optimism
+            null, factor = _shrinkage(scores, codes, weights, optimism)
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
-                optimism = predictor.transform.optimism
-                share = shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
+                share = factor
             if share < 1.0:
-                intercept, predictions = (
-                    null + share * (s - null) for s in (intercept, predictions)
-                )
-            p = base.probabilities(predictions, joint=True)
-            result = base.held_out_probabilities(p, codes, weights)
-        predictor = predictor._replace(coef=a * share * predictor.coef, intercept=intercept)
+                intercept, scores = (null + share * (s - null) for s in (intercept, scores))
+            result = _held_out_classes(scores, codes, weights)
+        predictor = predictor.scaled(a * share, intercept).rounded(table.X.dtype, 2.0 * a)
         return fitted._replace(
-            predictor=predictor.rounded(table.X.dtype, 2.0 * a), slope=a,
-            held_out=fitted.held_out._replace(predictions=predictions),
+            predictor=predictor, slope=a, held_out=fitted.held_out._replace(predictions=scores),
             effects=a * fitted.effects, held_out_result=result,
         )  # fmt: skip
 
@@ -699,22 +685,17 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         codes = base.codes_of(targets)
         fold = np.empty(len(rows), dtype=np.int64)
         fold[np.argsort(codes, kind="stable")] = np.arange(len(rows)) % _FOLDS
-        predictions = np.zeros(targets.shape)
+        scores = np.zeros(targets.shape)
         for held, part in self._folds(table, fold):
-            predictions[held] = part.held_out.predictions / part.slope
-        slope = temperature(predictions, targets, totals)
-        null = shares_as_scores(codes, totals, targets.shape[1])
-        p, prior = (
-            base.probabilities(each, joint=True) for each in (slope * predictions, null[None])
-        )
-        share = shrinkage_factor_of_classes(p, prior[0], codes, totals)
+            scores[held] = part.held_out.predictions / part.slope
+        slope = temperature(scores, targets, totals)
+        scores = slope * scores
+        null, share = _shrinkage(scores, codes, totals)
         factor = share * min(slope / fitted.slope, 1.0)
-        coef = (factor * predictor.coef).astype(predictor.coef.dtype)
-        intercept = ((1.0 - share) * null + factor * predictor.intercept).astype(table.X.dtype)
-        p = base.probabilities(null + share * (slope * predictions - null), joint=True)
+        intercept = (1.0 - share) * null + factor * predictor.intercept
         return fitted._replace(
-            predictor=predictor._replace(coef=coef, intercept=intercept),
-            held_out_result=base.held_out_probabilities(p, codes, totals),
+            predictor=predictor.scaled(factor, intercept),
+            held_out_result=_held_out_classes(null + share * (scores - null), codes, totals),
         )
 
     def _losses(self, values, targets):
@@ -728,3 +709,15 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self.decision_function(X), joint=True)
+
+
+def _shrinkage(scores, codes, weights, optimism=0.0):
+    """Log-odds of the classes' shares, and how far predictions go from these."""
+    null = shares_as_scores(codes, weights, scores.shape[1])
+    p, prior = (base.probabilities(each, joint=True) for each in (scores, null[None]))
+    return null, shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
+
+
+def _held_out_classes(scores, codes, weights):
+    """Held-out log-odds in the form in which they are published."""
+    return base.held_out_probabilities(base.probabilities(scores, joint=True), codes, weights)

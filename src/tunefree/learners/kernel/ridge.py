@@ -206,10 +206,7 @@ class KernelTransform(NamedTuple):
 
     def __call__(self, X):
         """Rows in the view, scaled by the rates."""
-        return self.scaled(self.view.show(X.toarray() if sparse.issparse(X) else X))
-
-    def scaled(self, Z):
-        """Rows of the view, scaled by the rates."""
+        Z = self.view.show(X.toarray() if sparse.issparse(X) else X)
         return Z if self.geometry is None else np.ascontiguousarray(self.geometry.show(Z))
 
 
@@ -228,8 +225,7 @@ class KernelProblem(NamedTuple):
     memory: MemoryBudget
     team: Any
     transform: Any = None
-    Z: Any = None  # rows in the view
-    A: Any = None  # and in the units of the kernel
+    A: Any = None  # rows in the units of the kernel
 
     @property
     def options(self):
@@ -254,10 +250,11 @@ class KernelProblem(NamedTuple):
             return False
         return self.memory.allows(self.memory.exact_solver(self.n_held))
 
-    def transformed(self, transform, Z):
-        """The problem in the units of a kernel, with the rows in its view."""
-        memory = self.memory._replace(q=Z.shape[1])
-        return self._replace(transform=transform, Z=Z, A=transform.scaled(Z), memory=memory)
+    def transformed(self, transform):
+        """The problem in the units of a kernel."""
+        A = transform(self.X)
+        memory = self.memory._replace(q=A.shape[1])
+        return self._replace(transform=transform, A=A, memory=memory)
 
     def held_out(self, values):
         """The held-out rows of some values of all rows."""
@@ -287,7 +284,6 @@ class Solution(NamedTuple):
     intercept: Any  # of shape (n_outputs,)
     held_out: np.ndarray  # predictions of the held-out rows, of shape (n_held, n_outputs)
     penalty: float
-    risk: float
     permuted: np.ndarray  # numbers of rows for permutation effects
     inverse: Any = None  # these rows of the inverse; None if it is not computed
     path: Any = None  # solutions for all penalties in single precision, and the number of this one
@@ -313,7 +309,7 @@ class ExactSolver(NamedTuple):
         )
         return Solution(
             p.transform, _all_rows(p.A, p.geometry), coef, np.zeros(p.Y.shape[1]), held_out,
-            penalty, p.risk(held_out), rows, inverse if groups is None else None,
+            penalty, rows, inverse if groups is None else None,
         )  # fmt: skip
 
 
@@ -354,13 +350,13 @@ class AllRowsSolver(NamedTuple):
         """The solution, whose kernel has a new scale of the rates."""
         p = problem
         geometry = rescaled(p.geometry, p.A, p.Y, p.weights, self.n_sample, p.team)
-        p = p._replace(transform=p.transform._replace(geometry=geometry))
-        p = p._replace(A=p.transform.scaled(p.Z).astype(np.float32))
+        p = p.transformed(p.transform._replace(geometry=geometry))
+        p = p._replace(A=p.A.astype(np.float32))
         m = min(self.n_preconditioner, preconditioner_rows(len(p.A), geometry.penalty))
         coef, intercept, held_out = full(p, m)
         return Solution(
             p.transform, _all_rows(p.A, geometry), coef, intercept, held_out, geometry.penalty,
-            p.risk(held_out), p.permuted_rows(len(coef)),
+            p.permuted_rows(len(coef)),
         )  # fmt: skip
 
 
@@ -416,7 +412,7 @@ def _of_least_risk(problem, landmarks, path, single=False):
     m = max(_FEW_LANDMARKS, len(path.coef))
     return Solution(
         problem.transform, landmarks, path.coef[:, i], path.intercept[i], path.held_out[:, i],
-        float(ALPHAS[i]), float(risk[i]), problem.permuted_rows(m),
+        float(ALPHAS[i]), problem.permuted_rows(m),
         path=(path, i) if single else None,
     )  # fmt: skip
 
@@ -467,34 +463,25 @@ def _function_space(problem, landmarks):
     return OnLandmarks(landmarks, RowBlocks(A, dtype), n, cached, team)
 
 
-class _Permuted(NamedTuple):
-    """Some rows, whose columns may come from the next row."""
-
-    X: np.ndarray
-    transform: KernelTransform
-
-    def __call__(self, columns):
-        """The transformed rows with these columns from the next row."""
-        X = self.X.copy()
-        X[:, columns] = np.roll(self.X[:, columns], 1, axis=0)
-        return self.transform(X)
-
-
 def column_effects(problem, solution, groups):
     """Changes of predictions when columns come from the next row, (n_columns, n_rows, n_outputs).
 
     The last ones are those of `groups` of columns.
     """
-    p, rows = problem, solution.permuted
+    p, rows, landmarks = problem, solution.permuted, solution.landmarks
     columns = [*np.arange(p.X.shape[1])[:, None], *groups]
-    source = getattr(p.transform.view, "source", None)
-    if source is None:
-        source = _Permuted(p.X[rows], p.transform)
+
+    def permuted(columns):
+        X = p.X[rows]
+        X[:, columns] = np.roll(X[:, columns], 1, axis=0)
+        return p.transform(X)
+
     without = None
     if solution.inverse is not None:
         gaps = p.held_out(p.Y) - solution.held_out
         without = solution.inverse, gaps[rows - len(p.A) + p.n_held]
-    centers = getattr(solution.landmarks, "centers", None)
+    source = getattr(p.transform.view, "source", permuted)
+    centers = getattr(landmarks, "centers", None)
     return permutation_effects(
         p.geometry, p.A, rows, centers, solution.coef, source, columns, without
     )
@@ -551,6 +538,11 @@ class KernelPredictor(NamedTuple):
         values = self.landmarks.values(A.astype(np.float64)) @ self.coef
         gap = np.abs(self._by_tiles(A, n_jobs) - values)
         return self._replace(single=bool((gap.max(axis=0) <= 0.1 * _PRECISE * width).all()))
+
+    def scaled(self, factor, intercept):
+        """With coefficients times a factor, and another intercept, in the same type."""
+        coef = (self.coef * factor).astype(self.coef.dtype)
+        return self._replace(coef=coef, intercept=intercept.astype(self.intercept.dtype))
 
     def rounded(self, dtype, width):
         """In the type of the rows, unless coefficients are large and cancel each other.
