@@ -127,10 +127,10 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     landmarks_: Any
     # Abstract: targets as numbers, numbers by which otherwise equal rows differ, and classes.
     _encode: Callable
-    # Abstract: what is learned, shrunk and rounded, with held-out predictions to publish; and with
-    # few rows a rate, shrunk by held-out predictions of folds.
+    # Abstract: what is learned, shrunk and rounded, with held-out predictions to publish; and the
+    # same, shrunk by other held-out predictions.
     _finished: Callable
-    _shrunk_by_folds: Callable
+    _shrunk: Callable
     _losses: Callable  # abstract: the loss of every row, for a compression
 
     def __init__(
@@ -320,14 +320,24 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         in_given_order = (part[problem.given] for part in fitted.held_out)
         return fitted._replace(held_out=HeldOutRows(*in_given_order))
 
-    def _folds(self, table, fold):
-        """Yield masks of the rows of each fold, and what is learned with these held out."""
-        for f in range(_FOLDS):  # rates of other rows, coefficients of all others
-            held = fold == f
-            if held.any():
-                X, y = table.X[table.rows], table.y[table.rows]
-                part = self._table(X, y, table.totals, held)
-                yield held, self._learned(part, column_groups=None)
+    def _shrunk_by_folds(self, fitted, table):
+        """Shrink the predictor towards the constant by held-out predictions of folds.
+
+        Only with few rows a rate: the search then fits noise, which leave-one-out errors of its
+        own rows do not show.
+        """
+        X, y, rows, totals = table.X, table.y, table.rows, table.totals
+        if not needs_folds(self.kernel, *X.shape):
+            return fitted
+        targets = table.targets[rows]
+        strata = base.codes_of(targets) if self._CLASSIFY else np.zeros(len(rows))
+        fold, predictions = np.empty(len(rows), np.int64), np.zeros(targets.shape)
+        fold[np.argsort(strata, kind="stable")] = np.arange(len(rows)) % _FOLDS
+        for f in np.unique(fold):  # rates of other rows, coefficients of all others
+            part = self._table(X[rows], y[rows], totals, fold == f)
+            learned = self._learned(part, column_groups=None)
+            predictions[fold == f] = learned.held_out.predictions / learned.slope
+        return self._shrunk(fitted, table, HeldOutRows(predictions, targets, totals, X[rows]))
 
     def _evaluated(self, problem, solution, targets, column_groups):
         """A solution in the units of the targets, its risk, and the effects of columns."""
@@ -393,11 +403,9 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
 def _of_log_loss(problem):
     """The problem with 1 for a row's class, else 0, at the level of the classes' shares."""
-    k = problem.Y.shape[1]
-    codes = base.codes_of(problem.targets)
+    codes, k = base.codes_of(problem.targets), problem.Y.shape[1]
     level = shares_as_scores(codes, problem.weights, k)
-    classes = np.ones(1) if k == 1 else np.arange(k)
-    Y = (codes[:, None] == classes).astype(np.float64)
+    Y = (problem.targets > 0.0).astype(np.float64)
     return problem._replace(Y=Y, level=level, unit=np.ones(k))
 
 
@@ -519,26 +527,14 @@ class KernelRidgeRegressor(
             fitted = fitted._replace(held_out_result=_residuals(shrunk, predictor))
         return fitted._replace(predictor=predictor.rounded(table.X.dtype, high - low))
 
-    def _shrunk_by_folds(self, fitted, table):
-        """Shrink the predictor towards the mean by held-out predictions of folds.
-
-        Only with few rows a rate: the search then fits noise, which leave-one-out errors of its
-        own rows do not show.
-        """
-        X, rows, totals, predictor = table.X, table.rows, table.totals, fitted.predictor
-        if not needs_folds(self.kernel, *X.shape):
-            return fitted
-        weights, targets = table.weights, table.targets
-        mean, targets = weights @ targets / weights.sum(), targets[rows]
-        share, predictions = np.zeros(targets.shape[1]), np.tile(mean, (len(rows), 1))
-        if len(rows) >= _FOLDS:
-            fold = np.arange(len(rows)) % _FOLDS
-            for held, part in self._folds(table, fold):
-                limits = np.array(part.limits, dtype=X.dtype)
-                predictions[held] = np.clip(part.held_out.predictions, *limits)
-            share = shrinkage_factor(predictions - mean, targets - mean, totals)
-        predictor = predictor.scaled(share, mean + share * (predictor.intercept - mean))
-        shrunk = HeldOutRows(mean + share * (predictions - mean), targets, totals, X[rows])
+    def _shrunk(self, fitted, table, held_out):
+        predictions, targets, weights, X = held_out
+        mean = table.weights @ table.targets / table.weights.sum()
+        predictions = np.clip(predictions, *np.array(fitted.limits, dtype=X.dtype))
+        share = shrinkage_factor(predictions - mean, targets - mean, weights)
+        intercept = mean + share * (fitted.predictor.intercept - mean)
+        predictor = fitted.predictor.scaled(share, intercept)
+        shrunk = held_out._replace(predictions=mean + share * (predictions - mean))
         return fitted._replace(predictor=predictor, held_out_result=_residuals(shrunk, predictor))
 
     def _searched(self):
@@ -673,29 +669,16 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
             effects=a * fitted.effects, held_out_result=result,
         )  # fmt: skip
 
-    def _shrunk_by_folds(self, fitted, table):
-        """Shrink the predictor towards the classes' shares by held-out predictions of folds.
-
-        Only with few rows a rate, as in `KernelRidgeRegressor`.
-        """
-        rows, totals, predictor = table.rows, table.totals, fitted.predictor
-        if not needs_folds(self.kernel, *table.X.shape):
-            return fitted
-        targets = table.targets[rows]
-        codes = base.codes_of(targets)
-        fold = np.empty(len(rows), dtype=np.int64)
-        fold[np.argsort(codes, kind="stable")] = np.arange(len(rows)) % _FOLDS
-        scores = np.zeros(targets.shape)
-        for held, part in self._folds(table, fold):
-            scores[held] = part.held_out.predictions / part.slope
-        slope = temperature(scores, targets, totals)
+    def _shrunk(self, fitted, table, held_out):
+        scores, targets, weights, _ = held_out
+        codes, slope = base.codes_of(targets), temperature(scores, targets, weights)
         scores = slope * scores
-        null, share = _shrinkage(scores, codes, totals)
+        null, share = _shrinkage(scores, codes, weights)
         factor = share * min(slope / fitted.slope, 1.0)
-        intercept = (1.0 - share) * null + factor * predictor.intercept
+        intercept = (1.0 - share) * null + factor * fitted.predictor.intercept
         return fitted._replace(
-            predictor=predictor.scaled(factor, intercept),
-            held_out_result=_held_out_classes(null + share * (scores - null), codes, totals),
+            predictor=fitted.predictor.scaled(factor, intercept),
+            held_out_result=_held_out_classes(null + share * (scores - null), codes, weights),
         )
 
     def _losses(self, values, targets):

@@ -479,10 +479,9 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
         :math:`\alpha - A^{-1} e_i (\alpha_i / A^{-1}_{ii})`, which were learned without it.
     """
     A, out = A[rows], np.zeros((len(columns), len(rows), coef.shape[1]))
-    coordinates_of: Any = None if callable(source) else _coordinates_of(source)
     if geometry is None:  # a linear model
         for effect, group in zip(out, columns, strict=True):
-            own = coordinates_of(group)
+            own = np.flatnonzero(np.isin(source, group))
             effect[:] = (np.roll(A[:, own], 1, axis=0) - A[:, own]) @ coef[own]
         return out
     kernel, slope = geometry.kernel, geometry.slope
@@ -502,7 +501,7 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
             new, sizes = distances(permuted.astype(np.float32), centers)
             change, lines = new - D, sizes - left
         else:
-            own = coordinates_of(group)
+            own = np.flatnonzero(np.isin(source, group))
             if not len(own):
                 continue
             old, sizes = distances(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
@@ -514,22 +513,6 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
         if without is not None:
             effect -= np.einsum("ik,ik->i", values, without[0])[:, None] * without[1]
     return out
-
-
-def _coordinates_of(source):
-    """A function from columns to the numbers of their coordinates, fast for many columns.
-
-    >>> _coordinates_of(np.array([0, 2, 2, 1]))([0, 2])
-    array([0, 1, 2])
-    """
-    order = np.argsort(source, kind="stable")
-    ordered = source[order]
-
-    def coordinates_of(columns):
-        ends = (np.searchsorted(ordered, columns, side) for side in ("left", "right"))
-        return np.sort(np.concatenate([order[a:b] for a, b in zip(*ends, strict=True)]))
-
-    return coordinates_of
 
 
 def exact(geometry, A, Y, weights, held, groups=None, inverse_of=_NONE, team=ALONE):
