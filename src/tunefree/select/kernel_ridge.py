@@ -12,7 +12,6 @@ from tunefree.learners.kernel.ridge import (
     ExactSolver,
     KernelTransform,
     LandmarkSolver,
-    Solver,
     SumsSolver,
     in_double_precision,
 )
@@ -121,7 +120,7 @@ def choose_sums(problem, solution, source, target_transform):
     return found._replace(permuted=solution.permuted)
 
 
-def solvers(problem) -> list[Solver]:
+def solvers(problem):
     """The solvers to compare, from cheap to expensive."""
     options, memory, n = problem.options, problem.memory, len(problem.A)
     if problem.exact:

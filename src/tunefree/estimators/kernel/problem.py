@@ -1,12 +1,12 @@
 """The problem of a kernel learner: kernel, coordinates, bandwidths, and the order of rows."""
 
-import os
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from tunefree._process import check_memory
 from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.engine.run import run
 from tunefree.estimators import base
@@ -209,17 +209,12 @@ class Problem:
         (n, k), X = self.targets.shape, self.X
         # An entry of a sparse row has an index, too.
         d = 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]
-        need = n * d * itemsize + n * k * n_members * 32  # two sums and two coefficients each
-        try:
-            have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, ValueError, OSError):
-            return
-        if need > have:
-            raise ValueError(
-                f"{n} support rows of {d} columns need about {need / 1e9:.1f} GB, but this machine "
-                f"has {have / 1e9:.1f} GB: learn from fewer rows, or use random features "
-                "(RBFSampler, Nystroem) and a linear learner."
-            )
+        check_memory(
+            n * d * itemsize + n * k * n_members * 32,  # two sums and two coefficients each
+            f"A fit with {n} support rows of {d} columns",
+            "Learn from fewer rows, or use random features (RBFSampler, Nystroem) and a linear "
+            "learner.",
+        )
 
 
 class Choice(NamedTuple):

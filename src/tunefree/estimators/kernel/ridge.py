@@ -121,6 +121,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
+    _single = False  # whether single precision of kernel values is enough
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
@@ -355,7 +356,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         if column_groups is not None:
             effects = column_effects(problem, solution, column_groups)
             sizes = np.square(effects[: p.X.shape[1]]).sum(axis=2) @ p.weights[solution.permuted]
-            relevances = sizes / sizes.sum() if sizes.any() else sizes
+            relevances = sizes / (sizes.sum() or 1.0)
         held_out = HeldOutRows(
             predictions * unit + p.level, p.held_out(targets), weights, p.held_out(p.X)
         )
@@ -389,9 +390,9 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     @one_blas_thread()
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
-        transform, single = KernelTransform(self.view_, self.geometry_), vars(self).get("_single")
+        transform = KernelTransform(self.view_, self.geometry_)
         predictor = KernelPredictor(
-            transform, self.landmarks_, self.dual_coef_, self.intercept_, bool(single)
+            transform, self.landmarks_, self.dual_coef_, self.intercept_, self._single
         )
         return predictor(base.check_rows(self, X), self.n_jobs)
 
@@ -412,8 +413,7 @@ def _of_log_loss(problem):
 def _log_losses(scores, codes):
     """-log p of the rows' classes, of log-odds."""
     p = base.probabilities(scores, joint=True)
-    p_class = np.broadcast_to(p, (len(codes), p.shape[1]))[np.arange(len(codes)), codes]
-    return -np.log(np.maximum(p_class, np.finfo(float).tiny))
+    return -np.log(np.maximum(p[np.arange(len(codes)), codes], np.finfo(float).tiny))
 
 
 class KernelRidgeRegressor(

@@ -111,8 +111,8 @@ class OnLandmarks:
 
     def preconditioner(self, weights, penalty):
         """A function that solves with weighted products plus a penalty."""
-        n, none = len(weights), np.zeros((len(weights), 1))
-        sums = accumulate(self, self._rows, n, none, weights, np.zeros(1), self.team)
+        none = np.zeros((len(weights), 1))
+        sums = accumulate(self, self._rows, none, weights, team=self.team)
         return _solver(sums.second + np.triu(sums.second, 1).T, penalty)
 
 

@@ -13,7 +13,7 @@ thread, and arrays of all rows. Not counted are columns of parameters and single
 few megabytes.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -289,14 +289,6 @@ class Solution(NamedTuple):
     path: Any = None  # solutions for all penalties in single precision, and the number of this one
 
 
-class Solver(Protocol):
-    """One way to solve a problem."""
-
-    def solve(self, problem: KernelProblem) -> Solution:
-        """The solution."""
-        ...
-
-
 class ExactSolver(NamedTuple):
     """All rows, by a factor of their matrix."""
 
@@ -308,7 +300,7 @@ class ExactSolver(NamedTuple):
             p.geometry, p.A, p.Y, p.weights, p.n_held, groups, rows, p.team
         )
         return Solution(
-            p.transform, _all_rows(p.A, p.geometry), coef, np.zeros(p.Y.shape[1]), held_out,
+            p.transform, Landmarks(p.A, p.geometry), coef, 0.0 * p.level, held_out,
             penalty, rows, inverse if groups is None else None,
         )  # fmt: skip
 
@@ -321,12 +313,9 @@ class LandmarkSolver(NamedTuple):
 
     def solve(self, problem):
         """The solution, in single precision for many rows; see `in_double_precision`."""
-        p, geometry = problem, problem.geometry
-        landmarks: Any = Columns(p.A.shape[1])
-        if geometry is not None:
-            landmarks = make_landmarks(self.centers(p), geometry, p.team)
+        p, landmarks = problem, _features(problem, self.centers(problem))
         A, Y, weights = _held_out_first(p)
-        single = len(A) > EXACT_ROWS and geometry is not None and not elsewhere()
+        single = len(A) > EXACT_ROWS and p.geometry is not None and not elsewhere()
         rows = RowBlocks(A, np.float32 if single else np.float64)
         found = solve(landmarks, rows, Y, weights, most=p.n_held, team=p.team)
         return _of_least_risk(p, landmarks, found, single)
@@ -355,7 +344,7 @@ class AllRowsSolver(NamedTuple):
         m = min(self.n_preconditioner, preconditioner_rows(len(p.A), geometry.penalty))
         coef, intercept, held_out = full(p, m)
         return Solution(
-            p.transform, _all_rows(p.A, geometry), coef, intercept, held_out, geometry.penalty,
+            p.transform, Landmarks(p.A, geometry), coef, intercept, held_out, geometry.penalty,
             p.permuted_rows(len(coef)),
         )  # fmt: skip
 
@@ -369,10 +358,7 @@ class SumsSolver(NamedTuple):
 
     def solve(self, problem):
         """The solution; its penalty has the least risk on held-out rows of the sample."""
-        p = problem
-        landmarks: Any = Columns(p.A.shape[1])
-        if p.geometry is not None:
-            landmarks = make_landmarks(p.A[: self.n_landmarks], p.geometry, p.team)
+        p, landmarks = problem, _features(problem, problem.A[: self.n_landmarks])
         sums = self.source.total(
             "features", _piece_sums, p.transform, self.target_transform, landmarks, merge=Sums.plus
         )
@@ -388,14 +374,14 @@ def _piece_sums(piece, transform, target_transform, landmarks):
     def rows(start, stop):
         return transform(piece.X[start:stop])
 
-    targets = target_transform(piece.y)
-    shift = np.zeros(targets.shape[1])
-    return accumulate(landmarks, rows, len(targets), targets, piece.weights, shift)
+    return accumulate(landmarks, rows, target_transform(piece.y), piece.weights)
 
 
-def _all_rows(A, geometry):
-    """All rows as landmarks."""
-    return Landmarks(A, geometry, np.empty((0, 0)))
+def _features(problem, centers):
+    """The landmarks of a kernel, or the columns of a linear model."""
+    if problem.geometry is None:
+        return Columns(centers.shape[1])
+    return make_landmarks(centers, problem.geometry, problem.team)
 
 
 def _held_out_first(problem):
