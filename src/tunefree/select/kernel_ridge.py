@@ -56,32 +56,29 @@ def choose_geometry(problem, like=None):
     view = like.view if given else coordinates(X[part], p.weights[part])
     if p.options.kernel == "linear":
         return p.transformed(KernelTransform(view, None))
-    m, views = _search_rows(p), [view]
+    views = [view]
     if wide:
         principal = components(X[part], p.weights[part], _WIDE)
         views += [principal] if principal.axes.size else []
-    transform = _best_transform(p, views, m)
+    transform = _best_transform(p, views)
     if wide and transform.view is view and n > ridge.EXACT_ROWS and not given:
-        transform = _best_transform(p, [coordinates(X, p.weights)], m)
+        transform = _best_transform(p, [coordinates(X, p.weights)])
     return p.transformed(transform)
 
 
 def _search_rows(problem):
-    """How many rows the search may use: held-out ones, which come last, only if others are few."""
+    """How many rows the search uses: held-out ones, which come last, only if others are few."""
     n, d = problem.X.shape
     m = n - problem.n_held
     if m == 0 or m < ROWS and not needs_folds(problem.options.kernel, n, d):
         m = n
-    allowed = problem.memory.most(problem.memory.search, rows_of(m))
-    if allowed < rows_of(m):
-        m = allowed if allowed < ROWS else 4 * allowed
-    return m
+    return min(m, problem.memory.most(problem.memory.search, rows_of(m)))
 
 
-def _best_transform(problem, views, m):
-    """The view of most evidence, by the first m rows, with its geometry."""
-    p, options, n = problem, problem.options, rows_of(m)
-    rows = [(view.show(p.X[:m][:n]).astype(np.float32), view.rate) for view in views]
+def _best_transform(problem, views):
+    """The view of most evidence, with its geometry."""
+    p, m, options = problem, _search_rows(problem), problem.options
+    rows = [(view.show(p.X[:m]).astype(np.float32), view.rate) for view in views]
     number, geometry = best_view(
         KERNELS[options.kernel], rows, p.Y[:m], p.weights[:m], options.labels, p.team
     )
@@ -122,7 +119,7 @@ def choose_sums(problem, solution, source, target_transform):
 
 def solvers(problem):
     """The solvers to compare, from cheap to expensive."""
-    options, memory, n = problem.options, problem.memory, len(problem.A)
+    memory, n, m = problem.memory, len(problem.A), problem.options.n_landmarks
     if problem.exact:
         return [ExactSolver()]
     if problem.geometry is None:
@@ -133,11 +130,9 @@ def solvers(problem):
     # While all rows are solved, the landmarks and their solution stay in memory.
     later = memory._replace(bytes=memory.bytes - 16.0 * max(deciding, default=0) ** 2)
     n_preconditioner = later.most(memory.tiles, preconditioner_rows(n, 0.0))
-    if options.n_landmarks == "auto":
-        enough = n_preconditioner >= min(_TRIED, n)
-        all_rows = enough and n > problem.n_held and all_rows_affordable(n, problem.A.shape[1])
-    else:
-        all_rows = options.n_landmarks == "all"
+    enough = n_preconditioner >= min(_TRIED, n) and n > problem.n_held
+    affordable_rows = all_rows_affordable(n, problem.A.shape[1])
+    all_rows = m == "all" or m == "auto" and enough and affordable_rows
     if not all_rows:
         return [LandmarkSolver(m, pivoted) for m in sizes]
     n_sample = later.most(lambda rows: memory.exact(rows, rows / 2), n - problem.n_held)

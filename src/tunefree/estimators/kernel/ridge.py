@@ -25,7 +25,7 @@ from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.geometry import ROWS
 from tunefree.learners.kernel.logistic import losses
-from tunefree.learners.kernel.projection import CHECKED, Compression, compress
+from tunefree.learners.kernel.projection import CHECKED, compress
 from tunefree.learners.kernel.ridge import (
     KernelOptions,
     KernelPredictor,
@@ -113,7 +113,7 @@ class FittedKernel(NamedTuple):
     relevances: Any  # shares of the columns in these changes; None if they are not computed
     slope: float = 1.0  # of log-odds
     held_out_result: Any = None  # the published form of held-out predictions
-    compression: Compression | None = None
+    compression: Any = None
 
 
 class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
@@ -372,7 +372,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         if not options or transform.geometry is None:
             return fitted
         memory = self._memory_budget(X)
-        most = memory.most(memory.compression, max(len(coef), CHECKED))
+        most = memory.most(memory.search, max(len(coef), CHECKED))
         rows, totals = (part[:CHECKED][:most] for part in (table.rows, table.totals))
         A = transform(X[rows].astype(coef.dtype))
         share, targets = totals / totals.sum(), table.targets[rows]

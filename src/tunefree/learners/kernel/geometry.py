@@ -96,17 +96,13 @@ class Geometry(NamedTuple):
         """Rows in the units of the kernel, so that every rate is 1."""
         return Z * (self.rates ** (1.0 / self.kernel.power)).astype(Z.dtype)
 
-    def values(self, A, B, out=None, sizes=None):
-        """Kernel values of rows in these units, shape (n, m); `sizes` of both, if known."""
-        a, b = sizes or (self.kernel.sizes(A), self.kernel.sizes(B))
+    def gram(self, A, B, out=None):
+        """Kernel values of rows in these units, shape (n, m)."""
+        a, b = self.kernel.sizes(A), self.kernel.sizes(B)
         D = self.kernel.distances(A, B, a, b, out)
         to_values = _values32 if D.dtype == np.float32 else _values64
         to_values(D, a, b, D.dtype.type(self.slope))
         return D
-
-    def gram(self, A, B):
-        """`values`, under the name of `tunefree.kernels`."""
-        return self.values(A, B)
 
     def there(self, A, B):
         """Kernel values of rows on another device with rows of NumPy, on that device."""
@@ -148,7 +144,7 @@ def gram(geometry, A, team):
     """Kernel values of transformed rows with themselves."""
     K, parts = np.empty((len(A), len(A)), A.dtype), _stretches(geometry.kernel, A)
     whole = len(parts) == 1
-    team.map(lambda part: geometry.values(A if whole else A[part], A, K[part]), parts)
+    team.map(lambda part: geometry.gram(A if whole else A[part], A, K[part]), parts)
     return K
 
 
@@ -405,9 +401,9 @@ def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
     kernel : part
         With `power`, `sizes`, `distances`, `spread` and `spread_from_zero`.
     views : list of pairs
-        Z, ndarray of float32 of shape (n, d): columns of about unit spread, rows in random order;
-        the first ones are used (`rows_of`). And the number of each column's rate, ndarray of int of
-        shape (d,): columns with the same number share one.
+        Z, ndarray of float32 of shape (n, d): columns of about unit spread, rows in random order.
+        And the number of each column's rate, ndarray of int of shape (d,): columns with the same
+        number share one.
     Y : ndarray of shape (n, c)
         Targets of mean zero and about unit variance.
     weights : ndarray of shape (n,)
@@ -425,13 +421,12 @@ def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
     >>> bool(g.rates[0] > 100 * g.rates[1:].max())
     True
     """
-    n, best, number, geometry = rows_of(len(Y)), np.inf, 0, None
-    Y, weights = Y[:n].astype(np.float32), weights[:n]
+    best, number, geometry, Y = np.inf, 0, None, Y.astype(np.float32)
     for i, (Z, shared) in enumerate(views):
-        whole = _Evidence(kernel, Z[:n], Y, weights, shared, labels, team)
+        whole = _Evidence(kernel, Z, Y, weights, shared, labels, team)
         m = _START_ROWS
         part = _Evidence(kernel, Z[:m], Y[:m], weights[:m], shared, labels)
-        median = _median(kernel, Z[:n])
+        median = _median(kernel, Z)
         starts = [
             np.append(np.full(whole.q, np.log(rate / median)), [np.log(penalty), _MIDDLE])
             for rate, penalty in _STARTS

@@ -49,7 +49,7 @@ class Landmarks(NamedTuple):
 
     def values(self, A):
         """Kernel values of transformed rows, of shape (n, m)."""
-        return self.geometry.values(A, self.centers.astype(A.dtype, copy=False))
+        return self.geometry.gram(A, self.centers.astype(A.dtype, copy=False))
 
     def features(self, A):
         """Features of transformed rows, as columns: of shape (m, n), in Fortran order."""
@@ -176,7 +176,7 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
         k = len(chosen)
         proposed = rng.choice(n, min(block, m - k), p=residual / residual.sum())
         uniform, accepted = rng.random(len(proposed)), []
-        H = geometry.values(A[proposed], A[proposed]) - F[proposed, :k] @ F[proposed, :k].T
+        H = geometry.gram(A[proposed], A[proposed]) - F[proposed, :k] @ F[proposed, :k].T
         H = H.astype(np.float64)
         residual[proposed[np.diagonal(H) <= least]] = 0.0  # rounding
         for i, row in enumerate(proposed):
@@ -184,7 +184,7 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
                 accepted.append(i)
                 H -= np.outer(H[:, i], H[i] / H[i, i])
         new = proposed[accepted]
-        G = geometry.values(A, A[new]) - F[:, :k] @ F[new, :k].T
+        G = geometry.gram(A, A[new]) - F[:, :k] @ F[new, :k].T
         lower = _lower(G[new].astype(np.float64), least)
         F[:, k : k + len(new)] = solve_triangular(lower, G.T, lower=True).T
         residual = np.maximum(

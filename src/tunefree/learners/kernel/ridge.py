@@ -13,6 +13,7 @@ thread, and arrays of all rows. Not counted are columns of parameters and single
 few megabytes.
 """
 
+from bisect import bisect_left
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,11 +73,11 @@ def n_held_out(n):
 class KernelOptions(NamedTuple):
     """What the user asks of a fit."""
 
-    kernel: str = "rbf"
-    n_landmarks: Any = "auto"
-    log_loss: bool = False
-    labels: bool = False  # whether targets are signs of classes
-    seed: int = 0
+    kernel: str
+    n_landmarks: Any
+    log_loss: bool
+    labels: bool  # whether targets are signs of classes
+    seed: int
 
 
 class MemoryBudget(NamedTuple):
@@ -86,7 +87,8 @@ class MemoryBudget(NamedTuple):
 
     Examples
     --------
-    >>> budget = MemoryBudget(5000, 10, 10, 1, 8, KernelOptions(), 1e8)
+    >>> options = KernelOptions("rbf", "auto", False, False, 0)
+    >>> budget = MemoryBudget(5000, 10, 10, 1, 8, options, 1e8)
     >>> budget.allows(budget.exact(5000, 1000)), budget.most(budget.landmarks, 4000)
     (False, 869)
     """
@@ -117,7 +119,10 @@ class MemoryBudget(NamedTuple):
         return _SMALL + self.given + transformed + 8.0 * self.n * self.k * vectors
 
     def search(self, m):
-        """The evidence of m rows: four matrices in single precision, three in double."""
+        """The evidence of m rows: four matrices in single precision, three in double.
+
+        Also a compression: the matrix and basis of m candidates, and as many rows to evaluate it.
+        """
         return 40.0 * m**2
 
     def exact(self, n, held):
@@ -152,10 +157,6 @@ class MemoryBudget(NamedTuple):
         blocks = 8.0 * near * (self.n + 4.0 * self.threads * near)
         return self.landmarks(m) + blocks + 8.0 * self.n * self.k * (2 * self.threads + 1)
 
-    def compression(self, m):
-        """The matrix and basis of m candidates, and as many rows for the evaluation."""
-        return 40.0 * m**2
-
     def permutation_effects(self, m, n):
         """Kernel values of m rows with n, before and after columns are permuted."""
         return 28.0 * m * n
@@ -166,13 +167,11 @@ class MemoryBudget(NamedTuple):
 
     def most(self, needed, n):
         """The largest m up to n for which `needed(m)` bytes are allowed, or 0."""
-        low, high = 0, int(n) + 1
-        if self.bytes == np.inf or self.allows(needed(n)):
-            return int(n)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.allows(needed(middle)) else (low, middle)
-        return low
+
+        def refused(m):
+            return not self.allows(needed(m))
+
+        return bisect_left(range(1, int(n) + 1), True, key=refused)
 
     def least(self):
         """Bytes of the smallest solver that the options allow."""
@@ -438,7 +437,7 @@ def _function_space(problem, landmarks):
         centers = landmarks.centers
         if problem.exact:
             centers = centers.astype(np.float32 if n >= _MANY else np.float64, copy=False)
-            return OnMatrix(geometry.values(centers, centers))
+            return OnMatrix(geometry.gram(centers, centers))
         n_rows = memory.most(memory.tiles, preconditioner_rows(n, 0.0))
         return OnTiles(centers[:n_rows], geometry, centers, team)
     dtype: Any = np.float64 if geometry is None or n <= EXACT_ROWS else np.float32
