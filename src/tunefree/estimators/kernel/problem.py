@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import as_dense
 from tunefree._process import check_memory
 from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.engine.run import run
@@ -41,7 +42,7 @@ class Coordinates(NamedTuple):
 
     def show(self, X):
         """The rows in these coordinates."""
-        X = show(self.parts, X.toarray() if self.dense and sparse.issparse(X) else X)
+        X = show(self.parts, as_dense(X) if self.dense else X)
         return X.astype(np.float32) if self.single else X
 
 
@@ -70,7 +71,7 @@ class Recipe(NamedTuple):
         if isinstance(self.kernel, Precomputed):
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"A precomputed kernel is square; X has the shape {X.shape}.")
-            check_gram(X.toarray() if sparse.issparse(X) else X, "the precomputed kernel")
+            check_gram(as_dense(X), "the precomputed kernel")
         elif isinstance(self.kernel, Function):
             rows = X[:_TRIED]
             check_gram(self.kernel.gram(rows, rows), "kernel")
@@ -127,7 +128,7 @@ class Recipe(NamedTuple):
         if not self.standard:
             return [raw]
         rows = problem.rows()
-        rows = rows.toarray() if sparse.issparse(rows) else rows
+        rows = as_dense(rows)
         parts = (standard_scaling(rows, problem.weights),)
         standardised = Coordinates("standardised", parts, True, single)
         if self.standardize is True or not self.radial:
@@ -295,7 +296,7 @@ class Choice(NamedTuple):
         """The source of a run; with `keep` the values of all pairs are cached, if they fit."""
         kernel, view = self.recipe.kernel, self.view
         if isinstance(kernel, Precomputed):
-            X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+            X = as_dense(problem.X)
             K = X[np.ix_(problem.stored, problem.given)]
             K = np.ascontiguousarray(K.astype(np.float32) if view.single else K)
             squares = np.asarray(K.diagonal(), dtype=np.float64)

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import as_columns, as_dense
 from tunefree._parameters import bytes_of, compression_options, seed_of
 from tunefree._process import check_memory, one_blas_thread
 from tunefree._threads import n_threads, workers
@@ -56,8 +56,6 @@ from tunefree.uncertainty.intervals import Residuals
 
 # Folds that evaluate the search if rows are few.
 _FOLDS = 3
-# Kernels whose columns have rates.
-_GEOMETRIC = ("rbf", "laplacian")
 
 
 class TargetTransform(NamedTuple):
@@ -71,7 +69,7 @@ class TargetTransform(NamedTuple):
     def __call__(self, y):
         """Targets, of shape (n, n_outputs)."""
         if self.classes is None:
-            y = np.clip(np.asarray(y, dtype=np.float64).reshape(len(y), -1), *self.limits)
+            y = np.clip(as_columns(y), *self.limits)
         else:
             y = base.signs(np.searchsorted(self.classes, y), len(self.classes))
         return (y - self.level) / self.unit
@@ -176,8 +174,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         unless they predict held-out rows of the sample worse than the sample's coefficients.
         """
         if sample is None:
-            seed = seed_of(self.random_state)
-            sample = rows.drawn(seed, ridge.EXACT_ROWS, self._CLASSIFY)
+            sample = rows.drawn(seed_of(self.random_state), ridge.EXACT_ROWS, self._CLASSIFY)
         if self._logistic and not sample.whole:
             raise ValueError(
                 "loss='log_loss' needs all rows in memory: its solution cannot be computed from "
@@ -217,8 +214,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         self.view_, self.geometry_, self._search_optimism = transform
         self.landmarks_ = landmarks.alone()
         self.alpha_, self.leave_one_out_risk_ = fitted.penalty, fitted.risk
-        if fitted.relevances is not None:
-            self.feature_relevances_ = fitted.relevances
+        self.feature_relevances_ = fitted.relevances
         if fitted.held_out_result is not None:
             self.held_out_ = fitted.held_out_result
         if self._CLASSIFY:
@@ -237,7 +233,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             raise ValueError(
                 f"n_landmarks={self.n_landmarks!r} is none of a positive integer, 'auto', 'all'."
             )
-        if self.kernel not in (*_GEOMETRIC, "linear"):
+        if self.kernel not in ("rbf", "laplacian", "linear"):
             raise ValueError(f"kernel={self.kernel!r} is none of rbf, laplacian, linear.")
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
@@ -250,7 +246,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _table(self, X, y, weights, held=None, groups=None):
         """The `TrainingRows` of checked rows."""
-        kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
+        kept, X = weights > 0, as_dense(X)
         if not kept.all():
             X = X[kept]
         y, weights, seed = y[kept], weights[kept], seed_of(self.random_state)
@@ -263,11 +259,9 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _memory_budget(self, X, n_outputs=1, seed=0):
         """The memory limit, and the shape of the fit with one coordinate a column."""
-        (n, d), size = X.shape, X.dtype.itemsize
-        log_loss, labels = self._logistic, self._CLASSIFY
-        options = KernelOptions(self.kernel, self.n_landmarks, log_loss, labels, seed)
+        options = KernelOptions(self.kernel, self.n_landmarks, self._logistic, self._CLASSIFY, seed)
         most = np.inf if self.max_memory is None else bytes_of(self.max_memory)
-        return MemoryBudget(n, d, d, n_outputs, size, options, most)
+        return MemoryBudget(*X.shape, X.shape[1], n_outputs, X.dtype.itemsize, options, most)
 
     def _problem(self, table, memory, team):
         """The distinct rows, the held-out ones last, with targets of mean 0 and variance 1."""
@@ -506,7 +500,7 @@ class KernelRidgeRegressor(
     _CLASSIFY = False
 
     def _encode(self, y):
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        targets = as_columns(y)
         return targets, targets, None
 
     def _finished(self, fitted, table):

@@ -17,9 +17,8 @@ from bisect import bisect_left
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from tunefree._array import elsewhere, here
+from tunefree._array import as_dense, elsewhere, here
 from tunefree._process import amount
 from tunefree._threads import workers
 from tunefree.learners.kernel.full import NEAR, full, preconditioner_rows, rescaled
@@ -205,7 +204,7 @@ class KernelTransform(NamedTuple):
 
     def __call__(self, X):
         """Rows in the view, scaled by the rates."""
-        Z = self.view.show(X.toarray() if sparse.issparse(X) else X)
+        Z = self.view.show(as_dense(X))
         return Z if self.geometry is None else np.ascontiguousarray(self.geometry.show(Z))
 
 
@@ -298,10 +297,9 @@ class ExactSolver(NamedTuple):
         coef, held_out, penalty, inverse = exact(
             p.geometry, p.A, p.Y, p.weights, p.n_held, groups, rows, p.team
         )
-        return Solution(
-            p.transform, Landmarks(p.A, p.geometry), coef, 0.0 * p.level, held_out,
-            penalty, rows, inverse if groups is None else None,
-        )  # fmt: skip
+        landmarks, intercept = Landmarks(p.A, p.geometry), 0.0 * p.level
+        inverse = inverse if groups is None else None
+        return Solution(p.transform, landmarks, coef, intercept, held_out, penalty, rows, inverse)
 
 
 class LandmarkSolver(NamedTuple):
@@ -453,7 +451,7 @@ def column_effects(problem, solution, groups):
 
     The last ones are those of `groups` of columns.
     """
-    p, rows, landmarks = problem, solution.permuted, solution.landmarks
+    p, rows = problem, solution.permuted
     columns = [*np.arange(p.X.shape[1])[:, None], *groups]
 
     def permuted(columns):
@@ -466,7 +464,7 @@ def column_effects(problem, solution, groups):
         gaps = p.held_out(p.Y) - solution.held_out
         without = solution.inverse, gaps[rows - len(p.A) + p.n_held]
     source = getattr(p.transform.view, "source", permuted)
-    centers = getattr(landmarks, "centers", None)
+    centers = getattr(solution.landmarks, "centers", None)
     return permutation_effects(
         p.geometry, p.A, rows, centers, solution.coef, source, columns, without
     )
@@ -483,7 +481,7 @@ class KernelPredictor(NamedTuple):
 
     def __call__(self, X, n_jobs=None):
         """Values on rows, of shape (n, n_outputs)."""
-        out = np.empty((X.shape[0], self.coef.shape[1]), dtype=X.dtype)
+        blocks = [np.empty((0, self.coef.shape[1]))]
         dtype = np.result_type(X, self.coef) if X.dtype == np.float32 else X.dtype
         if elsewhere():  # sums have another order: large coefficients would amplify rounding
             dtype = np.dtype(np.float64)
@@ -491,9 +489,8 @@ class KernelPredictor(NamedTuple):
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
         for start in range(0, X.shape[0], step):
             A = self.transform(here(X[start : start + step]).astype(dtype, copy=False))
-            values = cast.without_intercept(A, n_jobs)
-            out[start : start + step] = values + np.atleast_1d(self.intercept)
-        return out
+            blocks.append(cast.without_intercept(A, n_jobs) + self.intercept)
+        return np.concatenate(blocks).astype(X.dtype)
 
     def without_intercept(self, A, n_jobs):
         """Values on rows in the units of the kernel, less the intercept."""
