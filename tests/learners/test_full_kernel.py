@@ -37,7 +37,7 @@ def test_steps_end_at_the_direct_solution(kernel, monkeypatch):
         KernelTransform(None, geometry),
     )
     rows = KernelProblem(
-        A, Y, Y[0], Y[0], (), w, 100, np.arange(100), None, memory, ALONE, transform, A, A
+        A, Y, Y[0], Y[0], (), w, 100, np.arange(100), None, memory, ALONE, transform, A
     )
     coef, b, said = full(rows, 300)
 

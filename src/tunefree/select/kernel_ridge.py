@@ -1,5 +1,7 @@
 """Choices of kernel ridge regression: the view of the columns, the geometry, and the solver."""
 
+from typing import Any
+
 import numpy as np
 
 from tunefree.columns import Coordinates, components, coordinates
@@ -41,7 +43,7 @@ def rates_optimism(view, n):
     return 0.5 * len(np.unique(view.rate)) / n
 
 
-def choose_geometry(problem, like=None):
+def choose_geometry(problem, like: Any = None):
     """The problem in the units of a kernel: those of `like`, or those of most evidence.
 
     `like` is the `KernelTransform` of another fit. If its kernel is another one, its view is used.
@@ -82,8 +84,8 @@ def _best_transform(problem, views):
     number, geometry = best_view(
         KERNELS[options.kernel], rows, p.Y[:m], p.weights[:m], options.labels, p.team
     )
-    view, uses_held_out = views[number], m > len(p.X) - p.n_held
-    optimism = rates_optimism(view, len(p.X)) if uses_held_out else 0.0
+    view, n = views[number], len(p.X)
+    optimism = rates_optimism(view, n) if m > n - p.n_held else 0.0
     return KernelTransform(view, geometry, optimism)
 
 
@@ -92,7 +94,8 @@ def choose_solution(problem):
 
     Solvers are tried from cheap to expensive while the risk falls.
     """
-    best, least = None, np.inf
+    best: Any = None
+    least = np.inf
     for solver in solvers(problem):
         found = solver.solve(problem)
         risk, before = problem.risk(found.held_out), least

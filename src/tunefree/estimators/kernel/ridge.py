@@ -261,7 +261,8 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         """The memory limit, and the shape of the fit with one coordinate a column."""
         options = KernelOptions(self.kernel, self.n_landmarks, self._logistic, self._CLASSIFY, seed)
         most = np.inf if self.max_memory is None else bytes_of(self.max_memory)
-        return MemoryBudget(*X.shape, X.shape[1], n_outputs, X.dtype.itemsize, options, most)
+        n, d = X.shape
+        return MemoryBudget(n, d, d, n_outputs, X.dtype.itemsize, options, most)
 
     def _problem(self, table, memory, team):
         """The distinct rows, the held-out ones last, with targets of mean 0 and variance 1."""
