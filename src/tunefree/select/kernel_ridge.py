@@ -54,8 +54,9 @@ def choose_geometry(problem, like: Any = None):
     wide = p.options.kernel == "rbf" and X.shape[1] >= _WIDE
     # If there are several views, they are compared on a part of the rows.
     part = slice(ridge.EXACT_ROWS if wide else n)
-    given = isinstance(getattr(like, "view", None), Coordinates)
-    view = like.view if given else coordinates(X[part], p.weights[part])
+    view = getattr(like, "view", None)
+    given = isinstance(view, Coordinates)
+    view = view if given else coordinates(X[part], p.weights[part])
     if p.options.kernel == "linear":
         return p.transformed(KernelTransform(view, None))
     views = [view]
