@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn._config import config_context, get_config
 from sklearn.utils._array_api import (
     _convert_to_numpy,
@@ -20,6 +21,16 @@ from sklearn.utils._array_api import (
 )
 
 SPACE: Any = ContextVar("space", default=None)
+
+
+def as_dense(X):
+    """Rows as an array, if they are sparse."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def as_columns(y):
+    """Targets as numbers, a column each."""
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
 
 def check_frame(X):

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
+from tunefree._array import as_dense
 from tunefree._jit import REASSOCIATE, kernel
 from tunefree.designs import CSR, Dense, resized
 
@@ -47,7 +48,7 @@ class Moments(NamedTuple):
 def _blocks(X, rows, caps):
     for start in range(0, len(rows), _BLOCK):
         block = X[rows[start : start + _BLOCK]]
-        block = block.toarray() if sparse.issparse(block) else block
+        block = as_dense(block)
         block = block.astype(np.float64, copy=False)
         yield slice(start, start + _BLOCK), block if caps is None else np.clip(block, *caps)
 
@@ -275,7 +276,7 @@ class View(NamedTuple):
             )
             return CSR(data, columns, starts, X.shape[1] + (self.bias != 0.0))
         block = X[rows]
-        block = block.toarray() if sparse.issparse(block) else block
+        block = as_dense(block)
         out = np.empty((len(rows), X.shape[1] + (self.bias != 0.0)))
         z = out[:, : X.shape[1]]
         z[:] = block

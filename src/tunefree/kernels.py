@@ -30,6 +30,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import pairwise
 
+from tunefree._array import as_dense
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
 from tunefree._parts import Table
@@ -75,7 +76,7 @@ def inner(A: Rows, B: Rows, out: np.ndarray | None = None) -> np.ndarray:
     if out is not None and not sparse.issparse(A) and not sparse.issparse(B):
         return np.matmul(A, B.T, out=out)
     products = A @ B.T
-    return products.toarray() if sparse.issparse(products) else np.asarray(products)
+    return np.asarray(as_dense(products))
 
 
 def squared_norms(A: Rows) -> np.ndarray:
@@ -522,7 +523,7 @@ class Precomputed(NamedTuple):
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """The columns B (numbers of training rows) of A."""
         chosen = A[:, B]
-        return chosen.toarray() if sparse.issparse(chosen) else chosen
+        return as_dense(chosen)
 
     def diag(self, A: Rows) -> np.ndarray:
         """The diagonal of the square training matrix."""

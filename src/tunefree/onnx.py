@@ -8,6 +8,7 @@ give ``label`` and ``probabilities`` (``scores`` where the model has none), regr
 import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
+from tunefree._array import as_dense
 from tunefree._registry import estimator_classes
 from tunefree._version import __version__
 from tunefree.estimators.auto import _TuneFree as TuneFree
@@ -299,7 +300,7 @@ def _gram(g, kernel, X, support, name):
     """Kernel values, of shape (n, n_support)."""
     if support is None or not hasattr(kernel, "onnx"):
         raise ModelError(f"{name}.kernel cannot be exported: {name_type(kernel)} has no ONNX form")
-    rows = support.toarray() if hasattr(support, "toarray") else np.asarray(support)
+    rows = np.asarray(as_dense(support))
     return kernel.onnx(g, X, rows.astype(np.float64))
 
 

@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from tunefree._array import check_frame
+from tunefree._array import as_dense, check_frame
 from tunefree._parameters import check_values
 from tunefree._warn import warn
 from tunefree.protocols import MatrixLike
@@ -273,7 +273,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             as_csr = self.sparse_output
         if as_csr or table.is_sparse:
             return sparse.hstack([sparse.csr_array(p) for p in pieces], format="csr")
-        return np.hstack([p.toarray() if sparse.issparse(p) else p for p in pieces])
+        return np.hstack([as_dense(p) for p in pieces])
 
     def _one_hot(self, j, values, dtype):
         levels, rare = self.levels_[str(j)], bool(self.rare_[j])

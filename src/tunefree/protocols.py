@@ -62,18 +62,6 @@ class Potential(Protocol):
         ...
 
 
-class Constraint(Protocol):
-    """A convex set of parameters."""
-
-    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest point of the set, and its dual."""
-        ...
-
-    def contains(self, theta: np.ndarray, tolerance: float = ...) -> bool:
-        """Whether a point is in the set."""
-        ...
-
-
 class Average(Protocol):
     """A scheme that weighs the iterates of a run."""
 
@@ -127,15 +115,6 @@ class Learner(Protocol):
 
     def turn(self, state: State, /) -> tuple[State, bool]:
         """End a pass; `done` is whether the learner has converged."""
-        ...
-
-
-@runtime_checkable
-class Merging(Learner, Protocol):
-    """A learner whose blocks may lie on several workers."""
-
-    def merge(self, base: State, parts: list[State], /) -> State:
-        """Join the states of several workers, each of which began at `base`."""
         ...
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import stdtrit
 
-from tunefree._array import Elsewhere
+from tunefree._array import Elsewhere, as_dense
 from tunefree._jit import kernel
 from tunefree._warn import warn
 from tunefree.designs import CSR, Dense, count, entry, index, put, resized
@@ -346,7 +346,7 @@ def warn_of_changes(part, filtered, user_array, name, learned=False, level=8):
     if odd is None:
         return
     column = user_array[:, [odd.column]]
-    column = column.toarray() if sparse.issparse(user_array) else column
+    column = as_dense(column)
     row = int(np.flatnonzero(column[:, 0] == odd.value)[0])
     warn_of([odd], f"row {row} and column {odd.column}, counted from 0", learned, level)
 
@@ -391,7 +391,7 @@ def column_caps(X, rows, reach=10.0):
     constant and sometimes not, such as a pixel near the border, keeps its range.
     """
     block = X[rows[:_LIMIT_ROWS]]
-    block = block.toarray() if sparse.issparse(block) else block
+    block = as_dense(block)
     block = block.astype(np.float64, copy=False)
     middle = np.median(block, axis=0)
     usual, rare = np.quantile(np.abs(block - middle), (0.95, 0.98), axis=0)

@@ -192,7 +192,7 @@ def test_a_precomputed_matrix_that_is_no_kernel_is_refused():
 
 def test_more_rows_than_memory_holds_are_refused(monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 10)
-    with pytest.raises(ValueError, match="support rows"):
+    with pytest.raises(MemoryError, match="support rows"):
         fit()
 
 

@@ -30,24 +30,25 @@ def test_steps_end_at_the_direct_solution(kernel, monkeypatch):
     """With a free intercept: [K + p / w, 1; 1', 0] [coef; b] = [Y; 0]."""
     monkeypatch.setattr("tunefree.learners.kernel.full._FALL", -1.0)
     monkeypatch.setattr("tunefree.learners.kernel.full._DONE", 0.0)
+    monkeypatch.setattr("tunefree.learners.kernel.full._MOST", 24)
     geometry, A, Y, w = problem(kernel)
     memory, transform = (
-        MemoryBudget(*A.shape, 3, 2, 4, KernelOptions()),
+        MemoryBudget(*A.shape, 3, 2, 4, KernelOptions("rbf", "all", False, False, 0)),
         KernelTransform(None, geometry),
     )
     rows = KernelProblem(
-        A, Y, Y[0], Y[0], (), w, 100, np.arange(100), None, memory, ALONE, transform, A, A
+        A, Y, Y[0], Y[0], (), w, 100, np.arange(100), None, memory, ALONE, transform, A
     )
-    coef, b, said = full(rows, 300, most=24)
+    coef, b, said = full(rows, 300)
 
     def direct(rows):
         B = A[rows].astype(float)
         n = len(B)
         system = np.ones((n + 1, n + 1))
-        system[:n, :n] = geometry.values(B, B) + np.diag(0.1 / w[rows])
+        system[:n, :n] = geometry.gram(B, B) + np.diag(0.1 / w[rows])
         system[n, n] = 0.0
         found = np.linalg.solve(system, np.vstack([Y[rows], np.zeros((1, Y.shape[1]))]))
-        return geometry.values(A.astype(float), B) @ found[:n] + found[n]
+        return geometry.gram(A.astype(float), B) @ found[:n] + found[n]
 
     np.testing.assert_allclose(times(geometry, A, A, coef, ALONE) + b, direct(slice(None)),
                                atol=1e-3)  # fmt: skip
@@ -65,7 +66,7 @@ def test_leaders_and_neighbours_stand_for_the_matrix(kernel, most, monkeypatch):
     monkeypatch.setattr("tunefree.learners.kernel.full.NEAR", most)
     geometry, A, _, w = problem(kernel, 300)
     lead = Preconditioner.of(A[:200], geometry, A[:260], w[:260], 0.5, ALONE).plus(A, w)
-    K = geometry.values(*[A.astype(float)] * 2)
+    K = geometry.gram(*[A.astype(float)] * 2)
     u = np.sqrt(w)[:, None] * np.sqrt(w)
     m = lead.landmarks.size
     W = K[:m, :m] + 0.1 * 0.5 * m / 260 * np.eye(m)
@@ -107,7 +108,7 @@ def test_products_by_tiles_are_those_of_the_matrix(kernel, k):
     rng = np.random.default_rng(0)
     A, V = rng.normal(size=(1300, 3)).astype(np.float32), rng.normal(size=(1300, k))
     geometry = Geometry(kernel, np.ones(3), 0.1, 0.1)
-    K = geometry.values(A.astype(float), A.astype(float))
+    K = geometry.gram(A.astype(float), A.astype(float))
     np.testing.assert_allclose(symmetric(geometry, A, V, ALONE), K @ V, atol=2e-4)
     found = times(geometry, A[:300], A, V, ALONE, rows=70)
     np.testing.assert_allclose(found, K[:300] @ V, atol=2e-4)
@@ -118,7 +119,8 @@ def test_sums_of_parts_are_those_of_all():
     marks, A = make_landmarks(A[:40], geometry), A.astype(float)
 
     def over(start, stop):
-        return accumulate(marks, lambda a, b: A[a:b], stop, Y, w, Y[0], start=start)
+        rows = slice(start, stop)
+        return accumulate(marks, lambda a, b: A[rows][a:b], Y[rows], w[rows], Y[0])
 
     for whole, parts in zip(over(0, 1300), over(0, 500).plus(over(500, 1300)), strict=True):
         np.testing.assert_allclose(whole, parts, rtol=1e-9, atol=1e-7)
@@ -148,7 +150,7 @@ def test_factors_in_blocks_and_inverses_in_threads(single, monkeypatch):
     monkeypatch.setattr("tunefree.learners.kernel.geometry._WHOLE", 64)
     geometry, A, Y, w = problem(RBF(), 600)
     A = A.astype(np.float32 if single else np.float64)
-    K = geometry.values(A, A)
+    K = geometry.gram(A, A)
     ridge = np.diag(0.3 / w)
     found = []
     for n_jobs in (1, 2):
@@ -169,7 +171,7 @@ def _clusters():
     rng = np.random.default_rng(0)
     A = np.concatenate([0.1 * rng.normal(size=(250, 2)), 3.0 + 2.0 * rng.normal(size=(50, 2))])
     geometry = Geometry(RBF(), np.ones(2), 1e-3, 0.1)
-    return geometry, A, geometry.values(A, A)
+    return geometry, A, geometry.gram(A, A)
 
 
 def _trace_left(K, chosen):

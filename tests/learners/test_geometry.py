@@ -47,7 +47,7 @@ def test_the_evidence_is_that_of_a_gaussian_process_of_free_scale(kernel):
     def density(theta):
         g = evidence.geometry(theta)
         A = g.show(Z).astype(float)
-        K = g.values(A, A) + np.diag(g.penalty / w)
+        K = g.gram(A, A) + np.diag(g.penalty / w)
         scale = float(y[:, 0] @ np.linalg.solve(K, y[:, 0])) / len(y)
         return 0.5 * (np.linalg.slogdet(scale * K)[1] + len(y))
 
@@ -61,7 +61,7 @@ def test_the_evidence_is_that_of_a_gaussian_process_of_free_scale(kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_kernel_is_positive_definite(kernel):
     Z = rows(80)[0].astype(float)
-    values = Geometry(kernel, np.full(4, 0.3), 5.0, 0.1).values(Z, Z)
+    values = Geometry(kernel, np.full(4, 0.3), 5.0, 0.1).gram(Z, Z)
     assert np.linalg.eigvalsh(values).min() > -1e-10 * np.trace(values)
 
 
@@ -72,7 +72,7 @@ def test_what_is_said_of_rows_left_out_is_what_the_others_say(kernel, held):
     g = Geometry(kernel, np.full(4, 0.5), 0.2, 0.3)
     A, y = g.show(Z.astype(float)), y.astype(float)
     coef, held_out, _, _ = exact(g, A, y, w, held)
-    K = g.values(A, A)
+    K = g.gram(A, A)
     np.testing.assert_allclose((K + np.diag(0.3 / w)) @ coef, y, atol=1e-8)
     for i in {60 - held, 59}:
         others = np.arange(60) != i
@@ -90,7 +90,7 @@ def test_weights_are_repetitions_of_one_row_together():
     one, _, _, _ = exact(g, A, y, w, 30)
     two, _, _, _ = exact(g, A[many], y[many], np.ones(len(many)), 1)
     new = rows(20, seed=1)[0].astype(float)
-    np.testing.assert_allclose(g.values(new, A) @ one, g.values(new, A[many]) @ two, atol=1e-7)
+    np.testing.assert_allclose(g.gram(new, A) @ one, g.gram(new, A[many]) @ two, atol=1e-7)
 
 
 def test_an_indefinite_matrix_has_no_inverse_and_the_penalty_grows():
@@ -201,7 +201,7 @@ def test_rows_and_whole_groups_are_left_out_as_if_never_learned(kernel, grouped)
         rest = ~out
         coef, _, penalty, _ = exact(geometry, A[rest], Y[rest], weights[rest], 1)
         assert penalty == geometry.penalty
-        expected = geometry.values(A[out], A[rest]) @ coef
+        expected = geometry.gram(A[out], A[rest]) @ coef
         np.testing.assert_allclose(told[groups == group], expected, atol=1e-3)
 
 
@@ -219,10 +219,10 @@ def test_left_out_rows_move_as_models_without_them_say(kernel):
     for m, together in enumerate(columns):
         B, own = A[few].copy(), np.isin(source, together)
         B[:, own] = np.roll(B[:, own], 1, axis=0)
-        change = (geometry.values(B, A) - geometry.values(A[few], A)) @ coef
+        change = (geometry.gram(B, A) - geometry.gram(A[few], A)) @ coef
         np.testing.assert_allclose(whole[m], change, atol=1e-4)  # single precision
         for i, row in enumerate(few):
             rest = np.arange(len(A)) != row
             alpha = exact(geometry, A[rest], Y[rest], weights[rest], 1)[0]
-            change = geometry.values(B[i : i + 1], A[rest]) - geometry.values(A[[row]], A[rest])
+            change = geometry.gram(B[i : i + 1], A[rest]) - geometry.gram(A[[row]], A[rest])
             np.testing.assert_allclose(found[m, i], (change @ alpha)[0], atol=1e-3)

@@ -45,7 +45,7 @@ def spaces(geometry, A, n_marks, team=ALONE, room=1e9):
         return A[start:stop]
 
     yield OnLandmarks(make_landmarks(A[:n_marks], geometry), rows, len(A), room, team)
-    yield OnMatrix(geometry.values(A, A))
+    yield OnMatrix(geometry.gram(A, A))
     B = A.astype(np.float32)
     yield OnTiles(B[:n_marks], geometry, B, team)
 
@@ -73,7 +73,7 @@ def test_the_gradient_is_zero_where_the_loss_is_least(k, kernel):
 def test_all_rows_are_newtons_solution():
     """Dense Newton steps (iterated weighted least squares) on 300 rows."""
     geometry, A, Y, w, b = problem(1)
-    K, f = geometry.values(A, A), np.zeros((300, 1))
+    K, f = geometry.gram(A, A), np.zeros((300, 1))
     for _ in range(30):
         p = chances(b + f)
         h = w[:, None] * p * (1.0 - p)
@@ -117,7 +117,7 @@ def test_weights_are_repetitions_and_threads_or_room_change_no_bit():
 
 def test_rows_left_out_have_no_influence_on_what_is_said_of_them():
     geometry, A, Y, w, b = problem(3)
-    space = OnMatrix(geometry.values(A, A))
+    space = OnMatrix(geometry.gram(A, A))
     other = Y.copy()
     other[-50:] = np.roll(Y[-50:], 1, axis=1)
     (_, one, first), (_, two, second) = (

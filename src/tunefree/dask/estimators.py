@@ -16,6 +16,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import as_dense
 from tunefree._parameters import seed_of
 from tunefree.averaging import Geometric
 from tunefree.dask.cluster import Batches, Cluster, added, joined
@@ -559,7 +560,7 @@ class Listed(NamedTuple):
             block = slice(start, start + _BLOCK)
             rows, weights = self.rows[block], self.weights[block]
             X, root = self.X[rows], np.sqrt(weights)[:, None]
-            Z = view.show(X.toarray() if sparse.issparse(X) else X)
+            Z = view.show(as_dense(X))
             Z *= root
             yield Z, root * (self.targets[rows] - view.target), weights
 

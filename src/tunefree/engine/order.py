@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import as_dense
 from tunefree._jit import _as_integer, kernel
 from tunefree.designs import CSR, Dense, count, entry, index
 
@@ -202,7 +203,7 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
 
     Rows of weight 0 are dropped. With `affine` (see `content_hash`) CSR is made dense.
     """
-    X = X.toarray() if affine and sparse.issparse(X) else X
+    X = as_dense(X) if affine else X
     coarse, exact = content_hash(X, targets, seed, affine=affine)
     order = np.argsort(coarse, kind="stable")
     if (coarse[order[1:]] == coarse[order[:-1]]).any():

@@ -27,7 +27,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tunefree._array import Elsewhere, check_frame, checked, entered, here, is_foreign, space_of
+from tunefree._array import (
+    Elsewhere,
+    as_dense,
+    check_frame,
+    checked,
+    entered,
+    here,
+    is_foreign,
+    space_of,
+)
 from tunefree._jit import kernel
 from tunefree._parameters import check_values
 from tunefree._process import check_memory, interruptible, one_blas_thread
@@ -601,7 +610,7 @@ def share_stored(X):
 def stored(X, views):
     """X as an array if a view needs that."""
     dense = any(view.dense for view in views.values())
-    return X.toarray() if dense and sparse.issparse(X) else X
+    return as_dense(X) if dense else X
 
 
 def check_n_targets(targets, known):

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from tunefree._array import as_columns
 from tunefree.engine.order import content_hash
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
@@ -377,8 +378,7 @@ class Sample(NamedTuple):
     def of(cls, X, y, weights, seed, most=_SAMPLE, labels=False):
         """The sample of some rows."""
         y = np.asarray(y)
-        real_targets = y.reshape(len(y), -1) if y.dtype.kind in "biuf" else np.empty((len(y), 0))
-        real_targets = real_targets.astype(np.float64)
+        real_targets = as_columns(y) if y.dtype.kind in "biuf" else np.empty((len(y), 0))
         ends = np.array([real_targets.min(axis=0), real_targets.max(axis=0)])
         hashes = content_hash(X, real_targets, seed)[1]
         return cls(hashes, X, y, weights, ends, most, labels)._cut()

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, is_number
+from tunefree._array import as_dense
+from tunefree._parameters import is_number
 from tunefree._process import one_blas_thread, product
 from tunefree._warn import warn
 from tunefree.engine.run import run
@@ -737,7 +738,7 @@ class KernelOptimisticPerceptron(Separator):
             if X.shape[1] != problem.n_rows:
                 raise ValueError(f"A precomputed kernel must be square: X has the shape {X.shape}.")
             gram = X[:, problem.rows]
-            gram = gram.toarray() if sparse.issparse(gram) else np.ascontiguousarray(gram)
+            gram = np.ascontiguousarray(as_dense(gram))
         else:
             gamma = "scale" if self.gamma == "auto" else self.gamma
             self.gamma_ = resolve_gamma(gamma, X, problem.weights)

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import as_columns, as_dense
 from tunefree._parameters import check_passes, seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Polynomial, scheme_of
@@ -730,7 +731,7 @@ class PiSTOLClassifier(
             X, centred = base.canonical(sparse.csr_array(X)) if density < 0.25 else X, False
             X = clip_outliers(X, rows) if self.setting == "auto" else X
         else:
-            X = X.toarray() if sparse.issparse(X) else X
+            X = as_dense(X)
             caps = column_caps(X, rows)
         m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
         single = self.setting in ONE_PASS and self.max_iter == "auto"
@@ -905,10 +906,6 @@ class PiSTOLClassifier(
         return base.probabilities(self.decision_function(X), joint)
 
 
-def _array(X):
-    return X.toarray() if sparse.issparse(X) else X
-
-
 class PiSTOLRegressor(
     RiskIntervalMixin,
     CoefficientInferenceMixin,
@@ -1035,12 +1032,12 @@ class PiSTOLRegressor(
         base.check_columns(X)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        targets = as_columns(y)
         return X, targets, base.check_weights(sample_weight, X, stream=stream)
 
     def _problem(self, X, y, weights, warm):
         dense = is_dense(X)
-        X = _array(X) if dense else base.canonical(sparse.csr_array(X))
+        X = as_dense(X) if dense else base.canonical(sparse.csr_array(X))
         visits, rows, totals = self._visits(X, y, weights, affine=dense)
         if self._guarded:
             X = clip_outliers(X, rows, EXTREME) if dense else clip_outliers(X, rows)
@@ -1246,7 +1243,7 @@ class PiSTOLRegressor(
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)
         if self.input_limits_ is not None:
-            X = np.clip(_array(X), *self.input_limits_)
+            X = np.clip(as_dense(X), *self.input_limits_)
         y = product(X, self.coef_.T) + self.intercept_
         low, high = (
             self.prediction_limits_ if self.coef_.ndim == 2 else self.prediction_limits_[:, 0]

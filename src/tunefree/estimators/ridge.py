@@ -8,7 +8,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, seed_of
+from tunefree._array import as_columns, as_dense
+from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
@@ -250,14 +251,14 @@ class RidgePathRegressor(
         """The problem; the solver for it is chosen."""
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        targets = as_columns(y)
         as_given, positive = (X, targets), weights > 0
         if not positive.all():
             X, targets, weights = X[positive], targets[positive], weights[positive]
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         self._choose_solver(X.shape)
-        if self.solver_ == "exact" and sparse.issparse(X):
-            X = X.toarray()
+        if self.solver_ == "exact":
+            X = as_dense(X)
         # Dense columns are always scaled.
         is_scaled = self.standardize
         if is_scaled == "auto" and not sparse.issparse(X):
@@ -398,7 +399,7 @@ class RidgePathRegressor(
             self, X, y, reset=stream is None and not fitted, multi_output=True, numeric=True
         )
         weights = base.check_weights(sample_weight, X, stream=True)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        targets = as_columns(y)
         learner = StreamSGD()
         if stream is None:
             first = int(np.argmax(weights > 0))

@@ -10,6 +10,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from tunefree._array import as_columns
 from tunefree.engine.order import row_hash
 from tunefree.estimators import base
 from tunefree.estimators.locking import Threaded
@@ -339,7 +340,7 @@ class CoefficientInferenceMixin:
         weights = base.check_weights(sample_weight, X)
         X, names = self._inference_columns(X, weights)
         law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
-        targets = np.asarray(targets, dtype=np.float64).reshape(len(y), -1)
+        targets = as_columns(targets)
         intercept = bool(self.fit_intercept)
         return [inferred(X, one, weights, law, intercept, names) for one in targets.T], names
 

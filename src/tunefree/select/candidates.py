@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tunefree._array import as_columns
 from tunefree._threads import n_threads, side_by_side
 from tunefree.select.costs import Cost
 from tunefree.select.stacking import Stack, log_losses, stack_classes, stack_targets
@@ -530,17 +531,15 @@ class Targets(NamedTuple):
 
     def scores_of(self, fitted, X):
         """Predictions of shape (n, n_outputs)."""
-        predictions = fitted.model.predict(fitted.show(X))
-        return np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
+        return as_columns(fitted.model.predict(fitted.show(X)))
 
     def pop_held_out(self, fitted):
         """The held-out predictions of a model, which are removed from it."""
-        predictions = vars(fitted.model).pop("held_out_values_")
-        return np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
+        return as_columns(vars(fitted.model).pop("held_out_values_"))
 
     def losses(self, predicted, y):
         """Squared errors."""
-        return (np.square(predicted - y.reshape(len(y), -1)) / self.spread).sum(axis=1)
+        return (np.square(predicted - as_columns(y)) / self.spread).sum(axis=1)
 
     def evaluate(self, predicted, y, weights):
         """Squared errors, twice."""
@@ -549,4 +548,4 @@ class Targets(NamedTuple):
 
     def stack(self, scores, y, weights, optimism=0.0):
         """The stack of least squared error."""
-        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread, optimism)
+        return stack_targets(scores, as_columns(y), weights, self.spread, optimism)

@@ -109,10 +109,8 @@ class Limits:
 
     def __init__(self, budget, max_memory):
         self.start, self.plan, self.measured = time.perf_counter(), None, False
-        self.seconds, self.bytes = _DEFAULT, machine_memory()
-        self.given = None
-        if max_memory is not None:
-            self.given = self.bytes = bytes_of(max_memory)
+        self.given = None if max_memory is None else bytes_of(max_memory)
+        self.seconds, self.bytes = _DEFAULT, self.given or machine_memory()
         message = f"budget={budget!r} is neither seconds, nor text such as '30s', nor a plan."
         if isinstance(budget, Plan):
             self.plan = budget

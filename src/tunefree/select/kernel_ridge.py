@@ -14,7 +14,6 @@ from tunefree.learners.kernel.ridge import (
     ExactSolver,
     KernelTransform,
     LandmarkSolver,
-    Solver,
     SumsSolver,
     in_double_precision,
 )
@@ -51,47 +50,44 @@ def choose_geometry(problem, like: Any = None):
     """
     p, X, n, kernel = problem, problem.X, len(problem.X), KERNELS[problem.options.kernel]
     if like is not None and like.geometry is not None and like.geometry.kernel == kernel:
-        return p.transformed(like, like.view.show(X))
+        return p.transformed(like)
     wide = p.options.kernel == "rbf" and X.shape[1] >= _WIDE
     # If there are several views, they are compared on a part of the rows.
     part = slice(ridge.EXACT_ROWS if wide else n)
-    given: Any = like is not None and isinstance(like.view, Coordinates)
-    view: Any = like.view if given else coordinates(X[part], p.weights[part])
+    view = getattr(like, "view", None)
+    given = isinstance(view, Coordinates)
+    view = view if given else coordinates(X[part], p.weights[part])
     if p.options.kernel == "linear":
-        return p.transformed(KernelTransform(view, None), view.show(X))
-    m, views = _search_rows(p), [view]
+        return p.transformed(KernelTransform(view, None))
+    views = [view]
     if wide:
         principal = components(X[part], p.weights[part], _WIDE)
         views += [principal] if principal.axes.size else []
-    transform, Z = _best_transform(p, views, m, rows_of(m) if wide else n)
+    transform = _best_transform(p, views)
     if wide and transform.view is view and n > ridge.EXACT_ROWS and not given:
-        transform, Z = _best_transform(p, [coordinates(X, p.weights)], m, n)
-    return p.transformed(transform, Z if len(Z) == n else transform.view.show(X))
+        transform = _best_transform(p, [coordinates(X, p.weights)])
+    return p.transformed(transform)
 
 
 def _search_rows(problem):
-    """How many rows the search may use: held-out ones, which come last, only if others are few."""
+    """How many rows the search uses: held-out ones, which come last, only if others are few."""
     n, d = problem.X.shape
     m = n - problem.n_held
     if m == 0 or m < ROWS and not needs_folds(problem.options.kernel, n, d):
         m = n
-    allowed = problem.memory.most(problem.memory.search, rows_of(m))
-    if allowed < rows_of(m):
-        m = allowed if allowed < ROWS else 4 * allowed
-    return m
+    return min(m, problem.memory.most(problem.memory.search, rows_of(m)))
 
 
-def _best_transform(problem, views, m, n_shown):
-    """The view of most evidence, by the first m rows, with its geometry; and rows in it."""
-    p, options = problem, problem.options
-    shown = [view.show(p.X[:n_shown]) for view in views]
-    pairs = [(Z[:m].astype(np.float32), view.rate) for Z, view in zip(shown, views, strict=True)]
+def _best_transform(problem, views):
+    """The view of most evidence, with its geometry."""
+    p, m, options = problem, _search_rows(problem), problem.options
+    rows = [(view.show(p.X[:m]).astype(np.float32), view.rate) for view in views]
     number, geometry = best_view(
-        KERNELS[options.kernel], pairs, p.Y[:m], p.weights[:m], options.labels, p.team
+        KERNELS[options.kernel], rows, p.Y[:m], p.weights[:m], options.labels, p.team
     )
-    n, view = len(p.X), views[number]
+    view, n = views[number], len(p.X)
     optimism = rates_optimism(view, n) if m > n - p.n_held else 0.0
-    return KernelTransform(view, geometry, optimism), shown[number]
+    return KernelTransform(view, geometry, optimism)
 
 
 def choose_solution(problem):
@@ -100,15 +96,17 @@ def choose_solution(problem):
     Solvers are tried from cheap to expensive while the risk falls.
     """
     best: Any = None
+    least = np.inf
     for solver in solvers(problem):
-        found, before = solver.solve(problem), best
-        if before is None or found.risk < before.risk:
-            best = found
-        if before is not None and found.risk > (1.0 - _FALL) * before.risk:
+        found = solver.solve(problem)
+        risk, before = problem.risk(found.held_out), least
+        if best is None or risk < least:
+            best, least = found, risk
+        if risk > (1.0 - _FALL) * before:
             break
     best = in_double_precision(problem, best)
     if best.transform is not problem.transform:
-        problem = problem.transformed(best.transform, problem.Z)
+        problem = problem.transformed(best.transform)
     return problem, best
 
 
@@ -118,14 +116,14 @@ def choose_sums(problem, solution, source, target_transform):
     if isinstance(m, str):
         m = memory.most(memory.landmarks, affordable(source.n_rows))
     found = SumsSolver(source, target_transform, int(m)).solve(problem)
-    if found.risk > problem.risk(solution.held_out):
+    if problem.risk(found.held_out) > problem.risk(solution.held_out):
         return solution
     return found._replace(permuted=solution.permuted)
 
 
-def solvers(problem) -> list[Solver]:
+def solvers(problem):
     """The solvers to compare, from cheap to expensive."""
-    options, memory, n = problem.options, problem.memory, len(problem.A)
+    memory, n, m = problem.memory, len(problem.A), problem.options.n_landmarks
     if problem.exact:
         return [ExactSolver()]
     if problem.geometry is None:
@@ -136,11 +134,9 @@ def solvers(problem) -> list[Solver]:
     # While all rows are solved, the landmarks and their solution stay in memory.
     later = memory._replace(bytes=memory.bytes - 16.0 * max(deciding, default=0) ** 2)
     n_preconditioner = later.most(memory.tiles, preconditioner_rows(n, 0.0))
-    if options.n_landmarks == "auto":
-        enough = n_preconditioner >= min(_TRIED, n)
-        all_rows = enough and n > problem.n_held and all_rows_affordable(n, problem.A.shape[1])
-    else:
-        all_rows = options.n_landmarks == "all"
+    enough = n_preconditioner >= min(_TRIED, n) and n > problem.n_held
+    affordable_rows = all_rows_affordable(n, problem.A.shape[1])
+    all_rows = m == "all" or m == "auto" and enough and affordable_rows
     if not all_rows:
         return [LandmarkSolver(m, pivoted) for m in sizes]
     n_sample = later.most(lambda rows: memory.exact(rows, rows / 2), n - problem.n_held)

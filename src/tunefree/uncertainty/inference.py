@@ -17,9 +17,9 @@ Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC3).
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.stats import t as student
 
+from tunefree._array import as_dense
 from tunefree.families import Matching
 
 _MOST_STEPS, _CONVERGED, _LARGEST_INDEX, _MOST_CELLS = 100, 1e-10, 30.0, 2e8
@@ -184,7 +184,7 @@ def inferred(X, y, weights, law, intercept, names):
 
 def _standard(X, weights, intercept, names):
     """Standardised columns, and ones for the intercept; refuse dependent columns."""
-    A = X.toarray() if sparse.issparse(X) else np.array(X)
+    A = np.array(as_dense(X))
     A = A.astype(np.float64)
     share = weights / weights.sum()
     center = share @ A if intercept else np.zeros(A.shape[1])

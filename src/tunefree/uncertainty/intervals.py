@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._warn import warn
+from tunefree._array import as_dense
 from tunefree.columns import coordinates
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
@@ -217,7 +217,7 @@ class Local(NamedTuple):
         z = self.own.show(predictions[:, None])
         if self.view is None:
             return z
-        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        X = np.asarray(as_dense(X), dtype=np.float64)
         return np.hstack([self.view.show(X), z])
 
 

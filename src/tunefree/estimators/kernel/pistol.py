@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import as_columns
 from tunefree._parameters import check_passes, compression_options, seed_of
 from tunefree._threads import n_threads, workers
 from tunefree._warn import warn
@@ -256,8 +257,8 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     def _compress(self, problem):
         """Project the predictor onto landmarks, as `compress` requires."""
-        f, value, self.compression_ = self.expansion_, self.compress, None
-        if value is None or value is False or not f.support.shape[0]:
+        f, options, self.compression_ = self.expansion_, compression_options(self.compress), None
+        if not options or not f.support.shape[0]:
             return
         n = len(problem.stored)
         at = np.arange(min(n, CHECKED)) * n // min(n, CHECKED)
@@ -271,7 +272,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
         self.expansion_, kept, self.compression_ = compress(
             f, rows, lambda values: float(share @ self._log_losses(values, targets)),
-            **compression_options(value), support_rows=support_rows, n_jobs=self.n_jobs,
+            **options, support_rows=support_rows, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.support_ = self.support_[kept]
 
@@ -921,7 +922,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         recipe, fresh = self._check(), getattr(self, "_stream", None) is None
         X, y = base.check_rows_and_targets(self, X, y, reset=fresh, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X, stream=True)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        targets = as_columns(y)
         stream = self._opened(recipe, X, partial(Standard.of, tails=self._tails))
         base.check_n_targets(targets, stream.n_outputs())
         stream.learn(X, targets, weights, self.n_jobs)

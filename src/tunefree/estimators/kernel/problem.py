@@ -1,12 +1,13 @@
 """The problem of a kernel learner: kernel, coordinates, bandwidths, and the order of rows."""
 
-import os
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import as_dense
+from tunefree._process import check_memory
 from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.engine.run import run
 from tunefree.estimators import base
@@ -41,7 +42,7 @@ class Coordinates(NamedTuple):
 
     def show(self, X):
         """The rows in these coordinates."""
-        X = show(self.parts, X.toarray() if self.dense and sparse.issparse(X) else X)
+        X = show(self.parts, as_dense(X) if self.dense else X)
         return X.astype(np.float32) if self.single else X
 
 
@@ -70,7 +71,7 @@ class Recipe(NamedTuple):
         if isinstance(self.kernel, Precomputed):
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"A precomputed kernel is square; X has the shape {X.shape}.")
-            check_gram(X.toarray() if sparse.issparse(X) else X, "the precomputed kernel")
+            check_gram(as_dense(X), "the precomputed kernel")
         elif isinstance(self.kernel, Function):
             rows = X[:_TRIED]
             check_gram(self.kernel.gram(rows, rows), "kernel")
@@ -127,7 +128,7 @@ class Recipe(NamedTuple):
         if not self.standard:
             return [raw]
         rows = problem.rows()
-        rows = rows.toarray() if sparse.issparse(rows) else rows
+        rows = as_dense(rows)
         parts = (standard_scaling(rows, problem.weights),)
         standardised = Coordinates("standardised", parts, True, single)
         if self.standardize is True or not self.radial:
@@ -209,17 +210,12 @@ class Problem:
         (n, k), X = self.targets.shape, self.X
         # An entry of a sparse row has an index, too.
         d = 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]
-        need = n * d * itemsize + n * k * n_members * 32  # two sums and two coefficients each
-        try:
-            have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, ValueError, OSError):
-            return
-        if need > have:
-            raise ValueError(
-                f"{n} support rows of {d} columns need about {need / 1e9:.1f} GB, but this machine "
-                f"has {have / 1e9:.1f} GB: learn from fewer rows, or use random features "
-                "(RBFSampler, Nystroem) and a linear learner."
-            )
+        check_memory(
+            n * d * itemsize + n * k * n_members * 32,  # two sums and two coefficients each
+            f"A fit with {n} support rows of {d} columns",
+            "Learn from fewer rows, or use random features (RBFSampler, Nystroem) and a linear "
+            "learner.",
+        )
 
 
 class Choice(NamedTuple):
@@ -300,7 +296,7 @@ class Choice(NamedTuple):
         """The source of a run; with `keep` the values of all pairs are cached, if they fit."""
         kernel, view = self.recipe.kernel, self.view
         if isinstance(kernel, Precomputed):
-            X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+            X = as_dense(problem.X)
             K = X[np.ix_(problem.stored, problem.given)]
             K = np.ascontiguousarray(K.astype(np.float32) if view.single else K)
             squares = np.asarray(K.diagonal(), dtype=np.float64)

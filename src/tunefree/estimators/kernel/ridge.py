@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import as_columns, as_dense
 from tunefree._parameters import bytes_of, compression_options, seed_of
 from tunefree._process import check_memory, one_blas_thread
 from tunefree._threads import n_threads, workers
@@ -25,7 +25,7 @@ from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.geometry import ROWS
 from tunefree.learners.kernel.logistic import losses
-from tunefree.learners.kernel.projection import CHECKED, Compression, compress
+from tunefree.learners.kernel.projection import CHECKED, compress
 from tunefree.learners.kernel.ridge import (
     KernelOptions,
     KernelPredictor,
@@ -56,8 +56,6 @@ from tunefree.uncertainty.intervals import Residuals
 
 # Folds that evaluate the search if rows are few.
 _FOLDS = 3
-# Kernels whose columns have rates.
-_GEOMETRIC = ("rbf", "laplacian")
 
 
 class TargetTransform(NamedTuple):
@@ -71,7 +69,7 @@ class TargetTransform(NamedTuple):
     def __call__(self, y):
         """Targets, of shape (n, n_outputs)."""
         if self.classes is None:
-            y = np.clip(np.asarray(y, dtype=np.float64).reshape(len(y), -1), *self.limits)
+            y = np.clip(as_columns(y), *self.limits)
         else:
             y = base.signs(np.searchsorted(self.classes, y), len(self.classes))
         return (y - self.level) / self.unit
@@ -113,7 +111,7 @@ class FittedKernel(NamedTuple):
     relevances: Any  # shares of the columns in these changes; None if they are not computed
     slope: float = 1.0  # of log-odds
     held_out_result: Any = None  # the published form of held-out predictions
-    compression: Compression | None = None
+    compression: Any = None
 
 
 class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
@@ -121,17 +119,17 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
-    class_weight = None  # of subclasses without the parameter
+    _single = False  # whether single precision of kernel values is enough
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
     landmarks_: Any
     # Abstract: targets as numbers, numbers by which otherwise equal rows differ, and classes.
     _encode: Callable
-    # Abstract: what is learned, shrunk and rounded, with held-out predictions to publish; and with
-    # few rows a rate, shrunk by held-out predictions of folds.
+    # Abstract: what is learned, shrunk and rounded, with held-out predictions to publish; and the
+    # same, shrunk by other held-out predictions.
     _finished: Callable
-    _shrunk_by_folds: Callable
+    _shrunk: Callable
     _losses: Callable  # abstract: the loss of every row, for a compression
 
     def __init__(
@@ -176,17 +174,11 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         unless they predict held-out rows of the sample worse than the sample's coefficients.
         """
         if sample is None:
-            seed = seed_of(self.random_state)
-            sample = rows.drawn(seed, ridge.EXACT_ROWS, self._CLASSIFY)
+            sample = rows.drawn(seed_of(self.random_state), ridge.EXACT_ROWS, self._CLASSIFY)
         if self._logistic and not sample.whole:
             raise ValueError(
                 "loss='log_loss' needs all rows in memory: its solution cannot be computed from "
                 "sums over the rows. Use loss='squared_error', or fit on a part of the rows."
-            )
-        if self.class_weight is not None and not sample.whole:
-            raise ValueError(
-                "class_weight needs all rows in memory: give weights of rows in place of it, or "
-                "fit on a part of the rows."
             )
         table = self._table(*self._checked(sample.X, sample.y, sample.weights))
         self._fit_table(table, like, None if sample.whole else (rows, sample.ends))
@@ -222,13 +214,11 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         self.view_, self.geometry_, self._search_optimism = transform
         self.landmarks_ = landmarks.alone()
         self.alpha_, self.leave_one_out_risk_ = fitted.penalty, fitted.risk
-        if fitted.relevances is not None:
-            self.feature_relevances_ = fitted.relevances
+        self.feature_relevances_ = fitted.relevances
         if fitted.held_out_result is not None:
             self.held_out_ = fitted.held_out_result
-        self.intercept_ = intercept
         if self._CLASSIFY:
-            self.classes_ = table.classes
+            self.classes_, self.intercept_ = table.classes, intercept
         else:
             self.intercept_ = intercept[0] if table.y.ndim == 1 else intercept
             self.prediction_limits_ = np.array(fitted.limits, dtype=table.X.dtype)
@@ -243,7 +233,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             raise ValueError(
                 f"n_landmarks={self.n_landmarks!r} is none of a positive integer, 'auto', 'all'."
             )
-        if self.kernel not in (*_GEOMETRIC, "linear"):
+        if self.kernel not in ("rbf", "laplacian", "linear"):
             raise ValueError(f"kernel={self.kernel!r} is none of rbf, laplacian, linear.")
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
@@ -258,7 +248,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _table(self, X, y, weights, held=None, groups=None):
         """The `TrainingRows` of checked rows."""
-        kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
+        kept, X = weights > 0, as_dense(X)
         if not kept.all():
             X = X[kept]
         y, weights, seed = y[kept], weights[kept], seed_of(self.random_state)
@@ -271,11 +261,10 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _memory_budget(self, X, n_outputs=1, seed=0):
         """The memory limit, and the shape of the fit with one coordinate a column."""
-        (n, d), size = X.shape, X.dtype.itemsize
-        log_loss, labels = self._logistic, self._CLASSIFY
-        options = KernelOptions(self.kernel, self.n_landmarks, log_loss, labels, seed)
+        options = KernelOptions(self.kernel, self.n_landmarks, self._logistic, self._CLASSIFY, seed)
         most = np.inf if self.max_memory is None else bytes_of(self.max_memory)
-        return MemoryBudget(n, d, d, n_outputs, size, options, most)
+        n, d = X.shape
+        return MemoryBudget(n, d, d, n_outputs, X.dtype.itemsize, options, most)
 
     def _problem(self, table, memory, team):
         """The distinct rows, the held-out ones last, with targets of mean 0 and variance 1."""
@@ -329,14 +318,24 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         in_given_order = (part[problem.given] for part in fitted.held_out)
         return fitted._replace(held_out=HeldOutRows(*in_given_order))
 
-    def _folds(self, table, fold):
-        """Yield masks of the rows of each fold, and what is learned with these held out."""
-        for f in range(_FOLDS):  # rates of other rows, coefficients of all others
-            held = fold == f
-            if held.any():
-                X, y = table.X[table.rows], table.y[table.rows]
-                part = self._table(X, y, table.totals, held)
-                yield held, self._learned(part, column_groups=None)
+    def _shrunk_by_folds(self, fitted, table):
+        """Shrink the predictor towards the constant by held-out predictions of folds.
+
+        Only with few rows a rate: the search then fits noise, which leave-one-out errors of its
+        own rows do not show.
+        """
+        X, y, rows, totals = table.X, table.y, table.rows, table.totals
+        if not needs_folds(self.kernel, *X.shape):
+            return fitted
+        targets = table.targets[rows]
+        strata = base.codes_of(targets) if self._CLASSIFY else np.zeros(len(rows))
+        fold, predictions = np.empty(len(rows), np.int64), np.zeros(targets.shape)
+        fold[np.argsort(strata, kind="stable")] = np.arange(len(rows)) % _FOLDS
+        for f in np.unique(fold):  # rates of other rows, coefficients of all others
+            part = self._table(X[rows], y[rows], totals, fold == f)
+            learned = self._learned(part, column_groups=None)
+            predictions[fold == f] = learned.held_out.predictions / learned.slope
+        return self._shrunk(fitted, table, HeldOutRows(predictions, targets, totals, X[rows]))
 
     def _evaluated(self, problem, solution, targets, column_groups):
         """A solution in the units of the targets, its risk, and the effects of columns."""
@@ -349,14 +348,12 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         predictor = KernelPredictor(
             p.transform, solution.landmarks, solution.coef, solution.intercept
         ).checked(p.A, width, self.n_jobs)
-        predictor = predictor._replace(
-            coef=predictor.coef * unit, intercept=p.level + predictor.intercept * unit
-        )
+        predictor = predictor.scaled(unit, p.level + predictor.intercept * unit)
         effects, relevances = np.zeros((0, len(solution.permuted), Y.shape[1])), None
         if column_groups is not None:
             effects = column_effects(problem, solution, column_groups)
             sizes = np.square(effects[: p.X.shape[1]]).sum(axis=2) @ p.weights[solution.permuted]
-            relevances = sizes / sizes.sum() if sizes.any() else sizes
+            relevances = sizes / (sizes.sum() or 1.0)
         held_out = HeldOutRows(
             predictions * unit + p.level, p.held_out(targets), weights, p.held_out(p.X)
         )
@@ -372,7 +369,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         if not options or transform.geometry is None:
             return fitted
         memory = self._memory_budget(X)
-        most = memory.most(memory.compression, max(len(coef), CHECKED))
+        most = memory.most(memory.search, max(len(coef), CHECKED))
         rows, totals = (part[:CHECKED][:most] for part in (table.rows, table.totals))
         A = transform(X[rows].astype(coef.dtype))
         share, targets = totals / totals.sum(), table.targets[rows]
@@ -390,9 +387,9 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     @one_blas_thread()
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
-        transform, single = KernelTransform(self.view_, self.geometry_), vars(self).get("_single")
+        transform = KernelTransform(self.view_, self.geometry_)
         predictor = KernelPredictor(
-            transform, self.landmarks_, self.dual_coef_, self.intercept_, bool(single)
+            transform, self.landmarks_, self.dual_coef_, self.intercept_, self._single
         )
         return predictor(base.check_rows(self, X), self.n_jobs)
 
@@ -404,19 +401,16 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
 def _of_log_loss(problem):
     """The problem with 1 for a row's class, else 0, at the level of the classes' shares."""
-    k = problem.Y.shape[1]
-    codes = base.codes_of(problem.targets)
+    codes, k = base.codes_of(problem.targets), problem.Y.shape[1]
     level = shares_as_scores(codes, problem.weights, k)
-    classes = np.ones(1) if k == 1 else np.arange(k)
-    Y = (codes[:, None] == classes).astype(np.float64)
+    Y = (problem.targets > 0.0).astype(np.float64)
     return problem._replace(Y=Y, level=level, unit=np.ones(k))
 
 
 def _log_losses(scores, codes):
     """-log p of the rows' classes, of log-odds."""
     p = base.probabilities(scores, joint=True)
-    p_class = np.broadcast_to(p, (len(codes), p.shape[1]))[np.arange(len(codes)), codes]
-    return -np.log(np.maximum(p_class, np.finfo(float).tiny))
+    return -np.log(np.maximum(p[np.arange(len(codes)), codes], np.finfo(float).tiny))
 
 
 class KernelRidgeRegressor(
@@ -509,52 +503,35 @@ class KernelRidgeRegressor(
     _CLASSIFY = False
 
     def _encode(self, y):
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        targets = as_columns(y)
         return targets, targets, None
 
     def _finished(self, fitted, table):
-        predictor, (low, high), dtype = fitted.predictor, fitted.limits, table.X.dtype
-        coef, intercept = predictor.coef, predictor.intercept
+        predictor, (low, high) = fitted.predictor, fitted.limits
         if table.held is None:
             predictions, y, weights, X = fitted.held_out
             predictions, mean = (
                 np.clip(predictions, low, high),
                 np.average(y, axis=0, weights=weights),
             )
-            share = np.ones(len(mean))
+            share, intercept = np.ones(len(mean)), predictor.intercept
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
-                share = shrinkage_factor(
-                    predictions - mean, y - mean, weights, spent=predictor.transform.optimism
-                )
-            coef = coef * share
+                optimism = predictor.transform.optimism
+                share = shrinkage_factor(predictions - mean, y - mean, weights, spent=optimism)
             intercept = np.where(share < 1.0, mean + share * (intercept - mean), intercept)
+            predictor = predictor.scaled(share, intercept)
             shrunk = HeldOutRows(mean + share * (predictions - mean), y, weights, X)
             fitted = fitted._replace(held_out_result=_residuals(shrunk, predictor))
-        predictor = predictor._replace(coef=coef, intercept=intercept)
-        return fitted._replace(predictor=predictor.rounded(dtype, high - low))
+        return fitted._replace(predictor=predictor.rounded(table.X.dtype, high - low))
 
-    def _shrunk_by_folds(self, fitted, table):
-        """Shrink the predictor towards the mean by held-out predictions of folds.
-
-        Only with few rows a rate: the search then fits noise, which leave-one-out errors of its
-        own rows do not show.
-        """
-        X, rows, totals, predictor = table.X, table.rows, table.totals, fitted.predictor
-        if not needs_folds(self.kernel, *X.shape):
-            return fitted
-        weights, targets = table.weights, table.targets
-        mean, targets = weights @ targets / weights.sum(), targets[rows]
-        share, predictions = np.zeros(targets.shape[1]), np.tile(mean, (len(rows), 1))
-        if len(rows) >= _FOLDS:
-            fold = np.arange(len(rows)) % _FOLDS
-            for held, part in self._folds(table, fold):
-                limits = np.array(part.limits, dtype=X.dtype)
-                predictions[held] = np.clip(part.held_out.predictions, *limits)
-            share = shrinkage_factor(predictions - mean, targets - mean, totals)
-        coef = (predictor.coef * share).astype(predictor.coef.dtype)
-        intercept = (mean + share * (predictor.intercept - mean)).astype(X.dtype)
-        predictor = predictor._replace(coef=coef, intercept=intercept)
-        shrunk = HeldOutRows(mean + share * (predictions - mean), targets, totals, X[rows])
+    def _shrunk(self, fitted, table, held_out):
+        predictions, targets, weights, X = held_out
+        mean = table.weights @ table.targets / table.weights.sum()
+        predictions = np.clip(predictions, *np.array(fitted.limits, dtype=X.dtype))
+        share = shrinkage_factor(predictions - mean, targets - mean, weights)
+        intercept = mean + share * (fitted.predictor.intercept - mean)
+        predictor = fitted.predictor.scaled(share, intercept)
+        shrunk = held_out._replace(predictions=mean + share * (predictions - mean))
         return fitted._replace(predictor=predictor, held_out_result=_residuals(shrunk, predictor))
 
     def _searched(self):
@@ -675,58 +652,34 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         return base.signs(codes, len(classes)), codes[:, None].astype(float), classes
 
     def _finished(self, fitted, table):
-        predictor, (predictions, targets, weights, X) = fitted.predictor, fitted.held_out
-        a = temperature(predictions, targets, weights)
-        predictions, share, result = a * predictions, 1.0, None
-        intercept = a * predictor.intercept
+        predictor, (scores, targets, weights, X) = fitted.predictor, fitted.held_out
+        a = temperature(scores, targets, weights)
+        scores, intercept, share, result = a * scores, a * predictor.intercept, 1.0, None
         if table.held is None:
             codes = base.codes_of(targets)
-            null = shares_as_scores(codes, weights, predictions.shape[1])
-            p, prior = (base.probabilities(each, joint=True) for each in (predictions, null[None]))
+            optimism = predictor.transform.optimism
+            null, factor = _shrinkage(scores, codes, weights, optimism)
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
-                optimism = predictor.transform.optimism
-                share = shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
+                share = factor
             if share < 1.0:
-                intercept, predictions = (
-                    null + share * (s - null) for s in (intercept, predictions)
-                )
-            p = base.probabilities(predictions, joint=True)
-            result = base.held_out_probabilities(p, codes, weights)
-        predictor = predictor._replace(coef=a * share * predictor.coef, intercept=intercept)
+                intercept, scores = (null + share * (s - null) for s in (intercept, scores))
+            result = _held_out_classes(scores, codes, weights)
+        predictor = predictor.scaled(a * share, intercept).rounded(table.X.dtype, 2.0 * a)
         return fitted._replace(
-            predictor=predictor.rounded(table.X.dtype, 2.0 * a), slope=a,
-            held_out=fitted.held_out._replace(predictions=predictions),
+            predictor=predictor, slope=a, held_out=fitted.held_out._replace(predictions=scores),
             effects=a * fitted.effects, held_out_result=result,
         )  # fmt: skip
 
-    def _shrunk_by_folds(self, fitted, table):
-        """Shrink the predictor towards the classes' shares by held-out predictions of folds.
-
-        Only with few rows a rate, as in `KernelRidgeRegressor`.
-        """
-        rows, totals, predictor = table.rows, table.totals, fitted.predictor
-        if not needs_folds(self.kernel, *table.X.shape):
-            return fitted
-        targets = table.targets[rows]
-        codes = base.codes_of(targets)
-        fold = np.empty(len(rows), dtype=np.int64)
-        fold[np.argsort(codes, kind="stable")] = np.arange(len(rows)) % _FOLDS
-        predictions = np.zeros(targets.shape)
-        for held, part in self._folds(table, fold):
-            predictions[held] = part.held_out.predictions / part.slope
-        slope = temperature(predictions, targets, totals)
-        null = shares_as_scores(codes, totals, targets.shape[1])
-        p, prior = (
-            base.probabilities(each, joint=True) for each in (slope * predictions, null[None])
-        )
-        share = shrinkage_factor_of_classes(p, prior[0], codes, totals)
+    def _shrunk(self, fitted, table, held_out):
+        scores, targets, weights, _ = held_out
+        codes, slope = base.codes_of(targets), temperature(scores, targets, weights)
+        scores = slope * scores
+        null, share = _shrinkage(scores, codes, weights)
         factor = share * min(slope / fitted.slope, 1.0)
-        coef = (factor * predictor.coef).astype(predictor.coef.dtype)
-        intercept = ((1.0 - share) * null + factor * predictor.intercept).astype(table.X.dtype)
-        p = base.probabilities(null + share * (slope * predictions - null), joint=True)
+        intercept = (1.0 - share) * null + factor * fitted.predictor.intercept
         return fitted._replace(
-            predictor=predictor._replace(coef=coef, intercept=intercept),
-            held_out_result=base.held_out_probabilities(p, codes, totals),
+            predictor=fitted.predictor.scaled(factor, intercept),
+            held_out_result=_held_out_classes(null + share * (scores - null), codes, weights),
         )
 
     def _losses(self, values, targets):
@@ -740,3 +693,15 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self.decision_function(X), joint=True)
+
+
+def _shrinkage(scores, codes, weights, optimism=0.0):
+    """Log-odds of the classes' shares, and how far predictions go from these."""
+    null = shares_as_scores(codes, weights, scores.shape[1])
+    p, prior = (base.probabilities(each, joint=True) for each in (scores, null[None]))
+    return null, shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
+
+
+def _held_out_classes(scores, codes, weights):
+    """Held-out log-odds in the form in which they are published."""
+    return base.held_out_probabilities(base.probabilities(scores, joint=True), codes, weights)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import as_dense
 from tunefree._threads import workers
 from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
@@ -66,8 +67,8 @@ class KernelStream:
 
     def learn(self, X, targets, weights, n_jobs):
         """Learn rows, in the order given."""
-        if sparse.issparse(X) and X.shape[1] <= _FILLED:
-            X = X.toarray()
+        if X.shape[1] <= _FILLED:
+            X = as_dense(X)
         rows, weights = given_visits(weights).order(0)
         self.pending.append((*self._screened(X[rows], targets[rows]), weights))
         self.waiting += len(rows)
@@ -96,7 +97,7 @@ class KernelStream:
         if sparse.issparse(X[0]):
             X = sparse.vstack(X, format="csr")
         else:
-            X = np.vstack([rows.toarray() if sparse.issparse(rows) else rows for rows in X])
+            X = np.vstack([as_dense(rows) for rows in X])
         return X, np.vstack(targets), np.hstack(weights)
 
     def _scan(self, team, X, targets, weights):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import as_dense
 from tunefree._threads import Workers, workers
 from tunefree.kernels import Linear
 from tunefree.learners.kernel.blocked import Facts, base, products
@@ -91,8 +92,8 @@ class Expansion(NamedTuple):
         def values(rows):
             if not numbers:
                 rows = rows.astype(support.dtype, copy=False)
-                dense = sparse.issparse(rows) and (fill or not sparse.issparse(support))
-                rows = rows.toarray() if dense else rows
+                if fill or not sparse.issparse(support):
+                    rows = as_dense(rows)
                 rows = rows if centre is None else rows - centre
             total: Any = np.zeros((rows.shape[0], self.n_outputs))
             for family in families if m else ():

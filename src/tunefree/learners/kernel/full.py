@@ -99,7 +99,7 @@ class Preconditioner(NamedTuple):
             F = np.array(landmarks.values(B).T, dtype=np.float64, order="F")
             F = trmm(landmarks.basis, F)
             F *= u.T
-            lower = cholesky(u * landmarks.geometry.values(B, B) * u.T - F.T @ F, self.penalty)
+            lower = cholesky(u * landmarks.geometry.gram(B, B) * u.T - F.T @ F, self.penalty)
             trsm(lower, F)
             return lower, syrk(F, np.zeros((len(F), len(F)), order="F"))
 
@@ -197,8 +197,7 @@ def rescaled(geometry, A, Y, weights, n, team):
     share, middle = weights[m // 2 : m], _FACTORS.index(1.0)
     best: tuple[float, int, Any] = np.inf, 0, geometry
     for rate in (1.0, 2.0):
-        rates = np.full(A.shape[1], rate)
-        B = A[:m] * (rates ** (1.0 / geometry.kernel.power)).astype(A.dtype)
+        B = geometry._replace(rates=np.full(A.shape[1], rate)).show(A[:m])
 
         def risk(i, rate=rate, B=B):
             penalty = geometry.penalty * _FACTORS[i]
@@ -222,7 +221,7 @@ def rescaled(geometry, A, Y, weights, n, team):
     return best[2]
 
 
-def full(problem, n_landmarks, most=_MOST):
+def full(problem, n_landmarks):
     """Coefficients of all rows, the intercepts, and held-out predictions.
 
     Parameters
@@ -232,8 +231,6 @@ def full(problem, n_landmarks, most=_MOST):
         Classes need fewer steps.
     n_landmarks : int
         So many of the first rows are the landmarks of the preconditioner.
-    most : int
-        Steps at most.
 
     Returns
     -------
@@ -256,13 +253,13 @@ def full(problem, n_landmarks, most=_MOST):
     values, level, earlier = np.zeros((held, k)), zero, zero
     for n_steps, current in enumerate(_steps(preconditioner, Y[:n], weights[:n], beta, fit), 1):
         done = current.sum() <= enough
-        if not done and n_steps % _EACH and n_steps < most:
+        if not done and n_steps % _EACH and n_steps < _MOST:
             continue
         earlier, residual = residual, current
         level = weights[:n] @ (Y[:n] - fit) / total
         values = times(geometry, A[n:], A[:n], root[:n] * beta, team)
         new_risk = w @ np.square(values + level - Y[n:]).sum(axis=1) / w.sum()
-        if done or n_steps >= most or new_risk > risk * (1.0 - _FALL):
+        if done or n_steps >= _MOST or new_risk > risk * (1.0 - _FALL):
             break
         risk, enough = new_risk, share * new_risk * total
     predictions = values + level

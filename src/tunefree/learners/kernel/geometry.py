@@ -96,17 +96,13 @@ class Geometry(NamedTuple):
         """Rows in the units of the kernel, so that every rate is 1."""
         return Z * (self.rates ** (1.0 / self.kernel.power)).astype(Z.dtype)
 
-    def values(self, A, B, out=None, sizes=None):
-        """Kernel values of rows in these units, shape (n, m); `sizes` of both, if known."""
-        a, b = sizes or (self.kernel.sizes(A), self.kernel.sizes(B))
+    def gram(self, A, B, out=None):
+        """Kernel values of rows in these units, shape (n, m)."""
+        a, b = self.kernel.sizes(A), self.kernel.sizes(B)
         D = self.kernel.distances(A, B, a, b, out)
         to_values = _values32 if D.dtype == np.float32 else _values64
         to_values(D, a, b, D.dtype.type(self.slope))
         return D
-
-    def gram(self, A, B):
-        """`values`, under the name of `tunefree.kernels`."""
-        return self.values(A, B)
 
     def there(self, A, B):
         """Kernel values of rows on another device with rows of NumPy, on that device."""
@@ -148,7 +144,7 @@ def gram(geometry, A, team):
     """Kernel values of transformed rows with themselves."""
     K, parts = np.empty((len(A), len(A)), A.dtype), _stretches(geometry.kernel, A)
     whole = len(parts) == 1
-    team.map(lambda part: geometry.values(A if whole else A[part], A, K[part]), parts)
+    team.map(lambda part: geometry.gram(A if whole else A[part], A, K[part]), parts)
     return K
 
 
@@ -405,9 +401,9 @@ def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
     kernel : part
         With `power`, `sizes`, `distances`, `spread` and `spread_from_zero`.
     views : list of pairs
-        Z, ndarray of float32 of shape (n, d): columns of about unit spread, rows in random order;
-        the first ones are used (`rows_of`). And the number of each column's rate, ndarray of int of
-        shape (d,): columns with the same number share one.
+        Z, ndarray of float32 of shape (n, d): columns of about unit spread, rows in random order.
+        And the number of each column's rate, ndarray of int of shape (d,): columns with the same
+        number share one.
     Y : ndarray of shape (n, c)
         Targets of mean zero and about unit variance.
     weights : ndarray of shape (n,)
@@ -425,13 +421,12 @@ def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
     >>> bool(g.rates[0] > 100 * g.rates[1:].max())
     True
     """
-    n, best, number, geometry = rows_of(len(Y)), np.inf, 0, None
-    Y, weights = Y[:n].astype(np.float32), weights[:n]
+    best, number, geometry, Y = np.inf, 0, None, Y.astype(np.float32)
     for i, (Z, shared) in enumerate(views):
-        whole = _Evidence(kernel, Z[:n], Y, weights, shared, labels, team)
+        whole = _Evidence(kernel, Z, Y, weights, shared, labels, team)
         m = _START_ROWS
         part = _Evidence(kernel, Z[:m], Y[:m], weights[:m], shared, labels)
-        median = _median(kernel, Z[:n])
+        median = _median(kernel, Z)
         starts = [
             np.append(np.full(whole.q, np.log(rate / median)), [np.log(penalty), _MIDDLE])
             for rate, penalty in _STARTS
@@ -479,10 +474,9 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
         :math:`\alpha - A^{-1} e_i (\alpha_i / A^{-1}_{ii})`, which were learned without it.
     """
     A, out = A[rows], np.zeros((len(columns), len(rows), coef.shape[1]))
-    coordinates_of: Any = None if callable(source) else _coordinates_of(source)
     if geometry is None:  # a linear model
         for effect, group in zip(out, columns, strict=True):
-            own = coordinates_of(group)
+            own = np.flatnonzero(np.isin(source, group))
             effect[:] = (np.roll(A[:, own], 1, axis=0) - A[:, own]) @ coef[own]
         return out
     kernel, slope = geometry.kernel, geometry.slope
@@ -502,7 +496,7 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
             new, sizes = distances(permuted.astype(np.float32), centers)
             change, lines = new - D, sizes - left
         else:
-            own = coordinates_of(group)
+            own = np.flatnonzero(np.isin(source, group))
             if not len(own):
                 continue
             old, sizes = distances(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
@@ -514,22 +508,6 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
         if without is not None:
             effect -= np.einsum("ik,ik->i", values, without[0])[:, None] * without[1]
     return out
-
-
-def _coordinates_of(source):
-    """A function from columns to the numbers of their coordinates, fast for many columns.
-
-    >>> _coordinates_of(np.array([0, 2, 2, 1]))([0, 2])
-    array([0, 1, 2])
-    """
-    order = np.argsort(source, kind="stable")
-    ordered = source[order]
-
-    def coordinates_of(columns):
-        ends = (np.searchsorted(ordered, columns, side) for side in ("left", "right"))
-        return np.sort(np.concatenate([order[a:b] for a, b in zip(*ends, strict=True)]))
-
-    return coordinates_of
 
 
 def exact(geometry, A, Y, weights, held, groups=None, inverse_of=_NONE, team=ALONE):

@@ -79,16 +79,12 @@ class OnLandmarks:
 
     def __init__(self, landmarks, rows, n, memory, team=ALONE):
         self.size, self.team = landmarks.size, team
-        self._features, self._blocks = landmarks.features, blocks(landmarks, n)
+        self.features, self._blocks = landmarks.features, blocks(landmarks, n)
         self._rows: Any = rows
         if self.size * n <= memory:
-            features = team.map(lambda b: self._features(rows(b.start, b.stop)), self._blocks)
+            features = team.map(lambda b: landmarks.features(rows(b.start, b.stop)), self._blocks)
             cache = dict(zip([b.start for b in self._blocks], features, strict=True))
-            self._features, self._rows = cache.__getitem__, lambda start, _: start
-
-    def features(self, rows):
-        """Features of a block, (m, n)."""
-        return self._features(rows)
+            self.features, self._rows = cache.__getitem__, lambda start, _: start
 
     def _each(self, function):
         def part(block):
@@ -111,8 +107,8 @@ class OnLandmarks:
 
     def preconditioner(self, weights, penalty):
         """A function that solves with weighted products plus a penalty."""
-        n, none = len(weights), np.zeros((len(weights), 1))
-        sums = accumulate(self, self._rows, n, none, weights, np.zeros(1), self.team)
+        none = np.zeros((len(weights), 1))
+        sums = accumulate(self, self._rows, none, weights, team=self.team)
         return _solver(sums.second + np.triu(sums.second, 1).T, penalty)
 
 

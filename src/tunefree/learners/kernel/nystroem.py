@@ -31,6 +31,7 @@ _WHOLE = 256
 _STEPS = 2
 # Rows that are proposed as landmarks at once.
 _DRAWN = 64
+_NO_BASIS = np.empty((0, 0))
 
 
 class Landmarks(NamedTuple):
@@ -38,16 +39,17 @@ class Landmarks(NamedTuple):
 
     centers: np.ndarray  # of shape (m, d), transformed
     geometry: Any  # with values(A, B, out)
-    basis: np.ndarray  # of shape (m, m), upper triangular, in Fortran order
+    # Of shape (m, m), upper triangular, in Fortran order; empty where features are not needed.
+    basis: np.ndarray = _NO_BASIS
 
     @property
     def size(self):
         """The number of features."""
         return len(self.centers)
 
-    def values(self, A, out=None):
-        """Kernel values of transformed rows, of shape (n, m), written to `out` if it is given."""
-        return self.geometry.values(A, self.centers.astype(A.dtype, copy=False), out)
+    def values(self, A):
+        """Kernel values of transformed rows, of shape (n, m)."""
+        return self.geometry.gram(A, self.centers.astype(A.dtype, copy=False))
 
     def features(self, A):
         """Features of transformed rows, as columns: of shape (m, n), in Fortran order."""
@@ -65,7 +67,7 @@ class Landmarks(NamedTuple):
 
     def alone(self):
         """Without the basis, which only learning needs."""
-        return self._replace(basis=np.empty((0, 0)))
+        return self._replace(basis=_NO_BASIS)
 
 
 class Columns(NamedTuple):
@@ -73,7 +75,7 @@ class Columns(NamedTuple):
 
     size: int
 
-    def values(self, A, out=None):
+    def values(self, A):
         """The rows."""
         return A
 
@@ -174,7 +176,7 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
         k = len(chosen)
         proposed = rng.choice(n, min(block, m - k), p=residual / residual.sum())
         uniform, accepted = rng.random(len(proposed)), []
-        H = geometry.values(A[proposed], A[proposed]) - F[proposed, :k] @ F[proposed, :k].T
+        H = geometry.gram(A[proposed], A[proposed]) - F[proposed, :k] @ F[proposed, :k].T
         H = H.astype(np.float64)
         residual[proposed[np.diagonal(H) <= least]] = 0.0  # rounding
         for i, row in enumerate(proposed):
@@ -182,7 +184,7 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
                 accepted.append(i)
                 H -= np.outer(H[:, i], H[i] / H[i, i])
         new = proposed[accepted]
-        G = geometry.values(A, A[new]) - F[:, :k] @ F[new, :k].T
+        G = geometry.gram(A, A[new]) - F[:, :k] @ F[new, :k].T
         lower = _lower(G[new].astype(np.float64), least)
         F[:, k : k + len(new)] = solve_triangular(lower, G.T, lower=True).T
         residual = np.maximum(
@@ -215,14 +217,14 @@ def cells(m, n):
     return m * min(_step(m, n), n)
 
 
-def blocks(landmarks, n, start=0):
-    """Blocks of the rows from `start` to n, the same for any number of threads."""
+def blocks(landmarks, n):
+    """Blocks of n rows, the same for any number of threads."""
     step = _step(landmarks.size, n)
-    return [slice(i, min(i + step, n)) for i in range(start, n, step)]
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
-def accumulate(landmarks, rows, n, targets, weights, shift, team=ALONE, start=0):
-    """The `Sums` over rows from `start` to n, of targets less `shift`.
+def accumulate(landmarks, rows, targets, weights, shift=0.0, team=ALONE):
+    """The `Sums` over rows, of targets less `shift`.
 
     `rows(start, stop)` are transformed rows: products have their type of float, sums double
     precision.
@@ -239,17 +241,17 @@ def accumulate(landmarks, rows, n, targets, weights, shift, team=ALONE, start=0)
         return second, Sums(w.sum(), first, 0.0, w @ y, cross)
 
     second, sums = np.zeros((m, m), order="F"), Sums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
-    for products, part_sums in team.each(part, blocks(landmarks, n, start)):
+    for products, part_sums in team.each(part, blocks(landmarks, len(targets))):
         second += products  # in place: it is large
         sums = sums.plus(part_sums)
     return sums._replace(second=second)
 
 
-def _accumulate_there(landmarks, rows, n, targets, weights, shift, _):
+def _accumulate_there(landmarks, rows, targets, weights, shift, _):
     """The same on the device of this fit's arrays."""
     basis: Any = moved(getattr(landmarks, "basis", np.eye(landmarks.size)))
     total: Any = 0.0, 0.0, 0.0
-    for part in blocks(landmarks, n):
+    for part in blocks(landmarks, len(targets)):
         A = rows(part.start, part.stop).astype(np.float64, copy=False)
         F, w = landmarks.there(A).values @ basis.values, weights[part, None]
         w, y = moved(w).values, moved(w * (targets[part] - shift)).values
@@ -271,7 +273,7 @@ def solve(
     if sums is None:
         shift = weights @ targets / weights.sum()
         make = _accumulate_there if elsewhere() else accumulate
-        sums = make(landmarks, rows, n, targets, weights, shift, team)
+        sums = make(landmarks, rows, targets, weights, shift, team)
     (products, cross), total = sums.centred(), sums.total
     values, vectors = np.linalg.eigh(products)
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)

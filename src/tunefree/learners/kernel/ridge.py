@@ -13,12 +13,12 @@ thread, and arrays of all rows. Not counted are columns of parameters and single
 few megabytes.
 """
 
-from typing import Any, NamedTuple, Protocol
+from bisect import bisect_left
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from tunefree._array import elsewhere, here
+from tunefree._array import as_dense, elsewhere, here
 from tunefree._process import amount
 from tunefree._threads import workers
 from tunefree.learners.kernel.full import NEAR, full, preconditioner_rows, rescaled
@@ -72,11 +72,11 @@ def n_held_out(n):
 class KernelOptions(NamedTuple):
     """What the user asks of a fit."""
 
-    kernel: str = "rbf"
-    n_landmarks: Any = "auto"
-    log_loss: bool = False
-    labels: bool = False  # whether targets are signs of classes
-    seed: int = 0
+    kernel: str
+    n_landmarks: Any
+    log_loss: bool
+    labels: bool  # whether targets are signs of classes
+    seed: int
 
 
 class MemoryBudget(NamedTuple):
@@ -86,7 +86,8 @@ class MemoryBudget(NamedTuple):
 
     Examples
     --------
-    >>> budget = MemoryBudget(5000, 10, 10, 1, 8, KernelOptions(), 1e8)
+    >>> options = KernelOptions("rbf", "auto", False, False, 0)
+    >>> budget = MemoryBudget(5000, 10, 10, 1, 8, options, 1e8)
     >>> budget.allows(budget.exact(5000, 1000)), budget.most(budget.landmarks, 4000)
     (False, 869)
     """
@@ -117,7 +118,10 @@ class MemoryBudget(NamedTuple):
         return _SMALL + self.given + transformed + 8.0 * self.n * self.k * vectors
 
     def search(self, m):
-        """The evidence of m rows: four matrices in single precision, three in double."""
+        """The evidence of m rows: four matrices in single precision, three in double.
+
+        Also a compression: the matrix and basis of m candidates, and as many rows to evaluate it.
+        """
         return 40.0 * m**2
 
     def exact(self, n, held):
@@ -152,10 +156,6 @@ class MemoryBudget(NamedTuple):
         blocks = 8.0 * near * (self.n + 4.0 * self.threads * near)
         return self.landmarks(m) + blocks + 8.0 * self.n * self.k * (2 * self.threads + 1)
 
-    def compression(self, m):
-        """The matrix and basis of m candidates, and as many rows for the evaluation."""
-        return 40.0 * m**2
-
     def permutation_effects(self, m, n):
         """Kernel values of m rows with n, before and after columns are permuted."""
         return 28.0 * m * n
@@ -166,13 +166,11 @@ class MemoryBudget(NamedTuple):
 
     def most(self, needed, n):
         """The largest m up to n for which `needed(m)` bytes are allowed, or 0."""
-        low, high = 0, int(n) + 1
-        if self.bytes == np.inf or self.allows(needed(n)):
-            return int(n)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.allows(needed(middle)) else (low, middle)
-        return low
+
+        def refused(m):
+            return not self.allows(needed(m))
+
+        return bisect_left(range(1, int(n) + 1), True, key=refused)
 
     def least(self):
         """Bytes of the smallest solver that the options allow."""
@@ -206,10 +204,7 @@ class KernelTransform(NamedTuple):
 
     def __call__(self, X):
         """Rows in the view, scaled by the rates."""
-        return self.scaled(self.view.show(X.toarray() if sparse.issparse(X) else X))
-
-    def scaled(self, Z):
-        """Rows of the view, scaled by the rates."""
+        Z = self.view.show(as_dense(X))
         return Z if self.geometry is None else np.ascontiguousarray(self.geometry.show(Z))
 
 
@@ -228,8 +223,7 @@ class KernelProblem(NamedTuple):
     memory: MemoryBudget
     team: Any
     transform: Any = None
-    Z: Any = None  # rows in the view
-    A: Any = None  # and in the units of the kernel
+    A: Any = None  # rows in the units of the kernel
 
     @property
     def options(self):
@@ -254,10 +248,11 @@ class KernelProblem(NamedTuple):
             return False
         return self.memory.allows(self.memory.exact_solver(self.n_held))
 
-    def transformed(self, transform, Z):
-        """The problem in the units of a kernel, with the rows in its view."""
-        memory = self.memory._replace(q=Z.shape[1])
-        return self._replace(transform=transform, Z=Z, A=transform.scaled(Z), memory=memory)
+    def transformed(self, transform):
+        """The problem in the units of a kernel."""
+        A = transform(self.X)
+        memory = self.memory._replace(q=A.shape[1])
+        return self._replace(transform=transform, A=A, memory=memory)
 
     def held_out(self, values):
         """The held-out rows of some values of all rows."""
@@ -287,18 +282,9 @@ class Solution(NamedTuple):
     intercept: Any  # of shape (n_outputs,)
     held_out: np.ndarray  # predictions of the held-out rows, of shape (n_held, n_outputs)
     penalty: float
-    risk: float
     permuted: np.ndarray  # numbers of rows for permutation effects
     inverse: Any = None  # these rows of the inverse; None if it is not computed
     path: Any = None  # solutions for all penalties in single precision, and the number of this one
-
-
-class Solver(Protocol):
-    """One way to solve a problem."""
-
-    def solve(self, problem: KernelProblem) -> Solution:
-        """The solution."""
-        ...
 
 
 class ExactSolver(NamedTuple):
@@ -311,10 +297,9 @@ class ExactSolver(NamedTuple):
         coef, held_out, penalty, inverse = exact(
             p.geometry, p.A, p.Y, p.weights, p.n_held, groups, rows, p.team
         )
-        return Solution(
-            p.transform, _all_rows(p.A, p.geometry), coef, np.zeros(p.Y.shape[1]), held_out,
-            penalty, p.risk(held_out), rows, inverse if groups is None else None,
-        )  # fmt: skip
+        landmarks, intercept = Landmarks(p.A, p.geometry), 0.0 * p.level
+        inverse = inverse if groups is None else None
+        return Solution(p.transform, landmarks, coef, intercept, held_out, penalty, rows, inverse)
 
 
 class LandmarkSolver(NamedTuple):
@@ -325,12 +310,9 @@ class LandmarkSolver(NamedTuple):
 
     def solve(self, problem):
         """The solution, in single precision for many rows; see `in_double_precision`."""
-        p, geometry = problem, problem.geometry
-        landmarks: Any = Columns(p.A.shape[1])
-        if geometry is not None:
-            landmarks = make_landmarks(self.centers(p), geometry, p.team)
+        p, landmarks = problem, _features(problem, self.centers(problem))
         A, Y, weights = _held_out_first(p)
-        single = len(A) > EXACT_ROWS and geometry is not None and not elsewhere()
+        single = len(A) > EXACT_ROWS and p.geometry is not None and not elsewhere()
         rows = RowBlocks(A, np.float32 if single else np.float64)
         found = solve(landmarks, rows, Y, weights, most=p.n_held, team=p.team)
         return _of_least_risk(p, landmarks, found, single)
@@ -354,13 +336,13 @@ class AllRowsSolver(NamedTuple):
         """The solution, whose kernel has a new scale of the rates."""
         p = problem
         geometry = rescaled(p.geometry, p.A, p.Y, p.weights, self.n_sample, p.team)
-        p = p._replace(transform=p.transform._replace(geometry=geometry))
-        p = p._replace(A=p.transform.scaled(p.Z).astype(np.float32))
+        p = p.transformed(p.transform._replace(geometry=geometry))
+        p = p._replace(A=p.A.astype(np.float32))
         m = min(self.n_preconditioner, preconditioner_rows(len(p.A), geometry.penalty))
         coef, intercept, held_out = full(p, m)
         return Solution(
-            p.transform, _all_rows(p.A, geometry), coef, intercept, held_out, geometry.penalty,
-            p.risk(held_out), p.permuted_rows(len(coef)),
+            p.transform, Landmarks(p.A, geometry), coef, intercept, held_out, geometry.penalty,
+            p.permuted_rows(len(coef)),
         )  # fmt: skip
 
 
@@ -373,10 +355,7 @@ class SumsSolver(NamedTuple):
 
     def solve(self, problem):
         """The solution; its penalty has the least risk on held-out rows of the sample."""
-        p = problem
-        landmarks: Any = Columns(p.A.shape[1])
-        if p.geometry is not None:
-            landmarks = make_landmarks(p.A[: self.n_landmarks], p.geometry, p.team)
+        p, landmarks = problem, _features(problem, problem.A[: self.n_landmarks])
         sums = self.source.total(
             "features", _piece_sums, p.transform, self.target_transform, landmarks, merge=Sums.plus
         )
@@ -392,14 +371,14 @@ def _piece_sums(piece, transform, target_transform, landmarks):
     def rows(start, stop):
         return transform(piece.X[start:stop])
 
-    targets = target_transform(piece.y)
-    shift = np.zeros(targets.shape[1])
-    return accumulate(landmarks, rows, len(targets), targets, piece.weights, shift)
+    return accumulate(landmarks, rows, target_transform(piece.y), piece.weights)
 
 
-def _all_rows(A, geometry):
-    """All rows as landmarks."""
-    return Landmarks(A, geometry, np.empty((0, 0)))
+def _features(problem, centers):
+    """The landmarks of a kernel, or the columns of a linear model."""
+    if problem.geometry is None:
+        return Columns(centers.shape[1])
+    return make_landmarks(centers, problem.geometry, problem.team)
 
 
 def _held_out_first(problem):
@@ -416,7 +395,7 @@ def _of_least_risk(problem, landmarks, path, single=False):
     m = max(_FEW_LANDMARKS, len(path.coef))
     return Solution(
         problem.transform, landmarks, path.coef[:, i], path.intercept[i], path.held_out[:, i],
-        float(ALPHAS[i]), float(risk[i]), problem.permuted_rows(m),
+        float(ALPHAS[i]), problem.permuted_rows(m),
         path=(path, i) if single else None,
     )  # fmt: skip
 
@@ -456,7 +435,7 @@ def _function_space(problem, landmarks):
         centers = landmarks.centers
         if problem.exact:
             centers = centers.astype(np.float32 if n >= _MANY else np.float64, copy=False)
-            return OnMatrix(geometry.values(centers, centers))
+            return OnMatrix(geometry.gram(centers, centers))
         n_rows = memory.most(memory.tiles, preconditioner_rows(n, 0.0))
         return OnTiles(centers[:n_rows], geometry, centers, team)
     dtype: Any = np.float64 if geometry is None or n <= EXACT_ROWS else np.float32
@@ -467,19 +446,6 @@ def _function_space(problem, landmarks):
     return OnLandmarks(landmarks, RowBlocks(A, dtype), n, cached, team)
 
 
-class _Permuted(NamedTuple):
-    """Some rows, whose columns may come from the next row."""
-
-    X: np.ndarray
-    transform: KernelTransform
-
-    def __call__(self, columns):
-        """The transformed rows with these columns from the next row."""
-        X = self.X.copy()
-        X[:, columns] = np.roll(self.X[:, columns], 1, axis=0)
-        return self.transform(X)
-
-
 def column_effects(problem, solution, groups):
     """Changes of predictions when columns come from the next row, (n_columns, n_rows, n_outputs).
 
@@ -487,13 +453,17 @@ def column_effects(problem, solution, groups):
     """
     p, rows = problem, solution.permuted
     columns = [*np.arange(p.X.shape[1])[:, None], *groups]
-    source = getattr(p.transform.view, "source", None)
-    if source is None:
-        source = _Permuted(p.X[rows], p.transform)
+
+    def permuted(columns):
+        X = p.X[rows]
+        X[:, columns] = np.roll(X[:, columns], 1, axis=0)
+        return p.transform(X)
+
     without = None
     if solution.inverse is not None:
         gaps = p.held_out(p.Y) - solution.held_out
         without = solution.inverse, gaps[rows - len(p.A) + p.n_held]
+    source = getattr(p.transform.view, "source", permuted)
     centers = getattr(solution.landmarks, "centers", None)
     return permutation_effects(
         p.geometry, p.A, rows, centers, solution.coef, source, columns, without
@@ -511,7 +481,7 @@ class KernelPredictor(NamedTuple):
 
     def __call__(self, X, n_jobs=None):
         """Values on rows, of shape (n, n_outputs)."""
-        out = np.empty((X.shape[0], self.coef.shape[1]), dtype=X.dtype)
+        blocks = [np.empty((0, self.coef.shape[1]))]
         dtype = np.result_type(X, self.coef) if X.dtype == np.float32 else X.dtype
         if elsewhere():  # sums have another order: large coefficients would amplify rounding
             dtype = np.dtype(np.float64)
@@ -519,9 +489,8 @@ class KernelPredictor(NamedTuple):
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
         for start in range(0, X.shape[0], step):
             A = self.transform(here(X[start : start + step]).astype(dtype, copy=False))
-            values = cast.without_intercept(A, n_jobs)
-            out[start : start + step] = values + np.atleast_1d(self.intercept)
-        return out
+            blocks.append(cast.without_intercept(A, n_jobs) + self.intercept)
+        return np.concatenate(blocks).astype(X.dtype)
 
     def without_intercept(self, A, n_jobs):
         """Values on rows in the units of the kernel, less the intercept."""
@@ -551,6 +520,11 @@ class KernelPredictor(NamedTuple):
         values = self.landmarks.values(A.astype(np.float64)) @ self.coef
         gap = np.abs(self._by_tiles(A, n_jobs) - values)
         return self._replace(single=bool((gap.max(axis=0) <= 0.1 * _PRECISE * width).all()))
+
+    def scaled(self, factor, intercept):
+        """With coefficients times a factor, and another intercept, in the same type."""
+        coef = (self.coef * factor).astype(self.coef.dtype)
+        return self._replace(coef=coef, intercept=intercept.astype(self.intercept.dtype))
 
     def rounded(self, dtype, width):
         """In the type of the rows, unless coefficients are large and cancel each other.
