@@ -121,11 +121,11 @@ def test_names_of_test_files_are_unique():
 # Ceilings, which only fall: who brings a figure down lowers its line, and a capability that costs
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
-    "code tokens": 325_600,
-    "fmt: skip": 201,
+    "code tokens": 325_784,
+    "fmt: skip": 182,
     "issparse": 132,
     "class names with two homes": 44,
-    "classes over 250 lines": 7,
+    "classes over 250 lines": 6,
     "banned words": 0,
 }
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import as_dense
-from tunefree._parameters import is_number
+from tunefree._parameters import check_passes, is_number
 from tunefree._process import one_blas_thread, product
 from tunefree._warn import warn
 from tunefree.engine.run import run

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import as_columns, as_dense
-from tunefree._parameters import seed_of
+from tunefree._parameters import check_passes, seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._array import as_dense
+from tunefree._warn import warn
 from tunefree.columns import coordinates
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry

@@ -120,6 +120,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     _CLASSIFY = True  # abstract: whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
     _single = False  # whether single precision of kernel values is enough
+    class_weight: Any = None  # a parameter of classifiers
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
@@ -179,6 +180,11 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             raise ValueError(
                 "loss='log_loss' needs all rows in memory: its solution cannot be computed from "
                 "sums over the rows. Use loss='squared_error', or fit on a part of the rows."
+            )
+        if self.class_weight is not None and not sample.whole:
+            raise ValueError(
+                "class_weight needs all rows in memory: give weights of rows in place of it, or "
+                "fit on a part of the rows."
             )
         table = self._table(*self._checked(sample.X, sample.y, sample.weights))
         self._fit_table(table, like, None if sample.whole else (rows, sample.ends))
