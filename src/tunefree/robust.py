@@ -340,15 +340,14 @@ def drop_outliers(X, targets, rows, given, *, learned=False):
     return out
 
 
-def warn_of_changes(part, filtered, user_array, name, learned=False, level=8):
+def warn_of_changes(part, filtered, user_array, name, learned=False):
     """Warn of the entries that a filter has changed; `user_array` has the row's number."""
     odd = None if filtered is part else odd_entries(part, filtered, name)
     if odd is None:
         return
-    column = user_array[:, [odd.column]]
-    column = as_dense(column)
+    column = as_dense(user_array[:, [odd.column]])
     row = int(np.flatnonzero(column[:, 0] == odd.value)[0])
-    warn_of([odd], f"row {row} and column {odd.column}, counted from 0", learned, level)
+    warn_of([odd], f"row {row} and column {odd.column}, counted from 0", learned)
 
 
 class Odd(NamedTuple):

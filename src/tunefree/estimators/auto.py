@@ -1448,7 +1448,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         distinct = self._distinct_rows(Z, given, weights, groups)
         targets = clip_outliers(given, distinct.rows, EXTREME)
         every = np.asarray(y, dtype=np.float64).reshape(-1, given.shape[1])
-        warn_of_changes(given, targets, every, "y", level=5)
+        warn_of_changes(given, targets, every, "y")
         y_kept, spread = targets.reshape(y_kept.shape), np.ones(1)
         if targets.shape[1] > 1:
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)

@@ -283,7 +283,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             X = X[:, among.places]
             if validation is not None:
                 validation = (validation[0][:, among.places], *validation[1:])
-        features = None
+        features: Any = None
         if self.feature_map is not None:
             features = fitted_map(
                 self.feature_map, X, rows, distinct_weights, self.standardize, seed
