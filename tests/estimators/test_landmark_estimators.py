@@ -165,3 +165,25 @@ def test_single_precision_rows_get_the_predictions_of_double_ones(seed):
     wide = KernelRidgeRegressor(random_state=0).fit(X.astype(float), y)
     assert narrow.predict(X).dtype == np.float32
     np.testing.assert_allclose(narrow.predict(X), wide.predict(X), rtol=0, atol=1e-4 * np.ptp(y))
+
+
+def test_log_odds_of_all_rows_have_the_classes_share():
+    """The intercept of the squared loss is no part of log-odds."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 2))
+    p = 1.0 / (1.0 + np.exp(3.0 - 1.5 * X[:, 0]))
+    y = (rng.random(9000) < p).astype(int)
+    model = KernelRidgeClassifier(loss="log_loss", n_landmarks="all", random_state=0).fit(X, y)
+    assert len(model.dual_coef_) == 9000
+    assert model.predict_proba(X[:2000])[:, 1].mean() == pytest.approx(p[:2000].mean(), abs=0.01)
+
+
+def test_a_model_file_predicts_the_same_bits_in_single_precision(tmp_path):
+    """Noise allows kernel values of single precision; the file keeps that choice."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 4))
+    model = KernelRidgeRegressor(random_state=0).fit(X, X[:, 0] + 2.0 * rng.normal(size=2500))
+    assert model.single_precision_
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X[:500]), model.predict(X[:500]))

@@ -119,7 +119,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
-    _single = False  # whether single precision of kernel values is enough
+    single_precision_ = False
     class_weight: Any = None  # a parameter of classifiers
     classes_: np.ndarray
     dual_coef_: np.ndarray
@@ -216,7 +216,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _publish(self, fitted, table):
         """Set the fitted attributes."""
-        transform, landmarks, self.dual_coef_, intercept, self._single = fitted.predictor
+        transform, landmarks, self.dual_coef_, intercept, self.single_precision_ = fitted.predictor
         self.view_, self.geometry_, self._search_optimism = transform
         self.landmarks_ = landmarks.alone()
         self.alpha_, self.leave_one_out_risk_ = fitted.penalty, fitted.risk
@@ -395,7 +395,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         check_is_fitted(self, "landmarks_")
         transform = KernelTransform(self.view_, self.geometry_)
         predictor = KernelPredictor(
-            transform, self.landmarks_, self.dual_coef_, self.intercept_, self._single
+            transform, self.landmarks_, self.dual_coef_, self.intercept_, self.single_precision_
         )
         return predictor(base.check_rows(self, X), self.n_jobs)
 
@@ -473,6 +473,8 @@ class KernelRidgeRegressor(
         Each is half the mean squared change when that column alone is drawn from another row.
     alpha_ : float
         The penalty, for targets of unit variance.
+    single_precision_ : bool
+        Whether predictions use kernel values of single precision, as these are enough.
     leave_one_out_risk_ : float
         Mean squared leave-one-out error, summed over targets (from 2,000 rows on, of 1,000 rows
         that the search does not use).

@@ -414,14 +414,14 @@ def in_double_precision(problem, solution):
 
 def minimize_log_loss(problem, solution):
     """The solution of least log loss; `problem.Y` has 1 for a row's class, else 0."""
-    p, landmarks, intercept = problem, solution.landmarks, solution.intercept
+    p, landmarks, intercept = problem, solution.landmarks, 0.0 * problem.level
     masks = held_out_masks(p.Y, p.n_held, p.groups)
     space = _function_space(p, landmarks)
     coef, held_out, penalty = learn(space, solution.penalty, p.Y, p.weights, p.level, masks)
     if p.geometry is None:
         coef, intercept = coef[:-1], coef[-1]
     elif landmarks.basis.size:
-        coef, intercept = landmarks.fold(coef), 0.0 * p.level
+        coef = landmarks.fold(coef)
     return solution._replace(
         coef=coef, intercept=intercept, held_out=held_out - p.level, penalty=penalty, inverse=None
     )
