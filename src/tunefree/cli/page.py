@@ -120,7 +120,7 @@ def _body(model, estimator, notes, where, rows, scores):
             sections += _classification(estimator, rows)
         sections += _coverage(estimator, rows)
     elif hasattr(estimator, "report_"):
-        top.append(estimator.report_.reason + " " + estimator.report_.sure())
+        top.append(f"{estimator.report_.reason} {estimator.report_.expected_risk()}")
     sections += [*_columns(estimator, notes, rows), *_leaderboard(estimator), *_curves(estimator)]
     facts = overview(
         describe_model(model), notes, None if classes is None else classes.tolist(), most=12
@@ -690,7 +690,7 @@ def _leaderboard(estimator):
     head, *rows = report.table()
     chosen = [i for i, row in enumerate(board) if row["chosen"]]
     skipped = "; ".join(f"{name}: {reason}" for name, reason in report.skipped.items())
-    why = f"<p>{escape(f'{report.reason} {report.sure()} {report.closing()}')}</p>"
+    why = f"<p>{escape(' '.join(report.sentences()))}</p>"
     why += f"<p class=note>Skipped: {escape(skipped)}.</p>" if skipped else ""
     timed = report.seconds is not None
     seconds = [
