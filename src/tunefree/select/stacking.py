@@ -517,7 +517,7 @@ class Targets(NamedTuple):
 
     def losses(self, predicted, y):
         """Squared errors."""
-        return (np.square(predicted - y.reshape(len(y), -1)) / self.spread).sum(axis=1)
+        return (np.square(predicted - y.reshape(predicted.shape)) / self.spread).sum(axis=1)
 
     def evaluate(self, predicted, y, weights):
         """Squared errors, twice."""
