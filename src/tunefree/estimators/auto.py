@@ -117,7 +117,7 @@ class TableRows(NamedTuple):
         shape = shape_of(X, score.n_outputs)
         return StackProblem(
             X, y[numbers], weights, strata, groups, folds, self.parts is not None, score, shape,
-            seed, column_groups,
+            seed, column_groups, numbers,
         )  # fmt: skip
 
 
@@ -208,35 +208,58 @@ def _added(one, other, *_):
 
 class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     _FOR_FIT = ("cv", "scoring")
+    candidates: Any
+    budget: Any
+    max_memory: Any
+    categorical_features: Any
+    compress: Any
+    cross_fit: Any
+    scoring: Any
+    cv: Any
+    n_jobs: Any
+    random_state: Any
     classes_: np.ndarray
-    prediction_limits_: tuple
-    fit: Callable
+    flat_: bool
     predict: Callable[..., np.ndarray]
+    # Abstract: the `StackProblem` and fitted attributes of the targets, the `StackHeldOut` of a
+    # stack, and the held-out predictions of a cross-fitted copy.
+    _problem: Callable
+    _held_out_of: Callable
+    _copy_held_out: Callable
 
-    def __init__(
+    @report_progress
+    def fit(
         self,
-        candidates: str | Sequence[str] = "all",
-        *,
-        budget: float | str | Plan | None = None,
-        max_memory: float | str | None = None,
-        categorical_features: Any = "from_dtype",
-        compress: int | None = None,
-        cross_fit: int | None = None,
-        scoring: Any = None,
-        cv: Any = None,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-    ):
-        self.candidates = candidates
-        self.budget = budget
-        self.max_memory = max_memory
-        self.compress = compress
-        self.cross_fit = cross_fit
-        self.scoring = scoring
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.categorical_features = categorical_features
-        self.random_state = random_state
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Evaluate the candidates, stack them, and fit those in the stack.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or in regression (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        groups : array-like of shape (n_samples,), optional
+            Groups of dependent rows, which are held out as a whole: no row is predicted by a model
+            that has learned another row of its group. Kernels on all rows do this exactly, others
+            by folds of whole groups. With `cv` they are passed to the splitter.
+
+        Returns
+        -------
+        self
+        """
+        limits, scorer = self._checked()
+        rows = self._rows(X, y, sample_weight, groups)
+        problem, targets = self._problem(rows, y)
+        vars(self).update(targets)
+        stacked = self._stacked(problem, limits, scorer)
+        self._publish(rows, problem, stacked, self._held_out_of(stacked, problem))
+        self.copies_ = self._copies(X, y, sample_weight, problem)
+        return self
 
     def _kinds(self):
         """The kinds of candidates to evaluate."""
@@ -251,15 +274,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """The `Limits` of time and memory, and the scorer; other parameters are checked."""
         limits = Limits(self.budget, self.max_memory)
         self._kinds()
-        least = {"compress": (1, "landmarks: a positive integer"),
-                 "cross_fit": (2, "copies: an integer from 2 on")}  # fmt: skip
-        for name, (lowest, words) in least.items():
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if not (isinstance(value, int | np.integer) and value >= lowest):
-                raise ValueError(f"{name}={value!r} is not a number of {words}.")
-            if self.cv is not None:
+        most = self.compress
+        if most is not None and not (isinstance(most, int | np.integer) and most > 0):
+            raise ValueError(f"compress={most!r} is not a number of landmarks: a positive integer.")
+        for name in ("compress", "cross_fit"):
+            if self.cv is not None and getattr(self, name) is not None:
                 raise ValueError(_EXCLUDE.format(name, "cv"))
         return limits, None if self.scoring is None else check_scoring(self, self.scoring)
 
@@ -291,7 +310,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _stacked(self, problem, limits, scorer):
         """Evaluate the candidates, stack them, and fit those in the stack to all rows."""
-        candidates, skipped = make_candidates(problem, self._kinds(), self.n_jobs, self.compress)
+        most = None if self.compress is None else int(self.compress)
+        candidates, skipped = make_candidates(problem, self._kinds(), self.n_jobs, most)
         if not candidates:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
             columns = f"{problem.shape.d} columns"
@@ -301,8 +321,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         chosen, scores, compression = choose_stack(entries, problem), {}, None
         if scorer is not None and finished(entries):
             chosen, scores = self._scored(scorer, entries, chosen, problem)
-        if self.compress is not None and finished(entries):
-            chosen, compression = compress_stack(chosen, problem, int(self.compress))
+        if most is not None and finished(entries):
+            chosen, compression = compress_stack(chosen, problem, most)
         last = fit_all_rows(chosen, entries, plan, problem, self._progress)
         seconds = time.perf_counter() - limits.start
         return Stacked(entries, chosen, last, plan, skipped, scores, compression, seconds)
@@ -349,10 +369,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             self.risk_interval_kind_, self.table_.dropped_,
         )  # fmt: skip
 
-    def _copies(self, X, y, sample_weight, numbers, problem):
+    def _copies(self, X, y, sample_weight, problem):
         """Copies of the stack, each fitted without its fold, with predictions of the fold."""
         if self.cross_fit is None:
             return []
+        numbers = problem.numbers
         if sample_weight is not None:
             numbers = np.flatnonzero(np.asarray(sample_weight) > 0)[numbers]
         weights, groups, copies = problem.weights, problem.groups, []
@@ -372,10 +393,6 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 fitted = clone(one).fit(*without, groups=None if groups is None else groups[train])
             copies.append((fitted, self._copy_held_out(fitted, *held)))
         return copies
-
-    def _copy_held_out(self, copy, X, y, weights):
-        """Abstract: the held-out predictions of a cross-fitted copy."""
-        raise NotImplementedError
 
     def _scored(self, scorer, entries, chosen, problem):
         """The stack, or a candidate of a higher held-out score, and the scores of all."""
@@ -539,8 +556,6 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             return coef[0], intercept[0]
         return coef, intercept
 
-    flat_: bool
-
     def _column_relevances(self):
         check_is_fitted(self, "models_")
         if not len(self.encoded_relevances_):
@@ -559,7 +574,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 def _relevances(last, shares, problem):
     """The mean of the models' relevances, weighted by shares; empty if no model has any."""
     found, found_shares = [], []
-    for (view, model), share in zip(last.fits, shares, strict=True):
+    for (view, model, _), share in zip(last.fits, shares, strict=True):
         if hasattr(model, "feature_relevances_"):
             each = model.feature_relevances_
         elif hasattr(model, "coef_"):
@@ -601,7 +616,7 @@ def _leaderboard(stacked, problem):
     board, shares = [], stacked.shares()
     for e in stacked.entries:
         name, weights = e.candidate.name, problem.weights[e.rows]
-        row = dict.fromkeys(("candidate", "risk", "risk_se", "risk_interval"))
+        row: dict[str, Any] = dict.fromkeys(("candidate", "risk", "risk_se", "risk_interval"))
         if problem.score.task == "classification":
             row["log_loss"] = None
         if len(e.losses):
@@ -769,60 +784,40 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         class_weight: Any = None,
         random_state: Seed = None,
     ):
-        super().__init__(
-            candidates, budget=budget, max_memory=max_memory,
-            categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
-            scoring=scoring, cv=cv, n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
+        self.candidates = candidates
+        self.budget = budget
+        self.max_memory = max_memory
+        self.categorical_features = categorical_features
+        self.compress = compress
+        self.cross_fit = cross_fit
+        self.scoring = scoring
+        self.cv = cv
+        self.n_jobs = n_jobs
         self.class_weight = class_weight
+        self.random_state = random_state
 
-    @report_progress
-    def fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Evaluate the candidates, stack them, and fit those in the stack.
-
-        Parameters
-        ----------
-        X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
-        groups : array-like of shape (n_samples,), optional
-            Groups of dependent rows, which are held out as a whole: no row is predicted by a model
-            that has learned another row of its group. Kernels on all rows do this exactly, others
-            by folds of whole groups. With `cv` they are passed to the splitter.
-
-        Returns
-        -------
-        self
-        """
-        shape = np.asarray(y).shape
+    def _rows(self, X, y, *others):
+        shape = np.shape(y)
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
                 f"y has {shape[1]} columns, but a row has one label here. To fit a model for each "
                 "column use MultiOutputClassifier(TuneFreeClassifier()) of scikit-learn."
             )
-        (limits, scorer), seed = self._checked(), seed_of(self.random_state)
-        rows = self._rows(X, y, sample_weight, groups)
-        self.classes_, codes = base.encode_labels(rows.y, fewest=2)
-        weights = base.balanced(self.class_weight, self.classes_, codes, rows.weights)
+        return super()._rows(X, y, *others)
+
+    def _problem(self, rows, y):
+        seed, (classes, codes) = seed_of(self.random_state), base.encode_labels(rows.y, fewest=2)
+        weights = base.balanced(self.class_weight, classes, codes, rows.weights)
         rows = rows._replace(weights=weights)
         distinct = rows.distinct(codes[:, None].astype(float), seed)
-        problem = rows.problem(distinct, codes, codes, Classes(len(self.classes_)), seed)
-        stacked = self._stacked(problem, limits, scorer)
-        held_out = self._held_out_of(stacked, problem)
+        problem = rows.problem(distinct, codes, codes, Classes(len(classes)), seed)
+        return problem, {"classes_": classes}
+
+    def _publish(self, rows, problem, stacked, held_out):
+        super()._publish(rows, problem, stacked, held_out)
         self.calibration_ = held_out.calibration
-        self._publish(rows, problem, stacked, held_out)
-        self.copies_ = self._copies(X, y, sample_weight, distinct[0], problem)
-        return self
 
     def _held_out_of(self, stacked, problem):
-        """The `StackHeldOut` of a stack."""
         rows, scores, calibration = stacked.chosen.entries[0].rows, stacked.chosen.scores(), None
         y, weights = problem.y[rows], problem.weights[rows]
         if scores.shape[1] > 1:
@@ -941,12 +936,17 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         loss: Any = "squared_error",
         random_state: Seed = None,
     ):
-        super().__init__(
-            candidates, budget=budget, max_memory=max_memory,
-            categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
-            scoring=scoring, cv=cv, n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
+        self.candidates = candidates
+        self.budget = budget
+        self.max_memory = max_memory
+        self.categorical_features = categorical_features
+        self.compress = compress
+        self.cross_fit = cross_fit
+        self.scoring = scoring
+        self.cv = cv
+        self.n_jobs = n_jobs
         self.loss = loss
+        self.random_state = random_state
 
     def _score(self, targets):
         """The `Targets` of squared errors, or the `Means` of the loss's family."""
@@ -973,50 +973,23 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     def _squares(self):
         return isinstance(self.loss, str) and self.loss == "squared_error"
 
-    @report_progress
-    def fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Evaluate the candidates, stack them, and fit those in the stack.
+    def _rows(self, *given):
+        return super()._rows(*given, multi_output=True, numeric=True)
 
-        Parameters
-        ----------
-        X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
-        groups : array-like of shape (n_samples,), optional
-            Groups of dependent rows, which are held out as a whole: no row is predicted by a model
-            that has learned another row of its group. Kernels on all rows do this exactly, others
-            by folds of whole groups. With `cv` they are passed to the splitter.
-
-        Returns
-        -------
-        self
-        """
-        (limits, scorer), seed = self._checked(), seed_of(self.random_state)
-        rows = self._rows(X, y, sample_weight, groups, multi_output=True, numeric=True)
-        given = np.asarray(rows.y, dtype=np.float64).reshape(len(rows.y), -1)
+    def _problem(self, rows, y):
+        seed, given = seed_of(self.random_state), np.asarray(rows.y, dtype=np.float64)
+        given = given.reshape(len(given), -1)
         distinct = rows.distinct(given, seed)
         targets = clip_outliers(given, distinct[0], EXTREME)
         every = np.asarray(y, dtype=np.float64).reshape(-1, given.shape[1])
-        warn_of_changes(given, targets, every, "y", level=5)
-        score, self.flat_ = self._score(targets), rows.y.ndim == 1
-        self.prediction_limits_ = score.limits(targets)
-        targets = targets[:, 0] if self.flat_ or isinstance(score, Means) else targets
+        warn_of_changes(given, targets, every, "y", level=6)
+        score, flat = self._score(targets), rows.y.ndim == 1
+        fitted = {"flat_": flat, "prediction_limits_": score.limits(targets)}
+        targets = targets[:, 0] if flat or isinstance(score, Means) else targets
         strata = np.zeros(len(targets), dtype=np.int64)
-        problem = rows.problem(distinct, targets, strata, score, seed)
-        stacked = self._stacked(problem, limits, scorer)
-        self._publish(rows, problem, stacked, self._held_out_of(stacked, problem))
-        self.copies_ = self._copies(X, y, sample_weight, distinct[0], problem)
-        return self
+        return rows.problem(distinct, targets, strata, score, seed), fitted
 
     def _held_out_of(self, stacked, problem):
-        """The `StackHeldOut` of a stack."""
         rows, predictions = stacked.chosen.entries[0].rows, stacked.chosen.scores()
         predictions = np.clip(predictions, *self.prediction_limits_)
         X, y, weights = problem.part(rows)

@@ -73,6 +73,7 @@ class StackProblem(NamedTuple):
     shape: Shape
     seed: int
     column_groups: tuple  # arrays of columns that come from one column of the user's
+    numbers: Any = None  # of these rows among the user's rows of positive weight
 
     def held(self):
         """Whether each row is held out."""
@@ -93,10 +94,21 @@ class StackProblem(NamedTuple):
         """Some rows, with targets and weights."""
         return self.X[rows], self.y[rows], self.weights[rows]
 
-    def entry(self, candidate, scores, rows, **more):
-        """The `Entry` of held-out scores."""
+    def entry(self, candidate, scores, rows, model, **more):
+        """The `Entry` of a model's held-out scores."""
         losses, proper_losses = self.score.evaluate(scores, self.y[rows], self.weights[rows])
-        return Entry(candidate, scores, losses, proper_losses, rows, 0.0, "finished", **more)
+        return Entry(
+            candidate, scores, losses, proper_losses, rows, 0.0, "finished", _trace(model), **more
+        )
+
+    def entry_of_one_fit(self, candidate, fitted, scores, effects, optimism=0.0):
+        """The `Entry` of a fit to all rows."""
+        complete = effects is not None and effects.shape[2] == scores.shape[1]
+        return self.entry(
+            candidate, scores, np.flatnonzero(self.held()), fitted.model,
+            fitted=fitted._replace(found=None), optimism=optimism,
+            permutation_effects=effects if complete else None,
+        )  # fmt: skip
 
     def learnable(self, folds):
         """Whether all training rows have two strata, or the rows have one (regression)."""
@@ -117,19 +129,11 @@ class Fitted(NamedTuple):
 
     view: tuple
     model: Any
+    found: Any = None  # what the model reports of held-out rows
 
     def show(self, X):
         """Rows as the model takes them."""
         return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
-
-
-class HeldOut(NamedTuple):
-    """What one fit reports of held-out rows."""
-
-    fitted: Fitted
-    scores: np.ndarray
-    effects: np.ndarray | None  # changes of scores when columns come from the next row
-    optimism: float = 0.0
 
 
 class OneFit:
@@ -141,13 +145,7 @@ class OneFit:
 
     def evaluate(self, candidate, problem, others):
         """The `Entry` of a candidate."""
-        fitted, scores, effects, optimism = candidate.held_out(problem, others)
-        complete = effects is not None and effects.shape[2] == scores.shape[1]
-        return problem.entry(
-            candidate, scores, np.flatnonzero(problem.held()), fitted=fitted,
-            trace=_trace(fitted.model), permutation_effects=effects if complete else None,
-            optimism=optimism,
-        )  # fmt: skip
+        return candidate.in_one_fit(problem, candidate.donor(problem, others))
 
 
 class Folds:
@@ -167,15 +165,14 @@ class Folds:
     def evaluate(self, candidate, problem, others):
         """The `Entry` of a candidate."""
         donor, folds = view_donor(others), self._folds(problem)
-        parts, rows, trace = [], [], None
+        models, parts, rows = [], [], []
         for i, fold in enumerate(folds):
             scores, model = self._predicted(candidate, problem, fold, donor)
-            trace = trace or _trace(model)
-            parts, rows = [*parts, scores], [*rows, fold[1]]
+            models, parts, rows = [*models, model], [*parts, scores], [*rows, fold[1]]
             numbers = np.concatenate(rows)
             order = np.argsort(numbers)
             scores = np.concatenate(parts)[order]
-            entry = problem.entry(candidate, scores, numbers[order], trace=trace)
+            entry = problem.entry(candidate, scores, numbers[order], models[0])
             if i + 1 < len(folds) and loses(entry, others, problem.weights):
                 return entry._replace(status=f"stopped after {i + 1} of {len(folds)} folds")
         return entry
@@ -189,7 +186,7 @@ class Folds:
     def _predicted(self, candidate, problem, fold, donor):
         """Scores of a fold's held-out rows, and the model."""
         train, out = fold
-        fitted = candidate.fit(*problem.part(train), donor)
+        fitted = candidate.fit(*problem.part(train), donor=donor)
         return problem.score.scores_of(fitted, problem.X[out]), fitted.model
 
 
@@ -204,9 +201,8 @@ class ThreeFolds(Folds):
         return [(np.arange(len(fold)), np.flatnonzero(fold == f)) for f in range(count)]
 
     def _predicted(self, candidate, problem, fold, donor):
-        held = np.isin(*fold)
-        found = candidate.of_one_fit(problem, held, donor, None)
-        return found.scores, found.fitted.model
+        fitted = candidate.fit_and_hold_out(problem, donor, np.isin(*fold), None)
+        return candidate.held_out_scores(problem, fitted), fitted.model
 
 
 @dataclass(frozen=True)
@@ -248,6 +244,10 @@ class Candidate:
     def evaluate(self, problem, others):
         """The `Entry` of the candidate, after those of `others`."""
         return self.evaluation.evaluate(self, problem, others)
+
+    def donor(self, problem, others):
+        """The model whose view of the columns is reused, or None."""
+        return view_donor(others)
 
     def compressed(self, entry, problem, most):
         """The candidate's entry with at most so many landmarks."""
@@ -302,47 +302,39 @@ class _OnView(Candidate):
             return self
         return replace(self, estimator=clone(self.estimator).set_params(n_landmarks=limit))
 
-    def fit(self, X, y, weights, donor=None):
-        """A `Fitted` candidate."""
-        return self._learned(X, y, weights, donor)[0]
-
-    def _learned(self, X, y, weights, donor, **options):
-        """A `Fitted` candidate, and what the model reports of held-out rows."""
+    def fit(self, X, y, weights, donor=None, **options):
+        """A `Fitted` candidate; `options` are those of the estimator's `_learn`."""
         model = self._model(donor)
         with ignore_outlier_warnings():
             found = model._learn(X, y, sample_weight=weights, like=donor, **options)
-        return Fitted((), model), found
+        return Fitted((), model, found)
 
     def _model(self, donor):
         """The estimator to fit."""
         return clone(self.estimator)
 
-    def held_out(self, problem, others):
-        """`HeldOut` of one fit to all rows."""
-        return self.of_one_fit(problem, problem.held(), view_donor(others), problem.column_groups)
-
-    def of_one_fit(self, problem, held, donor, column_groups):
-        """`HeldOut` of the rows `held`, by a fit to all rows."""
-        X, y, weights, *_ = problem
-        fitted, found = self._learned(
-            X, y, weights, donor, held=held, groups=problem.groups, column_groups=column_groups
+    def fit_and_hold_out(self, problem, donor, held, column_groups):
+        """A candidate `Fitted` to all rows, with predictions of the rows `held`."""
+        return self.fit(
+            *problem[:3], donor=donor, held=held, groups=problem.groups, column_groups=column_groups
         )
-        scores = problem.score.of_all(found.held_out.predictions, fitted.model)
-        return HeldOut(fitted, scores, found.effects, found.predictor.transform.optimism)
+
+    def held_out_scores(self, problem, fitted):
+        """The scores of held-out rows of a fit."""
+        return problem.score.of_all(fitted.found.held_out.predictions, fitted.model)
+
+    def in_one_fit(self, problem, donor):
+        """The `Entry` of one fit to all rows."""
+        fitted = self.fit_and_hold_out(problem, donor, problem.held(), problem.column_groups)
+        scores, found = self.held_out_scores(problem, fitted), fitted.found
+        optimism = found.predictor.transform.optimism
+        return problem.entry_of_one_fit(self, fitted, scores, found.effects, optimism)
 
     def compressed(self, entry, problem, most):
         """The entry with at most so many landmarks."""
-        model: Any = None if entry.fitted is None else entry.fitted.model
-        if model is None or len(model.dual_coef_) <= most:
+        if entry.fitted is None or len(entry.fitted.model.dual_coef_) <= most:
             return entry
-        smaller = self.limited(most)
-        found = smaller.of_one_fit(problem, problem.held(), model, problem.column_groups)
-        losses = problem.entry(smaller, found.scores, entry.rows)
-        return entry._replace(
-            fitted=found.fitted, scores=found.scores, losses=losses.losses,
-            proper_losses=losses.proper_losses, permutation_effects=found.effects,
-            optimism=found.optimism,
-        )  # fmt: skip
+        return self.limited(most).in_one_fit(problem, entry.fitted.model)
 
 
 class KernelRidge(_OnView):
@@ -353,7 +345,10 @@ class RidgeOnRanks(KernelRidge):
     """Ridge regression on ranks and levels, whose view others reuse."""
 
     kind = "linear"
-    cost = staticmethod(costs.ranks_cost)
+
+    def cost(self, shape):
+        """The `Cost` of one fit."""
+        return costs.ranks_cost(shape)
 
 
 class MoreLandmarks(_OnView):
@@ -365,10 +360,9 @@ class MoreLandmarks(_OnView):
         model = clone(self.estimator)
         return model if donor is None else model.set_params(kernel=donor.kernel)
 
-    def held_out(self, problem, others):
-        """`HeldOut` of one fit to all rows."""
-        donor = view_donor(others, problem.weights)
-        return self.of_one_fit(problem, problem.held(), donor, problem.column_groups)
+    def donor(self, problem, others):
+        """The kernel of least held-out loss."""
+        return view_donor(others, problem.weights)
 
 
 class Pilot(NamedTuple):
@@ -404,12 +398,8 @@ class KernelPiSTOL(Candidate):
         """The candidate that learns so many rows."""
         return self if limit is None else replace(self, most_rows=limit)
 
-    def fit(self, X, y, weights, donor=None):
-        """A `Fitted` candidate."""
-        return self._learned(X, y, weights, donor)[0]
-
-    def _learned(self, X, y, weights, donor, held=None):
-        """A `Fitted` candidate, and predictions of the rows `held`."""
+    def fit(self, X, y, weights, donor=None, held=None):
+        """A `Fitted` candidate, with predictions of the rows `held`."""
         view, model, like = (), clone(self.estimator), None
         if donor is not None:
             like = self.pilot and self.pilot.model
@@ -417,12 +407,10 @@ class KernelPiSTOL(Candidate):
             if not own_view and donor.geometry_ is not None:
                 view = (donor.view_, donor.geometry_)
                 model.set_params(standardize=False)
-        fitted = Fitted(view, model)
+        X = Fitted(view, model).show(X)
         with ignore_outlier_warnings():
-            predictions = model._learn(
-                fitted.show(X), y, sample_weight=weights, held=held, like=like
-            )
-        return fitted, predictions
+            found = model._learn(X, y, sample_weight=weights, held=held, like=like)
+        return Fitted(view, model, found)
 
     def evaluate(self, problem, others):
         """The `Entry` of the candidate, if a pilot shows that it may be better than the others."""
@@ -449,26 +437,26 @@ class KernelPiSTOL(Candidate):
         small = kernels[-1].candidate.limited(_PILOT_LANDMARKS)
         fits, risks = [], []
         for one, view in ((self, donor), (self, None), (small, donor)):
-            fits.append(one.fit(*problem.part(train), view))
+            fits.append(one.fit(*problem.part(train), donor=view))
             scores = problem.score.scores_of(fits[-1], problem.X[held])
-            losses = problem.entry(one, scores, held).losses
+            losses = problem.entry(one, scores, held, None).losses
             risks.append(weighted_mean(losses, problem.weights[held])[0])
         own_view, risk = bool(risks[1] < risks[0]), min(risks[:2])
         return Pilot(fits[own_view].model, own_view, risk, bool(risk < risks[2]))
 
-    def held_out(self, problem, others):
-        """`HeldOut` of one fit, to all rows or to the first that are not held out."""
-        held, donor = problem.held(), view_donor(others)
+    def in_one_fit(self, problem, donor):
+        """The `Entry` of one fit, to all rows or to the first that are not held out."""
+        held = problem.held()
         rows = np.flatnonzero(held)
         if len(held) > self.most_rows:
             learned = np.flatnonzero(~held)[: self.most_rows]
-            fitted = self.fit(*problem.part(learned), donor)
+            fitted = self.fit(*problem.part(learned), donor=donor)
             scores = problem.score.scores_of(fitted, problem.X[rows])
         else:
-            X, y, weights, *_ = problem
-            fitted, predictions = self._learned(X, y, weights, donor, held)
-            scores = problem.score.of_all(predictions, fitted.model)
-        return HeldOut(fitted, scores, self._effects(fitted, problem, rows))
+            fitted = self.fit(*problem[:3], donor=donor, held=held)
+            scores = problem.score.of_all(fitted.found, fitted.model)
+        effects = self._effects(fitted, problem, rows)
+        return problem.entry_of_one_fit(self, fitted, scores, effects)
 
     def _effects(self, fitted, problem, rows):
         """Changes of the first rows' scores when columns come from the next row; None if sparse."""
@@ -620,16 +608,16 @@ def _kernels(problem, linear, n_jobs):
     shape, whole_groups = problem.shape, problem.groups is not None or problem.given
     if not _has_view(shape):
         return []
-    many, found = shape.n > ridge.EXACT_ROWS, []
-    more = {"n_jobs": n_jobs} | ({"n_landmarks": _FIRST_LANDMARKS} if many else {})
+    landmarks, found = "auto" if shape.n <= ridge.EXACT_ROWS else _FIRST_LANDMARKS, []
+    make = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs, n_landmarks=landmarks)
     if linear and shape.d <= _FEW_COLUMNS:
-        on_ranks = _estimator(problem, "KernelRidge", kernel="linear", **more)
         evaluation = Folds() if whole_groups else OneFit()
+        on_ranks = make(kernel="linear")
         found.append(RidgeOnRanks("ridge on ranks and levels", on_ranks, evaluation))
     limits = () if whole_groups else tuple(m for m in _FEWER if m < shape.n)
     for kernel, name in KERNELS.items():
-        made = _estimator(problem, "KernelRidge", kernel=kernel, **more)
-        found.append(KernelRidge(name, made, _evaluation_of_kernels(problem), limits))
+        evaluation = _evaluation_of_kernels(problem)
+        found.append(KernelRidge(name, make(kernel=kernel), evaluation, limits))
     return found
 
 
@@ -656,8 +644,7 @@ def _late_candidates(problem, few, n_jobs, compress):
     if not (few and n <= ridge.EXACT_ROWS // 2) and n * d <= _MOST_CELLS:
         most = costs.MOST_ROWS
         limits = tuple(m for m in (most // 2, most // 4) if m < n)
-        options = {"n_jobs": n_jobs} | ({} if compress is None else {"compress": int(compress)})
-        made = _estimator(problem, "KernelPiSTOL", **options)
+        made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
         evaluation = OneFit() if n >= FEW_ROWS else Folds()
         found.append(KernelPiSTOL("kernel PiSTOL", made, evaluation, limits, most))
     if _has_view(problem.shape) and n > ridge.EXACT_ROWS:
@@ -785,7 +772,7 @@ def fit_all_rows(chosen, entries, plan, problem, callbacks):
         fitted = entry.fitted
         if candidate is not None and (fitted is None or not callbacks.stopped):
             callbacks.begin(f"{candidate.name} on all rows")
-            fitted = candidate.fit(problem.X, problem.y, problem.weights, donor)
+            fitted = candidate.fit(*problem[:3], donor)
             callbacks.end()
             names.append(candidate.name)
         fits.append(fitted)
