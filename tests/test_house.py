@@ -122,10 +122,10 @@ def test_names_of_test_files_are_unique():
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
     "code tokens": 325_784,
-    "fmt: skip": 201,
+    "fmt: skip": 190,
     "issparse": 155,
-    "class names with two homes": 45,
-    "classes over 250 lines": 8,
+    "class names with two homes": 44,
+    "classes over 250 lines": 6,
     "banned words": 0,
 }
 

@@ -75,6 +75,10 @@ class StackProblem(NamedTuple):
     column_groups: tuple  # arrays of columns that come from one column of the user's
     numbers: Any = None  # of these rows among the user's rows of positive weight
 
+    def is_sparse(self):
+        """Whether rows are sparse."""
+        return sparse.issparse(self.X)
+
     def held(self):
         """Whether each row is held out."""
         held = np.zeros(len(self.y), dtype=bool)
@@ -461,7 +465,7 @@ class KernelPiSTOL(Candidate):
     def _effects(self, fitted, problem, rows):
         """Changes of the first rows' scores when columns come from the next row; None if sparse."""
         X, scores_of = problem.X, problem.score.scores_of
-        if sparse.issparse(X):
+        if problem.is_sparse():
             return None
         sample, effects = X[rows[: n_permuted_rows(self.most_rows, X.shape[1])]], []
         before = scores_of(fitted, sample)
@@ -565,7 +569,7 @@ def _has_view(shape):
 
 def _solved_exactly(problem):
     """Whether kernels are solved exactly: linear models are not needed then."""
-    return not sparse.issparse(problem.X) and problem.shape.n <= ridge.EXACT_ROWS
+    return not problem.is_sparse() and problem.shape.n <= ridge.EXACT_ROWS
 
 
 def _estimator(problem, name, **options):
@@ -576,7 +580,7 @@ def _estimator(problem, name, **options):
 
 def _linear_candidates(problem):
     """Linear models from cheap to expensive, and why others are skipped."""
-    shape, is_sparse, skipped = problem.shape, sparse.issparse(problem.X), {}
+    shape, is_sparse, skipped = problem.shape, problem.is_sparse(), {}
     classify = problem.score.task == "classification"
     linear = _estimator(problem, "PiSTOL")
     found: list[Candidate] = [LinearPiSTOL("linear", linear)]
