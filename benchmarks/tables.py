@@ -218,10 +218,10 @@ def constants(*changes):
 
 def without_kernel(name):
     """The stack without one of the candidates on the view."""
-    from tunefree.estimators.auto import _KERNELS
+    from tunefree.estimators.candidates import KERNELS
 
-    rest = {kernel: label for kernel, label in _KERNELS.items() if kernel != name}
-    return constants(("estimators.auto", "_KERNELS", rest))
+    rest = {kernel: label for kernel, label in KERNELS.items() if kernel != name}
+    return constants(("estimators.candidates", "KERNELS", rest))
 
 
 def best_alone():
@@ -252,7 +252,7 @@ STEPS = {
     "levels": lambda: constants(("columns", "_LEVELS", 0)),
     "laplace": lambda: without_kernel("laplacian"),
     "gaussian": lambda: without_kernel("rbf"),
-    "ridge": lambda: without_kernel("linear"),
+    "ridge": lambda: constants(("estimators.candidates", "_FEW_COLUMNS", 0)),
     "prior": lambda: constants(
         ("learners.kernel.geometry", "_RATES", 1e3), ("learners.kernel.geometry", "_OF_LABELS", 1e3)
     ),

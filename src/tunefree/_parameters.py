@@ -56,6 +56,8 @@ _RULES = {
     "cap": (lambda v: v is None or (is_number(v) or v == np.inf) and v > 0,
             "neither None nor positive"),
     "coef0": (is_number, "not a number"),
+    "cross_fit": (lambda v: v is None or _is_whole(v) and v >= 2,
+                  "neither None nor a whole number of copies from 2 on"),
     "degree": (lambda v: is_number(v) and v > 0, "not a positive number"),
     "horizon": (lambda v: v is None or _is_whole(v), "neither None nor a positive integer"),
     "init": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),

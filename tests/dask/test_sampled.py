@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tunefree._registry import estimator_class
-from tunefree.estimators import auto
 from tunefree.learners.kernel import ridge
 
 pytest.importorskip("distributed")
@@ -31,7 +30,6 @@ LABELS = np.where(Y > 0.3, "b", np.where(Y < -0.5, "a", "c"))
 )
 def test_sums_over_partitions_are_those_over_a_source(client, monkeypatch, name, y, options):
     monkeypatch.setattr(ridge, "EXACT_ROWS", 300)
-    monkeypatch.setattr(auto, "EXACT", 300)
     rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
     local = estimator_class(name)(random_state=0, **options).fit_source((X, y))
     there = getattr(tfd, name)(random_state=0, **options).fit(*rows)
@@ -44,7 +42,7 @@ def test_sums_over_partitions_are_those_over_a_source(client, monkeypatch, name,
 
 
 def test_linear_models_of_a_stack_are_averaged_runs(client, monkeypatch):
-    monkeypatch.setattr(auto, "EXACT", 300)
+    monkeypatch.setattr(ridge, "EXACT_ROWS", 300)
     y = X @ [1.0, -2.0] > 0.1
     rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
     model = tfd.TuneFreeClassifier(candidates=("linear",), random_state=0).fit(*rows)

@@ -17,16 +17,19 @@ from tunefree import (
     save_model,
 )
 from tunefree.estimators import auto
-from tunefree.estimators.auto import Candidate
 from tunefree.estimators.base import NoProgress
-from tunefree.select.candidates import (
-    Entry,
-    Targets,
+from tunefree.estimators.candidates import (
+    Candidate,
+    KernelPiSTOL,
+    MoreLandmarks,
+    Pilot,
+    StackProblem,
+    automatic_folds,
     evaluate_candidates,
-    folds_of,
-    should_learn_all_rows,
 )
-from tunefree.select.costs import Cost, Plan, Step
+from tunefree.select import costs
+from tunefree.select.costs import Plan, Step, shape_of
+from tunefree.select.stacking import Entry, Targets, folds_of
 
 
 def crossed(n=500, seed=0):
@@ -37,9 +40,8 @@ def crossed(n=500, seed=0):
 
 def entry(losses):
     losses = np.asarray(losses, dtype=float)
-    candidate = Candidate("kernel", "linear", None, lambda shape, candidate: Cost(1.0, 1.0))
     rows = np.arange(len(losses))
-    return Entry(candidate, losses[:, None], losses, losses, rows, 0.0, "finished")
+    return Entry(None, losses[:, None], losses, losses, rows, 0.0, "finished")
 
 
 @pytest.mark.parametrize("n", [50, 1999, 2000, 26_000])
@@ -72,11 +74,12 @@ def test_a_candidate_is_never_judged_on_rows_it_has_seen():
 
     for n in (100, 3000):
         X = np.arange(float(n))[:, None]
-        spy = Candidate("spy", "linear", Spy(), lambda shape, candidate: Cost(1.0, 1.0))
-        plan = Plan((Step("spy", 1.0, 1.0),), 300.0, None)
-        (result,) = evaluate_candidates(
-            [spy], plan, X, X[:, 0], np.ones(n), np.zeros(n, int), Targets(np.ones(1)), NoProgress()
-        )
+        plan, strata = Plan((Step("spy", 1.0, 1.0),), 300.0, None), np.zeros(n, int)
+        problem = StackProblem(
+            X, X[:, 0], np.ones(n), strata, None, automatic_folds(strata, None), False,
+            Targets(np.ones(1)), shape_of(X, 1), 0, (),
+        )  # fmt: skip
+        (result,) = evaluate_candidates([Candidate("spy", Spy())], plan, problem, NoProgress())
         assert len(result.rows) == (n if n < 2000 else n // 5)
         np.testing.assert_array_equal(result.scores[:, 0], X[result.rows, 0])
 
@@ -106,13 +109,13 @@ def test_the_risks_told_are_those_of_new_rows(n):
     assert abs(np.mean(model.predict(X[n:]) != y[n:]) - best["risk"]) < 3 * best["risk_se"] + 0.01
 
 
-def test_few_weights_of_many_are_found_by_the_reflectron():
+def test_few_weights_of_many_are_found_by_the_glm():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 400))
     y = X[:, :5] @ [1.0, -1.0, 1.0, -1.0, 1.0] + 0.5 * rng.normal(size=500)
     model = TuneFreeRegressor(candidates=("linear",), random_state=0).fit(X[:200], y[:200])
-    assert [*model.chosen_][0] == "Reflectron" and model.score(X[200:], y[200:]) > 0.9
-    assert all("Reflectron" not in r["candidate"] for r in _narrow(X, y).leaderboard_)
+    assert [*model.chosen_][0] == "GLM" and model.score(X[200:], y[200:]) > 0.9
+    assert all("GLM" not in r["candidate"] for r in _narrow(X, y).leaderboard_)
 
 
 def _narrow(X, y):
@@ -124,9 +127,9 @@ def test_kernel_pistol_judges_itself_honestly():
     X = rng.normal(size=(2600, 3))
     y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=2600)
     held = np.arange(2600) % 5 == 0
-    model = KernelPiSTOLRegressor(random_state=0, max_iter=3)._learn(X, y, held=held)
-    told = model.held_out_values_[:, 0]
-    honest = np.mean((told - y[held]) ** 2)
+    model = KernelPiSTOLRegressor(random_state=0, max_iter=3)
+    predictions = model._learn(X, y, held=held)
+    honest = np.mean((predictions[:, 0] - y[held]) ** 2)
     alone = KernelPiSTOLRegressor(random_state=0, max_iter=3).fit(X[~held], y[~held])
     # What it says of these rows is what a model without them would: not what it says now.
     assert honest < 1.5 * np.mean((alone.predict(X[held]) - y[held]) ** 2)
@@ -137,19 +140,19 @@ def test_kernel_pistol_judges_itself_honestly():
     again = KernelPiSTOLRegressor(random_state=0, max_iter=3, shuffle=False)
     first = KernelPiSTOLRegressor(random_state=0, max_iter=3, shuffle=False)
     first, again = (m._learn(X, t, held=held) for m, t in ((first, y), (again, other)))
-    assert np.abs(first.held_out_values_ - again.held_out_values_).max() < 0.2
+    assert np.abs(first - again).max() < 0.2
 
 
 @pytest.fixture
 def steep(monkeypatch):
     """Rows whose classes are small squares of a board, and a race that judges on 3,000 of them."""
-    monkeypatch.setattr(auto, "MOST_ROWS", 3000)
+    monkeypatch.setattr(costs, "MOST_ROWS", 3000)
     # The kernel on more rows would be ahead.
     found = auto.make_candidates
 
     def without_more_landmarks(*given):
         out, skipped = found(*given)
-        return [c for c in out if not c.adds_landmarks], skipped
+        return [c for c in out if not isinstance(c, MoreLandmarks)], skipped
 
     monkeypatch.setattr(auto, "make_candidates", without_more_landmarks)
     rng = np.random.default_rng(0)
@@ -174,19 +177,19 @@ def test_a_kernel_whose_errors_fall_with_the_rows_learns_all_of_them(steep):
 
 
 def test_all_rows_are_wanted_if_a_power_law_promises_a_standard_error():
-    n, held = auto.MOST_ROWS, np.zeros(5000)
+    n, held = costs.MOST_ROWS, np.zeros(5000)
     held[:150] = 1.0  # 3 % with a standard error of .24 %
-    judged, w = entry(held)._replace(fitted="a model"), np.ones(5000)
+    judged, w = entry(held), np.ones(5000)
 
     def wants(early, rows, one=judged):
-        one = one._replace(candidate=one.candidate._replace(pilot_risk=early))
-        return should_learn_all_rows(one, rows, w)
+        pilot = None if early is None else Pilot(None, False, early, True)
+        return KernelPiSTOL("kernel", None, pilot=pilot).gains_by_all_rows(one, rows, w)
 
     # From .06 after 4,000 to .03 after 16,384: .03 / 2.8 after 8 times as many.
     assert wants(0.06, 8 * n) and not wants(0.06, n) and not wants(0.06, 1.1 * n)
     assert not wants(0.031, 8 * n) and not wants(0.02, 8 * n)
-    assert not wants(np.nan, 8 * n) and not wants(0.06, 8 * n, judged._replace(fitted=None))
-    assert not wants(0.06, 8 * n, entry(np.zeros(5000))._replace(fitted="a model"))
+    assert not wants(np.nan, 8 * n) and not wants(None, 8 * n)
+    assert not wants(0.06, 8 * n, entry(np.zeros(5000)))
 
 
 def test_relevances_are_per_column_free_of_units_and_add_up():

@@ -21,9 +21,7 @@ NAMES = [  # TuneFreeClassifier runs what TuneFreeRegressor does, at twice the c
 
 @pytest.mark.parametrize("name", NAMES)
 def test_threads_change_no_bit(name, monkeypatch):
-    for module in ("select.candidates.pilot_rows", "estimators.auto.pilot_rows"):
-        monkeypatch.setattr(f"tunefree.{module}", lambda n, most=None: 200)
-    monkeypatch.setattr("tunefree.estimators.auto.EXACT", 500)
+    monkeypatch.setattr("tunefree.select.costs.pilot_rows", lambda n, most=None: 200)
     monkeypatch.setattr("tunefree.learners.kernel.ridge.EXACT_ROWS", 500)
     monkeypatch.setattr("tunefree.select.kernel_ridge._START", 50)
     monkeypatch.setattr("tunefree.learners.kernel.geometry._WHOLE", 100)

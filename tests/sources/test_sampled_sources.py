@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from tunefree import (
     KernelRidgeClassifier,
@@ -10,7 +11,6 @@ from tunefree import (
     TuneFreeClassifier,
     TuneFreeRegressor,
 )
-from tunefree.estimators import auto
 from tunefree.estimators.from_source import Sample
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, solve
@@ -29,7 +29,6 @@ def pieces_of(X, y, size=170):
 def few(monkeypatch):
     """Samples of 300 rows."""
     monkeypatch.setattr(ridge, "EXACT_ROWS", 300)
-    monkeypatch.setattr(auto, "EXACT", 300)
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -106,3 +105,22 @@ def test_linear_models_of_a_stack_learn_a_source_by_themselves(few):
     model = TuneFreeClassifier(candidates=("linear",), random_state=0).fit_source(pieces_of(X, y))
     assert model.score(X, y) > 0.97
     assert "Fitted on all 900 rows: linear" in model.report_.reason
+
+
+def test_class_weights_are_weights_of_all_rows():
+    """Beyond the sample, too: the models of the stack learn all rows with weights of classes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 3))
+    y = (X[:, 0] + rng.normal(size=9000) > 1.8).astype(int)
+    options = {"candidates": ("linear",), "random_state": 0}
+    one = TuneFreeClassifier(class_weight={0: 1, 1: 9}, **options).fit_source((X, y))
+    two = TuneFreeClassifier(**options).fit_source(lambda: [(X, y, 1.0 + 8.0 * y)])
+    assert "Fitted on all 9000 rows: linear" in one.report_.reason
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    model = TuneFreeClassifier(class_weight="balanced", **options)
+    weights = np.where(y == 1, 1.0 / y.mean(), 1.0 / (1.0 - y.mean()))
+    in_memory, of_a_source = (
+        np.average(found.predict_proba(X)[:, 1], weights=weights)
+        for found in (clone(model).fit(X, y), model.fit_source((X, y)))
+    )
+    assert of_a_source == pytest.approx(in_memory, abs=0.1)

@@ -120,7 +120,7 @@ def _body(model, estimator, notes, where, rows, scores):
             sections += _classification(estimator, rows)
         sections += _coverage(estimator, rows)
     elif hasattr(estimator, "report_"):
-        top.append(estimator.report_.reason + " " + estimator.report_.sure())
+        top.append(f"{estimator.report_.reason} {estimator.report_.expected_risk()}")
     sections += [*_columns(estimator, notes, rows), *_leaderboard(estimator), *_curves(estimator)]
     facts = overview(
         describe_model(model), notes, None if classes is None else classes.tolist(), most=12
@@ -689,9 +689,8 @@ def _leaderboard(estimator):
         return [("Leaderboard", _grid(head, [list(row.values()) for row in board]) + drawn)]
     head, *rows = report.table()
     chosen = [i for i, row in enumerate(board) if row["chosen"]]
-    skipped = "; ".join(f"{name}: {reason}" for name, reason in report.skipped.items())
-    why = f"<p>{escape(f'{report.reason} {report.sure()} {report.closing()}')}</p>"
-    why += f"<p class=note>Skipped: {escape(skipped)}.</p>" if skipped else ""
+    lines = [" ".join(report.sentences()), *report.notes()]
+    why = "".join(f"<p>{escape(line)}</p>" for line in lines)
     timed = report.seconds is not None
     seconds = [
         (r["candidate"], r["seconds" if timed else "cost"]) for r in board if r["risk"] is not None

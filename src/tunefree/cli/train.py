@@ -38,7 +38,7 @@ from tunefree.io.files import chunks
 from tunefree.io.mixed import read_mixed
 from tunefree.io.model import ModelError, is_model, save_model
 from tunefree.io.tables import did_you_mean, unnamed
-from tunefree.select.candidates import weighted_mean
+from tunefree.select.stacking import weighted_mean
 
 # The task is guessed from so many bytes of standard input, or rows of a file.
 _LOOK, _ROWS = 128 << 10, 20_000

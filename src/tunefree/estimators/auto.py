@@ -3,7 +3,6 @@
 import copy
 import time
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,481 +21,52 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._parameters import seed_of
-from tunefree._process import amount
-from tunefree._registry import estimator_class
-from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.candidates import (
+    MOST_COLUMNS,
+    Fitted,
+    LastFits,
+    StackProblem,
+    automatic_folds,
+    compress_stack,
+    evaluate_candidates,
+    fit_all_rows,
+    ignore_outlier_warnings,
+    make_candidates,
+    plan_candidates,
+)
 from tunefree.estimators.from_source import FitsSums
+from tunefree.estimators.report import Report
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
-from tunefree.learners.kernel.geometry import n_permuted_rows
+from tunefree.learners.kernel import ridge
 from tunefree.links import LINKS
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
-from tunefree.select.bandwidths import PRESELECTION
-from tunefree.select.candidates import (
-    FEW_ROWS,
+from tunefree.select.costs import Limits, Plan, shape_of
+from tunefree.select.stacking import (
+    Chosen,
     Classes,
+    Means,
     Targets,
-    evaluate_candidates,
+    choose_stack,
     finished,
     folds_of,
-    ignore_outlier_warnings,
     importances,
-    pilot_rows,
-    search_optimism,
-    should_learn_all_rows,
-    stack,
-    total_cost,
-    view_donor,
+    least_mean,
     weighted_mean,
 )
-from tunefree.select.costs import Cost, Limits, Plan
-from tunefree.select.kernel_ridge import affordable, all_rows_affordable
-from tunefree.select.stacking import least_mean, stack_means
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, Scores
 
-# Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
-_MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
-# Kernels on landmarks, in the order of evaluation: each reuses the view of the one before.
-_KERNELS = {"linear": "ridge on ranks and levels", "laplacian": "Laplace kernel",
-            "rbf": "Gaussian kernel"}  # fmt: skip
-# Ridge regression on the view is a candidate up to so many columns. Up to so many rows kernels are
-# solved exactly; up to half as many no other candidate is needed.
-_FEW_COLUMNS, EXACT = 1000, 8000
-# The GLM, which finds sparse weights, is a candidate for so many columns, and if there are
-# fewer rows a column than this.
-_WIDE, _WIDEST, _NARROW = 100, 10_000, 20
-# Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
-MOST_ROWS = 16_384
-# With fewer rows a column, leave-one-out errors of rates chosen on the same rows are misleading.
-_RATED = 4
-# Landmarks to which a plan may limit a kernel; landmarks of kernels of many rows in the evaluation.
-_FEWER, _FIRST_LANDMARKS = (1000, 500, 250), 1000
 # Rows from which the columns' standard deviations are computed.
 _MOST_SHOWN = 50_000
-
-
-class Candidate(NamedTuple):
-    """An estimator and how it is evaluated; see `tunefree.select.candidates.Candidate`."""
-
-    name: str
-    kind: str  # 'linear' or 'kernel'
-    estimator: Any
-    cost_formula: Any  # shape, candidate -> `Cost` of one fit
-    limits: tuple = ()  # landmarks or rows to which a plan may limit it, the largest first
-    asinh: bool = False  # whether its columns are on an asinh scale
-    provides_view: bool = False  # and it reuses the view of those before it
-    reuses_view: bool = False
-    adds_landmarks: bool = False
-    one_fit: bool = False
-    three_folds: bool = False
-    own_view: bool = False  # whether its own view of the columns was better in a pilot
-    column_groups: tuple = ()  # arrays of columns that come from one column of the user's
-    pilot: Any = None  # its model after a pilot, whose bandwidths are reused
-    pilot_seconds: float = 0.0
-    pilot_risk: float = np.nan
-    most_rows: int = MOST_ROWS
-
-    def cost(self, shape):
-        """The `Cost` of one fit."""
-        return self.cost_formula(shape, self)
-
-    def on_all_rows(self, shape):
-        """The `Cost` of a last fit on all rows if it was evaluated on a part of them."""
-        if not self.reuses_view or shape.n <= self.most_rows:
-            return Cost(0.0, 0.0)
-        return self._replace(most_rows=shape.n).cost(shape)
-
-    @property
-    def unit(self):
-        """The unit of `limits`."""
-        return "rows" if self.reuses_view else "landmarks"
-
-    def limited(self, limit):
-        """The candidate with so many landmarks, or so many rows to learn; None: unchanged."""
-        if limit is None:
-            return self
-        if self.reuses_view:
-            return self._replace(most_rows=limit)
-        return self.with_landmarks(limit)
-
-    def fit(self, X, y, weights, donor=None, **more):
-        """A `Fitted` candidate on rows in random order; `more` goes to the model's `_learn`.
-
-        `donor` is the model whose view of the columns is reused.
-        """
-        view, model = (), clone(self.estimator)
-        if self.provides_view or self.adds_landmarks:
-            more = {"like": donor, "column_groups": self.column_groups} | more
-            if self.adds_landmarks and donor is not None:
-                model.set_params(kernel=donor.kernel)
-        elif self.reuses_view and donor is not None:
-            more["like"] = self.pilot
-            if not self.own_view and donor.geometry_ is not None:
-                view = (donor.view_, donor.geometry_)
-                model.set_params(standardize=False)
-        elif self.asinh:
-            view = (asinh_scaling(X),)
-        fitted = Fitted(view, model)
-        with ignore_outlier_warnings():
-            learn = model._learn if more else model.fit
-            learn(fitted.show(X), y, sample_weight=weights, **more)
-        return fitted
-
-    def permutation_effects(self, fitted, X, rows, score):
-        """Changes of the first rows' scores when columns come from the next row; None if sparse."""
-        if sparse.issparse(X):
-            return None
-        sample = X[rows[: n_permuted_rows(self.most_rows, X.shape[1])]]
-        groups, effects = [*np.arange(X.shape[1])[:, None], *self.column_groups], []
-        before = score.scores_of(fitted, sample)
-        for columns in groups:
-            changed = sample.copy()
-            changed[:, columns] = np.roll(sample[:, columns], 1, axis=0)
-            effects.append(score.scores_of(fitted, changed) - before)
-        return np.array(effects)
-
-    def with_landmarks(self, n_landmarks):
-        """The kernel with so many landmarks."""
-        return self._replace(estimator=clone(self.estimator).set_params(n_landmarks=n_landmarks))
-
-    def after_pilot(self, fitted, seconds, risk, own_view):
-        """The candidate with the bandwidths and the view that were best in a pilot."""
-        return self._replace(
-            pilot=fitted.model, pilot_seconds=seconds, pilot_risk=risk, own_view=own_view
-        )
-
-
-class Fitted(NamedTuple):
-    """A fitted model, and the view that its rows are transformed by."""
-
-    view: tuple
-    model: Any
-
-    def show(self, X):
-        """Rows as the model takes them."""
-        return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
-
-
-class Compression(NamedTuple):
-    """What fewer landmarks cost."""
-
-    n_landmarks: int  # the most of a kernel
-    loss_before: float  # mean held-out loss of the stack, with all landmarks
-    loss_after: float  # and with fewer
-    standard_error: float  # of their difference
-
-
-def _is_small(X):
-    """Whether indicators of levels are stored densely, so that kernels are solved exactly."""
-    return X.shape[0] <= EXACT and X.shape[1] <= _MOST_COLUMNS
-
-
-class Shape(NamedTuple):
-    """Rows, columns, stored entries and outputs of the data."""
-
-    n: int
-    d: int
-    entries: float
-    k: int
-
-    def rows(self, n):
-        """The shape of n rows of the same data."""
-        return self._replace(n=n, entries=self.entries * n / self.n)
-
-
-def shape_of(X, n_outputs):
-    """The shape of dense or sparse rows."""
-    entries = X.nnz if sparse.issparse(X) else X.size
-    return Shape(X.shape[0], X.shape[1], float(max(entries, 1)), n_outputs)
-
-
-# Costs by the data's shape: seconds of the reference core, fitted to the upper end of measurements
-# on 14 tables of 300 to 16,000 rows, and bytes at the peak.
-
-
-def _permutation_seconds(shape):
-    """Seconds for the effects of permuting every column."""
-    return 4e-7 * min(shape.n, 1000) * shape.d * shape.k
-
-
-def _linear_cost(shape, candidate):
-    passes, outputs = np.clip(3.2e4 / shape.n, 3, 12), shape.entries * shape.k
-    rotation = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
-    seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + rotation / 2e10
-    return Cost(seconds, 2e7 + 40 * shape.entries + 130 * shape.n * shape.k)
-
-
-def _ridge_cost(shape, candidate):
-    work = 2 * shape.n * shape.d * min(shape.n, shape.d)
-    return Cost(0.01 + work / 2e10, 90 * shape.entries + 50 * min(shape.d, 1000) ** 2)
-
-
-def _glm_cost(shape, candidate):
-    # Five folds and all rows, four potentials, some hundred steps of two sweeps each.
-    return Cost(0.1 + 6 * 4 * 200 * shape.entries * shape.k / 5e8, 1e7 + 40 * shape.entries)
-
-
-def _columns_cost(shape, candidate):
-    work = shape.n * shape.d * min(shape.n, 2 * shape.d) + 20 * shape.d**3
-    seconds = 0.02 + (work + 3e4 * shape.n + 1e6 * shape.k) / 2e10 + _permutation_seconds(shape)
-    return Cost(seconds, 90 * shape.n * shape.d + 330 * shape.n * shape.k + 100 * shape.d**2)
-
-
-def _landmark_cost(shape, candidate):
-    n, sample = shape.n, min(shape.n, 700)
-    search = 60 * sample**2 * (sample + 2 * shape.d) * (1 + shape.k / 30)
-    search *= 1.3 if candidate.estimator.kernel == "laplacian" else 1.0  # no product of matrices
-    landmarks = candidate.estimator.n_landmarks
-    if landmarks == "auto" and n <= EXACT:
-        solution, memory = n**3 / 3, 17.0 * n**2 + 60 * n * shape.k
-    else:
-        m = affordable(n) if landmarks == "auto" else min(landmarks, n)
-        solution, memory = n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
-        if landmarks == "auto" and all_rows_affordable(n, shape.d):
-            # Steps with and without the held-out rows, each with half of the kernel values.
-            solution += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
-            memory += 40.0 * n * (shape.d + 10 * shape.k)
-    solution += n * min(n, 700) * 2 * shape.d
-    memory += 130 * sample**2 + 30 * n * shape.d
-    return Cost(0.1 + (search + solution) / 2e10 + _permutation_seconds(shape), memory)
-
-
-def _kernel_cost(shape, candidate):
-    n, width = min(shape.n, candidate.most_rows), shape.entries / shape.n
-
-    def work(n):
-        return n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
-
-    memory = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
-    # Two fits in a pilot; its kernel on few landmarks costs next to nothing.
-    return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + memory)
-
-
-def make_candidates(task, kinds, X, n_outputs, seed, grouped=False, column_groups=(), n_jobs=None):
-    """The candidates for some data, from cheap to expensive, and why others are skipped.
-
-    `kinds` are some of 'linear' and 'kernel'. With `grouped` rows whole groups are held out:
-    kernels on all rows do that exactly, others fold by fold.
-    """
-    shape, out, skipped = shape_of(X, n_outputs), [], {}
-    kind = "Classifier" if task == "classification" else "Regressor"
-    is_sparse = sparse.issparse(X)
-    dense = shape.entries >= 0.25 * shape.n * shape.d
-    fits = shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS
-    both = "linear" in kinds and "kernel" in kinds
-    exact = fits and not is_sparse and shape.n <= EXACT and both
-    if "linear" in kinds and not exact:
-        make = estimator_class(f"PiSTOL{kind}")(random_state=seed)
-        if task == "regression" and (not is_sparse or shape.d <= 1000):
-            ridge = estimator_class("RidgePathRegressor")(random_state=seed)
-            out.append(Candidate("ridge", "linear", ridge, _ridge_cost))
-        out.append(Candidate("linear", "linear", make, _linear_cost))
-        if dense and not is_sparse:
-            name = "linear, asinh columns"
-            out.append(Candidate(name, "linear", make, _linear_cost, asinh=True))
-        else:
-            skipped["linear, asinh columns"] = "most entries are zero"
-        if (
-            _WIDE <= shape.d <= _WIDEST
-            and shape.n < _NARROW * shape.d
-            and (kind[0] == "C" or shape.k == 1)
-        ):
-            family = "auto" if task == "classification" else "gaussian"
-            make = estimator_class(f"GLM{kind}")(family=family, random_state=seed)
-            out.append(Candidate("GLM", "linear", make, _glm_cost))
-        else:
-            skipped["GLM"] = "many rows for each column, or too few or too many columns"
-    if "kernel" in kinds:
-        make = estimator_class(f"KernelRidge{kind}")
-        if fits:
-            for kernel, name in _KERNELS.items():
-                if kernel != "linear" or (both and shape.d <= _FEW_COLUMNS):
-                    one = make(kernel, n_jobs=n_jobs, random_state=seed)
-                    if shape.n > EXACT:
-                        one.set_params(n_landmarks=_FIRST_LANDMARKS)
-                    linear = kernel == "linear"
-                    cost = _columns_cost if linear else _landmark_cost
-                    one_fit = not grouped or not linear and shape.n <= EXACT
-                    # So many rates fit noise: they are evaluated on rows that did not choose them.
-                    three_folds = not linear and shape.n < min(FEW_ROWS, _RATED * shape.d)
-                    # Kernels on all rows can hold out whole groups exactly, landmarks cannot.
-                    limits = () if linear or grouped else tuple(m for m in _FEWER if m < shape.n)
-                    out.append(
-                        Candidate(
-                            name, "linear" if linear else "kernel", one, cost, limits,
-                            provides_view=True,
-                            one_fit=one_fit and not three_folds, three_folds=three_folds,
-                        )
-                    )  # fmt: skip
-            if shape.n > EXACT and not grouped:
-                one = make(n_jobs=n_jobs, random_state=seed)
-                limits = tuple(m for m in (4000, 2000) if m < shape.n)
-                out.append(
-                    Candidate(
-                        "kernel on more rows", "kernel", one, _landmark_cost, limits,
-                        adds_landmarks=True,
-                        one_fit=True,
-                    )
-                )  # fmt: skip
-        else:
-            skipped[_KERNELS["rbf"]] = f"{shape.d} columns are too many"
-        if grouped:
-            skipped["kernel PiSTOL"] = "it cannot hold out whole groups"
-        elif (not exact or shape.n > EXACT // 2) and shape.n * shape.d <= _MOST_CELLS:
-            one = estimator_class(f"KernelPiSTOL{kind}")(n_jobs=n_jobs, random_state=seed)
-            out.append(
-                Candidate(
-                    "kernel PiSTOL", "kernel", one, _kernel_cost,
-                    tuple(m for m in (MOST_ROWS // 2, MOST_ROWS // 4) if m < shape.n),
-                    reuses_view=True, one_fit=shape.n >= FEW_ROWS, most_rows=MOST_ROWS,
-                )
-            )  # fmt: skip
-    order = list(_KERNELS.values())
-    return sorted(
-        [c._replace(column_groups=column_groups) for c in out],
-        key=lambda c: (
-            c.reuses_view + 2 * c.adds_landmarks,
-            c.provides_view and order.index(c.name),
-            not c.provides_view and c.cost(shape).seconds,
-        ),
-    ), skipped
-
-
-class Report(NamedTuple):
-    """The candidates, the stack and the reason for it: text in the shell, a table in notebooks."""
-
-    estimator: str
-    task: str
-    shape: tuple  # distinct rows, columns as numbers, outputs
-    leaderboard: list
-    skipped: dict  # candidates that do not suit the data, and why
-    reason: str
-    plan: Plan
-    seconds: float | None  # None in a model from a file, which keeps no times
-    refit_seconds: float | None
-    relevances: dict = {}  # the columns of most influence, at most ten
-    importances: dict = {}  # how much the held-out loss grows without their order
-    risk_interval: tuple | None = None  # of the stack's risk on new rows (95 %)
-    risk_interval_kind: str = ""  # the method of this interval
-    dropped: list = []  # text columns with hardly any repeated value
-
-    def timeless(self):
-        """The report without measured times, as model files keep it."""
-        board = [{**r, "seconds": None} for r in self.leaderboard]
-        return self._replace(leaderboard=board, seconds=None, refit_seconds=None)
-
-    def heading(self):
-        """The first line."""
-        n, d, _ = self.shape
-        return f"{self.estimator}: {n} distinct rows, {d} columns as numbers"
-
-    def sure(self):
-        """The interval of the stack's risk on new rows and its method, in sentences."""
-        if self.risk_interval is None:
-            return "The expected error on new rows is unknown: no row was held out."
-        form = ".1%" if self.task == "classification" else ".4g"
-        interval = " to ".join(format(end, form) for end in self.risk_interval)
-        words = f"Expected {self._loss_name()} on new rows: {interval} (95%)."
-        return f"{words} Method: {self.risk_interval_kind}."
-
-    def closing(self):
-        """Time and memory, in sentences."""
-        cost = self.plan.expected
-        words = f"Planned: at most {cost.seconds:.2g} s and {amount(cost.bytes)}."
-        if self.seconds is not None:
-            refit = f"({self.refit_seconds:.2f} s for the last fit)"
-            words = f"Took {self.seconds:.2f} s {refit}. {words}"
-        return f"{words} {self.plan.limitations}".strip()
-
-    def _loss_name(self):
-        if self.task == "classification":
-            return "error"
-        return self.leaderboard[0].get("loss", "squared error")
-
-    def _skipped_lines(self):
-        """Skipped candidates and dropped columns."""
-        lines = [f"Skipped: {name} ({reason})." for name, reason in self.skipped.items()]
-        if self.dropped:
-            names = ", ".join(map(repr, self.dropped))
-            lines.append(f"Dropped text columns with hardly any repeated value: {names}.")
-        return lines
-
-    def _column_lines(self):
-        """The columns of most influence on predictions and on the held-out loss."""
-        relevances = ", ".join(f"{name} {share:.0%}" for name, share in self.relevances.items())
-        importances = ", ".join(f"{name} {loss:.2g}" for name, loss in self.importances.items())
-        lines = [f"Share of prediction variance: {relevances}."] if relevances else []
-        if importances:
-            lines.append(f"Permutation importance (held-out rows): {importances}.")
-        return lines
-
-    def table(self):
-        """Header and rows as text: candidate, risk, its error, seconds, share or status."""
-        classify = self.task == "classification"
-        scores = ("log-loss",) if classify else ()
-        has_score = any("score" in r for r in self.leaderboard)
-        scores += ("score",) if has_score else ()
-        loss = f"held-out {self._loss_name()}"
-        rows: list[tuple] = [("candidate", loss, "standard error", *scores, "seconds", "share")]
-        for r in self.leaderboard:
-            cells = [_formatted(r["risk"], ".4g"), _formatted(r["risk_se"], ".2g")]
-            cells += [_formatted(r["log_loss"], ".4g")] if classify else []
-            cells += [_formatted(r["score"], ".4g")] if has_score else []
-            status = f"{r['share']:.0%}" if r["chosen"] else r["status"].replace("finished", "")
-            rows.append((r["candidate"], *cells, _formatted(r["seconds"], ".2f"), status))
-        return rows
-
-    def __repr__(self):
-        rows = self.table()
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [self.heading(), ""]
-        for row in rows:
-            cells = [row[0].ljust(widths[0])]
-            cells += [cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)]
-            lines.append("  ".join([*cells, row[-1]]).rstrip())
-        lines += ["", self.reason, self.sure(), self.closing()]
-        return "\n".join([*lines, *self._column_lines(), *self._skipped_lines()])
-
-    __str__ = __repr__
-
-    def _repr_html_(self):
-        head, *body = self.table()
-        cells = "".join(f"<th>{escape(c)}</th>" for c in head)
-        rows = "".join(
-            f"<tr{' style=font-weight:bold' if r['chosen'] else ''}>"
-            + "".join(f"<td>{escape(c)}</td>" for c in row)
-            + "</tr>"
-            for row, r in zip(body, self.leaderboard, strict=True)
-        )
-        columns = "".join(
-            f"<tr><td>{escape(name)}</td><td>{share:.1%}</td><td>"
-            f"<div style='background:#0072B2;height:.8em;width:{10 * share:.2f}em'></div></td></tr>"
-            for name, share in self.relevances.items()
-        )
-        if columns:
-            columns = f"<p>Share of prediction variance:</p><table><tbody>{columns}</tbody></table>"
-        lines = [*self._column_lines()[bool(columns) :], *self._skipped_lines()]
-        notes = "".join(f"<p>{escape(line)}</p>" for line in lines)
-        return (
-            f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
-            f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
-            f"<p>{escape(self.sure())}</p><p>{escape(self.closing())}</p>{columns}{notes}"
-        )
-
-
-def _formatted(value, form):
-    """A number as text, '' for None."""
-    return "" if value is None else format(value, form)
-
-
 _KINDS = ("linear", "kernel")
+_EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
 
 
 def _parts_of(estimator, y, groups):
@@ -514,12 +84,95 @@ def _parts_of(estimator, y, groups):
     return parts
 
 
-class Distinct(NamedTuple):
-    """Distinct rows in random order, with their total weights, and the seed of the order."""
+class TableRows(NamedTuple):
+    """The user's rows of positive weight as numbers."""
 
-    rows: np.ndarray
-    totals: np.ndarray
-    seed: int
+    table: Any  # the preprocessor
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    groups: np.ndarray | None  # numbers of groups
+    parts: np.ndarray | None  # with `cv`: the part of every row in every split
+
+    def distinct(self, labels, seed):
+        """Numbers of the distinct rows in random order, and their weights."""
+        apart = self.groups if self.parts is None else self.parts
+        labels = labels if apart is None else np.column_stack([labels, apart])
+        affine = not sparse.issparse(self.X)
+        return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
+
+    def problem(self, distinct, y, strata, score, seed):
+        """The `StackProblem` of distinct rows with these targets and class numbers."""
+        numbers, weights = distinct
+        X, strata = self.X[numbers], strata[numbers]
+        groups = None if self.groups is None else self.groups[numbers]
+        if self.parts is None:
+            folds = automatic_folds(strata, groups)
+        else:
+            parts = self.parts[numbers].T
+            folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
+        column_groups = tuple(
+            np.flatnonzero(self.table.sources_ == j) for j in _several(self.table)
+        )
+        shape = shape_of(X, score.n_outputs)
+        return StackProblem(
+            X, y[numbers], weights, strata, groups, folds, self.parts is not None, score, shape,
+            seed, column_groups, numbers,
+        )  # fmt: skip
+
+
+def _several(table):
+    """Columns of the user's that are several columns of numbers: they are permuted as a group."""
+    return np.flatnonzero(np.bincount(table.sources_) > 1)
+
+
+class Stacked(NamedTuple):
+    """The candidates' evaluation, and the stack."""
+
+    entries: list
+    chosen: Chosen
+    last: LastFits
+    plan: Plan
+    skipped: dict  # candidates that do not suit the data, and why
+    scores: dict  # of `scoring`, by candidate
+    compression: Any
+    seconds: float
+
+    def shares(self):
+        """The shares of the models of the stack, by name."""
+        pairs = zip(self.chosen.entries, self.chosen.stack.shares, strict=True)
+        return {e.candidate.name: float(share) for e, share in pairs}
+
+    def reason(self):
+        """The reason for the stack, and which models were fitted again, in sentences."""
+        names = ", ".join(self.last.names)
+        last = f"Fitted again on all rows: {names}." if names else ""
+        return f"{self.chosen.reason} {last}".strip()
+
+
+class StackHeldOut(NamedTuple):
+    """The stack's held-out predictions to keep, their losses, and a calibration."""
+
+    predictions: Any
+    losses: np.ndarray
+    calibration: Any = None
+
+
+class KnownScores(NamedTuple):
+    """Held-out scores in place of a preprocessor and a model; rows are their numbers."""
+
+    scores: np.ndarray
+    classes_: Any
+
+    def transform(self, X):
+        """The rows."""
+        return X
+
+    def decision_function(self, X):
+        """The scores of all rows."""
+        return self.scores
+
+    predict = decision_function
 
 
 class ToModelRows(NamedTuple):
@@ -528,44 +181,85 @@ class ToModelRows(NamedTuple):
     table: Any
     view: tuple
     classes: np.ndarray | None
+    class_weights: np.ndarray | None
 
     def __call__(self, rows):
-        """Rows with columns as the model takes them, and class numbers."""
-        y = rows.y if self.classes is None else np.searchsorted(self.classes, rows.y)
-        return rows._replace(X=Fitted(self.view, None).show(self.table.transform(rows.X)), y=y)
+        """Rows with columns as the model takes them, class numbers, and weights."""
+        X, y, weights = (
+            Fitted(self.view, None).show(self.table.transform(rows.X)),
+            rows.y,
+            rows.weights,
+        )
+        if self.classes is not None:
+            y = np.searchsorted(self.classes, y)
+        if self.class_weights is not None:
+            weights = weights * self.class_weights[y]
+        return rows._replace(X=X, y=y, weights=weights)
+
+
+def _weights_of_classes(rows, classes):
+    """The sum of the weights of each class."""
+    return np.bincount(np.searchsorted(classes, rows.y), rows.weights, len(classes))
+
+
+def _added(one, other, *_):
+    return one + other
 
 
 class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     _FOR_FIT = ("cv", "scoring")
+    candidates: Any
+    budget: Any
+    max_memory: Any
+    categorical_features: Any
+    compress: Any
+    cross_fit: Any
+    scoring: Any
+    cv: Any
+    n_jobs: Any
+    random_state: Any
     classes_: np.ndarray
-    prediction_limits_: tuple
-    fit: Callable
+    flat_: bool
     predict: Callable[..., np.ndarray]
+    # Abstract: the `StackProblem` and fitted attributes of the targets, the `StackHeldOut` of a
+    # stack, and the held-out predictions of a cross-fitted copy.
+    _problem: Callable
+    _held_out_of: Callable
+    _copy_held_out: Callable
 
-    def __init__(
+    @report_progress
+    def fit(
         self,
-        candidates: str | Sequence[str] = "all",
-        *,
-        budget: float | str | Plan | None = None,
-        max_memory: float | str | None = None,
-        categorical_features: Any = "from_dtype",
-        compress: int | None = None,
-        cross_fit: int | None = None,
-        scoring: Any = None,
-        cv: Any = None,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-    ):
-        self.candidates = candidates
-        self.budget = budget
-        self.max_memory = max_memory
-        self.compress = compress
-        self.cross_fit = cross_fit
-        self.scoring = scoring
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.categorical_features = categorical_features
-        self.random_state = random_state
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Evaluate the candidates, stack them, and fit those in the stack.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or in regression (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        groups : array-like of shape (n_samples,), optional
+            Groups of dependent rows, which are held out as a whole: no row is predicted by a model
+            that has learned another row of its group. Kernels on all rows do this exactly, others
+            by folds of whole groups. With `cv` they are passed to the splitter.
+
+        Returns
+        -------
+        self
+        """
+        limits, scorer = self._checked()
+        rows = self._rows(X, y, sample_weight, groups)
+        problem, targets = self._problem(rows, y)
+        vars(self).update(targets)
+        stacked = self._stacked(problem, limits, scorer)
+        self._publish(rows, problem, stacked, self._held_out_of(stacked, problem))
+        self.copies_ = self._copies(X, y, sample_weight, problem)
+        return self
 
     def _kinds(self):
         """The kinds of candidates to evaluate."""
@@ -576,191 +270,175 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             raise ValueError(f"candidates={chosen!r} is neither 'all' nor some of {_KINDS}.")
         return tuple(chosen)
 
-    def _numbers(self, X, y, sample_weight, groups, **checks):
-        """Limits, preprocessor, rows of numbers, targets, weights, and groups or splits.
-
-        The last is the group number of every row, or with `cv` the part of every row in every
-        split, or None. Rows of weight 0 are dropped.
-        """
+    def _checked(self):
+        """The `Limits` of time and memory, and the scorer; other parameters are checked."""
         limits = Limits(self.budget, self.max_memory)
         self._kinds()
-        if self.compress is not None and not (
-            isinstance(self.compress, int | np.integer) and self.compress > 0
-        ):
-            raise ValueError(
-                f"compress={self.compress!r} is not a number of landmarks: a positive integer."
-            )
-        if self.cross_fit is not None and not (
-            isinstance(self.cross_fit, int | np.integer) and self.cross_fit >= 2
-        ):
-            raise ValueError(
-                f"cross_fit={self.cross_fit!r} is not a number of copies: an integer from 2 on."
-            )
+        most = self.compress
+        if most is not None and not (isinstance(most, int | np.integer) and most > 0):
+            raise ValueError(f"compress={most!r} is not a number of landmarks: a positive integer.")
+        for name in ("compress", "cross_fit"):
+            if self.cv is not None and getattr(self, name) is not None:
+                raise ValueError(_EXCLUDE.format(name, "cv"))
+        return limits, None if self.scoring is None else check_scoring(self, self.scoring)
+
+    def _rows(self, X, y, sample_weight, groups, **checks):
+        """The `TableRows` of positive weight."""
         base.check_columns(X)
         table = TablePreprocessor(categorical_features=self.categorical_features)
         table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
-        if sparse.issparse(Z) and not sparse.issparse(X) and _is_small(Z):
+        few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
+        if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
             Z = Z.toarray()
-        self.n_features_in_ = table.n_features_in_
-        if hasattr(table, "feature_names_in_"):
-            self.feature_names_in_ = table.feature_names_in_
-        weights = base.check_weights(sample_weight, Z)
-        kept, blocks = weights > 0, None
+        weights, parts = base.check_weights(sample_weight, Z), None
+        kept = weights > 0
         if groups is not None:
             groups = column_or_1d(groups)
             check_consistent_length(Z, groups)
-        for name, value in (("compress", self.compress), ("cross_fit", self.cross_fit)):
-            other = "cv" if self.cv is not None else "groups"
-            excluded = self.cv is not None or groups is not None and name == "compress"
-            if excluded and value is not None:
-                raise ValueError(
-                    f"{name}= and {other}= exclude each other: {name}= holds out rows by its own "
-                    "rule."
-                )
+            if self.compress is not None:
+                raise ValueError(_EXCLUDE.format("compress", "groups"))
         if self.cv is not None:
-            blocks = _parts_of(self, y, groups)[kept]
+            parts, groups = _parts_of(self, y, groups)[kept], None
         elif groups is not None:
-            _, blocks = np.unique(groups[kept], return_inverse=True)
-            if blocks.max() == 0:
+            _, groups = np.unique(groups[kept], return_inverse=True)
+            if groups.max() == 0:
                 raise ValueError("groups= has one group only: two or more are needed to hold out.")
         if kept.all():
-            return limits, table, Z, y, weights, blocks
-        return limits, table, Z[kept], y[kept], weights[kept], blocks
+            return TableRows(table, Z, y, weights, groups, parts)
+        return TableRows(table, Z[kept], y[kept], weights[kept], groups, parts)
 
-    def _distinct_rows(self, X, labels, weights, groups):
-        """The `Distinct` rows of X, their labels and their groups."""
-        affine, seed = not sparse.issparse(X), seed_of(self.random_state)
-        if groups is not None:
-            labels = np.column_stack([labels, groups])
-        return Distinct(*hashed_visits(X, labels, weights, seed, affine=affine).unique(), seed)
+    def _stacked(self, problem, limits, scorer):
+        """Evaluate the candidates, stack them, and fit those in the stack to all rows."""
+        most = None if self.compress is None else int(self.compress)
+        candidates, skipped = make_candidates(problem, self._kinds(), self.n_jobs, most)
+        if not candidates:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+            columns = f"{problem.shape.d} columns"
+            raise ValueError(f"candidates={self.candidates!r} leave none for {columns}: {reasons}")
+        plan, candidates = plan_candidates(candidates, limits, problem)
+        entries = evaluate_candidates(candidates, plan, problem, self._progress)
+        chosen, scores, compression = choose_stack(entries, problem), {}, None
+        if scorer is not None and finished(entries):
+            chosen, scores = self._scored(scorer, entries, chosen, problem)
+        if most is not None and finished(entries):
+            chosen, compression = compress_stack(chosen, problem, most)
+        last = fit_all_rows(chosen, entries, plan, problem, self._progress)
+        seconds = time.perf_counter() - limits.start
+        return Stacked(entries, chosen, last, plan, skipped, scores, compression, seconds)
 
-    def _fit_stack(self, limits, table, X, y, distinct, groups, strata, score, n_outputs):
-        """Evaluate the candidates, stack them, and fit those in the stack on all rows."""
-        start, (rows, totals, seed) = time.perf_counter(), distinct
-        scorer = None if self.scoring is None else check_scoring(self, self.scoring)
-        X, y, strata = X[rows], y[rows], strata[rows]
-        groups, splits = None if groups is None else groups[rows], None
-        if self.cv is not None and groups is not None:
-            splits = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in groups.T]
-        # What is held out as a whole: groups, or the part of `cv` that holds out a row.
-        blocks = groups if splits is None else np.argmax(groups == 2, axis=1)
-        shape, task = shape_of(X, n_outputs), score.task
-        # Columns that come from one column of the user's are permuted as a group.
-        grouped = np.flatnonzero(np.bincount(table.sources_) > 1)
-        column_groups = tuple(np.flatnonzero(table.sources_ == j) for j in grouped)
-        tried, skipped = make_candidates(
-            task, self._kinds(), X, n_outputs, seed, groups is not None, column_groups, self.n_jobs
-        )
-        if splits is not None:
-            tried = [c._replace(one_fit=False, three_folds=False) for c in tried]
-            groups = None
-            if "kernel PiSTOL" in skipped:
-                skipped["kernel PiSTOL"] = "with cv= it would be fitted fold by fold"
-        if hasattr(score, "family"):
-            one = estimator_class("GLMRegressor")(family=score.family, random_state=seed)
-            name = f"GLM, {type(score.family).__name__}"
-            tried.append(Candidate(name, "linear", one, _glm_cost, column_groups=column_groups))
-        if not tried:
-            raise ValueError(
-                f"candidates={self.candidates!r} leave none for {shape.d} columns: " +
-                "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
-            )  # fmt: skip
-        for c in tried:
-            if c.reuses_view and self.compress is not None:
-                c.estimator.set_params(compress=int(self.compress))
-        plan, tried = limits.plan_for(
-            tried, lambda c: total_cost(c, shape, splits), lambda c: c.on_all_rows(shape)
-        )
-        entries = evaluate_candidates(
-            tried, plan, X, y, totals, strata, score, self._progress, groups, splits
-        )
-        joined: Any
-        joined, chosen, reason = stack(entries, y, totals, score)
-        scored: dict[str, float] = {}
-        if scorer is not None and joined is not None:
-            joined, chosen, words, scored = self._scored(
-                scorer, entries, joined, chosen, y, totals, score
-            )
-            reason = f"{reason} {words}"
-        self.compression_ = None
-        if self.compress is not None and joined is not None:
-            joined, chosen, words = self._compressed(joined, chosen, X, y, totals, score)
-            reason = f"{reason} {words}"
-        begin, refitted, donor, fits = time.perf_counter(), [], view_donor(entries), []
-        for entry in chosen:
-            candidate, fitted = entry.candidate, entry.fitted
-            refit = fitted is None
-            if (
-                candidate.reuses_view
-                and plan.again is not None
-                and should_learn_all_rows(entry, shape.n, totals)
-            ):
-                candidate = candidate._replace(pilot=fitted.model)
-                refit = not self._progress.stopped
-            if refit:
-                self._progress.begin(f"{candidate.name} on all rows")
-                fitted = candidate.fit(X, y, totals, donor)
-                self._progress.end()
-                refitted.append(candidate.name)
-            fits.append(fitted)
-        refit_seconds = time.perf_counter() - begin
-        self.table_, self.models_ = table, [fitted.model for fitted in fits]
-        self.views_ = [fitted.view for fitted in fits]
+    def _publish(self, rows, problem, stacked, held_out):
+        """Set the fitted attributes."""
+        table, chosen, fits = rows.table, stacked.chosen, stacked.last.fits
+        self.table_, self.n_features_in_ = table, table.n_features_in_
+        if hasattr(table, "feature_names_in_"):
+            self.feature_names_in_ = table.feature_names_in_
+        self.models_, self.views_ = [f.model for f in fits], [f.view for f in fits]
         for model in self.models_:  # only the stack keeps its held-out predictions
             vars(model).pop("held_out_", None)
-        self.weights_ = np.ones(1) if joined is None else joined.weights
-        self.offsets_ = np.zeros(n_outputs) if joined is None else joined.offsets
-        shares = np.ones(1) if joined is None else joined.shares
-        self.chosen_ = {e.candidate.name: float(s) for e, s in zip(chosen, shares, strict=True)}
-        self.encoded_relevances_ = _relevances(fits, shares, X, totals, donor)
-        losses = importances(joined, chosen, y, totals, score)
+        self.weights_, self.offsets_, shares, _ = chosen.stack
+        self.chosen_, self.compression_ = stacked.shares(), stacked.compression
+        self.encoded_relevances_ = _relevances(stacked.last, shares, problem)
+        vars(self).pop("permutation_importances_", None)
+        losses = importances(chosen, problem)
         if losses is not None:
-            self.permutation_importances_ = np.zeros(self.n_features_in_)
-            self.permutation_importances_[table.sources_] = losses[: X.shape[1]]
-            self.permutation_importances_[grouped] = losses[X.shape[1] :]
-        self.seconds_ = time.perf_counter() - start
-        self.leaderboard_ = _leaderboard(entries, self.chosen_, totals, shape, task)
-        if hasattr(score, "family"):
-            self.leaderboard_ = [r | {"loss": score.kind} for r in self.leaderboard_]
-        if scored:
-            self.leaderboard_ = [
-                r | {"score": scored.get(r["candidate"])} for r in self.leaderboard_
-            ]
-        self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
-        held = np.empty(0, np.int64) if joined is None else chosen[0].rows
-        held_out = np.zeros((0, n_outputs))
-        if joined is not None:
-            held_out = joined.join([e.scores for e in chosen])
-        held_blocks = None if blocks is None else blocks[held]
-        losses = self._set_held_out(
-            held_out, X[held], y[held], totals[held], donor, score, held_blocks
+            self.permutation_importances_ = np.zeros(table.n_features_in_)
+            self.permutation_importances_[table.sources_] = losses[: problem.shape.d]
+            self.permutation_importances_[_several(table)] = losses[problem.shape.d :]
+        self.leaderboard_ = _leaderboard(stacked, problem)
+        self.traces_ = {e.candidate.name: e.trace for e in stacked.entries if e.trace is not None}
+        self.held_out_ = held_out.predictions
+        self.risk_interval_, self.risk_interval_kind_ = _risk_interval(
+            held_out.losses, chosen.entries[0].rows, problem, chosen.optimism
         )
-        self.risk_interval_, self.risk_interval_kind_ = risk.held_out(
-            losses, totals[held], bounded=task == "classification", once=len(held) < shape.n,
-            spent=search_optimism(chosen),
+        self.plan_, self.seconds_ = stacked.plan, stacked.seconds
+        self.report_ = self._report(problem, stacked)
+
+    def _report(self, problem, stacked):
+        """The `Report` of what is fitted."""
+        shape, relevances, columns = problem.shape, {}, {}
+        if len(self.encoded_relevances_):
+            relevances = _largest(self.feature_relevances_, self.table_, 0.005)
+        if hasattr(self, "permutation_importances_"):
+            each = self.permutation_importances_
+            columns = _largest(each, self.table_, 0.01 * each.max())
+        return Report(
+            type(self).__name__, problem.score.task, (shape.n, shape.d, shape.k),
+            self.leaderboard_, stacked.skipped, stacked.reason(), stacked.plan, stacked.seconds,
+            stacked.last.seconds, relevances, columns, self.risk_interval_,
+            self.risk_interval_kind_, self.table_.dropped_,
         )  # fmt: skip
-        last = f"Fitted again on all rows: {', '.join(refitted)}." if refitted else ""
-        self.plan_ = plan
-        self.report_ = Report(
-            type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, skipped,
-            f"{reason} {last}".strip(), plan, self.seconds_, refit_seconds, self._most_relevant(),
-            self._most_important(), self.risk_interval_, self.risk_interval_kind_, table.dropped_,
-        )  # fmt: skip
-        self._distinct = rows, totals, strata, groups
+
+    def _copies(self, X, y, sample_weight, problem):
+        """Copies of the stack, each fitted without its fold, with predictions of the fold."""
+        if self.cross_fit is None:
+            return []
+        numbers = problem.numbers
+        if sample_weight is not None:
+            numbers = np.flatnonzero(np.asarray(sample_weight) > 0)[numbers]
+        weights, groups, copies = problem.weights, problem.groups, []
+        one: Any = clone(self).set_params(cross_fit=None)
+        if isinstance(self.budget, Plan):  # it is of all rows
+            one.set_params(budget=None)
+        if getattr(self, "class_weight", None) is not None:  # the weights include it
+            one.set_params(class_weight=None)
+        fold, count = folds_of(problem.strata, groups, int(self.cross_fit))
+        for f in range(count):
+            train, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+            without, held = (
+                (_safe_indexing(X, numbers[part]), _safe_indexing(y, numbers[part]), weights[part])
+                for part in (train, out)
+            )
+            with ignore_outlier_warnings():
+                fitted = clone(one).fit(*without, groups=None if groups is None else groups[train])
+            copies.append((fitted, self._copy_held_out(fitted, *held)))
+        return copies
+
+    def _scored(self, scorer, entries, chosen, problem):
+        """The stack, or a candidate of a higher held-out score, and the scores of all."""
+        rows, scores = chosen.entries[0].rows, {}
+        y, weights = problem.y[rows], problem.weights[rows]
+        targets = self.classes_[y] if problem.score.task == "classification" else y
+
+        def score_of(one):
+            model = self._with_known(one.scores())
+            return float(scorer(model, rows[:, None], targets, sample_weight=weights))
+
+        best, highest = chosen, score_of(chosen)
+        words = f", {highest:.4g} for the stack."
+        for entry in finished(entries):
+            name = entry.candidate.name
+            alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
+            scores[name] = score_of(alone)
+            if scores[name] > highest:
+                best, highest = alone, scores[name]
+        winner = "the stack" if best is chosen else repr(best.reason)
+        words = "." if best is chosen else words
+        words = f"Best {self.scoring} on held-out rows: {highest:.4g} for {winner}{words}"
+        return best._replace(reason=f"{chosen.reason} {words}"), scores
+
+    def _with_known(self, scores):
+        """A copy that predicts held-out rows, given by their numbers, by these scores."""
+        model: Any = copy.copy(self)
+        known = KnownScores(scores, getattr(self, "classes_", None))
+        model.table_, model.models_, model.views_ = known, [known], [()]
+        model.weights_, model.offsets_ = np.ones(1), np.zeros(scores.shape[1])
+        model.calibration_ = None
+        return model
 
     def _fit_rows(self, rows):
         """Fit a stratified sample; then the models of the stack learn all rows, if they can."""
         classify = isinstance(self, ClassifierMixin)
-        sample = rows.drawn(seed_of(self.random_state), EXACT, classify)
+        sample = rows.drawn(seed_of(self.random_state), ridge.EXACT_ROWS, classify)
         self.fit(sample.X, sample.y, sample_weight=sample.weights)
         if sample.whole:
             return
         names: dict[bool, list] = {True: [], False: []}  # whether a model has learned all rows
+        classes, class_weights = self.classes_ if classify else None, self._class_weights(rows)
         for i, (name, view, model) in enumerate(
             zip(self.chosen_, self.views_, self.models_, strict=True)
         ):
-            to_model_rows = ToModelRows(self.table_, view, self.classes_ if classify else None)
+            to_model_rows = ToModelRows(self.table_, view, classes, class_weights)
             all_rows, sampled = rows.shown(to_model_rows), to_model_rows(sample)
             if hasattr(model, "_fit_rows"):
                 learned = clone(model)._fit_rows(all_rows, sampled, like=model)
@@ -780,94 +458,14 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             words += f" Fitted on the sample only: {', '.join(names[False])}."
         self.report_ = self.report_._replace(reason=words)
 
-    def _set_held_out(self, scores, X, y, weights, donor, score, groups):
-        """Abstract: keep the stack's held-out predictions; returns their losses."""
-        raise NotImplementedError
-
-    def _copy_held_out(self, copy, X, y, weights):
-        """Abstract: the held-out predictions of a cross-fitted copy."""
-        raise NotImplementedError
-
-    def _cross_fit(self, X, y, sample_weight):
-        """Keep copies of the stack, each fitted without its fold of the distinct rows."""
-        (rows, totals, strata, groups), self.copies_ = vars(self).pop("_distinct"), []
-        if self.cross_fit is None:
-            return
-        if sample_weight is not None:
-            rows = np.flatnonzero(np.asarray(sample_weight) > 0)[rows]
-        fold, count = folds_of(strata, groups, int(self.cross_fit))
-        for f in range(count):
-            train, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-            one: Any = clone(self).set_params(cross_fit=None)
-            if isinstance(self.budget, Plan):  # it is of all rows
-                one.set_params(budget=None)
-            if getattr(self, "class_weight", None) is not None:  # the totals include it
-                one.set_params(class_weight=None)
-            with ignore_outlier_warnings():
-                one.fit(
-                    _safe_indexing(X, rows[train]), _safe_indexing(y, rows[train]), totals[train],
-                    groups=None if groups is None else groups[train],
-                )  # fmt: skip
-            held = _safe_indexing(X, rows[out]), _safe_indexing(y, rows[out])
-            self.copies_.append((one, self._copy_held_out(one, *held, totals[out])))
-
-    def _scored(self, scorer, entries, joined, chosen, y, weights, score):
-        """The stack, or a candidate with a better held-out score; a sentence, and all scores."""
-        rows, scores, alone = chosen[0].rows, {}, {}
-
-        def scored(one, parts):
-            model: Any = copy.copy(self)
-            model.calibration_, model.models_ = None, []
-            model._joined = lambda X, score: one.join([e.scores for e in parts])
-            targets = self.classes_[y[rows]] if score.task == "classification" else y[rows]
-            return float(scorer(model, rows[:, None], targets, sample_weight=weights[rows]))
-
-        best = whole = scored(joined, chosen)
-        picked: Any = joined, chosen
-        for entry in finished(entries):
-            name = entry.candidate.name
-            alone[name] = score.stack([entry.scores], y[rows], weights[rows])
-            scores[name] = scored(alone[name], [entry])
-            if scores[name] > best:
-                best, picked = scores[name], (alone[name], [entry])
-        winner = "the stack" if picked[0] is joined else repr(picked[1][0].candidate.name)
-        words = f"Best {self.scoring} on held-out rows: {best:.4g} for {winner}"
-        words += "." if best == whole else f", {whole:.4g} for the stack."
-        return *picked, words, scores
-
-    def _compressed(self, before, entries, X, y, weights, score):
-        """The stack of the same kernels with fewer landmarks, its entries, and a sentence."""
-        most, out, rows = int(self.compress or 0), [], entries[0].rows
-        held = np.isin(np.arange(len(y)), rows)
-        for entry in entries:
-            candidate = entry.candidate
-            model: Any = None if entry.fitted is None else entry.fitted.model
-            is_kernel = (
-                candidate.provides_view and candidate.kind == "kernel" or candidate.adds_landmarks
-            )
-            if is_kernel and len(model.dual_coef_) > most:
-                candidate, more = candidate.with_landmarks(most), {"held": held}
-                fitted = candidate.fit(X, y, weights, model, **more)
-                scores = score.pop_held_out(fitted)
-                losses, proper_losses = score.evaluate(scores, y[rows], weights[rows])
-                permutation_effects = vars(fitted.model).pop("held_out_effects_")
-                entry = entry._replace(
-                    fitted=fitted,
-                    scores=scores,
-                    losses=losses,
-                    proper_losses=proper_losses,
-                    permutation_effects=permutation_effects,
-                )
-            out.append(entry)
-        joined, kept, words = stack(out, y, weights, score)
-        after: Any = joined
-        old, new = (float(weighted_mean(s.losses, weights[rows])[0]) for s in (before, after))
-        error = float(weighted_mean(after.losses - before.losses, weights[rows])[1])
-        self.compression_ = Compression(most, old, new, error)
-        return after, kept, (
-            f"With at most {most} landmarks: {words} The loss was {old:.4g} and is now {new:.4g} "
-            f"(standard error of the difference {error:.2g})."
-        )  # fmt: skip
+    def _class_weights(self, rows):
+        """The weight of each class, from all rows; None without weights."""
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None:
+            return None
+        codes = np.arange(len(self.classes_))
+        totals = rows.total("class weights", _weights_of_classes, self.classes_, merge=_added)
+        return base.balanced(class_weight, self.classes_, codes, totals) / totals
 
     def _joined(self, X, score):
         """The stack's scores of the user's rows."""
@@ -958,28 +556,6 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             return coef[0], intercept[0]
         return coef, intercept
 
-    flat_: bool
-
-    def _most_relevant(self, most=10):
-        """The most relevant columns by name, with their shares."""
-        if not len(self.encoded_relevances_):
-            return {}
-        each = self.feature_relevances_
-        order = [j for j in np.argsort(-each, kind="stable")[:most].tolist() if each[j] >= 0.005]
-        return {name: float(each[j]) for name, j in zip(self._named(order), order, strict=True)}
-
-    def _named(self, columns):
-        """The names of these columns of X."""
-        names = getattr(self.table_, "feature_names_in_", None)
-        return [f"x{j}" if names is None else str(names[j]) for j in columns]
-
-    def _most_important(self, most=10):
-        """The columns of largest permutation importance by name, with these importances."""
-        each = getattr(self, "permutation_importances_", np.empty(0))
-        order = np.argsort(-each, kind="stable")[:most].tolist()
-        order = [j for j in order if each[j] > 0.01 * each.max()]
-        return {name: float(each[j]) for name, j in zip(self._named(order), order, strict=True)}
-
     def _column_relevances(self):
         check_is_fitted(self, "models_")
         if not len(self.encoded_relevances_):
@@ -995,20 +571,20 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return tags
 
 
-def _relevances(fits, shares, X, weights, donor):
+def _relevances(last, shares, problem):
     """The mean of the models' relevances, weighted by shares; empty if no model has any."""
     found, found_shares = [], []
-    for (view, model), share in zip(fits, shares, strict=True):
+    for (view, model, _), share in zip(last.fits, shares, strict=True):
         if hasattr(model, "feature_relevances_"):
             each = model.feature_relevances_
         elif hasattr(model, "coef_"):
-            shown = Fitted(view, model).show(X[:_MOST_SHOWN])
-            w = weights[:_MOST_SHOWN] / weights[:_MOST_SHOWN].sum()
+            shown = Fitted(view, model).show(problem.X[:_MOST_SHOWN])
+            w = problem.weights[:_MOST_SHOWN] / problem.weights[:_MOST_SHOWN].sum()
             square = shown.multiply(shown) if sparse.issparse(shown) else np.square(shown)
             spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
             each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
-        elif view and donor is not None:  # the model uses the donor's geometry
-            each = donor.feature_relevances_
+        elif view and last.donor is not None:  # the model uses the donor's geometry
+            each = last.donor.feature_relevances_
         else:
             continue
         found.append(each / max(each.sum(), 1e-300))
@@ -1020,66 +596,49 @@ def _relevances(fits, shares, X, weights, donor):
     return total / total.sum() if total.any() else np.full(len(total), 1.0 / len(total))
 
 
-def _leaderboard(entries, chosen, weights, shape, task):
+def _largest(values, table, least):
+    """The largest ten of the columns' values that are above `least`, by name."""
+    names = getattr(table, "feature_names_in_", None)
+    order = [j for j in np.argsort(-values, kind="stable")[:10].tolist() if values[j] > least]
+    return {f"x{j}" if names is None else str(names[j]): float(values[j]) for j in order}
+
+
+def _risk_interval(losses, rows, problem, optimism):
+    """The interval of the risk on new rows, and its method."""
+    return risk.held_out(
+        losses, problem.weights[rows], bounded=problem.score.task == "classification",
+        once=len(rows) < problem.shape.n, spent=optimism,
+    )  # fmt: skip
+
+
+def _leaderboard(stacked, problem):
     """One dict for each candidate, those in the stack first, then by risk."""
-    board = []
-    for e in entries:
-        scored = len(e.losses) > 0
-        mean, error = weighted_mean(e.losses, weights[e.rows]) if scored else (np.nan, np.nan)
-        score = {}
-        if task == "classification":
-            logs = weighted_mean(e.proper_losses, weights[e.rows])[0] if scored else None
-            score = {"log_loss": None if logs is None else float(logs)}
-        board.append(
-            {
-                "candidate": e.candidate.name,
-                "risk": float(mean) if scored else None,
-                "risk_se": float(error) if scored else None,
-                "risk_interval": risk.held_out(
-                    e.losses,
-                    weights[e.rows],
-                    bounded=task == "classification",
-                    once=len(e.losses) < shape.n,
-                    spent=search_optimism([e]),
-                )[0],
-                **score,
-                "share": chosen.get(e.candidate.name, 0.0),
-                "seconds": float(e.seconds),
-                "cost": total_cost(e.candidate, shape).seconds,
-                "rows": len(e.rows),
-                "chosen": e.candidate.name in chosen,
-                "status": e.status,
-            }
-        )
+    board, shares = [], stacked.shares()
+    for e in stacked.entries:
+        name, weights = e.candidate.name, problem.weights[e.rows]
+        row: dict[str, Any] = dict.fromkeys(("candidate", "risk", "risk_se", "risk_interval"))
+        if problem.score.task == "classification":
+            row["log_loss"] = None
+        if len(e.losses):
+            row["risk"], row["risk_se"] = map(float, weighted_mean(e.losses, weights))
+            row["risk_interval"] = _risk_interval(e.losses, e.rows, problem, e.optimism)[0]
+            if "log_loss" in row:
+                row["log_loss"] = float(weighted_mean(e.proper_losses, weights)[0])
+        row |= {
+            "candidate": name,
+            "share": shares.get(name, 0.0),
+            "seconds": float(e.seconds),
+            "cost": e.candidate.total_cost(problem.shape).seconds,
+            "rows": len(e.rows),
+            "chosen": name in shares,
+            "status": e.status,
+        }
+        if isinstance(problem.score, Means):
+            row["loss"] = problem.score.kind
+        if stacked.scores:
+            row["score"] = stacked.scores.get(name)
+        board.append(row)
     return sorted(board, key=lambda r: (-r["share"], r["risk"] is None, r["risk"] or 0.0))
-
-
-class Means(NamedTuple):
-    """Scores of regression: predictions, with the deviance of a family."""
-
-    family: Any  # a part of `tunefree.families`
-    least: float  # the lower limit of means
-    task = "regression"
-    scores_of, pop_held_out = Targets.scores_of, Targets.pop_held_out
-
-    @property
-    def kind(self):
-        """The name of the risk in the leaderboard."""
-        return f"{type(self.family).__name__} deviance"
-
-    def losses(self, predicted, y):
-        """Deviances."""
-        mean = self.family.clipped(np.maximum(predicted[:, 0], self.least))
-        return self.family.deviance(y, mean)
-
-    def evaluate(self, predicted, y, weights):
-        """Deviances, twice."""
-        cost = self.losses(predicted, y)
-        return cost, cost
-
-    def stack(self, scores, y, weights, _=0.0):
-        """The stack of least deviance."""
-        return stack_means(scores, y[:, None], weights, self.family)
 
 
 class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
@@ -1225,74 +784,56 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         class_weight: Any = None,
         random_state: Seed = None,
     ):
-        super().__init__(
-            candidates, budget=budget, max_memory=max_memory,
-            categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
-            scoring=scoring, cv=cv, n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
+        self.candidates = candidates
+        self.budget = budget
+        self.max_memory = max_memory
+        self.categorical_features = categorical_features
+        self.compress = compress
+        self.cross_fit = cross_fit
+        self.scoring = scoring
+        self.cv = cv
+        self.n_jobs = n_jobs
         self.class_weight = class_weight
+        self.random_state = random_state
 
-    @report_progress
-    def fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Evaluate the candidates, stack them, and fit those in the stack.
-
-        Parameters
-        ----------
-        X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
-        groups : array-like of shape (n_samples,), optional
-            Groups of dependent rows, which are held out as a whole: no row is predicted by a model
-            that has learned another row of its group. Kernels on all rows do this exactly, others
-            by folds of whole groups. With `cv` they are passed to the splitter.
-
-        Returns
-        -------
-        self
-        """
-        shape = np.asarray(y).shape
+    def _rows(self, X, y, *others):
+        shape = np.shape(y)
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
                 f"y has {shape[1]} columns, but a row has one label here. To fit a model for each "
                 "column use MultiOutputClassifier(TuneFreeClassifier()) of scikit-learn."
             )
-        limits, table, Z, y_kept, weights, groups = self._numbers(X, y, sample_weight, groups)
-        self.classes_, codes = base.encode_labels(y_kept, fewest=2)
-        weights = base.balanced(self.class_weight, self.classes_, codes, weights)
-        k, labels = len(self.classes_), codes[:, None].astype(float)
-        score, outputs = Classes(k), 1 if k == 2 else k
-        distinct = self._distinct_rows(Z, labels, weights, groups)
-        self._fit_stack(limits, table, Z, codes, distinct, groups, codes, score, outputs)
-        self._cross_fit(X, y, sample_weight)
-        return self
+        return super()._rows(X, y, *others)
 
-    def _set_held_out(self, scores, X, y, weights, donor, score, groups):
-        self.calibration_ = None
+    def _problem(self, rows, y):
+        seed, (classes, codes) = seed_of(self.random_state), base.encode_labels(rows.y, fewest=2)
+        weights = base.balanced(self.class_weight, classes, codes, rows.weights)
+        rows = rows._replace(weights=weights)
+        distinct = rows.distinct(codes[:, None].astype(float), seed)
+        problem = rows.problem(distinct, codes, codes, Classes(len(classes)), seed)
+        return problem, {"classes_": classes}
+
+    def _publish(self, rows, problem, stacked, held_out):
+        super()._publish(rows, problem, stacked, held_out)
+        self.calibration_ = held_out.calibration
+
+    def _held_out_of(self, stacked, problem):
+        rows, scores, calibration = stacked.chosen.entries[0].rows, stacked.chosen.scores(), None
+        y, weights = problem.y[rows], problem.weights[rows]
         if scores.shape[1] > 1:
-            self.calibration_ = calibrated(scores, y, weights)
-        p = base.probabilities(self._calibrated(scores), joint=True)
-        self.held_out_ = base.held_out_probabilities(p, y, weights)
-        return HeldOutProbabilities(p, y, weights).wrong()
+            calibration = calibrated(scores, y, weights)
+        p = base.probabilities(_calibrated(calibration, scores), joint=True)
+        wrong = (p.argmax(axis=1) != y).astype(np.float64)
+        return StackHeldOut(base.held_out_probabilities(p, y, weights), wrong, calibration)
 
     def _copy_held_out(self, copy, X, y, weights):
         return HeldOutProbabilities(
             self._of_copy(copy, X), np.searchsorted(self.classes_, y), weights
         )
 
-    def _calibrated(self, scores):
-        calibration = self.calibration_
-        return scores if calibration is None else calibration.of(scores).astype(scores.dtype)
-
     def _log_odds(self, X):
         check_is_fitted(self, "models_")
-        return self._calibrated(self._joined(X, Classes(len(self.classes_))))
+        return _calibrated(self.calibration_, self._joined(X, Classes(len(self.classes_))))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
@@ -1301,6 +842,11 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self._log_odds(X), joint=True)
+
+
+def _calibrated(calibration, scores):
+    """The scores of a stack as log-odds."""
+    return scores if calibration is None else calibration.of(scores).astype(scores.dtype)
 
 
 class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _TuneFree):
@@ -1390,17 +936,26 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         loss: Any = "squared_error",
         random_state: Seed = None,
     ):
-        super().__init__(
-            candidates, budget=budget, max_memory=max_memory,
-            categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
-            scoring=scoring, cv=cv, n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
+        self.candidates = candidates
+        self.budget = budget
+        self.max_memory = max_memory
+        self.categorical_features = categorical_features
+        self.compress = compress
+        self.cross_fit = cross_fit
+        self.scoring = scoring
+        self.cv = cv
+        self.n_jobs = n_jobs
         self.loss = loss
+        self.random_state = random_state
 
-    def _deviance_score(self, targets):
-        """The `Means` of the loss's family; None for squared errors."""
-        if isinstance(self.loss, str) and self.loss == "squared_error":
-            return None
+    def _score(self, targets):
+        """The `Targets` of squared errors, or the `Means` of the loss's family."""
+        if self._squares():
+            spread = np.ones(1)
+            if targets.shape[1] > 1:
+                variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
+                spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
+            return Targets(spread)
         is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
         family: Any = (
             FAMILIES.find(self.loss, ["squared_error"]) if is_family else FAMILIES["gaussian"]
@@ -1415,69 +970,39 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         family.check(targets)
         return Means(family, least_mean(targets))
 
-    @report_progress
-    def fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Evaluate the candidates, stack them, and fit those in the stack.
+    def _squares(self):
+        return isinstance(self.loss, str) and self.loss == "squared_error"
 
-        Parameters
-        ----------
-        X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
-        groups : array-like of shape (n_samples,), optional
-            Groups of dependent rows, which are held out as a whole: no row is predicted by a model
-            that has learned another row of its group. Kernels on all rows do this exactly, others
-            by folds of whole groups. With `cv` they are passed to the splitter.
+    def _rows(self, *given):
+        return super()._rows(*given, multi_output=True, numeric=True)
 
-        Returns
-        -------
-        self
-        """
-        limits, table, Z, y_kept, weights, groups = self._numbers(
-            X, y, sample_weight, groups, multi_output=True, numeric=True
-        )
-        y_kept = np.asarray(y_kept, dtype=np.float64)
-        given = y_kept.reshape(len(y_kept), -1)
-        distinct = self._distinct_rows(Z, given, weights, groups)
-        targets = clip_outliers(given, distinct.rows, EXTREME)
+    def _problem(self, rows, y):
+        seed, given = seed_of(self.random_state), np.asarray(rows.y, dtype=np.float64)
+        given = given.reshape(len(given), -1)
+        distinct = rows.distinct(given, seed)
+        targets = clip_outliers(given, distinct[0], EXTREME)
         every = np.asarray(y, dtype=np.float64).reshape(-1, given.shape[1])
         warn_of_changes(given, targets, every, "y")
-        y_kept, spread = targets.reshape(y_kept.shape), np.ones(1)
-        if targets.shape[1] > 1:
-            variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
-            spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
-        strata = np.zeros(len(y_kept), dtype=np.int64)
-        low, high = targets.min(axis=0), targets.max(axis=0)
-        self.flat_ = y_kept.ndim == 1
-        score: Any = self._deviance_score(targets)
-        if score is None:
-            score = Targets(spread)
-        else:  # a mean of 0 would be a certain prediction
-            y_kept, low = targets[:, 0], np.array([score.least])
-        self.prediction_limits_ = low, high
-        outputs = targets.shape[1]
-        self._fit_stack(limits, table, Z, y_kept, distinct, groups, strata, score, outputs)
-        self._cross_fit(X, y, sample_weight)
-        return self
+        score, flat = self._score(targets), rows.y.ndim == 1
+        fitted = {"flat_": flat, "prediction_limits_": score.limits(targets)}
+        targets = targets[:, 0] if flat or isinstance(score, Means) else targets
+        strata = np.zeros(len(targets), dtype=np.int64)
+        return rows.problem(distinct, targets, strata, score, seed), fitted
 
-    def _set_held_out(self, scores, X, y, weights, donor, score, groups):
-        predictions, y = np.clip(scores, *self.prediction_limits_), y.reshape(scores.shape)
-        more = {"view": getattr(donor, "view_", None), "groups": groups}
-        if groups is not None and self.cv is None:
-            more["n_groups"] = len(np.unique(groups))
-        self.held_out_ = tuple(
-            Residuals.of(predictions[:, j], y[:, j], weights, X, **more) for j in range(y.shape[1])
+    def _held_out_of(self, stacked, problem):
+        rows, predictions = stacked.chosen.entries[0].rows, stacked.chosen.scores()
+        predictions = np.clip(predictions, *self.prediction_limits_)
+        X, y, weights = problem.part(rows)
+        y, blocks = y.reshape(predictions.shape), problem.blocks()
+        more: dict[str, Any] = {"view": getattr(stacked.last.donor, "view_", None)}
+        if blocks is not None:
+            more["groups"] = blocks[rows]
+            if not problem.given:
+                more["n_groups"] = len(np.unique(blocks[rows]))
+        residuals = tuple(
+            Residuals.of(f, t, weights, X, **more) for f, t in zip(predictions.T, y.T, strict=True)
         )
-        if not len(y):
-            return np.empty(0)
-        return score.losses(predictions, y[:, 0] if hasattr(score, "family") else y)
+        return StackHeldOut(residuals, problem.score.losses(predictions, y))
 
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)
@@ -1488,11 +1013,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         return self.table_.transform(X)
 
     def _possible(self, ends):
-        return (
-            ends
-            if isinstance(self.loss, str) and self.loss == "squared_error"
-            else np.maximum(ends, 0)
-        )
+        return ends if self._squares() else np.maximum(ends, 0)
 
     def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
         """R2, or D2 of the loss.
@@ -1507,7 +1028,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         -------
         float
         """
-        if isinstance(self.loss, str) and self.loss == "squared_error":
+        if self._squares():
             return float(super().score(X, y, sample_weight))
         y = np.asarray(y, dtype=np.float64).reshape(-1, 1)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)

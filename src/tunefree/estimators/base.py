@@ -129,7 +129,7 @@ class NoProgress:
         """Do nothing."""
 
     def evaluated(self, entry, weights):
-        """Do nothing; gets a candidate of `tunefree.select.candidates` and the rows' weights."""
+        """Do nothing; gets the `Entry` of a candidate, and the rows' weights."""
 
     def end(self, publish=None):
         """Whether to stop: never."""

@@ -12,14 +12,22 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from tunefree._parameters import bytes_of
 from tunefree._process import amount, machine_memory, one_blas_thread
+from tunefree.learners.kernel import ridge
+from tunefree.select.bandwidths import PRESELECTION
+from tunefree.select.kernel_ridge import affordable, all_rows_affordable
 
 # Seconds allowed when no budget is given: five minutes of the reference core.
 _DEFAULT = 300.0
 # Seconds of the speed test on the reference core.
 _PROBE = 0.0095
+# Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
+MOST_ROWS = 16_384
+# A pilot's rows at least and at most.
+PILOT_ROWS = (1333, 4000)
 
 
 class Cost(NamedTuple):
@@ -27,6 +35,94 @@ class Cost(NamedTuple):
 
     seconds: float
     bytes: float
+
+
+class Shape(NamedTuple):
+    """Rows, columns, stored entries and outputs of the data."""
+
+    n: int
+    d: int
+    entries: float
+    k: int
+
+    def rows(self, n):
+        """The shape of n rows of the same data."""
+        return self._replace(n=n, entries=self.entries * n / self.n)
+
+
+def shape_of(X, n_outputs):
+    """The shape of dense or sparse rows."""
+    entries = X.nnz if sparse.issparse(X) else X.size
+    return Shape(X.shape[0], X.shape[1], float(max(entries, 1)), n_outputs)
+
+
+def pilot_rows(n, most=np.inf):
+    """How many rows a pilot learns: a third of those of the evaluation, within limits."""
+    return int(np.clip(min(n, most) // 3, *PILOT_ROWS))
+
+
+# Costs of one fit, fitted to the upper end of measurements on 14 tables of 300 to 16,000 rows.
+
+
+def linear_cost(shape):
+    """Of linear PiSTOL."""
+    passes, outputs = np.clip(3.2e4 / shape.n, 3, 12), shape.entries * shape.k
+    rotation = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
+    seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + rotation / 2e10
+    return Cost(seconds, 2e7 + 40 * shape.entries + 130 * shape.n * shape.k)
+
+
+def ridge_cost(shape):
+    """Of ridge regression."""
+    work = 2 * shape.n * shape.d * min(shape.n, shape.d)
+    return Cost(0.01 + work / 2e10, 90 * shape.entries + 50 * min(shape.d, 1000) ** 2)
+
+
+def glm_cost(shape):
+    """Of a GLM: five folds and all rows, four potentials, some hundred steps of two sweeps each."""
+    return Cost(0.1 + 6 * 4 * 200 * shape.entries * shape.k / 5e8, 1e7 + 40 * shape.entries)
+
+
+def ranks_cost(shape):
+    """Of ridge regression on ranks and levels."""
+    work = shape.n * shape.d * min(shape.n, 2 * shape.d) + 20 * shape.d**3
+    seconds = 0.02 + (work + 3e4 * shape.n + 1e6 * shape.k) / 2e10 + _permutation_seconds(shape)
+    return Cost(seconds, 90 * shape.n * shape.d + 330 * shape.n * shape.k + 100 * shape.d**2)
+
+
+def kernel_ridge_cost(shape, kernel, landmarks):
+    """Of kernel ridge regression; `landmarks` is their number or 'auto'."""
+    n, sample = shape.n, min(shape.n, 700)
+    search = 60 * sample**2 * (sample + 2 * shape.d) * (1 + shape.k / 30)
+    search *= 1.3 if kernel == "laplacian" else 1.0  # no product of matrices
+    if landmarks == "auto" and n <= ridge.EXACT_ROWS:
+        solution, memory = n**3 / 3, 17.0 * n**2 + 60 * n * shape.k
+    else:
+        m = affordable(n) if landmarks == "auto" else min(landmarks, n)
+        solution, memory = n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
+        if landmarks == "auto" and all_rows_affordable(n, shape.d):
+            # Steps with and without the held-out rows, each with half of the kernel values.
+            solution += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
+            memory += 40.0 * n * (shape.d + 10 * shape.k)
+    solution += n * min(n, 700) * 2 * shape.d
+    memory += 130 * sample**2 + 30 * n * shape.d
+    return Cost(0.1 + (search + solution) / 2e10 + _permutation_seconds(shape), memory)
+
+
+def kernel_pistol_cost(shape, most_rows):
+    """Of kernel PiSTOL on at most so many rows, after two fits in a pilot."""
+    n, width = min(shape.n, most_rows), shape.entries / shape.n
+
+    def work(n):
+        return n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
+
+    memory = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
+    return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + memory)
+
+
+def _permutation_seconds(shape):
+    """Seconds for the effects of permuting every column."""
+    return 4e-7 * min(shape.n, 1000) * shape.d * shape.k
 
 
 class Step(NamedTuple):
@@ -38,6 +134,13 @@ class Step(NamedTuple):
     limit: int | None = None  # landmarks or rows that it is limited to; None without a limit
     unit: str = ""  # of the limit: 'landmarks' or 'rows'
     reason: str = ""  # why it is skipped; '' if it is not
+
+
+class Option(NamedTuple):
+    """One size of a candidate."""
+
+    step: Step
+    last_fit: Cost  # of a last fit on all rows, if it was evaluated on a part of them
 
 
 class Plan(NamedTuple):
@@ -127,77 +230,79 @@ class Limits:
                 raise ValueError(f"budget={budget!r} is not positive.")
             self.seconds = float(budget)
 
-    def plan_for(self, candidates, cost, again):
-        """A `Plan`, and the candidates with their limits; skipped ones are unchanged.
-
-        `cost(candidate)` is the `Cost` of its evaluation and last fit, `again(candidate)` that of a
-        last fit on all rows if it was evaluated on a part of them. A candidate has a `name`, its
-        possible `limits`, the largest first, their `unit`, and a method `limited(limit)`.
-        """
+    def plan_for(self, options):
+        """The `Plan` for candidates, each with a list of `Option`, the largest first."""
         if self.plan is not None:
-            return _followed(self.plan, candidates)
+            return _followed(self.plan, [each[0].step.candidate for each in options])
         speed, allowed = 1.0, self.seconds
         if self.measured:
             speed = machine_speed()
             allowed = (self.seconds - (time.perf_counter() - self.start)) * speed
-        options = [[_step(c, limit, cost) for limit in (None, *c.limits)] for c in candidates]
-        cheapest = int(np.argmin([steps[-1].seconds for steps in options]))
+        sizes = [[option.step for option in each] for each in options]
+        planned = _within_time(self._within_memory(sizes), sizes, allowed, speed)
+        last_fits = [
+            option.last_fit
+            for step, each in zip(planned, options, strict=True)
+            for option in each
+            if option.step.limit == step.limit and not step.reason
+        ]
+        again: float | None = sum(cost.seconds for cost in last_fits)
+        beyond = any(cost.bytes > self.bytes for cost in last_fits)
+        if beyond or _total_seconds(planned) + again > allowed:
+            again = None
+        return Plan(tuple(planned), self.seconds, self.given, speed, again)
+
+    def _within_memory(self, sizes):
+        """The largest step of each candidate that fits the memory: one runs after the other."""
         planned: list[Step] = []
-        for steps in options:  # memory: candidates run one after the other
+        for steps in sizes:
             fitting = [s for s in steps if s.bytes <= self.bytes]
             reason = f"would take {amount(steps[-1].bytes)}, beyond max_memory"
             planned.append(fitting[0] if fitting else steps[-1]._replace(reason=reason))
         if all(s.reason for s in planned):
-            step = planned[cheapest]
+            step = min((steps[-1] for steps in sizes), key=lambda s: s.seconds)
             raise MemoryError(
                 f"max_memory={amount(self.bytes)} is too little: {step.candidate!r}, the cheapest "
                 f"candidate, takes about {amount(step.bytes)} in addition to the data. Give fewer "
                 "columns, or learn from a file with fit_source (PiSTOL, GLM)."
             )
-        cheapest = min(
-            (i for i, s in enumerate(planned) if not s.reason), key=lambda i: options[i][-1].seconds
-        )
-
-        def total_seconds():
-            return sum(s.seconds for s in planned if not s.reason)
-
-        while total_seconds() > allowed:
-            by_cost = sorted(range(len(planned)), key=lambda i: -planned[i].seconds)
-            included = [i for i in by_cost if not planned[i].reason]
-            smaller = {i: _smaller(planned[i], options[i]) for i in included}
-            reducible = [i for i in included if i != cheapest or smaller[i]]
-            if not reducible:
-                break
-            step = planned[reducible[0]]
-            reason = f"would take {step.seconds / speed:.2g} s, beyond the budget"
-            planned[reducible[0]] = smaller[reducible[0]] or step._replace(reason=reason)
-        limited = [c.limited(s.limit) for c, s in zip(candidates, planned, strict=True)]
-        last_fits = [again(c) for c, s in zip(limited, planned, strict=True) if not s.reason]
-        seconds: float | None = sum(c.seconds for c in last_fits)
-        if total_seconds() + seconds > allowed or any(c.bytes > self.bytes for c in last_fits):
-            seconds = None
-        return Plan(tuple(planned), self.seconds, self.given, speed, seconds), limited
+        return planned
 
 
-def _step(candidate, limit, cost):
-    seconds, size = cost(candidate.limited(limit))
-    return Step(candidate.name, seconds, size, limit, candidate.unit)
+def _within_time(planned, sizes, allowed, speed):
+    """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs."""
+    planned = list(planned)
+    included = [i for i, step in enumerate(planned) if not step.reason]
+    cheapest = min(included, key=lambda i: sizes[i][-1].seconds)
+    while _total_seconds(planned) > allowed:
+        included = [i for i, step in enumerate(planned) if not step.reason]
+        smaller = {i: _smaller(planned[i], sizes[i]) for i in included}
+        reducible = [i for i in included if i != cheapest or smaller[i]]
+        if not reducible:
+            break
+        i = max(reducible, key=lambda i: planned[i].seconds)
+        reason = f"would take {planned[i].seconds / speed:.2g} s, beyond the budget"
+        planned[i] = smaller[i] or planned[i]._replace(reason=reason)
+    return planned
+
+
+def _total_seconds(steps):
+    return sum(step.seconds for step in steps if not step.reason)
 
 
 def _smaller(step, steps):
-    """The largest version of a step that is cheaper than it and fits the memory, or None."""
+    """The largest version of a step that takes less time, and no more memory; or None."""
     return next((s for s in steps if s.seconds < step.seconds and s.bytes <= step.bytes), None)
 
 
-def _followed(plan, candidates):
-    steps = {s.candidate: s for s in plan.steps}
-    unknown = [c.name for c in candidates if c.name not in steps]
-    if unknown or len(steps) > len(candidates):
+def _followed(plan, names):
+    known = [step.candidate for step in plan.steps]
+    if set(known) != set(names):
         raise ValueError(
-            f"budget= is a plan of {', '.join(steps)}; the candidates for these data are "
-            f"{', '.join(c.name for c in candidates)}."
+            f"budget= is a plan of {', '.join(known)}; the candidates for these data are "
+            f"{', '.join(names)}."
         )
-    return plan, [c.limited(steps[c.name].limit) for c in candidates]
+    return plan
 
 
 def machine_speed():

@@ -1,5 +1,7 @@
 r"""Stacking: a weighted sum of models, fitted to their held-out predictions.
 
+Below 2,000 rows there are five folds, beyond a single one of five is held out.
+
 Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0`, which minimize the log-loss
 of held-out rows plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` with their
 mean m and :math:`a_k \ge 0`, which minimize the squared error.
@@ -12,7 +14,7 @@ predictions have the right sum.
 Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weights).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize, nnls
@@ -20,11 +22,136 @@ from scipy.special import log_softmax, softmax
 
 from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
 
+# Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
+FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
+# A candidate is stopped when it is worse by so many standard errors.
+_STOPPED = 2.5
 _OFFSETS = 1e-3
 # Bounds of the weights' logarithms, in units of one over the scores' size.
 _LOG_BOUNDS = (-7.0, 7.0)
 # Gains up to so many standard errors, or up to this share of the loss, are ignored.
 _NEGLIGIBLE, _TIED = 0.25, 1e-3
+
+
+class Entry(NamedTuple):
+    """The evaluation of one candidate: its held-out predictions, and what they cost."""
+
+    candidate: Any
+    scores: np.ndarray  # held-out scores, of shape (n_scored, n_outputs)
+    losses: np.ndarray  # mistakes or squared errors, of shape (n_scored,)
+    # Log-losses with the best slope and offsets; of regression squared errors again.
+    proper_losses: np.ndarray
+    rows: np.ndarray  # the numbers of the rows scored
+    seconds: float
+    status: str  # 'finished', 'stopped ...', or why it was skipped
+    # 'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
+    trace: dict | None = None
+    fitted: Any = None  # on all rows, if the evaluation made such a fit
+    # Changes of the first rows' scores when columns come from the next row, of shape
+    # (n_changes, n_rows, n_outputs).
+    permutation_effects: np.ndarray | None = None
+    optimism: float = 0.0  # q / (2 n), for q parameters that a search fitted to the n rows
+
+    @classmethod
+    def unscored(cls, candidate, status):
+        """Of a candidate without held-out predictions."""
+        empty, rows = np.empty(0), np.empty(0, dtype=np.int64)
+        return cls(candidate, empty[:, None], empty, empty, rows, 0.0, status)
+
+
+def n_folds(n):
+    """The number of folds of n rows."""
+    return _FOLDS if n < FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
+
+
+def folds_of(strata, groups=None, count=None):
+    """Fold number of every row, even within each stratum, and the number of folds.
+
+    Parameters
+    ----------
+    strata : ndarray of int of shape (n,)
+        Class numbers, or zeros; rows in random order.
+    groups : ndarray of int of shape (n,), optional
+        Numbers of groups, none of which is split. The largest are assigned first, each to the fold
+        that has the smallest share of the group's strata.
+    count : int, optional
+        How many folds, in place of the automatic number.
+
+    Examples
+    --------
+    >>> folds_of(np.array([0, 0, 0, 0, 0, 1, 1]))
+    (array([0, 1, 2, 3, 4, 0, 1]), 5)
+    >>> folds_of(np.zeros(5, int), np.array([0, 0, 1, 2, 2]))
+    (array([0, 0, 2, 1, 1]), 3)
+    """
+    n = len(strata)
+    if count is None:
+        count = n_folds(n)
+    if groups is not None:
+        table = np.zeros((groups.max() + 1, strata.max() + 1))
+        np.add.at(table, (groups, strata), 1.0)
+        count = min(count, len(table))
+        share, held = table / np.maximum(table.sum(axis=0), 1.0), np.zeros((count, table.shape[1]))
+        fold = np.empty(len(table), dtype=np.int64)
+        for group in np.argsort(-table.sum(axis=1), kind="stable"):
+            fold[group] = np.argmin(held @ share[group])
+            held[fold[group]] += share[group]
+        return fold[groups], count
+    fold = np.empty(n, dtype=np.int64)
+    for stratum in np.unique(strata):
+        members = np.flatnonzero(strata == stratum)
+        fold[members] = np.arange(len(members)) % count
+    return fold, count
+
+
+def finished(entries):
+    """Those with scores of all held-out rows."""
+    return [e for e in entries if e.status == "finished" and len(e.losses)]
+
+
+def kernels_pay(entries, weights):
+    """Whether a kernel beat the best linear candidate by a standard error."""
+    best = {}
+    for e in finished(entries):
+        other = best.get(e.candidate.kind)
+        if other is None or weights[e.rows] @ e.losses < weights[other.rows] @ other.losses:
+            best[e.candidate.kind] = e
+    if len(best) < 2:
+        return True
+    rows = best["kernel"].rows
+    mean, error = weighted_mean(best["kernel"].losses - best["linear"].losses, weights[rows])
+    return mean < -error
+
+
+def lowest(entries, weights):
+    """The entry of least held-out loss."""
+    return min(entries, key=lambda e: weights[e.rows] @ e.proper_losses)
+
+
+def loses(entry, others, weights):
+    """Whether an entry is clearly worse than the best of others that are finished."""
+    others = finished(others)
+    if not others:
+        return False
+    best = lowest(others, weights)
+    same_rows = np.searchsorted(best.rows, entry.rows)
+    gap = entry.proper_losses - best.proper_losses[same_rows]
+    mean, error = weighted_mean(gap, weights[entry.rows])
+    return mean > _STOPPED * error
+
+
+def weighted_mean(values, weights):
+    """Mean and its standard error.
+
+    Examples
+    --------
+    >>> mean, se = weighted_mean(np.array([0.0, 1.0]), np.ones(2))
+    >>> float(mean), round(float(se), 3)
+    (0.5, 0.354)
+    """
+    total = weights.sum()
+    mean = weights @ values / total
+    return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
 
 
 class Stack(NamedTuple):
@@ -41,6 +168,76 @@ class Stack(NamedTuple):
         for a, F in zip(self.weights, scores, strict=True):
             total += a * F
         return total
+
+
+class Chosen(NamedTuple):
+    """The entries of a stack, the largest share first, and a sentence on why they are chosen."""
+
+    stack: Stack
+    entries: list
+    reason: str
+
+    @property
+    def optimism(self):
+        """The largest of its entries."""
+        return max(e.optimism for e in self.entries)
+
+    def scores(self):
+        """The stack's held-out scores."""
+        return self.stack.join([e.scores for e in self.entries])
+
+
+def choose_stack(entries, problem):
+    """The `Chosen` stack of the finished entries; of the cheapest one, if there is none.
+
+    `problem` has the rows' targets `y`, their `weights` and the task's `score`.
+    """
+    evaluated, score = finished(entries), problem.score
+    if not evaluated:
+        first = [e for e in entries if e.status == "finished"] or entries
+        alone = Stack(np.ones(1), np.zeros(problem.shape.k), np.ones(1), np.empty(0))
+        reason = "There are too few rows to compare: the cheapest candidate is used."
+        return Chosen(alone, first[:1], reason)
+    rows = evaluated[0].rows
+    y, weights = problem.y[rows], problem.weights[rows]
+    optimism = max(e.optimism for e in evaluated)
+    stack = score.stack([e.scores for e in evaluated], y, weights, optimism)
+    best = lowest(evaluated, problem.weights)
+    order = [i for i in np.argsort(-stack.shares, kind="stable") if stack.shares[i] > 0.0]
+    if not order:
+        order = [next(i for i, e in enumerate(evaluated) if e is best)]
+    entries = [evaluated[i] for i in order]
+    names = [f"{evaluated[i].candidate.name!r} {stack.shares[i]:.0%}" for i in order]
+    risk = weighted_mean(stack.losses, weights)[0]
+    reason = f"Chosen: {', '.join(names)}. Held-out {score.kind}: {risk:.4g}"
+    if len(order) > 1:
+        best_risk = weighted_mean(best.proper_losses, weights)[0]
+        reason += f", {best_risk:.4g} for {best.candidate.name!r} alone"
+    stack = stack._replace(weights=stack.weights[order], shares=stack.shares[order])
+    return Chosen(stack, entries, f"{reason}.")
+
+
+def importances(chosen, problem):
+    """How much the stack's held-out loss grows with every change of columns, or None.
+
+    The changes are those of `Entry.permutation_effects`: permutation importances of a cyclic
+    permutation, without another fit. None if a model of the stack does not have them.
+    """
+    entries = chosen.entries
+    if any(e.permutation_effects is None for e in entries):
+        return None
+    n = min(e.permutation_effects.shape[1] for e in entries)
+    rows = entries[0].rows[:n]
+
+    def risk(scores):
+        losses = problem.score.losses(chosen.stack.join(scores), problem.y[rows])
+        return weighted_mean(losses, problem.weights[rows])[0]
+
+    scores = [e.scores[:n] for e in entries]
+    before = risk(scores)
+    effects = zip(*(e.permutation_effects[:, :n] for e in entries), strict=True)
+    after = [risk([F + m for F, m in zip(scores, each, strict=True)]) for each in effects]
+    return np.array(after) - before
 
 
 def log_losses(scores, codes):
@@ -247,3 +444,119 @@ def _mean(values, weights):
     share = weights / weights.sum()
     mean = share @ values
     return mean, np.sqrt(np.square(share) @ np.square(values - mean))
+
+
+class Classes(NamedTuple):
+    """Scores of classification: log-odds, with mistakes and log-losses."""
+
+    n_classes: int
+    task = "classification"
+    kind = "log-loss"
+
+    @property
+    def n_outputs(self):
+        """Of a model."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    def scores_of(self, fitted, X):
+        """Log-odds of the second class or of all; the row's minimum for an unknown class."""
+        scores = fitted.model.decision_function(fitted.show(X))
+        return self.of_all(scores, fitted.model)
+
+    def of_all(self, scores, model):
+        """Log-odds of a model as scores of all classes."""
+        model_classes = model.classes_
+        scores = scores.reshape(len(scores), -1).astype(np.float64)
+        if self.n_classes == 2 or len(model_classes) == self.n_classes:
+            return scores
+        if scores.shape[1] == 1:
+            scores = np.hstack([-scores, scores])
+        out = np.repeat(scores.min(axis=1, keepdims=True), self.n_classes, axis=1)
+        out[:, model_classes] = scores
+        return out
+
+    def evaluate(self, scores, y, weights):
+        """Mistakes, and log-losses with the best slope and offsets, of every row."""
+        joined = stack_classes([scores], y, weights)
+        log_odds = joined.join([scores])
+        chosen = log_odds[:, 0] > 0.0 if log_odds.shape[1] == 1 else log_odds.argmax(axis=1)
+        return (chosen != y).astype(float), joined.losses
+
+    def losses(self, scores, y):
+        """Log-losses."""
+        return log_losses(scores, y)
+
+    def stack(self, scores, y, weights, optimism=0.0):
+        """The stack of least log-loss."""
+        return stack_classes(scores, y, weights, whole=False, optimism=optimism)
+
+
+class Targets(NamedTuple):
+    """Scores of regression: predictions, with squared errors."""
+
+    spread: np.ndarray  # units of the squared errors of several targets, of shape (n_outputs,)
+    task = "regression"
+    kind = "squared error"
+
+    @property
+    def n_outputs(self):
+        """Of a model."""
+        return len(self.spread)
+
+    def limits(self, targets):
+        """The range of predictions."""
+        return targets.min(axis=0), targets.max(axis=0)
+
+    def scores_of(self, fitted, X):
+        """Predictions of shape (n, n_outputs)."""
+        return self.of_all(fitted.model.predict(fitted.show(X)), fitted.model)
+
+    def of_all(self, predictions, model):
+        """Predictions of a model, of shape (n, n_outputs)."""
+        return np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
+
+    def losses(self, predicted, y):
+        """Squared errors."""
+        return (np.square(predicted - y.reshape(predicted.shape)) / self.spread).sum(axis=1)
+
+    def evaluate(self, predicted, y, weights):
+        """Squared errors, twice."""
+        square = self.losses(predicted, y)
+        return square, square
+
+    def stack(self, scores, y, weights, optimism=0.0):
+        """The stack of least squared error."""
+        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread, optimism)
+
+
+class Means(NamedTuple):
+    """Scores of regression: predictions, with the deviance of a family."""
+
+    family: Any  # a part of `tunefree.families`
+    least: float  # the lower limit of means
+    task = "regression"
+    n_outputs = 1
+    scores_of, of_all = Targets.scores_of, Targets.of_all
+
+    def limits(self, targets):
+        """The range of predictions: a mean of 0 would be a certain prediction."""
+        return np.array([self.least]), targets.max(axis=0)
+
+    @property
+    def kind(self):
+        """The name of the risk in the leaderboard."""
+        return f"{type(self.family).__name__} deviance"
+
+    def losses(self, predicted, y):
+        """Deviances."""
+        mean = self.family.clipped(np.maximum(predicted[:, 0], self.least))
+        return self.family.deviance(y.reshape(-1), mean)
+
+    def evaluate(self, predicted, y, weights):
+        """Deviances, twice."""
+        cost = self.losses(predicted, y)
+        return cost, cost
+
+    def stack(self, scores, y, weights, _=0.0):
+        """The stack of least deviance."""
+        return stack_means(scores, y[:, None], weights, self.family)

@@ -131,13 +131,15 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         -------
         self
         """
-        return self._learn(X, y, sample_weight)
+        self._learn(X, y, sample_weight)
+        return self
 
     def _learn(self, X, y, sample_weight=None, held=None, like=None):
         """Choose bandwidths and passes on the rows `held`, by default on every tenth row.
 
         Below 500 rows it is up to every fourth. `like` is an estimator of this class that was
-        fitted to fewer rows. Its bandwidths are reused; columns are then not scaled.
+        fitted to fewer rows. Its bandwidths are reused; columns are then not scaled. Returns the
+        predictions of the rows `held`, or None.
         """
         recipe = self._check()
         problem = self._problem(recipe, X, y, sample_weight)
@@ -149,8 +151,8 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
             watch = self._progress.passes(n_passes)
             result = run(learner, learner.init(engine), data, **watch)
             outcome = learner.read(result.state)
-        self._publish(problem, choice, data, result, outcome, apart)
-        return self
+        predictions = self._publish(problem, choice, data, result, outcome)
+        return None if apart is None else predictions[np.argsort(problem.given[apart])]
 
     def _problem(self, recipe, X, y, sample_weight):
         """The rows of positive weight, in the order of learning."""
@@ -231,10 +233,13 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """The learners that compete in a single pass."""
         return [learner, learner._replace(rule=DoWG())]
 
-    def _publish(self, problem, choice, data, result, outcome, apart):
-        """Set the fitted attributes; rows with a coefficient are the support."""
+    def _publish(self, problem, choice, data, result, outcome):
+        """Set the fitted attributes; returns the predictions of held-out rows.
+
+        Rows with a coefficient are the support.
+        """
         engine = result.state.engine
-        factor, values = self._finish(engine, outcome)
+        factor, predictions = self._finish(engine, outcome)
         coefs = [np.pad(factor * c, ((0, engine.n_slots - len(c)), (0, 0)))
                  for c in outcome.coefs.values()]  # fmt: skip
         kept = np.flatnonzero(np.any([c.any(axis=1) for c in coefs], axis=0))
@@ -248,9 +253,8 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         coefs = tuple(c[kept].astype(engine.dtype) for c in coefs)
         self.expansion_ = Expansion(choice.recipe.with_bandwidths(outcome.coefs), support, coefs)
         self._compress(problem)
-        if apart is not None:
-            self.held_out_values_ = values[np.argsort(problem.given[apart])]
         self.held_out_ = self._held_out_predictions(outcome, factor)
+        return predictions
 
     def _held_out_predictions(self, outcome, factor):
         """The held-out predictions to keep; None for subclasses that keep none."""

@@ -199,20 +199,17 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         self.compression_ = fitted.compression
 
     def _learn(self, X, y, sample_weight=None, like=None, held=None, groups=None, column_groups=()):
-        """Learn, and keep held-out predictions of the rows `held`.
+        """Learn; returns the `FittedKernel`, with held-out predictions of the rows `held`.
 
         It uses the view of `like`, and its geometry if the kernels are the same. The search does
         not use targets of the rows `held`. The effects of permuting each column and the columns of
-        each group are kept, too, unless `column_groups` is None. `groups` are group numbers: those
-        of held rows are held out as a whole (only if all rows are landmarks).
+        each group are computed, too, unless `column_groups` is None. `groups` are group numbers:
+        those of held rows are held out as a whole (only if all rows are landmarks).
         """
         table = self._table(*self._checked(X, y, sample_weight), held, groups)
         fitted = self._learned(table, like, column_groups)
         self._publish(fitted, table)
-        if held is not None:
-            self.held_out_values_ = fitted.held_out.predictions
-            self.held_out_effects_ = fitted.effects
-        return self
+        return fitted
 
     def _publish(self, fitted, table):
         """Set the fitted attributes."""

@@ -1,0 +1,805 @@
+"""The candidates of `TuneFree*`: how each is evaluated on held-out rows, and fitted to all rows.
+
+Kernels and ridge regression on ranks need one fit for their held-out predictions (exact
+leave-one-out), as does kernel PiSTOL (which predicts before it learns). Others are fitted fold by
+fold. Kernels with few rows a column use leave-one-out, too, but by 3 folds, whose targets their
+search does not use. `tunefree.select.stacking` combines the predictions. The rule is described in
+docs/selection.md.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from tunefree._registry import estimator_class
+from tunefree._threads import n_threads, side_by_side
+from tunefree.columns import asinh_scaling, show
+from tunefree.learners.kernel import ridge
+from tunefree.learners.kernel.geometry import n_permuted_rows
+from tunefree.select import costs
+from tunefree.select.costs import Cost, Option, Shape, Step
+from tunefree.select.stacking import (
+    FEW_ROWS,
+    Chosen,
+    Entry,
+    Means,
+    choose_stack,
+    folds_of,
+    kernels_pay,
+    loses,
+    n_folds,
+    weighted_mean,
+)
+
+# Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
+MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
+# Ridge regression on the view is a candidate up to so many columns.
+_FEW_COLUMNS = 1000
+# Kernels on landmarks, in the order of evaluation: each reuses the view of the one before.
+KERNELS = {"laplacian": "Laplace kernel", "rbf": "Gaussian kernel"}
+# The GLM, which finds sparse weights, is a candidate for so many columns, and if there are
+# fewer rows a column than this.
+_WIDE, _WIDEST, _NARROW = 100, 10_000, 20
+# With fewer rows a column, leave-one-out errors of rates chosen on the same rows are misleading.
+_RATED = 4
+# Landmarks to which a plan may limit a kernel; landmarks of kernels of many rows in the evaluation.
+_FEWER, _MORE, _FIRST_LANDMARKS = (1000, 500, 250), (4000, 2000), 1000
+# With fewer rows than this candidates cannot be compared.
+_FEWEST_ROWS = 40
+# A pilot's landmarks.
+_PILOT_LANDMARKS = 200
+
+
+class StackProblem(NamedTuple):
+    """Distinct rows in random order, and those that are held out."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    strata: np.ndarray  # class numbers, or zeros, which are spread evenly over the folds
+    groups: np.ndarray | None  # numbers of groups, which are held out as a whole
+    folds: list  # (training rows, held-out rows)
+    given: bool  # whether the folds are those of `cv`
+    score: Any  # `Classes`, `Targets` or `Means`
+    shape: Shape
+    seed: int
+    column_groups: tuple  # arrays of columns that come from one column of the user's
+    numbers: Any = None  # of these rows among the user's rows of positive weight
+
+    def is_sparse(self):
+        """Whether rows are sparse."""
+        return sparse.issparse(self.X)
+
+    def held(self):
+        """Whether each row is held out."""
+        held = np.zeros(len(self.y), dtype=bool)
+        held[np.concatenate([out for _, out in self.folds])] = True
+        return held
+
+    def blocks(self):
+        """The number of each row's group, or with `cv` of its fold; None for single rows."""
+        if not self.given:
+            return self.groups
+        blocks = np.zeros(len(self.y), dtype=np.int64)
+        for f, (_, out) in enumerate(self.folds):
+            blocks[out] = f
+        return blocks
+
+    def part(self, rows):
+        """Some rows, with targets and weights."""
+        return self.X[rows], self.y[rows], self.weights[rows]
+
+    def entry(self, candidate, scores, rows, model, **more):
+        """The `Entry` of a model's held-out scores."""
+        losses, proper_losses = self.score.evaluate(scores, self.y[rows], self.weights[rows])
+        return Entry(
+            candidate, scores, losses, proper_losses, rows, 0.0, "finished", _trace(model), **more
+        )
+
+    def entry_of_one_fit(self, candidate, fitted, scores, effects, optimism=0.0):
+        """The `Entry` of a fit to all rows."""
+        complete = effects is not None and effects.shape[2] == scores.shape[1]
+        return self.entry(
+            candidate, scores, np.flatnonzero(self.held()), fitted.model,
+            fitted=fitted._replace(found=None), optimism=optimism,
+            permutation_effects=effects if complete else None,
+        )  # fmt: skip
+
+    def learnable(self, folds):
+        """Whether all training rows have two strata, or the rows have one (regression)."""
+        if len(np.unique(self.strata)) == 1:
+            return True
+        return all(len(np.unique(self.strata[train])) > 1 for train, _ in folds)
+
+
+def automatic_folds(strata, groups):
+    """Training rows and held-out rows of five folds, or of one if rows are many."""
+    fold, count = folds_of(strata, groups)
+    used = range(count) if len(strata) < FEW_ROWS else range(1)
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
+
+
+class Fitted(NamedTuple):
+    """A fitted model, and the view that its rows are transformed by."""
+
+    view: tuple
+    model: Any
+    found: Any = None  # what the model reports of held-out rows
+
+    def show(self, X):
+        """Rows as the model takes them."""
+        return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
+
+
+class OneFit:
+    """One fit to all rows also gives the held-out predictions."""
+
+    def cost(self, candidate, shape, folds=None):
+        """The `Cost` of the evaluation and the last fit."""
+        return candidate.cost(shape)
+
+    def evaluate(self, candidate, problem, others):
+        """The `Entry` of a candidate."""
+        return candidate.in_one_fit(problem, candidate.donor(problem, others))
+
+
+class Folds:
+    """A fit to the other folds predicts each fold, as long as the candidate can still win."""
+
+    def cost(self, candidate, shape, folds=None):
+        """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
+        whole = candidate.cost(shape)
+        if folds is not None:
+            each = [candidate.cost(shape.rows(len(train))).seconds for train, _ in folds]
+            return Cost(whole.seconds + sum(each), whole.bytes)
+        count = self._n_folds(shape.n)
+        train = candidate.cost(shape.rows(max(1, int(shape.n * (1 - 1 / count)))))
+        times = count if shape.n < FEW_ROWS else 1
+        return Cost(whole.seconds + times * train.seconds, whole.bytes)
+
+    def evaluate(self, candidate, problem, others):
+        """The `Entry` of a candidate."""
+        donor, folds = view_donor(others), self._folds(problem)
+        models, parts, rows = [], [], []
+        for i, fold in enumerate(folds):
+            scores, model = self._predicted(candidate, problem, fold, donor)
+            models, parts, rows = [*models, model], [*parts, scores], [*rows, fold[1]]
+            numbers = np.concatenate(rows)
+            order = np.argsort(numbers)
+            scores = np.concatenate(parts)[order]
+            entry = problem.entry(candidate, scores, numbers[order], models[0])
+            if i + 1 < len(folds) and loses(entry, others, problem.weights):
+                return entry._replace(status=f"stopped after {i + 1} of {len(folds)} folds")
+        return entry
+
+    def _n_folds(self, n):
+        return n_folds(n)
+
+    def _folds(self, problem):
+        return problem.folds
+
+    def _predicted(self, candidate, problem, fold, donor):
+        """Scores of a fold's held-out rows, and the model."""
+        train, out = fold
+        fitted = candidate.fit(*problem.part(train), donor=donor)
+        return problem.score.scores_of(fitted, problem.X[out]), fitted.model
+
+
+class ThreeFolds(Folds):
+    """Held-out predictions of three fits to all rows, whose search does not use the fold."""
+
+    def _n_folds(self, n):
+        return 3
+
+    def _folds(self, problem):
+        fold, count = folds_of(problem.strata, problem.groups, 3)
+        return [(np.arange(len(fold)), np.flatnonzero(fold == f)) for f in range(count)]
+
+    def _predicted(self, candidate, problem, fold, donor):
+        fitted = candidate.fit_and_hold_out(problem, donor, np.isin(*fold), None)
+        return candidate.held_out_scores(problem, fitted), fitted.model
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that may join the stack: its costs, its evaluation and its last fit."""
+
+    name: str
+    estimator: Any
+    evaluation: Any = Folds()
+    limits: tuple = ()  # landmarks or rows to which a plan may limit it, the largest first
+    kind = "linear"
+    unit = "landmarks"  # of the limits
+    waits = False  # whether it is evaluated only if kernels beat linear models
+    cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
+
+    def total_cost(self, shape, folds=None):
+        """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
+        return self.evaluation.cost(self, shape, folds)
+
+    def cost_on_all_rows(self, shape):
+        """The `Cost` of a last fit to all rows, if it was evaluated on a part of them."""
+        return Cost(0.0, 0.0)
+
+    def limited(self, limit):
+        """The candidate with so many landmarks, or so many rows to learn; None: unchanged."""
+        return self
+
+    def view_of(self, X):
+        """The view of the columns, a tuple of parts."""
+        return ()
+
+    def fit(self, X, y, weights, donor=None):
+        """A `Fitted` candidate; `donor` is a model whose view of the columns is reused."""
+        fitted = Fitted(self.view_of(X), clone(self.estimator))
+        with ignore_outlier_warnings():
+            fitted.model.fit(fitted.show(X), y, sample_weight=weights)
+        return fitted
+
+    def evaluate(self, problem, others):
+        """The `Entry` of the candidate, after those of `others`."""
+        return self.evaluation.evaluate(self, problem, others)
+
+    def donor(self, problem, others):
+        """The model whose view of the columns is reused, or None."""
+        return view_donor(others)
+
+    def compressed(self, entry, problem, most):
+        """The candidate's entry with at most so many landmarks."""
+        return entry
+
+    def for_all_rows(self, entry, problem, allowed):
+        """The candidate to fit to all rows after its evaluation; None if it is fitted.
+
+        `allowed` is whether the plan has time for another fit.
+        """
+        return self if entry.fitted is None else None
+
+
+class Ridge(Candidate):
+    """Ridge regression."""
+
+    cost = staticmethod(costs.ridge_cost)
+
+
+class LinearPiSTOL(Candidate):
+    """Linear PiSTOL."""
+
+    cost = staticmethod(costs.linear_cost)
+
+
+class AsinhPiSTOL(LinearPiSTOL):
+    """Linear PiSTOL with columns on an asinh scale."""
+
+    def view_of(self, X):
+        """The scaling of these rows."""
+        return (asinh_scaling(X),)
+
+
+class GLM(Candidate):
+    """A generalized linear model with sparse weights, or of a family."""
+
+    cost = staticmethod(costs.glm_cost)
+
+
+class _OnView(Candidate):
+    """Least squares on the view of the columns of the candidate before."""
+
+    kind = "kernel"
+
+    def cost(self, shape):
+        """The `Cost` of one fit."""
+        return costs.kernel_ridge_cost(shape, self.estimator.kernel, self.estimator.n_landmarks)
+
+    def limited(self, limit):
+        """The candidate with so many landmarks."""
+        if limit is None:
+            return self
+        return replace(self, estimator=clone(self.estimator).set_params(n_landmarks=limit))
+
+    def fit(self, X, y, weights, donor=None, **options):
+        """A `Fitted` candidate; `options` are those of the estimator's `_learn`."""
+        model = self._model(donor)
+        with ignore_outlier_warnings():
+            found = model._learn(X, y, sample_weight=weights, like=donor, **options)
+        return Fitted((), model, found)
+
+    def _model(self, donor):
+        """The estimator to fit."""
+        return clone(self.estimator)
+
+    def fit_and_hold_out(self, problem, donor, held, column_groups):
+        """A candidate `Fitted` to all rows, with predictions of the rows `held`."""
+        return self.fit(
+            *problem[:3], donor=donor, held=held, groups=problem.groups, column_groups=column_groups
+        )
+
+    def held_out_scores(self, problem, fitted):
+        """The scores of held-out rows of a fit."""
+        return problem.score.of_all(fitted.found.held_out.predictions, fitted.model)
+
+    def in_one_fit(self, problem, donor):
+        """The `Entry` of one fit to all rows."""
+        fitted = self.fit_and_hold_out(problem, donor, problem.held(), problem.column_groups)
+        scores, found = self.held_out_scores(problem, fitted), fitted.found
+        optimism = found.predictor.transform.optimism
+        return problem.entry_of_one_fit(self, fitted, scores, found.effects, optimism)
+
+    def compressed(self, entry, problem, most):
+        """The entry with at most so many landmarks."""
+        if entry.fitted is None or len(entry.fitted.model.dual_coef_) <= most:
+            return entry
+        return self.limited(most).in_one_fit(problem, entry.fitted.model)
+
+
+class KernelRidge(_OnView):
+    """Kernel ridge regression, whose view of the columns others reuse."""
+
+
+class RidgeOnRanks(KernelRidge):
+    """Ridge regression on ranks and levels, whose view others reuse."""
+
+    kind = "linear"
+
+    def cost(self, shape):
+        """The `Cost` of one fit."""
+        return costs.ranks_cost(shape)
+
+
+class MoreLandmarks(_OnView):
+    """The best of the kernels before it, with more landmarks."""
+
+    waits = True
+
+    def _model(self, donor):
+        model = clone(self.estimator)
+        return model if donor is None else model.set_params(kernel=donor.kernel)
+
+    def donor(self, problem, others):
+        """The kernel of least held-out loss."""
+        return view_donor(others, problem.weights)
+
+
+class Pilot(NamedTuple):
+    """Fits to few rows, before an evaluation."""
+
+    model: Any  # the better of two, whose bandwidths are reused
+    own_view: bool  # whether its own view of the columns was better
+    risk: float
+    ahead: bool  # whether it is better than the kernel on landmarks
+
+
+@dataclass(frozen=True)
+class KernelPiSTOL(Candidate):
+    """Kernel PiSTOL on the view of a kernel, or on its own."""
+
+    most_rows: int = costs.MOST_ROWS  # that it learns in its evaluation
+    pilot: Pilot | None = None
+    kind = "kernel"
+    unit = "rows"
+    waits = True
+
+    def cost(self, shape):
+        """The `Cost` of one fit."""
+        return costs.kernel_pistol_cost(shape, self.most_rows)
+
+    def cost_on_all_rows(self, shape):
+        """The `Cost` of a last fit to all rows, if it was evaluated on a part of them."""
+        if shape.n <= self.most_rows:
+            return Cost(0.0, 0.0)
+        return costs.kernel_pistol_cost(shape, shape.n)
+
+    def limited(self, limit):
+        """The candidate that learns so many rows."""
+        return self if limit is None else replace(self, most_rows=limit)
+
+    def fit(self, X, y, weights, donor=None, held=None):
+        """A `Fitted` candidate, with predictions of the rows `held`."""
+        view, model, like = (), clone(self.estimator), None
+        if donor is not None:
+            like = self.pilot and self.pilot.model
+            own_view = self.pilot is not None and self.pilot.own_view
+            if not own_view and donor.geometry_ is not None:
+                view = (donor.view_, donor.geometry_)
+                model.set_params(standardize=False)
+        X = Fitted(view, model).show(X)
+        with ignore_outlier_warnings():
+            found = model._learn(X, y, sample_weight=weights, held=held, like=like)
+        return Fitted(view, model, found)
+
+    def evaluate(self, problem, others):
+        """The `Entry` of the candidate, if a pilot shows that it may be better than the others."""
+        pilot = self._piloted(problem, others)
+        candidate = replace(self, pilot=pilot)
+        if pilot is None or pilot.ahead:
+            return self.evaluation.evaluate(candidate, problem, others)
+        rows = costs.pilot_rows(len(problem.y), self.most_rows)
+        reason = f"skipped: no better than the kernel on landmarks after {rows} rows"
+        return Entry.unscored(candidate, reason)
+
+    def _piloted(self, problem, others):
+        """The `Pilot` against the last kernel on landmarks, when both learn few rows; or None."""
+        n, kernels = (
+            len(problem.y),
+            [e for e in view_givers(others) if e.candidate.kind == "kernel"],
+        )
+        train, held = problem.folds[0]
+        train = train[: costs.pilot_rows(n, self.most_rows)]
+        few = n < 3 * costs.PILOT_ROWS[0]
+        if few or not kernels or not problem.learnable([(train, held)]):
+            return None
+        donor = kernels[-1].fitted.model
+        small = kernels[-1].candidate.limited(_PILOT_LANDMARKS)
+        fits, risks = [], []
+        for one, view in ((self, donor), (self, None), (small, donor)):
+            fits.append(one.fit(*problem.part(train), donor=view))
+            scores = problem.score.scores_of(fits[-1], problem.X[held])
+            losses = problem.entry(one, scores, held, None).losses
+            risks.append(weighted_mean(losses, problem.weights[held])[0])
+        own_view, risk = bool(risks[1] < risks[0]), min(risks[:2])
+        return Pilot(fits[own_view].model, own_view, risk, bool(risk < risks[2]))
+
+    def in_one_fit(self, problem, donor):
+        """The `Entry` of one fit, to all rows or to the first that are not held out."""
+        held = problem.held()
+        rows = np.flatnonzero(held)
+        if len(held) > self.most_rows:
+            learned = np.flatnonzero(~held)[: self.most_rows]
+            fitted = self.fit(*problem.part(learned), donor=donor)
+            scores = problem.score.scores_of(fitted, problem.X[rows])
+        else:
+            fitted = self.fit(*problem[:3], donor=donor, held=held)
+            scores = problem.score.of_all(fitted.found, fitted.model)
+        effects = self._effects(fitted, problem, rows)
+        return problem.entry_of_one_fit(self, fitted, scores, effects)
+
+    def _effects(self, fitted, problem, rows):
+        """Changes of the first rows' scores when columns come from the next row; None if sparse."""
+        X, scores_of = problem.X, problem.score.scores_of
+        if problem.is_sparse():
+            return None
+        sample, effects = X[rows[: n_permuted_rows(self.most_rows, X.shape[1])]], []
+        before = scores_of(fitted, sample)
+        for columns in (*np.arange(X.shape[1])[:, None], *problem.column_groups):
+            changed = sample.copy()
+            changed[:, columns] = np.roll(sample[:, columns], 1, axis=0)
+            effects.append(scores_of(fitted, changed) - before)
+        return np.array(effects)
+
+    def for_all_rows(self, entry, problem, allowed):
+        """The candidate to fit to all rows after its evaluation; None if it is fitted.
+
+        It learns all rows if it has learned a part of them and they promise a lower risk.
+        """
+        if entry.fitted is None:
+            return self
+        if not (allowed and self.gains_by_all_rows(entry, problem.shape.n, problem.weights)):
+            return None
+        pilot: Any = self.pilot
+        return replace(self, pilot=pilot._replace(model=entry.fitted.model))
+
+    def gains_by_all_rows(self, entry, n, weights):
+        """Whether the expected risk after n rows is lower by more than a standard error.
+
+        The risks after the pilot and after the evaluation are two points of a power law of the
+        rows.
+        """
+        most = self.most_rows
+        if self.pilot is None or n <= most or not self.pilot.risk > 0.0:
+            return False
+        risk, error = weighted_mean(entry.losses, weights[entry.rows])
+        growth = np.log(most / costs.pilot_rows(n, most))
+        exponent = np.log(self.pilot.risk / max(risk, 1e-300)) / growth
+        return bool(risk * (1.0 - (n / most) ** -max(exponent, 0.0)) > error)
+
+
+def view_givers(entries):
+    """The entries whose models have a view of the columns that others reuse."""
+    return [e for e in entries if isinstance(e.candidate, KernelRidge) and e.fitted is not None]
+
+
+def view_donor(entries, weights=None):
+    """The last model whose view of the columns others reuse, or None.
+
+    With the rows' weights: the kernel of least held-out loss among these models.
+    """
+    donors = view_givers(entries)
+    if weights is not None:
+        donors = [e for e in donors if e.candidate.kind == "kernel"]
+        donors.sort(key=lambda e: -weights[e.rows] @ e.proper_losses)
+    return donors[-1].fitted.model if donors else None
+
+
+def _trace(model):
+    """Rows seen and progressive risk of the member that ended best, if the model kept them."""
+    trace = getattr(model, "trace_", {})
+    if "rows" not in trace or "progressive_error" not in trace:
+        return None
+    curves = [np.asarray(c) for c in dict(trace["progressive_error"]).values() if len(c)]
+    curves = [c for c in curves if len(c) == len(trace["rows"]) and np.isfinite(c[-1])]
+    if not curves:
+        return None
+    return {"rows": np.asarray(trace["rows"]), "risk": min(curves, key=lambda c: c[-1])}
+
+
+@contextmanager
+def ignore_outlier_warnings():
+    """Ignore warnings of outliers: their counts are not of the user's rows."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
+        yield
+
+
+def make_candidates(problem, kinds, n_jobs=None, compress=None):
+    """The candidates for some data, in the order of evaluation, and why others are skipped.
+
+    `kinds` are some of 'linear' and 'kernel'; `compress` is a number of landmarks, or None.
+    """
+    shape, linear, skipped = problem.shape, [], {}
+    few = set(kinds) == {"linear", "kernel"} and _has_view(shape) and _solved_exactly(problem)
+    if "linear" in kinds and not few:
+        linear, skipped = _linear_candidates(problem)
+    kernels, late = [], []
+    if "kernel" in kinds:
+        kernels = _kernels(problem, "linear" in kinds, n_jobs)
+        late = _late_candidates(problem, few, n_jobs, compress)
+        if not _has_view(shape):
+            skipped[KERNELS["rbf"]] = f"{shape.d} columns are too many"
+        if problem.given:
+            skipped["kernel PiSTOL"] = "with cv= it would be fitted fold by fold"
+        elif problem.groups is not None:
+            skipped["kernel PiSTOL"] = "it cannot hold out whole groups"
+    n_ranks = sum(isinstance(c, RidgeOnRanks) for c in kernels)
+    return [*kernels[:n_ranks], *linear, *kernels[n_ranks:], *late, *_of_family(problem)], skipped
+
+
+def _has_view(shape):
+    """Whether the columns are few enough for kernels on landmarks."""
+    return shape.d <= MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS
+
+
+def _solved_exactly(problem):
+    """Whether kernels are solved exactly: linear models are not needed then."""
+    return not problem.is_sparse() and problem.shape.n <= ridge.EXACT_ROWS
+
+
+def _estimator(problem, name, **options):
+    """A classifier or regressor."""
+    kind = "Classifier" if problem.score.task == "classification" else "Regressor"
+    return estimator_class(f"{name}{kind}")(random_state=problem.seed, **options)
+
+
+def _linear_candidates(problem):
+    """Linear models from cheap to expensive, and why others are skipped."""
+    shape, is_sparse, skipped = problem.shape, problem.is_sparse(), {}
+    classify = problem.score.task == "classification"
+    linear = _estimator(problem, "PiSTOL")
+    found: list[Candidate] = [LinearPiSTOL("linear", linear)]
+    if not classify and (not is_sparse or shape.d <= 1000):
+        found.insert(0, Ridge("ridge", _estimator(problem, "RidgePath")))
+    if not is_sparse and shape.entries >= 0.25 * shape.n * shape.d:
+        found.append(AsinhPiSTOL("linear, asinh columns", linear))
+    else:
+        skipped["linear, asinh columns"] = "most entries are zero"
+    wide = _WIDE <= shape.d <= _WIDEST and shape.n < _NARROW * shape.d
+    if wide and (classify or shape.k == 1):
+        family = "auto" if classify else "gaussian"
+        found.append(GLM("GLM", _estimator(problem, "GLM", family=family)))
+    else:
+        skipped["GLM"] = "many rows for each column, or too few or too many columns"
+    return sorted(found, key=lambda c: c.cost(shape).seconds), skipped
+
+
+def _of_family(problem):
+    """The GLM of the loss."""
+    if not isinstance(problem.score, Means):
+        return []
+    family = problem.score.family
+    return [GLM(f"GLM, {type(family).__name__}", _estimator(problem, "GLM", family=family))]
+
+
+def _kernels(problem, linear, n_jobs):
+    """Kernel ridge regression; first, if linear models are asked for, on ranks and levels."""
+    shape, whole_groups = problem.shape, problem.groups is not None or problem.given
+    if not _has_view(shape):
+        return []
+    landmarks, found = "auto" if shape.n <= ridge.EXACT_ROWS else _FIRST_LANDMARKS, []
+    make = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs, n_landmarks=landmarks)
+    if linear and shape.d <= _FEW_COLUMNS:
+        evaluation = Folds() if whole_groups else OneFit()
+        on_ranks = make(kernel="linear")
+        found.append(RidgeOnRanks("ridge on ranks and levels", on_ranks, evaluation))
+    limits = () if whole_groups else tuple(m for m in _FEWER if m < shape.n)
+    for kernel, name in KERNELS.items():
+        evaluation = _evaluation_of_kernels(problem)
+        found.append(KernelRidge(name, make(kernel=kernel), evaluation, limits))
+    return found
+
+
+def _evaluation_of_kernels(problem):
+    """How kernels are evaluated.
+
+    All rows as landmarks hold out whole groups exactly, fewer landmarks do not. With few rows a
+    column so many rates fit noise: rows that did not choose them evaluate them.
+    """
+    n, d = problem.shape[:2]
+    if problem.given:
+        return Folds()
+    if n < min(FEW_ROWS, _RATED * d):
+        return ThreeFolds()
+    return OneFit() if problem.groups is None or n <= ridge.EXACT_ROWS else Folds()
+
+
+def _late_candidates(problem, few, n_jobs, compress):
+    """Kernels that are evaluated only if those before them beat linear models."""
+    n, d = problem.shape[:2]
+    if problem.groups is not None or problem.given:
+        return []
+    found: list[Candidate] = []
+    if not (few and n <= ridge.EXACT_ROWS // 2) and n * d <= _MOST_CELLS:
+        most = costs.MOST_ROWS
+        limits = tuple(m for m in (most // 2, most // 4) if m < n)
+        made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
+        evaluation = OneFit() if n >= FEW_ROWS else Folds()
+        found.append(KernelPiSTOL("kernel PiSTOL", made, evaluation, limits, most))
+    if _has_view(problem.shape) and n > ridge.EXACT_ROWS:
+        made = _estimator(problem, "KernelRidge", n_jobs=n_jobs)
+        limits = tuple(m for m in _MORE if m < n)
+        found.append(MoreLandmarks("kernel on more rows", made, OneFit(), limits))
+    return found
+
+
+def plan_candidates(candidates, limits, problem):
+    """The `Plan` within `limits` of time and memory, and the candidates as it limits them."""
+    shape, folds = problem.shape, problem.folds if problem.given else None
+
+    def option(candidate, limit):
+        smaller = candidate.limited(limit)
+        seconds, size = smaller.total_cost(shape, folds)
+        step = Step(candidate.name, seconds, size, limit, candidate.unit)
+        return Option(step, smaller.cost_on_all_rows(shape))
+
+    plan = limits.plan_for([[option(c, limit) for limit in (None, *c.limits)] for c in candidates])
+    steps = {step.candidate: step for step in plan.steps}
+    return plan, [c.limited(steps[c.name].limit) for c in candidates]
+
+
+def evaluate_candidates(candidates, plan, problem, callbacks):
+    """Evaluate candidates on held-out rows.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+        From cheap to expensive; those that wait for others come last.
+    plan : Plan
+        Which candidates are limited or skipped.
+    problem : StackProblem
+    callbacks
+        Called for every candidate; they may stop the evaluation (`tunefree.estimators.base`).
+
+    Returns
+    -------
+    list of Entry
+    """
+    entries: list[Entry] = []
+    comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
+    not_planned = {step.candidate: step.reason for step in plan.steps}
+
+    def skip_reason(candidate):
+        """The status of a candidate that is not evaluated; None if it is."""
+        if callbacks.stopped:
+            return "skipped: a callback stopped the fit"
+        if not_planned[candidate.name]:
+            return f"skipped: {not_planned[candidate.name]}"
+        if not comparable:
+            first = all(e.status != "finished" for e in entries)
+            return "finished" if first else "too few rows to compare"
+        if candidate.waits and not kernels_pay(others, problem.weights):
+            return "skipped: kernels did not beat linear models"
+        return None
+
+    callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
+    with ThreadPoolExecutor(2) as pool, ignore_outlier_warnings():
+        for stage in _stages(candidates):
+            others, running = list(entries), {}
+            tasks = [partial(_timed, candidate, problem, others) for candidate in stage]
+            if len(stage) > 1 and plan.bytes is None and not any(map(skip_reason, stage)):
+                running = _started(pool, stage, tasks)
+            for candidate, task in zip(stage, tasks, strict=True):
+                reason = skip_reason(candidate)
+                if reason is not None:
+                    entries.append(Entry.unscored(candidate, reason))
+                    callbacks.evaluated(entries[-1], problem.weights)
+                    continue
+                callbacks.begin(candidate.name)
+                entries.append(running.get(candidate.name, task)())
+                callbacks.evaluated(entries[-1], problem.weights)
+                callbacks.end()
+    return entries
+
+
+def _stages(candidates):
+    """Lists of candidates that do not need each other, one after the other.
+
+    With many rows the kernels on landmarks are evaluated in parallel.
+    """
+    many = any(isinstance(c, MoreLandmarks) for c in candidates)
+    stages: list[list[Candidate]] = []
+    for c in candidates:
+        kernel = isinstance(c, KernelRidge) and c.kind == "kernel" and many
+        joins = stages and (stages[-1][0].waits or kernel and stages[-1][0].kind == "kernel")
+        if joins:
+            stages[-1].append(c)
+        else:
+            stages.append([c])
+    return stages
+
+
+def _started(pool, stage, tasks) -> dict[str, Callable[[], Entry]]:
+    """The results to wait for of candidates that are evaluated in parallel, if there are cores."""
+    n_jobs = getattr(stage[0].estimator, "n_jobs", 1)
+    if n_threads(n_jobs) == 1:
+        return {}
+    parallel = zip(stage, side_by_side(tasks, n_jobs), strict=True)
+    return {candidate.name: pool.submit(task).result for candidate, task in parallel}
+
+
+def _timed(candidate, problem, others):
+    start = time.perf_counter()
+    entry = candidate.evaluate(problem, others)
+    return entry._replace(seconds=time.perf_counter() - start)
+
+
+class LastFits(NamedTuple):
+    """The models of the stack, fitted to all rows."""
+
+    fits: list  # `Fitted` models
+    donor: Any  # the model whose view of the columns they use
+    names: list  # of candidates that were fitted again
+    seconds: float
+
+
+def fit_all_rows(chosen, entries, plan, problem, callbacks):
+    """The `LastFits` of the models of a stack."""
+    start, donor, fits, names = time.perf_counter(), view_donor(entries), [], []
+    for entry in chosen.entries:
+        candidate = entry.candidate.for_all_rows(entry, problem, plan.again is not None)
+        fitted = entry.fitted
+        if candidate is not None and (fitted is None or not callbacks.stopped):
+            callbacks.begin(f"{candidate.name} on all rows")
+            fitted = candidate.fit(*problem[:3], donor)
+            callbacks.end()
+            names.append(candidate.name)
+        fits.append(fitted)
+    return LastFits(fits, donor, names, time.perf_counter() - start)
+
+
+class StackCompression(NamedTuple):
+    """What fewer landmarks cost."""
+
+    n_landmarks: int  # the most of a kernel
+    loss_before: float  # mean held-out loss of the stack, with all landmarks
+    loss_after: float  # and with fewer
+    standard_error: float  # of their difference
+
+
+def compress_stack(before, problem, most):
+    """The `Chosen` stack of the same kernels with at most so many landmarks, and what it costs."""
+    entries = [e.candidate.compressed(e, problem, most) for e in before.entries]
+    after, weights = choose_stack(entries, problem), problem.weights[entries[0].rows]
+    change, error = weighted_mean(after.stack.losses - before.stack.losses, weights)
+    old, new = (float(weighted_mean(c.stack.losses, weights)[0]) for c in (before, after))
+    words = (
+        f"{before.reason} With at most {most} landmarks: {after.reason} The loss was {old:.4g} and "
+        f"is now {new:.4g} (standard error of the difference {float(error):.2g})."
+    )
+    return Chosen(*after[:2], words), StackCompression(most, old, new, float(error))
