@@ -1,10 +1,12 @@
-"""Cells of text: the kind of a column, and the values of its cells.
+"""Cells of text: the kind of a column, the values of its cells, and that of one cell alone.
 
 Numbers are plain (``-1.5e3``, in files without commas between cells also ``1,5``) or
 formatted: ``1,234.50``, ``7%``, ``$5,000``. Dates are ``2024-01-31``, ``31.01.2024`` or
 ``01/31/2024``, and ``31/01/2024`` if the column holds a day above 12; a time and a time zone may
 follow. The local time counts, as it is written.
 """
+
+import math
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ from tunefree.io.tables import looks_numeric
 
 # Cells that mean a missing value, in lower case.
 MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
+_MISSING = frozenset(MISSING.to_pylist())
 _PLAIN = r"^[+-]?((\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
 _SIGNS, _UNIT = r"^[+-]?([$€£¥] ?)?", r"( ?[%$€£¥])?$"
 _STYLED = _SIGNS + r"(\d{{1,3}}({group}\d{{3}})+|\d+)({point}\d*)?" + _UNIT
@@ -32,6 +35,26 @@ DATES = ("date", "date dmy")
 _BLANKS = " \t\n"
 _LATE_QUOTE = r'^[ \t]+"((?:[^"]|"")*)"[ \t]*$'
 _NO_TEXT, _NO_NUMBER = pa.scalar(None, pa.string()), pa.scalar(None, pa.float64())
+
+
+def value_of(cell):
+    """A cell alone, as a plain number, as text, or None.
+
+    >>> value_of("3"), value_of("2.5"), value_of("red"), value_of("NA")
+    (3, 2.5, 'red', None)
+    """
+    try:
+        return number_of(float(cell))
+    except ValueError:
+        cell = cell.strip()
+        return None if cell.lower() in _MISSING else cell
+
+
+def number_of(value):
+    """A float as an int if it is whole; None if it is NaN."""
+    if math.isnan(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def trimmed(cells):

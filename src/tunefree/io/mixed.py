@@ -6,7 +6,6 @@ quoted cell may continue over several lines. A table of numbers only is read by 
 
 import csv as python_csv
 import io
-import re
 import warnings
 from typing import NamedTuple
 
@@ -36,8 +35,9 @@ from tunefree.io.tables import (
     Table,
     assign,
     cell_spans,
+    headed,
     looks_numeric,
-    plan,
+    ragged,
     unnamed,
 )
 
@@ -203,16 +203,8 @@ def _weight_words(raw):
 
 def _text_parts(source, path, header, whole, columns):
     """Parts of text with whole rows: (text, line, layout)."""
-    layout = None
-    for text, line in _whole_rows(source, path, whole):
-        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
-            line += text.count(b"\n", 0, first.start())
-            layout = plan(first[0], (path, line), header=header, **columns)
-            text = text[first.start() :]
-            if layout.names is not None:
-                text, line = text[len(first[0]) :], line + 1
-        if layout is not None and text.strip():
-            yield text, line, layout
+    texts = _whole_rows(source, path, whole)
+    return (part for part in headed(texts, path, header=header, **columns) if part[0].strip())
 
 
 def _whole_rows(source, path, whole):
@@ -348,11 +340,8 @@ def _ragged(row, text, line, layout, path):
     found, width, record = row.actual_columns, len(layout.slots), row.number - 1
     if row.text.count('"') % 2 and found <= width:
         return _unclosed(record, found - 1, text, line, layout, path)
-    if found < width:
-        words = f"this row has {found} cells, the first one has {width}"
-    else:
-        words = f"this row has more than the {width} cells of the first one"
-    error = DataError(words, path, *place_of(text, line, record, width, layout.delimiter, True))
+    where = place_of(text, line, record, width, layout.delimiter, True)
+    error = DataError(ragged(found, width), path, *where)
     error.row = True
     return error
 

@@ -10,6 +10,7 @@ its columns, and here an error has its line and column at once.
 
 import difflib
 import re
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,6 +233,30 @@ def did_you_mean(word, names, question="did you mean {}?"):
     return question.format(repr(lower[found[0]])) if found else None
 
 
+def ragged(cells, width):
+    """The message for a row with a wrong number of cells."""
+    if cells > width:
+        return f"this row has more than the {width} cells of the first one"
+    return f"this row has {cells} cells, the first one has {width}"
+
+
+def headed(texts, path, layout=None, **columns):
+    """Rows of texts below the header: (text, number of its first line, layout, what came with it).
+
+    A text comes with the number of its first line, and perhaps more. The first line that is not
+    blank gives the layout, unless it is known; blank lines before it are skipped.
+    """
+    for text, line, *more in texts:
+        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
+            line += text.count(b"\n", 0, first.start())
+            layout = plan(first[0], (path, line), **columns)
+            text = text[first.start() :]
+            if layout.names is not None:
+                text, line = text[len(first[0]) :], line + 1
+        if layout is not None:
+            yield text, line, layout, *more
+
+
 def _listed(names):
     shown = ", ".join(repr(name) for name in names[:5])
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
@@ -364,25 +389,16 @@ def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None,
     """
     path = name_of(source)
     layout = None if place == (0, 1) else layout
-
-    def parse(text, line):
-        return _read_block(text, layout, path, line, target_type)
-
-    for text, line, after in placed_lines(source, place):
-        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
-            line += text.count(b"\n", 0, first.start())
-            layout = plan(first[0], (path, line), **columns)
-            text = text[first.start() :]
-            if layout.names is not None:
-                text, line = text[len(first[0]) :], line + 1
-                if not text:  # so that a file with only a header has its layout
-                    yield _read_block(b"\n", layout, path, line, target_type), after
-        if layout is not None:
-            for block, rest, next_line in sound_parts(text, line, parse, skipped):
-                yield block, (after[0] - rest, next_line)
+    texts = headed(placed_lines(source, place), path, layout, **columns)
+    for text, line, layout, after in texts:
+        parse = partial(_read_block, layout=layout, path=path, target_type=target_type)
+        if not text:  # so that a file with only a header has its layout
+            yield parse(b"\n", line), after
+        for block, rest, next_line in sound_parts(text, line, parse, skipped):
+            yield block, (after[0] - rest, next_line)
 
 
-def _read_block(text, layout, path, line, target_type):
+def _read_block(text, line, layout, path, target_type):
     most = len(text) // len(layout.slots) + 1
     X, y, weight = np.empty((most, layout.n_features)), np.empty(most), np.empty(most)
     spans, slow = np.empty((most, 2), np.int64), np.empty((len(text) // 4 + 1, 3), np.int64)
@@ -451,10 +467,8 @@ def _error(outcome, text, at, layout, column, path, line):
     """The `DataError` for an error at byte `at`, in a cell of the given column."""
     name, width = layout.describe(column), len(layout.slots)
     word = excerpt(text, at, (layout.delimiter + '"').encode())
-    if outcome == _FEW:
-        words = f"this row has {column + 1} cells, the first one has {width}"
-    elif outcome == _MANY:
-        words = f"this row has more than the {width} cells of the first one"
+    if outcome in (_FEW, _MANY):
+        words = ragged(column + 1 + (outcome == _MANY), width)
     elif outcome == _UNCLOSED:
         words = f"{name}: the quote is not closed on this line"
     elif outcome == _NEGATIVE:
