@@ -100,7 +100,9 @@ def mixed_parts(
     kind = format_in(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
-        found = _text_parts(source, options.path, header, whole, columns)
+        texts = _whole_rows(source, options.path, whole)
+        parts = headed(texts, options.path, header=header, **columns)
+        found = (part for part in parts if part[0].strip())
     else:
         found = _batches_of(source, options.path, kind, whole, columns)
     read_part, rows = (_delimited if kind == "csv" else _typed), 0
@@ -201,12 +203,6 @@ def _weight_words(raw):
 # Delimited text.
 
 
-def _text_parts(source, path, header, whole, columns):
-    """Parts of text with whole rows: (text, line, layout)."""
-    texts = _whole_rows(source, path, whole)
-    return (part for part in headed(texts, path, header=header, **columns) if part[0].strip())
-
-
 def _whole_rows(source, path, whole):
     """Text in UTF-8, cut where a line ends outside quotes, with the number of its first line."""
     pieces, size, line = [], 0, 1
@@ -301,7 +297,7 @@ def _cells(text, line, layout, options):
     """Every cell as text, and the number of each row in the text."""
     odd, width = [], len(layout.slots)
 
-    def ragged(row):
+    def ragged_row(row):
         odd.append(row)
         return "error" if options.skipped is None and row.text.strip(_BLANKS) else "skip"
 
@@ -313,7 +309,7 @@ def _cells(text, line, layout, options):
                 use_threads=False, column_names=names, block_size=len(text) + 1
             ),
             parse_options=csv.ParseOptions(
-                delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=ragged
+                delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=ragged_row
             ),
             convert_options=csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False

@@ -18,6 +18,7 @@ import numpy as np
 from tunefree._jit import kernel
 from tunefree.io.files import (
     NOT_A_NUMBER,
+    NUMBER,
     SLOW,
     DataError,
     decoded,
@@ -144,15 +145,9 @@ def plan(line, place, *, header=None, **columns):
     delimiter = sniff_delimiter(line)
     cells = [cell for *_, cell in cell_spans(decoded(line).rstrip("\n"), delimiter)]
     if header is None:
-        header = not any(map(_is_number, cells))
+        header = not any(NUMBER.fullmatch(cell.encode()) for cell in cells)
     names = [cell or unnamed(position) for position, cell in enumerate(cells)] if header else None
     return assign(names, len(cells), place, delimiter=delimiter, **columns)
-
-
-def _is_number(cell):
-    text = np.frombuffer(cell.encode() + b"\n", np.uint8)
-    _, end, outcome = scan_number(text, 0)
-    return outcome != NOT_A_NUMBER and end == len(text) - 1
 
 
 def assign(
@@ -370,18 +365,6 @@ def _parse(text, at, delimiter, slots, X, y, weight, spans, slow):
     return row, slows, _FINE, at, 0
 
 
-@kernel
-def _join(text, spans, joined):
-    """Copy the spans of a text one after the other, a newline after each."""
-    at = 0
-    for row in range(len(spans)):
-        for byte in range(spans[row, 0], spans[row, 1]):
-            joined[at] = text[byte]
-            at += 1
-        joined[at] = 10
-        at += 1
-
-
 def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None, **columns):
     """Read delimited text from a place on: pairs of a `Block` and the place after it.
 
@@ -428,9 +411,7 @@ def _read_block(text, line, layout, path, target_type):
         at, outcome, column = min(faults)
         raise _error(outcome, text, at, layout, column, path, line)
     if target and target_type is not float:
-        joined = np.empty(int(np.diff(spans).sum()) + rows, np.uint8)
-        _join(np.frombuffer(text, np.uint8), spans, joined)
-        labels = joined.tobytes()
+        labels = b"".join(text[begin:end] + b"\n" for begin, end in spans.tolist())
     return Block(X, y, weight, labels, stray, layout)
 
 
@@ -448,13 +429,18 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     X, y, weight = (np.concatenate([block[part] for block in found]) for part in range(3))
     if not layout.find(TARGET):
         y = None
-    else:
-        stray = next((block.stray for block in found if block.stray), None)
-        if stray and target_type is None and looks_numeric(y, len(y)):
-            raise stray
-        if stray or target_type is str:
-            y = _split_labels(b"".join(block.labels for block in found))
+    elif (target_type or type_of_targets(found)) is str:
+        y = _split_labels(b"".join(block.labels for block in found))
     return X, y, (weight if layout.find(WEIGHT) else None), layout
+
+
+def type_of_targets(blocks):
+    """What the targets of blocks are: float or str; an error for a few bad cells among numbers."""
+    stray = next((block.stray for block in blocks if block.stray), None)
+    y = np.concatenate([block.y for block in blocks])
+    if stray and looks_numeric(y, len(y)):
+        raise stray
+    return str if stray else float
 
 
 def looks_numeric(numbers, rows):
