@@ -25,7 +25,7 @@ from tunefree.cli.train import check_output, guess_task
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import Mark
 from tunefree.estimators.stream import StreamClassifier, StreamRegressor
-from tunefree.io import Named, Skipped, format_of, sniff_text
+from tunefree.io import Named, Skipped, detected, format_of
 from tunefree.io.files import chunks, fingerprint, name_of
 from tunefree.io.model import ModelError, save_model
 from tunefree.io.records import records
@@ -191,9 +191,8 @@ def _open(data, format):
     kind = format or format_of(data)
     if kind is not None and data != "-":
         return data, kind
-    stream = chunks(data)
-    sniffed, head = sniff_text(stream)
-    return Named(name_of(data), itertools.chain([head], stream)), kind or sniffed
+    sniffed, pieces = detected(chunks(data))
+    return Named(name_of(data), pieces), kind or sniffed
 
 
 def _guess_task(pieces, data, kind, task, options):

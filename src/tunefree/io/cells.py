@@ -165,8 +165,8 @@ def _date(cell, day_first):
         hour = hour % 12 + 12 * (part["half"].lower() == "pm")
     if hour >= 24 or minute >= 60 or second >= 61:
         return None
+    since_midnight = ((hour * 60 + minute) * 60 + second) * 1e6
     try:
-        midnight = datetime(year, month, day)
-        return midnight + timedelta(hours=hour, minutes=minute, seconds=second)
+        return datetime(year, month, day) + timedelta(microseconds=round(since_midnight))
     except (ValueError, OverflowError):
         return None

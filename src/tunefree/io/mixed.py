@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv, types
 
-from tunefree.io import FORMATS, format_of, read, sniff_text
+from tunefree.io import detected, read
 from tunefree.io.arrays import frame_batches, kind_of_type, targets_of
 from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
 from tunefree.io.files import (
@@ -78,17 +78,11 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
                 return table
         except DataError as problem:
             error = problem
-    if format_in(source, options.get("format")) not in _FRAMES:
+    if detected(source, options.get("format"))[0] not in _FRAMES:
         if error is not None and skipped is None:
             raise error
         return read(source, skipped=skipped, **options)
     return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
-
-
-def format_in(source, format=None):
-    """The format of a file, from its name or else its first line."""
-    format = format or format_of(name_of(source))
-    return FORMATS[format] if format else sniff_text(chunks(source))[0]
 
 
 def mixed_parts(
@@ -97,7 +91,7 @@ def mixed_parts(
 ):  # fmt: skip
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
     options = _Options(name_of(source), kinds, skipped, target_type)
-    kind = format_in(source, format)
+    kind, source = detected(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
         texts = _whole_rows(source, options.path, whole)
