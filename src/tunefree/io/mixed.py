@@ -7,7 +7,7 @@ quoted cell may continue over several lines. A table of numbers only is read by 
 import csv as python_csv
 import io
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -99,7 +99,8 @@ def mixed_parts(
         found = (part for part in parts if part[0].strip())
     else:
         found = _batches_of(source, options.path, kind, whole, columns)
-    read_part, rows = (_delimited if kind == "csv" else _typed), 0
+    read_part: Any = _delimited if kind == "csv" else _typed
+    rows = 0
     for part in found:
         table = read_part(*part, options)
         rows += table.X.shape[0]

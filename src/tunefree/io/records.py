@@ -75,7 +75,8 @@ def records(
                 skipped.add(error)
                 continue
             if found is not None:
-                yield Record(*found, (at, line))
+                x, y = found
+                yield Record(x, y, (at, line))
 
 
 class _Csv:
