@@ -142,7 +142,7 @@ def test_faults_name_file_and_line(here):
     with open(here / "data.csv", "a") as data:
         data.write("1,2\n")
     assert (
-        "data.csv:402: the line has 2 cells, but the first has 3" in run("data.csv", code=3).stderr
+        "data.csv:402: this row has 2 cells, the first one has 3" in run("data.csv", code=3).stderr
     )
     assert "skipped 1 malformed rows" in run("data.csv", "--on-bad-row", "skip").stderr
     assert "--coverage 0.93 is none of 0.99" in run("data.csv", "--coverage", "0.93", code=2).stderr

@@ -9,6 +9,7 @@ from sklearn.datasets import load_svmlight_file
 
 from tunefree.io import DataError, read
 from tunefree.io.libsvm import blocks, read_libsvm
+from tunefree.io.records import records
 
 
 def random_text(rng):
@@ -215,3 +216,29 @@ def test_the_matrix_is_canonical():
 def test_a_slow_number_in_an_unsorted_row_stays_with_its_index():
     X, _, _, _ = read_libsvm([b"1 3:0.12345678901234567890123 1:1e-310 2:9007199254740993.5\n"])
     assert X.toarray()[0].tolist() == [1e-310, 9007199254740993.5, 0.12345678901234567890123]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_one_by_one_are_those_of_the_file(seed):
+    text = random_text(np.random.default_rng(seed))
+    X, y, zero_based, _ = read_libsvm([text])
+    found = list(records([text], "libsvm"))
+    assert [record.y for record in found] == y.tolist()
+    for row, record in enumerate(found):
+        indices = X[[row]].indices + (not zero_based)
+        assert record.x == dict(zip(map(str, indices), X[[row]].data, strict=True))
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_rows_one_by_one_are_refused_as_in_the_file(name):
+    text = MALFORMED[name][0]
+
+    def refusal(reading):
+        try:
+            reading()
+        except DataError as error:
+            return str(error)
+
+    whole = refusal(lambda: read_libsvm([text], labelled=False))
+    assert refusal(lambda: list(records([text], "libsvm"))) == whole
+    assert (whole is None) == (name == "no label")

@@ -24,9 +24,9 @@ from tunefree.cli.console import (
 from tunefree.cli.train import open_data, split_role_columns
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.io import Column, DataError, Named, read
+from tunefree.io import Column, DataError, Named, detected, read
 from tunefree.io.files import write_atomically
-from tunefree.io.mixed import format_in, mixed_parts, read_mixed
+from tunefree.io.mixed import mixed_parts, read_mixed
 from tunefree.io.model import describe_model, load_model
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
 
@@ -76,7 +76,7 @@ def _tables(estimator, notes, data, *, labelled, whole=False, **options):
 def _parts(estimator, notes, source, settings, labelled):
     settings = {"target_type": None if labelled else str} | settings
     if notes.get("kinds"):
-        settings["format"] = format_in(source, settings.get("format"))
+        settings["format"] = detected(source, settings.get("format"))[0]
         if isinstance(source, Replay):
             source = Named(source.name, source.for_good())
         for table in mixed_parts(source, kinds=notes["kinds"], **settings):

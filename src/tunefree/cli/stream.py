@@ -25,8 +25,8 @@ from tunefree.cli.train import check_output, guess_task
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import Mark
 from tunefree.estimators.stream import StreamClassifier, StreamRegressor
-from tunefree.io import Named, Skipped, format_of, sniff_text
-from tunefree.io.files import chunks, fingerprint
+from tunefree.io import Named, Skipped, detected, format_of
+from tunefree.io.files import chunks, fingerprint, name_of
 from tunefree.io.model import ModelError, save_model
 from tunefree.io.records import records
 from tunefree.learners.mixture.betting import ALPHAS
@@ -188,15 +188,11 @@ def run_stream(
 
 def _open(data, format):
     """The bytes of the data, and their format: as given, from the name or from the first line."""
-    pieces = data
-    suffix = os.path.splitext(data.removesuffix(".gz").removesuffix(".zst"))[1].lower()
-    kind = format or ("jsonl" if suffix in (".jsonl", ".ndjson") else format_of(data))
-    if kind is None or data == "-":
-        stream = chunks(data)
-        sniffed, head = sniff_text(stream)
-        kind = format or ("jsonl" if head.lstrip()[:1] == b"{" else sniffed)
-        pieces = Named("<stdin>" if data == "-" else data, itertools.chain([head], stream))
-    return pieces, kind
+    kind = format or format_of(data)
+    if kind is not None and data != "-":
+        return data, kind
+    sniffed, pieces = detected(chunks(data))
+    return Named(name_of(data), pieces), kind or sniffed
 
 
 def _guess_task(pieces, data, kind, task, options):

@@ -67,15 +67,13 @@ def read(
     >>> table.X.toarray().tolist(), table.y.tolist()
     ([[0.5, 0.0], [0.0, 3.0]], [1.0, -1.0])
     """
-    path, pieces = name_of(source), chunks(source)
-    if format is None:
-        format, pieces = _sniff(path, pieces)
-    elif format not in FORMATS:
+    if format not in (None, *FORMATS):
         raise ValueError(f"format must be one of {sorted(FORMATS)}, not {format!r}")
-    kind, pieces = FORMATS[format], Named(path, pieces)
+    path = name_of(source)
+    kind, source = detected(source, format)
     if kind == "libsvm":
         X, y, zero_based, ignored = read_libsvm(
-            pieces,
+            source,
             labelled=target is not False,
             zero_based=zero_based,
             n_features=n_features,
@@ -88,11 +86,9 @@ def read(
         "columns": columns, "target_type": target_type, "skipped": skipped,
     }  # fmt: skip
     if kind == "csv":
-        X, y, weight, layout = read_table(pieces, header=header, **options)
+        X, y, weight, layout = read_table(source, header=header, **options)
     else:
-        X, y, weight, layout = _read_arrays(
-            pieces if kind == "jsonl" else source, path, kind, **options
-        )
+        X, y, weight, layout = _read_arrays(source, path, kind, **options)
     if layout is None:
         return Table(X, y, weight, None, path)
     names, target, weight_column = layout.feature_names, layout.find(TARGET), layout.find(WEIGHT)
@@ -147,13 +143,15 @@ def format_of(path):
     return FORMATS.get(os.path.splitext(stem)[1].lower().lstrip("."))
 
 
-def _sniff(path, pieces):
-    """Detect the format from the suffix, or from the first line that is not blank or a comment."""
-    if format_of(path):
-        return format_of(path), pieces
-    pieces = iter(pieces)
+def detected(source, format=None):
+    """The format as given, from the name or from the first line, and the source, unread."""
+    path = name_of(source)
+    format = format or format_of(path)
+    if format is not None:
+        return FORMATS[format], source
+    pieces = chunks(source)
     kind, head = sniff_text(pieces)
-    return kind, itertools.chain([head], pieces)
+    return kind, Named(path, itertools.chain([head], pieces))
 
 
 def sniff_text(pieces):

@@ -81,12 +81,12 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
     try:
         for X, y, weight, layout, first in found:
             rows = first + X.shape[0]
-            yield *finite_rows(X, y, weight, path, first, skipped), layout, rows
+            yield *finite_rows(X, y, weight, name_of(path), first, skipped), layout, rows
     except DataError:
         raise
     except _FAULTS as problem:
         words = str(problem).split("\n")[0] or type(problem).__name__
-        raise DataError(f"it is not a valid {format} file: {words}", path) from None
+        raise DataError(f"it is not a valid {format} file: {words}", name_of(path)) from None
 
 
 def frame_batches(path, format, start=0):
@@ -212,14 +212,14 @@ def kind_of_type(kind):
 
 
 def _frames(path, format, start, target_type=None, **columns):
-    layout = None
+    layout, name = None, name_of(path)
     for batch in frame_batches(path, format, start):
         names = batch.schema.names
-        layout = layout or assign(names, len(names), (path,), **columns)
+        layout = layout or assign(names, len(names), (name,), **columns)
         target, weight = layout.find(TARGET), layout.find(WEIGHT)
-        X = np.column_stack([_numbers(batch, j, path) for j in layout.features])
-        y = None if target is None else targets_of(batch, target.position, path, target_type)
-        w = None if weight is None else _numbers(batch, weight.position, path).astype(np.float64)
+        X = np.column_stack([_numbers(batch, j, name) for j in layout.features])
+        y = None if target is None else targets_of(batch, target.position, name, target_type)
+        w = None if weight is None else _numbers(batch, weight.position, name).astype(np.float64)
         yield X, y, w, layout, start
         start += len(batch)
 

@@ -1,10 +1,14 @@
-"""Cells of text: the kind of a column, and the values of its cells.
+"""Cells of text: the kind of a column, the values of its cells, and that of one cell alone.
 
 Numbers are plain (``-1.5e3``, in files without commas between cells also ``1,5``) or
 formatted: ``1,234.50``, ``7%``, ``$5,000``. Dates are ``2024-01-31``, ``31.01.2024`` or
 ``01/31/2024``, and ``31/01/2024`` if the column holds a day above 12; a time and a time zone may
 follow. The local time counts, as it is written.
 """
+
+import math
+import re
+from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +18,7 @@ from tunefree.io.tables import looks_numeric
 
 # Cells that mean a missing value, in lower case.
 MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
+_MISSING = frozenset(MISSING.to_pylist())
 _PLAIN = r"^[+-]?((\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
 _SIGNS, _UNIT = r"^[+-]?([$€£¥] ?)?", r"( ?[%$€£¥])?$"
 _STYLED = _SIGNS + r"(\d{{1,3}}({group}\d{{3}})+|\d+)({point}\d*)?" + _UNIT
@@ -21,17 +26,38 @@ _STYLED = _SIGNS + r"(\d{{1,3}}({group}\d{{3}})+|\d+)({point}\d*)?" + _UNIT
 _THOUSANDS = (
     r"^[+-]?([$£] ?\d{1,3}(,\d{3})+(\.\d*)?|[$€£¥]? ?\d{1,3}(,\d{3})+(,\d{3}|\.\d*))" + _UNIT
 )
-_DAY = (
-    r"^(?:(?P<y>\d{4})[-/](?P<m>\d{1,2})[-/](?P<d>\d{1,2})"
+_DAY = re.compile(
+    r"(?:(?P<y>\d{4})[-/](?P<m>\d{1,2})[-/](?P<d>\d{1,2})"
     r"|(?P<dd>\d{1,2})\.(?P<mm>\d{1,2})\.(?P<yy>\d{4})"
     r"|(?P<a>\d{1,2})[-/](?P<b>\d{1,2})[-/](?P<yyyy>\d{4}))"
     r"(?:[ T](?P<h>\d{1,2}):(?P<min>\d{2})(?::(?P<s>\d{2}(?:\.\d{1,9})?))?"
-    r"(?: ?(?P<half>[AaPp][Mm]))?(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?)?$"
+    r"(?: ?(?P<half>[AaPp][Mm]))?(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?)?",
+    re.ASCII,
 )
 DATES = ("date", "date dmy")
 _BLANKS = " \t\n"
 _LATE_QUOTE = r'^[ \t]+"((?:[^"]|"")*)"[ \t]*$'
 _NO_TEXT, _NO_NUMBER = pa.scalar(None, pa.string()), pa.scalar(None, pa.float64())
+
+
+def value_of(cell):
+    """A cell alone, as a plain number, as text, or None.
+
+    >>> value_of("3"), value_of("2.5"), value_of("red"), value_of("NA")
+    (3, 2.5, 'red', None)
+    """
+    try:
+        return number_of(float(cell))
+    except ValueError:
+        cell = cell.strip()
+        return None if cell.lower() in _MISSING else cell
+
+
+def number_of(value):
+    """A float as an int if it is whole; None if it is NaN."""
+    if math.isnan(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def trimmed(cells):
@@ -91,7 +117,8 @@ def parsed(cells, kind, comma=False):
         values = compute.equal(lower, "true")
         values = compute.if_else(compute.is_in(lower, pa.array(["true", "false"])), values, None)
     else:
-        values = _dates(cells, day_first=kind == "date dmy")
+        times = [_date(cell, day_first=kind == "date dmy") for cell in cells.to_pylist()]
+        values = pa.array(times, pa.timestamp("us"))
     bad = compute.and_(compute.is_valid(cells), compute.is_null(values))
     return values, bad.to_numpy(zero_copy_only=False)
 
@@ -121,29 +148,25 @@ def _numbers(cells, comma):
     return values
 
 
-def _dates(cells, day_first):
-    """Local times; null for cells that are not dates, and for days that do not exist."""
-    parts = compute.extract_regex(cells, _DAY)
-
-    def number(*names):
-        found = [parts.field(i).to_numpy(zero_copy_only=False) for i in map(_FIELDS.index, names)]
-        return sum(np.array([float(v or 0) for v in column]) for column in found)
-
+def _date(cell, day_first):
+    """A local time; None for a cell that is not a date, and for a day that does not exist."""
+    found = None if cell is None else _DAY.fullmatch(cell)
+    if found is None:
+        return None
+    part = found.groupdict()
     month, day = ("b", "a") if day_first else ("a", "b")
-    y, m, d = number("y", "yy", "yyyy"), number("m", "mm", month), number("d", "dd", day)
-    h, minute, s = number("h"), number("min"), number("s")
-    half = np.array([(v or "").lower() for v in parts.field(_FIELDS.index("half")).to_pylist()])
-    h = np.where(half == "", h, np.where((h < 1) | (h > 12), 99, h % 12 + 12 * (half == "pm")))
-    matched = compute.is_valid(parts).to_numpy(zero_copy_only=False)
-    valid = (
-        matched & (y >= 1) & (m >= 1) & (m <= 12) & (d >= 1) & (h < 24) & (minute < 60) & (s < 61)
-    )
-    months = (np.where(valid, (y - 1970) * 12 + m - 1, 0)).astype("M8[M]")
-    days = months.astype("M8[D]") + np.where(valid, d - 1, 0).astype("m8[D]")
-    valid &= days.astype("M8[M]") == months
-    rest = np.where(valid, ((h * 60 + minute) * 60 + s) * 1e6, 0).round().astype("m8[us]")
-    times = np.where(valid, days.astype("M8[us]") + rest, np.datetime64("NaT"))
-    return pa.array(times.astype("M8[us]"), pa.timestamp("us"))
-
-
-_FIELDS = ["y", "m", "d", "dd", "mm", "yy", "a", "b", "yyyy", "h", "min", "s", "half"]
+    month = int(part["m"] or part["mm"] or part[month])
+    day = int(part["d"] or part["dd"] or part[day])
+    year = int(part["y"] or part["yy"] or part["yyyy"])
+    hour, minute, second = (float(part[name] or 0) for name in ("h", "min", "s"))
+    if part["half"]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + 12 * (part["half"].lower() == "pm")
+    if hour >= 24 or minute >= 60 or second >= 61:
+        return None
+    since_midnight = ((hour * 60 + minute) * 60 + second) * 1e6
+    try:
+        return datetime(year, month, day) + timedelta(microseconds=round(since_midnight))
+    except (ValueError, OverflowError):
+        return None

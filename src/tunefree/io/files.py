@@ -474,7 +474,7 @@ def _mode(path):
 
 EXACT, SLOW, NOT_A_NUMBER = 0, 1, 2
 
-_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LOWEST, _HIGHEST = -290, 288  # outside, a 19-digit significand may leave the normal range
 
 
@@ -618,5 +618,5 @@ def python_number(text, at):
     >>> python_number(b"1:9007199254740993 2:1", 2)
     9007199254740992.0
     """
-    found: Any = _NUMBER.match(text, at)
+    found: Any = NUMBER.match(text, at)
     return float(found[0])

@@ -135,7 +135,7 @@ def _parse(text, bare, lowest, highest, labels, starts, indices, values, slow):
     return row, slows, ordered, _FINE, at
 
 
-class _Parser:
+class Parser:
     """Parses whole lines; its buffers are used for one text after the other."""
 
     def __init__(self, path, labelled, zero_based, n_features):
@@ -191,7 +191,7 @@ def blocks(
 
     The options are those of `read_libsvm`. Memory does not depend on the size of the file.
     """
-    parse = _Parser(name_of(source), labelled, zero_based, n_features)
+    parse = Parser(name_of(source), labelled, zero_based, n_features)
     for text, line, after in placed_lines(source, place):
         for block, rest, next_line in sound_parts(text, line, parse, skipped):
             yield block, (after[0] - rest, next_line)

@@ -6,15 +6,14 @@ quoted cell may continue over several lines. A table of numbers only is read by 
 
 import csv as python_csv
 import io
-import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv, types
 
 from tunefree._warn import warn
-from tunefree.io import FORMATS, format_of, read, sniff_text
+from tunefree.io import detected, read
 from tunefree.io.arrays import frame_batches, kind_of_type, targets_of
 from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
 from tunefree.io.files import (
@@ -36,8 +35,9 @@ from tunefree.io.tables import (
     Table,
     assign,
     cell_spans,
+    headed,
     looks_numeric,
-    plan,
+    ragged,
     unnamed,
 )
 
@@ -78,17 +78,11 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
                 return table
         except DataError as problem:
             error = problem
-    if format_in(source, options.get("format")) not in _FRAMES:
+    if detected(source, options.get("format"))[0] not in _FRAMES:
         if error is not None and skipped is None:
             raise error
         return read(source, skipped=skipped, **options)
     return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
-
-
-def format_in(source, format=None):
-    """The format of a file, from its name or else its first line."""
-    format = format or format_of(name_of(source))
-    return FORMATS[format] if format else sniff_text(chunks(source))[0]
 
 
 def mixed_parts(
@@ -97,13 +91,16 @@ def mixed_parts(
 ):  # fmt: skip
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
     options = _Options(name_of(source), kinds, skipped, target_type)
-    kind = format_in(source, format)
+    kind, source = detected(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
-        found = _text_parts(source, options.path, header, whole, columns)
+        texts = _whole_rows(source, options.path, whole)
+        parts = headed(texts, options.path, header=header, **columns)
+        found = (part for part in parts if part[0].strip())
     else:
         found = _batches_of(source, options.path, kind, whole, columns)
-    read_part, rows = (_delimited if kind == "csv" else _typed), 0
+    read_part: Any = _delimited if kind == "csv" else _typed
+    rows = 0
     for part in found:
         table = read_part(*part, options)
         rows += table.X.shape[0]
@@ -201,20 +198,6 @@ def _weight_words(raw):
 # Delimited text.
 
 
-def _text_parts(source, path, header, whole, columns):
-    """Parts of text with whole rows: (text, line, layout)."""
-    layout = None
-    for text, line in _whole_rows(source, path, whole):
-        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
-            line += text.count(b"\n", 0, first.start())
-            layout = plan(first[0], (path, line), header=header, **columns)
-            text = text[first.start() :]
-            if layout.names is not None:
-                text, line = text[len(first[0]) :], line + 1
-        if layout is not None and text.strip():
-            yield text, line, layout
-
-
 def _whole_rows(source, path, whole):
     """Text in UTF-8, cut where a line ends outside quotes, with the number of its first line."""
     pieces, size, line = [], 0, 1
@@ -309,7 +292,7 @@ def _cells(text, line, layout, options):
     """Every cell as text, and the number of each row in the text."""
     odd, width = [], len(layout.slots)
 
-    def ragged(row):
+    def ragged_row(row):
         odd.append(row)
         return "error" if options.skipped is None and row.text.strip(_BLANKS) else "skip"
 
@@ -321,7 +304,7 @@ def _cells(text, line, layout, options):
                 use_threads=False, column_names=names, block_size=len(text) + 1
             ),
             parse_options=csv.ParseOptions(
-                delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=ragged
+                delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=ragged_row
             ),
             convert_options=csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
@@ -348,11 +331,8 @@ def _ragged(row, text, line, layout, path):
     found, width, record = row.actual_columns, len(layout.slots), row.number - 1
     if row.text.count('"') % 2 and found <= width:
         return _unclosed(record, found - 1, text, line, layout, path)
-    if found < width:
-        words = f"this row has {found} cells, the first one has {width}"
-    else:
-        words = f"this row has more than the {width} cells of the first one"
-    error = DataError(words, path, *place_of(text, line, record, width, layout.delimiter, True))
+    where = place_of(text, line, record, width, layout.delimiter, True)
+    error = DataError(ragged(found, width), path, *where)
     error.row = True
     return error
 

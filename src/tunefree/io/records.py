@@ -2,18 +2,18 @@
 
 Learners that take one row at a time need no types of columns: text is text, and empty cells and
 absent targets are None. A place is a position in the content, in bytes, and the number of its line,
-as in `tunefree.io.files`; reading continues from there.
+as in `tunefree.io.files`; reading continues from there. Lines are parsed by the readers of whole
+files, and refused with their words.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tunefree.io.cells import MISSING
+from tunefree.io.cells import number_of, value_of
 from tunefree.io.files import DataError, decoded, json_row, name_of, placed_lines
-from tunefree.io.tables import TARGET, WEIGHT, Layout, cell_spans, plan, unnamed
+from tunefree.io.libsvm import Parser
+from tunefree.io.tables import TARGET, cell_spans, plan, ragged, unnamed
 
-_MISSING = set(MISSING.to_pylist())
 _TARGETS = ("target", "label", "class", "y")
 
 
@@ -23,22 +23,6 @@ class Record(NamedTuple):
     x: dict
     y: Any
     place: tuple
-
-
-def value_of(cell):
-    """A cell as a number, as text, or None.
-
-    >>> value_of("3"), value_of("2.5"), value_of("red"), value_of("NA")
-    (3, 2.5, 'red', None)
-    """
-    try:
-        number = float(cell)
-    except ValueError:
-        cell = cell.strip()
-        return None if cell.lower() in _MISSING else cell
-    if math.isnan(number):
-        return None
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 def records(
@@ -73,93 +57,82 @@ def records(
     >>> [(r.x, r.y) for r in records([b'{"a": null, "y": true}\n'], "jsonl")]
     [({'a': None}, True)]
     """
+    path = name_of(source)
     layout = [] if layout is None else layout
     parsers: Any = {"csv": _Csv, "libsvm": _Libsvm, "jsonl": _Json}
-    parse = parsers[format](layout, **columns)
-    path = name_of(source)
+    parse = parsers[format](layout, path, **columns)
     for text, line, after in placed_lines(source, place):
         at = after[0] - len(text)
-        for raw in text.splitlines(keepends=True):
-            at, here, line = at + len(raw), (path, line), line + 1
-            if not raw.strip():
+        for row in text.splitlines(keepends=True):
+            at, here, line = at + len(row), line, line + 1
+            if not row.strip():
                 continue
             try:
-                found = parse(decoded(raw).rstrip("\n"), here)
+                found = parse(row, here)
             except DataError as error:
                 if skipped is None:
                     raise
                 skipped.add(error)
                 continue
             if found is not None:
-                yield Record(found[0], found[1], (at, line))
+                x, y = found
+                yield Record(x, y, (at, line))
 
 
 class _Csv:
-    def __init__(self, layout, target=None, header=None):
-        self.layout, self.target, self.header = layout, target, header
-        self.names_at: Any = None
+    """Cells by name; the layout is the delimiter, the names, and that of the target or None."""
 
-    def __call__(self, line, here):
-        if self.names_at is None:
-            is_first = not self.layout
-            if is_first:
-                self.layout[:] = self._plan(line, here)
-            delimiter, names, slots, has_header = self.layout
-            self.delimiter, self.width = delimiter, len(slots)
-            self.names_at = [
-                (i, names[i]) for i, slot in enumerate(slots) if slot not in (TARGET, WEIGHT)
-            ]
-            self.target_at = slots.index(TARGET) if TARGET in slots else None
-            if is_first and has_header:
-                return None
-        if '"' in line:
-            cells = [cell for *_, cell in cell_spans(line, self.delimiter)]
-        else:
-            cells = line.split(self.delimiter)
-        if len(cells) != self.width:
-            words = f"the line has {len(cells)} cells, but the first has {self.width}"
-            raise DataError(words, *here)
-        x = {name: value_of(cells[i]) for i, name in self.names_at}
-        return x, None if self.target_at is None else value_of(cells[self.target_at])
+    def __init__(self, layout, path, **columns):
+        self.layout, self.path, self.columns = layout, path, columns
 
-    def _plan(self, line, here):
-        found: Layout = plan((line + "\n").encode(), here, header=self.header, target=self.target)
+    def __call__(self, row, line):
+        if not self.layout and self._plan(row, line):
+            return None
+        delimiter, names, target = self.layout
+        cells = [cell for *_, cell in cell_spans(decoded(row).rstrip("\n"), delimiter)]
+        if len(cells) != len(names):
+            raise DataError(ragged(len(cells), len(names)), self.path, line)
+        x = dict(zip(names, map(value_of, cells), strict=True))
+        y = x.pop(target, None)
+        return x, y
+
+    def _plan(self, row, line):
+        """Fill the layout from the first line; whether it is a header."""
+        found = plan(row, (self.path, line), **self.columns)
         names = found.names or [unnamed(i) for i in range(len(found.slots))]
-        return [found.delimiter, list(names), [int(s) for s in found.slots], bool(found.names)]
+        target = found.find(TARGET)
+        self.layout[:] = [found.delimiter, names, target and names[target.position]]
+        return found.names is not None
 
 
 class _Libsvm:
-    def __init__(self, layout):
-        layout[:] = ["libsvm"]
+    """Values by index; nothing is read from the first line."""
 
-    def __call__(self, line, here):
-        words = line.split("#", 1)[0].split()
-        if not words:
+    def __init__(self, layout, path):
+        self.parse = Parser(path, labelled=False, zero_based="auto", n_features=None)
+
+    def __call__(self, row, line):
+        block = self.parse(row, line)
+        if not len(block.labels):
             return None
-        y = None if ":" in words[0] else value_of(words.pop(0))
-        x = {}
-        for word in words:
-            name, _, value = word.partition(":")
-            if name == "qid":
-                continue
-            try:
-                x[str(int(name))] = float(value)
-            except ValueError:
-                raise DataError(f"not index:value: {word[:40]!r}", *here) from None
-        return x, y
+        x = dict(zip(map(str, block.indices.tolist()), block.values.tolist(), strict=True))
+        return x, number_of(block.labels[0].item())
 
 
 class _Json:
-    def __init__(self, layout, target=None):
-        self.layout, self.target = layout, target
+    """Values by name; the layout is the name of the target."""
 
-    def __call__(self, line, here):
-        row = json_row(line, here)
+    def __init__(self, layout, path, target=None):
+        self.layout, self.path, self.target = layout, path, target
+
+    def __call__(self, row, line):
+        here = self.path, line
+        x = json_row(decoded(row).rstrip("\n"), here)
         if not self.layout:
-            usual = next((name for name in _TARGETS if name in row), None)
-            self.layout[:] = [self.target or usual or next(reversed(row), "")]
-        nested = next((k for k, v in row.items() if isinstance(v, (list, dict))), None)
+            usual = next((name for name in _TARGETS if name in x), None)
+            self.layout[:] = [self.target or usual or next(reversed(x), "")]
+        nested = next((k for k, v in x.items() if isinstance(v, (list, dict))), None)
         if nested is not None:
             raise DataError(f"{nested!r} is neither a number nor text", *here)
-        y = row.pop(self.layout[0], None)
-        return row, y
+        y = x.pop(self.layout[0], None)
+        return x, y

@@ -14,7 +14,7 @@ from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.files import DataError, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
-from tunefree.io.tables import TARGET, WEIGHT, assign, looks_numeric
+from tunefree.io.tables import TARGET, WEIGHT, assign, type_of_targets
 from tunefree.io.tables import blocks as table_blocks
 
 _ENTRIES = 500_000
@@ -130,18 +130,14 @@ class Csv(_Text):
 
     def __init__(self, source, name, *, lenient=False, target_type=None, **columns):
         super().__init__(source, name, lenient)
-        self.columns, self.target_type = columns, target_type
+        self.columns = columns
         first = _first_of(table_blocks(self._open(look=True), skipped=self.look, **columns))
         if not first:
             raise DataError("the file has no rows", name)
         self.layout = first[0].layout
         self.n_features, self.feature_names = self.layout.n_features, self.layout.feature_names
         self.target, self.weight_column = self.layout.find(TARGET), self.layout.find(WEIGHT)
-        if target_type is None:
-            stray, y = next((b.stray for b in first if b.stray), None), [b.y for b in first]
-            if stray and looks_numeric(np.concatenate(y), sum(map(len, y))):
-                raise stray
-            self.target_type = str if stray else float
+        self.target_type = target_type or type_of_targets(first)
         self.settings = columns, self.target_type
 
     def _parsed(self, place, skipped):
