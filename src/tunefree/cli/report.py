@@ -28,10 +28,10 @@ def feature_names(estimator, notes):
 # --- tunefree inspect -----------------------------------------------------------------------------
 
 
-def run_inspect(path, as_json):
-    """Carry out ``tunefree inspect``."""
-    facts = _collect(path)
-    if as_json:
+def run_inspect(options):
+    """Carry out ``tunefree inspect``; `options` is a `InspectOptions`."""
+    facts = _collect(options.model)
+    if options.json:
         answer(json.dumps(facts, default=str))
         return
     from rich.console import Console
