@@ -22,8 +22,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.options import columns_of
-from tunefree.cli.train import open_data, split_role_columns
+from tunefree.cli.train import columns_of, open_data, split_role_columns
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
 from tunefree.io import Column, Named, read
@@ -127,7 +126,7 @@ def matched_by_us():
 # --- tunefree predict -----------------------------------------------------------------------------
 
 
-class Predictor(NamedTuple):
+class Outputs(NamedTuple):
     """What is predicted for rows."""
 
     names: list[str]  # of the columns
@@ -140,13 +139,13 @@ def run_predict(options):
     output = options.output
     check_writable(output)
     estimator, notes = load(options.model)
-    predictor = _predictor(estimator, options)
-    names, headed = predictor.names, predictor.headed
+    outputs = _outputs(estimator, options)
+    names, headed = outputs.names, outputs.headed
     if options.id is not None:
         names, headed = [options.id, *names], True
     form = os.path.splitext(output or "")[1].lower()
     sizes = []
-    parts = _predictions(estimator, notes, predictor, options, sizes)
+    parts = _predictions(estimator, notes, outputs, options, sizes)
     if output is None:
         for text in _texts(parts, names, headed, form):
             answer(text.removesuffix("\n"))
@@ -160,7 +159,7 @@ def run_predict(options):
     note(f"wrote {sum(sizes)} predictions to {output}")
 
 
-def _predictions(estimator, notes, predictor, options, sizes):
+def _predictions(estimator, notes, outputs, options, sizes):
     """Yield the columns of each part of the rows; their numbers of rows are added to `sizes`."""
     reading = columns_of(options)
     if options.id is not None:  # it is read like a target
@@ -168,7 +167,7 @@ def _predictions(estimator, notes, predictor, options, sizes):
     for table in read_tables(estimator, notes, options.data, labelled=False, **reading):
         with failing(BAD_DATA, options.data), working("predicting"), matched_by_us():
             X, roles = split_role_columns(table.X, notes.get("beside"))
-            columns = predictor.columns(X, **roles)
+            columns = outputs.columns(X, **roles)
             if options.id is not None:
                 columns.insert(0, _ids(table, options))
         sizes.append(len(columns[0]))
@@ -210,7 +209,7 @@ def _parquet(parts, names):
     return file.getvalue().to_pybytes()
 
 
-def _predictor(estimator, options):
+def _outputs(estimator, options):
     """What to predict: values, probabilities, intervals or sets."""
     if options.proba and options.coverage is not None:
         stop("give only one of --proba and --coverage", USAGE)
@@ -220,8 +219,8 @@ def _predictor(estimator, options):
         if not hasattr(estimator, "predict_proba"):
             stop(f"{options.model} has no probabilities", USAGE)
         proba = lambda X, **_: estimator.predict_proba(X).T.tolist()  # noqa: E731
-        return Predictor(_labels(estimator), True, proba)
-    return Predictor(["prediction"], False, lambda X, **r: [estimator.predict(X, **r).tolist()])
+        return Outputs(_labels(estimator), True, proba)
+    return Outputs(["prediction"], False, lambda X, **r: [estimator.predict(X, **r).tolist()])
 
 
 def _labels(estimator):
@@ -251,12 +250,12 @@ def _with_coverage(estimator, options):
         return np.concatenate([y[:, :, None], ends], axis=2).reshape(len(y), -1).T.tolist()
 
     if kind == "set":
-        return Predictor(["prediction", *_labels(estimator)], True, sets)
+        return Outputs(["prediction", *_labels(estimator)], True, sets)
     names = ["prediction", "low", "high"]
     targets = len(getattr(estimator, "held_out_", ()) or ()) if hasattr(estimator, "table_") else 1
     if targets > 1:
         names = [f"{name} {j}" for j in range(targets) for name in names]
-    return Predictor(names, True, intervals)
+    return Outputs(names, True, intervals)
 
 
 def plain(value):

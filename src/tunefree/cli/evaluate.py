@@ -4,9 +4,9 @@ import json
 
 from tunefree.cli.apply import load
 from tunefree.cli.console import answer, check_writable
-from tunefree.cli.options import columns_of
 from tunefree.cli.page import write_page
 from tunefree.cli.scores import evaluate
+from tunefree.cli.train import columns_of
 
 
 def run_eval(options):

@@ -398,9 +398,3 @@ class StreamOptions(NamedTuple):
         RowFormat | None, typer.Option(metavar="NAME", help="file format: libsvm, csv, jsonl")
     ] = None
     json: Json = False
-
-
-def columns_of(options):
-    """The options that describe a file to its reader."""
-    names = ("target", "header", "weight_column", "n_features", "format")
-    return {name: getattr(options, name) for name in names if hasattr(options, name)}

@@ -18,10 +18,9 @@ from scipy import sparse
 from tunefree.cli import figures
 from tunefree.cli.apply import load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
-from tunefree.cli.options import columns_of
 from tunefree.cli.report import feature_names, largest_weights, overview
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
-from tunefree.cli.train import fingerprints
+from tunefree.cli.train import columns_of, fingerprints
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
 from tunefree.uncertainty.risk import exact
@@ -317,7 +316,7 @@ def _classes(rows):
 def _confusion(counts, names):
     """The confusion matrix; for many classes the most frequent confusions."""
     if len(names) <= _MOST:
-        return Matrix(names, counts.tolist(), "Rows: true class; columns: predicted class.")
+        return Matrix(names, counts.tolist(), "Rows: the true class. Columns: the predicted class.")
     wrong = counts - np.diag(np.diag(counts))
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST]
     pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
@@ -327,8 +326,6 @@ def _confusion(counts, names):
 
 def _thresholds(estimator, rows):
     """ROC and precision-recall curves of the second class, or of each of the largest classes."""
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
     classes, scores = estimator.classes_, rows.probabilities
     if scores is None:
         if rows.decisions is None:
@@ -339,19 +336,11 @@ def _thresholds(estimator, rows):
         own = rows.y == classes[k]
         if 0 < own.sum() < len(own):
             curves.append((plain(classes[k].item()), own, scores[:, k]))
-    if not curves:
+    if not curves or not figures.has_matplotlib():
         return []
     curves = sorted(curves, key=lambda curve: -curve[1].sum())[:_MOST_CURVES]
-    lines = []
-    for name, own, score in curves:
-        areas = [
-            float(area(own, score, sample_weight=rows.weight))
-            for area in (roc_auc_score, average_precision_score)
-        ]
-        lines.append((name, *areas, int(own.sum())))
-    head = ("class", "area under the ROC curve", "average precision", "rows")
     drawn = figures.threshold_curves(curves, rows.weight)
-    return [section("ROC and precision-recall", *drawn, PageTable(head, lines))]
+    return [section("ROC and precision-recall", *drawn)]
 
 
 def _reliability(estimator, rows):

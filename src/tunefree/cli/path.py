@@ -17,8 +17,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.options import columns_of
-from tunefree.cli.train import read_rows
+from tunefree.cli.train import columns_of, read_rows
 from tunefree.io.files import write_atomically
 
 

@@ -31,7 +31,6 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.options import columns_of
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
@@ -535,6 +534,12 @@ class _Progress:
 
 
 # --- Rows, and the notes about them in a model file -----------------------------------------------
+
+
+def columns_of(options):
+    """The options that describe a file to its reader."""
+    names = ("target", "header", "weight_column", "n_features", "format")
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
 def open_data(data):
