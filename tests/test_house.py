@@ -121,9 +121,9 @@ def test_names_of_test_files_are_unique():
 # Ceilings, which only fall: who brings a figure down lowers its line, and a capability that costs
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
-    "code tokens": 324_212,
-    "fmt: skip": 196,
-    "issparse": 155,
+    "code tokens": 324_129,
+    "fmt: skip": 181,
+    "issparse": 154,
     "class names with two homes": 45,
     "classes over 250 lines": 6,
     "banned words": 0,

@@ -118,8 +118,8 @@ def write_page(output, model, estimator, notes, data, rows, scores):
             rows, scores = _held_out(estimator)
         top, sections = [], []
         if rows is not None:
-            trivial = _trivial(estimator, rows)
-            top = _verdict(estimator, rows, scores, trivial, where) + _warning(notes, rows)
+            constant, trivial = _best_constant(estimator, rows)
+            top = _verdict(rows, scores, constant, trivial, where) + _warning(notes, rows)
             sections += [_scores_section(scores, trivial, where)]
             sections += _predictions(estimator, rows)
         elif hasattr(estimator, "report_"):
@@ -204,36 +204,35 @@ def _scores(estimator, classes, rows, decisions=None):
     return scores.result()
 
 
-def _trivial(estimator, rows):
-    """The scores of the best constant for these rows: class shares, or the mean."""
-    y, n = rows.y, len(rows.y)
-    weight = np.ones(n) if rows.weight is None else rows.weight
-    if getattr(estimator, "classes_", None) is None:
-        mean = np.full(n, np.average(y, weights=weight))
-        return _scores(estimator, None, rows._replace(predicted=mean))
-    labels, codes = np.unique(y, return_inverse=True)
-    shares = np.bincount(codes, weight) / weight.sum()
-    top = labels[shares.argmax()]
-    constant = rows._replace(predicted=np.full(n, top), probabilities=np.tile(shares, (n, 1)))
-    return _scores(estimator, labels, constant) | {"auc": 0.5, "constant": plain(top)}
+def _best_constant(estimator, rows):
+    """The best constant for these rows, class shares or the mean, in place of the predictions."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+
+    classify = getattr(estimator, "classes_", None) is not None
+    nothing = np.zeros((len(rows.y), 1))
+    constant: Any = DummyClassifier() if classify else DummyRegressor()
+    constant.fit(nothing, rows.y, rows.weight)
+    p = constant.predict_proba(nothing) if classify else None
+    rows = rows._replace(predicted=constant.predict(nothing), probabilities=p)
+    scores = _scores(estimator, getattr(constant, "classes_", None), rows)
+    return rows.predicted, scores | ({"auc": 0.5} if classify else {})
 
 
-def _verdict(estimator, rows, scores, trivial, where):
+def _verdict(rows, scores, constant, trivial, where):
     """The score, and whether the model is better than a constant, in two sentences."""
-    n, y, (low, high) = len(rows.y), rows.y, scores["risk_interval"]
-    weight = np.ones(n) if rows.weight is None else rows.weight
-    if getattr(estimator, "classes_", None) is not None:
-        words = f"Accuracy {_share(1 - scores['error'])} on the {n} rows {where} (95\u00a0%: "
+    y, (low, high) = rows.y, scores["risk_interval"]
+    if "error" in scores:
+        words = f"Accuracy {_share(1 - scores['error'])} on the {len(y)} rows {where} (95\u00a0%: "
         words += f"{_share(1 - high)} to {_share(1 - low)}). Always predicting “"
-        words += f"{trivial['constant']}” would reach {_share(1 - trivial['error'])}"
-        labels, counts = np.unique(y, return_counts=True)
-        gain = (rows.predicted != y).astype(float) - (y != labels[counts.argmax()])
+        words += f"{plain(constant[0])}” would reach {_share(1 - trivial['error'])}"
+        gain = (rows.predicted != y).astype(float) - (constant != y)
     else:
-        words = f"Mean absolute error {_text(scores['mae'])} on the {n} rows {where}"
+        words = f"Mean absolute error {_text(scores['mae'])} on the {len(y)} rows {where}"
         if scores["r2"] is not None:
             words += f"; {_share(scores['r2'])} of the variance is explained"
         words += f". Always predicting the mean would give {_text(trivial['mae'])}"
-        gain = (rows.predicted - y) ** 2 - (np.average(y, weights=weight) - y) ** 2
+        gain = (rows.predicted - y) ** 2 - (constant - y) ** 2
+    weight = np.ones(len(y)) if rows.weight is None else rows.weight
     mean = np.average(gain, weights=weight)  # of differences on the same rows
     error = 1.96 * np.sqrt(np.square(weight * (gain - mean)).sum()) / weight.sum()
     end = "on these rows the model is not significantly better than that."
