@@ -122,9 +122,9 @@ def test_names_of_test_files_are_unique():
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
     "code tokens": 325_784,
-    "fmt: skip": 182,
-    "issparse": 132,
-    "class names with two homes": 44,
+    "fmt: skip": 175,
+    "issparse": 131,
+    "class names with two homes": 42,
     "classes over 250 lines": 6,
     "banned words": 0,
 }

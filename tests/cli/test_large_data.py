@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.cli.apply import Scores
+from tunefree.cli.scores import Scores
 from tunefree.io.model import describe_model, load_model
 
 TRAIN = import_module("tunefree.cli.train")  # the command has its name in the package
@@ -165,7 +165,7 @@ def test_scores_of_parts_are_those_of_all_rows(monkeypatch):
         whole, wholes = Scores(classes), Scores()
         whole.add(y, y // 2, p, decisions, w)
         wholes.add(y, decisions, weight=w)
-        monkeypatch.setattr(import_module("tunefree.cli.apply"), "_EXACT_DECISIONS", held)
+        monkeypatch.setattr(import_module("tunefree.cli.scores"), "_EXACT_DECISIONS", held)
         running, values = Scores(classes), Scores()
         for s in parts:
             mine = None if w is None else w[s]

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.cli.page import _svg
+from tunefree.cli.figures import figure
 
 HEADINGS = ["Scores", "Columns", "Partial effects", "Leaderboard", "Timing", "Model"]
 OF_CLASSES = ["Classes and confusion matrix", "ROC and precision-recall", "Reliability",
@@ -58,8 +58,8 @@ def test_the_page_has_every_part_and_no_link_to_elsewhere(folder):
         assert set(headings(text)) == {*HEADINGS, *own}
         assert not re.search(r"https?://|src=|@import|<script|<link", text)
         assert "y<es&" not in text and "c<d" not in text
-        svgs = re.findall("<svg[^>]*>", text)
-        assert len(svgs) >= 5 and all('role="img" aria-label=' in svg for svg in svgs)
+        named = re.findall('<div role="img" aria-label="[^"]+"><svg', text)
+        assert len(named) == text.count("<svg") >= 5
         assert "<th>" not in text and "scope=row" in text and "prefers-color-scheme: dark" in text
         assert "the model is better than that" in text.split("</p>")[0]
 
@@ -123,15 +123,26 @@ def test_a_page_without_data_and_of_a_plain_model(folder):
     assert "held out in training" in text
 
 
-def test_drawings_are_sound_named_and_in_the_inks_of_the_page():
+def test_drawings_are_sound_and_their_text_is_escaped():
     def draw(ax):
         ax.bar(["up $2$ <", "down"], [2.0, -1.0])
 
-    drawn = _svg(draw, "a < b")
-    assert "up $2$ &lt;" in drawn and drawn == _svg(draw, "a < b")
-    root = ElementTree.fromstring(drawn.replace("xlink:", ""))[0]
-    assert root.get("aria-label") == "a < b" and root.get("role") == "img"
-    assert "var(--c0)" in drawn and "var(--ink)" in drawn and "#0072b2" not in drawn
+    drawn = figure("a < b", draw)
+    assert drawn.title == "a < b" and drawn == figure("a < b", draw)
+    assert "up $2$ &lt;" in drawn.svg and "#0072b2" in drawn.svg
+    assert ElementTree.fromstring(drawn.svg.replace("xlink:", "")).tag == "svg"
+
+
+def test_titles_of_drawings_are_escaped(folder):
+    page = next(pages(folder)).read_text()
+    assert 'aria-label="Partial effect of a on the probability of y&lt;es&amp;"' in page
+
+
+def test_drawings_are_inverted_in_the_dark(folder):
+    style = next(pages(folder)).read_text().split("</style>")[0]
+    light, dark = style.split("prefers-color-scheme: dark")
+    assert "--drawn: none" in light and "--drawn: invert" in dark
+    assert "filter: var(--drawn)" in dark
 
 
 def test_without_matplotlib_the_page_has_its_tables(folder, monkeypatch):
@@ -141,7 +152,8 @@ def test_without_matplotlib_the_page_has_its_tables(folder, monkeypatch):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0 and "the drawings need matplotlib" in done.stderr
     text = page.read_text()
-    assert {*HEADINGS, *OF_CLASSES} - set(headings(text)) == {"Partial effects"}
+    only_drawn = {"Partial effects", "ROC and precision-recall"}
+    assert {*HEADINGS, *OF_CLASSES} - set(headings(text)) == only_drawn
     assert "<svg" not in text
 
 

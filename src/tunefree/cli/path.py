@@ -17,7 +17,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.train import read_rows
+from tunefree.cli.train import columns_of, read_rows
 from tunefree.io.files import write_atomically
 
 
@@ -38,46 +38,58 @@ def parse_alphas(text):
     return alphas
 
 
-def run_path(data, alphas, *, solver, out, plot, seed, passes, as_json, **options):
-    """Carry out ``tunefree path``; `out` (csv) and `plot` (png) are files, or None."""
+def run_path(options):
+    """Carry out ``tunefree path``; `options` is a `PathOptions`."""
     import tunefree
 
-    alphas = parse_alphas(alphas)
-    if plot is not None and importlib.util.find_spec("matplotlib") is None:
+    data, alphas = options.data, parse_alphas(options.alphas)
+    if options.plot is not None and importlib.util.find_spec("matplotlib") is None:
         stop("--plot needs matplotlib: pip install 'tunefree[plots]'", USAGE)
-    check_writable(out, plot)
-    table = read_rows(data, data, float, options, hint="the path needs numbers in every column")
+    check_writable(options.out, options.plot)
+    hint = "the path needs numbers in every column"
+    table = read_rows(data, data, float, columns_of(options), hint=hint)
     model = tunefree.RidgePathRegressor(
-        "geometric", solver=solver, alphas=alphas, random_state=seed, max_iter=passes or "auto"
-    )
+        "geometric", solver=options.solver, alphas=alphas, random_state=options.seed,
+        max_iter=options.passes or "auto",
+    )  # fmt: skip
     with failing(BAD_DATA, data), working(f"computing the path of {len(table.y)} rows"):
         model.fit(table.X, table.y, sample_weight=table.weight)
     scores, n_features = model.validation_scores_, table.X.shape[1]
     if scores is None:  # there is only one penalty
         scores = np.full(len(model.alphas_), np.nan)
-    if (out or plot) and not hasattr(model, "coefs_"):
+    if (options.out or options.plot) and not hasattr(model, "coefs_"):
         n = len(model.alphas_) * n_features
         stop(f"the path has {n} coefficients, too many for a file: give fewer --alphas", USAGE)
-    if out is not None:
-        first = 0 if table.zero_based is True else 1
-        names = table.feature_names or [f"feature {j + first}" for j in range(n_features)]
-        columns = model.alphas_[:, None], scores[:, None], model.intercepts_[:, None], model.coefs_
-        head = ["alpha", "validation_mse", "intercept", *names]
-        with failing(FAILED, out):
-            write_atomically(out, [as_csv([head, *np.hstack(columns).tolist()]).encode()])
-        note(f"wrote {len(model.alphas_)} x {n_features} coefficients to {out}")
-    if plot is not None:
-        with failing(FAILED, plot):
-            _draw(model, plot)
-        note(f"drew {plot}")
+    if options.out is not None:
+        _write_coefficients(model, scores, table, options.out)
+        note(f"wrote {len(model.alphas_)} x {n_features} coefficients to {options.out}")
+    if options.plot is not None:
+        with failing(FAILED, options.plot):
+            _draw(model, options.plot)
+        note(f"drew {options.plot}")
     note(f"{data}: {len(table.y)} rows, {n_features} features; solver {model.solver_}")
     if len(scores) > 1:
         how = "leave-one-out" if model.solver_ == "exact" else "held-out rows"
         note(f"alpha {model.alpha_:.6g}, chosen by {how}")
-    rows = [[float(a), None if np.isnan(s) else float(s)]
-            for a, s in zip(model.alphas_, scores, strict=True)]  # fmt: skip
+    _print_path(model, scores, options.json)
+
+
+def _write_coefficients(model, scores, table, path):
+    """Write a csv file with a row for each penalty."""
+    first, n_features = 0 if table.zero_based is True else 1, table.X.shape[1]
+    names = table.feature_names or [f"feature {j + first}" for j in range(n_features)]
+    columns = model.alphas_[:, None], scores[:, None], model.intercepts_[:, None], model.coefs_
+    head = ["alpha", "validation_mse", "intercept", *names]
+    with failing(FAILED, path):
+        write_atomically(path, [as_csv([head, *np.hstack(columns).tolist()]).encode()])
+
+
+def _print_path(model, scores, as_json):
+    """Print each penalty and its error."""
+    errors = [None if np.isnan(score) else score for score in scores.tolist()]
+    rows = [*zip(model.alphas_.tolist(), errors, strict=True)]
     if as_json:
-        path = [{"alpha": alpha, "validation_mse": score} for alpha, score in rows]
+        path = [{"alpha": alpha, "validation_mse": error} for alpha, error in rows]
         answer(json.dumps({"solver": model.solver_, "alpha": model.alpha_, "path": path}))
     else:
         answer(as_csv([["alpha", "validation_mse"], *rows]).removesuffix("\n"))

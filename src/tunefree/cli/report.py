@@ -28,10 +28,11 @@ def feature_names(estimator, notes):
 # --- tunefree inspect -----------------------------------------------------------------------------
 
 
-def run_inspect(path, as_json):
-    """Carry out ``tunefree inspect``."""
-    facts = _collect(path)
-    if as_json:
+def run_inspect(options):
+    """Carry out ``tunefree inspect``; `options` is an `InspectOptions`."""
+    estimator, notes = load(options.model)
+    facts = _collect(options.model, estimator, notes)
+    if options.json:
         answer(json.dumps(facts, default=str))
         return
     from rich.console import Console
@@ -44,30 +45,20 @@ def run_inspect(path, as_json):
     ]
     rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
     _print(console, rows)
-    board = facts["leaderboard"]
-    if board and "candidate" in board[0]:
-        _print(console, _candidates(board), "validation on held-out rows")
+    report = getattr(estimator, "report_", None)
+    if report is None:
+        _print(console, facts["leaderboard"], "progressive validation")
     else:
-        _print(console, board, "progressive validation")
+        head, *rows = report.table()
+        candidates = [dict(zip(head, row, strict=True)) for row in rows]
+        _print(console, candidates, "validation on held-out rows")
     rows = facts["largest_weights"]
-    if rows and "relevance" in rows[0]:
-        largest = max(row["relevance"] for row in rows)
-        rows = [
-            {"feature": row["feature"], "relevance": row["relevance"],
-             "": "#" * round(20 * row["relevance"] / max(largest, 1e-300)), "levels": row["levels"],
-             **{name: row[name] for name in ("importance",) if name in row}}
-            for row in rows
-        ]  # fmt: skip
-        if not any(row["levels"] for row in rows):
-            rows = [{k: v for k, v in row.items() if k != "levels"} for row in rows]
-        _print(console, rows, "most important columns")
-    else:
-        _print(console, rows, "largest weights")
+    is_stack = rows and "relevance" in rows[0]
+    _print(console, rows, "most important columns" if is_stack else "largest weights")
 
 
-def _collect(path):
+def _collect(path, estimator, notes):
     """The contents of a model file, as plain values."""
-    estimator, notes = load(path)
     with failing(BAD_MODEL, path):
         facts = describe_model(path)
     del facts["notes"]
@@ -148,20 +139,6 @@ def _describe_levels(name, levels, most=3):
     """The most important levels of a column, with their shares."""
     best = sorted(levels.items(), key=lambda item: -item[1])[:most]
     return ", ".join(f"{name}={level} {share:.1%}" for level, share in best)
-
-
-def _candidates(board):
-    """The leaderboard of `TuneFree*`, with the columns of its report."""
-    formats = {"risk": ".4g", "risk_se": ".2g", "log_loss": ".4g", "seconds": ".2f"}
-    formats = {name: form for name, form in formats.items()
-             if any(row.get(name) is not None for row in board)}  # fmt: skip
-    return [
-        {"candidate": row["candidate"]}
-        | {name: "" if row.get(name) is None else format(row[name], form)
-           for name, form in formats.items()}
-        | {"": f"{row['share']:.0%}" if row["chosen"] else row["status"].replace("finished", "")}
-        for row in board
-    ]  # fmt: skip
 
 
 def _print(console, rows, title=None):

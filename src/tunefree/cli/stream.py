@@ -39,6 +39,9 @@ _HEADS = {
 }
 
 
+_MAKES: dict[str, Any] = {"classification": StreamClassifier, "regression": StreamRegressor}
+
+
 class _Source:
     """The data, as a checkpoint identifies them."""
 
@@ -56,10 +59,10 @@ class _Run:
 
     epoch, width = 0, 1
 
-    def __init__(self, estimator, source, task, coverage, delay, out):
-        self.estimator, self.source, self.task = estimator, source, task
-        self.coverage, self.delay, self.out = coverage, delay, out
-        self.alpha = round(1.0 - coverage, 12)
+    def __init__(self, task, source, options, out):
+        self.estimator, self.source, self.task = _MAKES[task](), source, task
+        self.coverage, self.delay, self.out = options.coverage, options.delay, out
+        self.alpha = round(1.0 - self.coverage, 12)
         self.pending = []  # rows whose labels are delayed: number, values, label, whether covered
         self.mark, self.layout, self.covered, self.rows = Mark((0, 1)), [], 0, 0
 
@@ -129,61 +132,49 @@ class _Run:
         return summary
 
 
-def run_stream(
-    data, *, task, output, model, coverage, delay, checkpoint, every, resume, on_bad_row, as_json,
-    format, **columns,
-):  # fmt: skip
-    """Carry out ``tunefree stream``."""
-    if resume and checkpoint is None:
-        stop("--resume needs --checkpoint FILE", USAGE)
-    choices = [round(1.0 - alpha, 12) for alpha in ALPHAS]
-    if coverage not in choices:
-        stop(f"--coverage {coverage} is none of {', '.join(map(str, choices))}", USAGE)
-    for path, what in ((model, "model"), (checkpoint, "checkpoint")):
-        if path is not None:
-            check_output(path, what)
-    resuming = resume and os.path.exists(str(checkpoint))
-    with failing(BAD_DATA, data):
-        pieces, kind = _open(data, format)
-        if kind == "libsvm" and (columns["target"] or columns["header"] is not None):
+def run_stream(options):
+    """Carry out ``tunefree stream``; `options` is a `StreamOptions`."""
+    _check(options)
+    resuming = options.resume and os.path.exists(str(options.checkpoint))
+    reading = {"target": options.target, "header": options.header}
+    reading = {name: value for name, value in reading.items() if value is not None}
+    skipped = Skipped() if options.on_bad_row == "skip" else None
+    with failing(BAD_DATA, options.data):
+        pieces, kind = _open(options.data, options.format)
+        if kind == "libsvm" and (options.target or options.header is not None):
             stop("--target and --header are for csv and JSON lines", USAGE)
         if kind not in ("csv", "libsvm", "jsonl"):
             stop(f"{kind} files cannot be streamed: use csv, libsvm or JSON lines", USAGE)
-        options = {k: v for k, v in columns.items() if v is not None}
+        task = options.task
         if not resuming:
-            pieces, task = _guess_task(pieces, data, kind, task, options)
-    with failing(FAILED, output), _predictions_file(output, resuming) as out:
-        makes: Any = {"classification": StreamClassifier, "regression": StreamRegressor}
+            pieces, task = _guess_task(pieces, kind, task, reading)
+    with failing(FAILED, options.output), _predictions_file(options.output, resuming) as out:
         if resuming and task == "auto":
-            task = _task_of(checkpoint)
-        run = _Run(makes[task](), _Source(data, pieces), task, coverage, delay, out)
-        skipped = Skipped() if on_bad_row == "skip" else None
+            task = _task_of(options.checkpoint)
+        run = _Run(task, _Source(options.data, pieces), options, out)
         start = time.perf_counter()
-        try:
-            if checkpoint is None:
-                with failing(BAD_DATA, data):
-                    _go(run, None, kind, skipped, options, as_json)
-            else:
-                saved = Checkpoint(checkpoint, every=every, resume=resume)
-                with saved.watch(run):
-                    with failing(BAD_DATA, data):
-                        _go(run, saved, kind, skipped, options, as_json)
-                    saved.save(run)
-        except KeyboardInterrupt:
-            if checkpoint is None or not run.mark.rows:
-                raise
-            words = f"{checkpoint} holds the state after {run.mark.rows} rows"
-            stop(f"interrupted; {words}: continue with --resume", INTERRUPTED)
-        except ModelError as problem:
-            stop(str(problem), BAD_MODEL)
+        _go(run, kind, skipped, reading, options)
     seconds = time.perf_counter() - start
     if skipped is not None and skipped.count:
         note(f"skipped {skipped.count} malformed rows, the first: {skipped.first}")
-    if model is not None and run.rows:
-        with failing(FAILED, model):
-            save_model(run.estimator, model, notes={"task": task})
-    if as_json:
+    if options.model is not None and run.rows:
+        with failing(FAILED, options.model):
+            save_model(run.estimator, options.model, notes={"task": task})
+    if options.json:
         answer(json.dumps(run.summary() | {"seconds": seconds}))
+
+
+def _check(options):
+    """Stop, before any work, if the options do not fit."""
+    if options.resume and options.checkpoint is None:
+        stop("--resume needs --checkpoint FILE", USAGE)
+    choices = [round(1.0 - alpha, 12) for alpha in ALPHAS]
+    if options.coverage not in choices:
+        words = ", ".join(map(str, choices))
+        stop(f"--coverage {options.coverage} is none of {words}", USAGE)
+    for path, what in ((options.model, "model"), (options.checkpoint, "checkpoint")):
+        if path is not None:
+            check_output(path, what)
 
 
 def _open(data, format):
@@ -195,7 +186,7 @@ def _open(data, format):
     return Named(name_of(data), pieces), kind or sniffed
 
 
-def _guess_task(pieces, data, kind, task, options):
+def _guess_task(pieces, kind, task, reading):
     """The data, and the task: as given, or guessed from the first targets."""
     if isinstance(pieces, str):
         head = whole = pieces
@@ -205,7 +196,7 @@ def _guess_task(pieces, data, kind, task, options):
         whole = Named(pieces.name, itertools.chain([first], pieces))
     if task != "auto":
         return whole, task
-    found = (r.y for r in records(head, kind, skipped=Skipped(), **options) if r.y is not None)
+    found = (r.y for r in records(head, kind, skipped=Skipped(), **reading) if r.y is not None)
     y = list(itertools.islice(found, _LOOK))
     if not y:
         stop("no complete row with a target was found: see --target, or give --task", USAGE)
@@ -239,34 +230,54 @@ class _predictions_file:
             self.file.close()
 
 
-def _go(run, saved, kind, skipped, options, quiet):
+def _go(run, kind, skipped, reading, options):
+    """Take all rows, with or without a checkpoint."""
+    path = options.checkpoint
+    if path is None:
+        with failing(BAD_DATA, options.data):
+            _take_all(run, None, kind, skipped, reading, options.json)
+        return
+    saved = Checkpoint(path, every=options.every, resume=options.resume)
+    try:
+        with saved.watch(run):
+            with failing(BAD_DATA, options.data):
+                _take_all(run, saved, kind, skipped, reading, options.json)
+            saved.save(run)
+    except KeyboardInterrupt:
+        if not run.mark.rows:
+            raise
+        words = f"{path} holds the state after {run.mark.rows} rows"
+        stop(f"interrupted; {words}: continue with --resume", INTERRUPTED)
+    except ModelError as problem:
+        stop(str(problem), BAD_MODEL)
+
+
+def _take_all(run, saved, kind, skipped, reading, quiet):
     """Take all rows from the mark on, and print the error each time their number has doubled."""
     if run.out is not None and run.out.tell() == 0:
         run.out.write(as_csv([_HEADS[run.task]]).encode())
     print_error = _ErrorLines(run, quiet)
+    place, layout = run.mark.place, run.layout
     for record in records(
-        run.source.pieces, kind, place=run.mark.place, layout=run.layout, skipped=skipped, **options
+        run.source.pieces, kind, place=place, layout=layout, skipped=skipped, **reading
     ):
-        _check(record.y, run)
-        if saved is None:
-            run.take(record)
-        else:
+        _check_target(record.y, run)
+        if saved is not None:
             saved.begin()
-            run.take(record)
+        run.take(record)
+        if saved is not None:
             saved.end(run)
         print_error()
     print_error(last=True)
 
 
-def _check(y, run):
-    if (
-        run.task == "regression"
-        and y is not None
-        and (type(y) not in (int, float) or not math.isfinite(y))
-    ):
-        raise ValueError(
-            f"{run.source.name}: row {run.mark.rows + 1}: the target {y!r} is not a number"
-        )
+def _check_target(y, run):
+    """Raise unless a target of a regression is a number."""
+    if run.task != "regression" or y is None:
+        return
+    if type(y) not in (int, float) or not math.isfinite(y):
+        row = run.mark.rows + 1
+        raise ValueError(f"{run.source.name}: row {row}: the target {y!r} is not a number")
 
 
 class _ErrorLines:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+from rich.console import Console
 from scipy import sparse
+from sklearn.base import is_classifier
 
 from tunefree.cli.console import (
     BAD_DATA,
@@ -64,40 +66,42 @@ class Trained(NamedTuple):
     seconds: float
 
 
-def run_train(data, model, *, task, spec, run, stream, as_json, **options):
-    """Carry out ``tunefree train``.
+def run_train(options):
+    """Carry out ``tunefree train``; `options` is a `TrainOptions`."""
+    check_output(options.model)
+    if options.checkpoint is not None:
+        check_output(options.checkpoint, "checkpoint")
+    source, why = _opened(options)
+    if why is None:
+        done = _from_table(source, options)
+    else:
+        done = _from_source(source, why, _streamed(options, why, isinstance(source, str)))
+    if done.skipped.count:
+        note(f"skipped {done.skipped.count} malformed rows, the first: {done.skipped.first}")
+    with failing(FAILED, options.model):  # without times: equal seeds give equal files
+        save_model(done.estimator, options.model, notes=done.notes)
+    summary = _summary(done)
+    _print_summary(summary, options.model)
+    if options.json:
+        answer(json.dumps(summary))
 
-    `spec` is an `EstimatorSpec`. `run` holds checkpoint, every and resume; `stream` holds hashed,
-    window and on_bad_row. The other options are those of `tunefree.io.read`.
-    """
-    check_output(model)
-    why, source = _implied(run, stream, options["format"] or format_of(data)), data
-    if run["checkpoint"] is not None:
-        check_output(run["checkpoint"], "checkpoint")
+
+def _opened(options):
+    """The source of rows; and why they are learned while they are read, or None: from a table."""
+    data, why = options.data, _implied(options)
     with failing(BAD_DATA, data), working(f"reading {data}"):
-        if data == "-" and why is not None:
-            source = Replay("<stdin>", chunks("-"))
-        elif data == "-" or why is None and spec.name != "kernel":
+        if why is not None:
+            source = Replay("<stdin>", chunks("-")) if data == "-" else data
+        elif data != "-" and options.estimator == "kernel":
+            source = data
+        else:
             source, large = open_data(data)
             if large:
                 why = "large standard input" if data == "-" else "a large file"
-    if why and spec.role_columns:
-        option = next(iter(spec.role_columns))
-        stop(f"--{option} is not available with {why}: rows are learned as they are read", USAGE)
-    if why:
-        options = options | stream | {"seed": spec.seed}
-        done = _from_source(source, data, why, task, spec, run, options)
-    else:
-        options["skipped"] = Skipped() if stream["on_bad_row"] == "skip" else None
-        done = _from_table(source, data, task, spec, options)
-    if done.skipped.count:
-        note(f"skipped {done.skipped.count} malformed rows, the first: {done.skipped.first}")
-    with failing(FAILED, model):  # without times: equal seeds give equal files
-        save_model(done.estimator, model, notes=done.notes)
-    summary = _summary(done)
-    _print_summary(summary, model)
-    if as_json:
-        answer(json.dumps(summary))
+    role = next(iter(_role_columns(options)), None)
+    if why and role is not None:
+        stop(f"--{role} is not available with {why}: rows are learned as they are read", USAGE)
+    return source, why
 
 
 def check_output(model, what="model"):
@@ -141,89 +145,94 @@ def _choose_task(task, y):
     return task, reason + (f"; use --task {other} to change this" if y.dtype.kind in "biuf" else "")
 
 
-def _choices(name):
-    """Options of some estimators: these estimators, and the values allowed (empty: any)."""
-    from tunefree.families import FAMILIES
-    from tunefree.links import LINKS
-    from tunefree.potentials import POTENTIALS
-
-    learned = ("auto", "learned") if name == "glm" else ()
-    return {
-        "link": (("glm", "reflectron"), [*LINKS.names(), *learned]),
-        "family": (("glm",), ["auto", *FAMILIES.names()]),
-        "potential": (("glm", "reflectron"), ["auto", *POTENTIALS.names()]),
-        "categories": (("glm",), []),
-    }
-
-
 _CLASSES = {
     "glm": "GLM",
     "kernel": "KernelPiSTOL",
     "pistol": "PiSTOL",
     "reflectron": "Reflectron",
 }
+_LIMITS = ("compress", "budget", "max_memory", "scoring")  # options of --estimator auto
+_NEEDED = ("exposure", "offset")  # columns beside the features that new rows must have, too
 
 
-class EstimatorSpec(NamedTuple):
-    """The options that determine the estimator."""
+def make_estimator(options, task, table=None):
+    """The estimator for a task, and for a table if the rows are in memory."""
+    from tunefree._registry import estimator_class
 
-    name: str
-    seed: int
-    passes: int | None
-    parts: dict  # link, potential, family and categories, by name
-    categorical: list  # columns of the file
-    limits: dict  # only for auto: compress, budget, max_memory and scoring
-    role_columns: dict[str, str] = {}  # columns that are not features: exposure, offset, groups, id
+    _check_estimator(options, task)
+    name, kind = options.estimator, "Regressor" if task == "regression" else "Classifier"
+    passes: dict[str, Any] = {} if options.passes is None else {"max_iter": options.passes}
+    if name == "separator":
+        return estimator_class("OptimisticPerceptron")("auto", stop="margin", **passes)
+    settings: dict[str, Any] = {"random_state": options.seed} | passes
+    if name == "ridge":
+        return estimator_class("RidgePathRegressor")(**settings)
+    if name == "auto":
+        settings |= {limit: getattr(options, limit) for limit in _LIMITS}
+        columns = _positions(options.categorical or [], table) or "from_dtype"
+        return estimator_class(f"TuneFree{kind}")(categorical_features=columns, **settings)
+    if name == "glm" and task == "regression" and table is None:  # rows come in chunks
+        settings["family"] = "gaussian"
+    return estimator_class(_CLASSES[name] + kind)(**settings | _parts(options, task))
 
-    @property
-    def needed_to_predict(self):
-        """The role columns that new rows must have, too."""
-        return {n: c for n, c in self.role_columns.items() if n in ("exposure", "offset")}
 
-    def __call__(self, task, table=None):
-        """The estimator for a task, and for a table if the rows are in memory."""
-        from tunefree._registry import estimator_class
+def _check_estimator(options, task):
+    """Stop if the estimator does not have the task, or an option that was given."""
+    name = options.estimator
+    only = {"separator": "classification", "ridge": "regression"}.get(name, task)
+    if task != only:
+        stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
+    _parts(options, task)
+    if options.groups is not None and name != "auto":
+        stop("--groups is for --estimator auto", USAGE)
+    for option in _needed(options):
+        if name != "glm" or task != "regression":
+            stop(f"--{option} is for --estimator glm --task regression", USAGE)
+    if name == "auto" and options.passes is not None:
+        stop("--passes is for the other estimators: --estimator auto has --budget", USAGE)
+    for option in ("categorical", *_LIMITS):
+        if name != "auto" and getattr(options, option):
+            stop(f"--{option.replace('_', '-')} is for --estimator auto", USAGE)
 
-        name, kind = self.name, "Regressor" if task == "regression" else "Classifier"
-        only = {"separator": "classification", "ridge": "regression"}.get(name, task)
-        if task != only:
-            stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
-        parts = {option: value for option, value in self.parts.items() if value is not None}
-        for option, value in parts.items():
-            owners, allowed = _choices(name)[option]
-            if name not in owners:
-                stop(f"--{option} is for --estimator {' or '.join(owners)}", USAGE)
-            if allowed and value not in allowed:
-                stop(f"--{option} {value} is not one of {', '.join(allowed)}", USAGE)
-        if "categories" in parts:
-            if parts.get("family") != "ordinal" or task == "regression":
-                stop("--categories is for --family ordinal --task classification", USAGE)
-            parts["categories"] = [grade.strip() for grade in parts["categories"].split(",")]
-        if "groups" in self.role_columns and name != "auto":
-            stop("--groups is for --estimator auto", USAGE)
-        for option in self.needed_to_predict:
-            if name != "glm" or task != "regression":
-                stop(f"--{option} is for --estimator glm --task regression", USAGE)
-        passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
-        options: dict[str, Any] = {"random_state": self.seed} | passes
-        if name == "auto":
-            if passes:
-                stop("--passes is for the other estimators: --estimator auto has --budget", USAGE)
-            return estimator_class(f"TuneFree{kind}")(
-                categorical_features=_positions(self.categorical, table) or "from_dtype",
-                random_state=self.seed,
-                **self.limits,
-            )
-        for option, value in {"categorical": self.categorical, **self.limits}.items():
-            if value:
-                stop(f"--{option.replace('_', '-')} is for --estimator auto", USAGE)
-        if name == "separator":
-            return estimator_class("OptimisticPerceptron")("auto", stop="margin", **passes)
-        if name == "ridge":
-            return estimator_class("RidgePathRegressor")(**options)
-        if name == "glm" and task == "regression" and table is None:  # rows come in chunks
-            parts = {"family": "gaussian"} | parts
-        return estimator_class(_CLASSES[name] + kind)(**options | parts)
+
+def _parts(options, task):
+    """The link, family, potential and categories that were given, checked."""
+    from tunefree.families import FAMILIES
+    from tunefree.links import LINKS
+    from tunefree.potentials import POTENTIALS
+
+    name, both = options.estimator, ("glm", "reflectron")
+    learned = ("auto", "learned") if name == "glm" else ()
+    choices = {  # the estimators with this option, and the values allowed (empty: any)
+        "link": (both, [*LINKS.names(), *learned]),
+        "potential": (both, ["auto", *POTENTIALS.names()]),
+        "family": (("glm",), ["auto", *FAMILIES.names()]),
+        "categories": (("glm",), []),
+    }
+    parts = {option: getattr(options, option) for option in choices}
+    parts = {option: value for option, value in parts.items() if value is not None}
+    for option, value in parts.items():
+        owners, allowed = choices[option]
+        if name not in owners:
+            stop(f"--{option} is for --estimator {' or '.join(owners)}", USAGE)
+        if allowed and value not in allowed:
+            stop(f"--{option} {value} is not one of {', '.join(allowed)}", USAGE)
+    if "categories" in parts:
+        if parts.get("family") != "ordinal" or task == "regression":
+            stop("--categories is for --family ordinal --task classification", USAGE)
+        parts["categories"] = [grade.strip() for grade in parts["categories"].split(",")]
+    return parts
+
+
+def _role_columns(options):
+    """The columns that are not features, by what they are."""
+    names = {name: getattr(options, name) for name in (*_NEEDED, "groups", "id")}
+    return {name: column for name, column in names.items() if column is not None}
+
+
+def _needed(options):
+    """The options of columns that new rows must have, too."""
+    return [name for name in _NEEDED if getattr(options, name) is not None]
 
 
 def _positions(columns, table, option="categorical"):
@@ -266,43 +275,63 @@ def split_role_columns(X, positions):
 # --- From a table ---------------------------------------------------------------------------------
 
 
-def _from_table(source, data, task, spec, options):
-    kind = float if task == "regression" else None
-    table = read_rows(source, data, kind, options, mixed=spec.name == "auto")
-    needed = spec.needed_to_predict
-    if needed and task == "auto":
-        task, reason = "regression", f"--{next(iter(needed))} is for counts and amounts"
-    else:
-        task, reason = _choose_task(task, table.y)
-    spec(task, table)  # wrong options stop here, before any work
-    positions = {n: _positions([c], table, n)[0] for n, c in spec.role_columns.items()}
-    names, (X, roles) = table.feature_names, split_role_columns(table.X, positions)
-    for option in set(positions) - set(needed):
-        if names is None:  # new data would need this column, too, at the same position
+def _from_table(source, options):
+    """Fit to all rows, in memory."""
+    data, skipped = options.data, Skipped() if options.on_bad_row == "skip" else None
+    kind = float if options.task == "regression" else None
+    settings = columns_of(options) | {"skipped": skipped}
+    table = read_rows(source, data, kind, settings, mixed=options.estimator == "auto")
+    task, reason = _task_of_table(options, table)
+    make_estimator(options, task, table)  # wrong options stop here, before any work
+    positions = {n: _positions([c], table, n)[0] for n, c in _role_columns(options).items()}
+    needed, names = _needed(options), table.feature_names
+    for option in positions:
+        if names is None and option not in needed:  # else new data would need the same position
             stop(f"--{option} needs a file whose columns have names", USAGE)
-    if positions:
-        rest = [j for j in range(table.X.shape[1]) if j not in positions.values()]
-        table = table._replace(
-            X=X, feature_names=names and [names[j] for j in rest],
-            kinds=table.kinds and [table.kinds[j] for j in rest],
-        )  # fmt: skip
+    table, roles = _without_roles(table, positions)
     notes = notes_of(table, task)
     if needed:
         notes |= {"beside": {n: positions[n] for n in needed}, "columns": names}
     roles.pop("id", None)
     y = table.y
-    if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
-        y = y.astype(np.int64)  # so that predictions read 1, not 1.0
-    _print_data(data, notes, last=options["target"] is None)
+    if task == "classification":
+        y = _as_whole_numbers(y)
+    _print_data(data, notes, last=options.target is None)
     _print_task(task, reason, y)
     with failing(BAD_DATA, data), working(f"training on {len(y)} rows"), _compilation_noted():
-        start, estimator = time.perf_counter(), spec(task, table)
-        if spec.name == "auto":
+        start, estimator = time.perf_counter(), make_estimator(options, task, table)
+        if options.estimator == "auto":
             estimator._active_progress = _CandidateLines(start)
         estimator.fit(table.X, y, sample_weight=table.weight, **roles)
         vars(estimator).pop("_active_progress", None)
         seconds = time.perf_counter() - start
-    return Trained(estimator, notes, options["skipped"] or Skipped(), seconds)
+    return Trained(estimator, notes, skipped or Skipped(), seconds)
+
+
+def _task_of_table(options, table):
+    """The task, and the reason for it."""
+    needed = _needed(options)
+    if needed and options.task == "auto":
+        return "regression", f"--{needed[0]} is for counts and amounts"
+    return _choose_task(options.task, table.y)
+
+
+def _without_roles(table, positions):
+    """A table without the columns that are not features, and these columns."""
+    if not positions:
+        return table, {}
+    X, roles = split_role_columns(table.X, positions)
+    rest = [j for j in range(table.X.shape[1]) if j not in positions.values()]
+    names, kinds = table.feature_names, table.kinds
+    names = names and [names[j] for j in rest]
+    kinds = kinds and [kinds[j] for j in rest]
+    return table._replace(X=X, feature_names=names, kinds=kinds), roles
+
+
+def _as_whole_numbers(labels):
+    """Classes that are whole numbers as integers, so that predictions read 1, not 1.0."""
+    whole = labels.dtype.kind == "f" and len(labels) and np.all(labels == np.floor(labels))
+    return labels.astype(np.int64) if whole else labels
 
 
 @contextlib.contextmanager
@@ -349,32 +378,37 @@ class _CandidateLines(NoProgress):
 # --- From a source --------------------------------------------------------------------------------
 
 
-def _implied(run, stream, format):
+def _implied(options):
     """The option that requires learning rows while they are read, if there is one."""
-    if run["resume"] and run["checkpoint"] is None:
+    if options.resume and options.checkpoint is None:
         stop("--resume needs --checkpoint FILE", USAGE)
-    if stream["hashed"] and format not in ("csv", "parquet", "arrow"):
+    format = options.format or format_of(options.data)
+    if options.hashed and format not in ("csv", "parquet", "arrow"):
         stop("--hash is for csv, parquet and Arrow files (see --format)", USAGE)
-    values = {"--checkpoint": run["checkpoint"], "--hash": stream["hashed"],
-              "--window": stream["window"]}  # fmt: skip
+    values = {
+        "--checkpoint": options.checkpoint, "--hash": options.hashed, "--window": options.window
+    }  # fmt: skip
     return next((option for option, value in values.items() if value), None)
 
 
-def _streamed(spec, why, repeatable):
-    """The estimator for rows that are learned while they are read.
+def _streamed(options, why, repeatable):
+    """The options for rows that are learned while they are read.
 
     `repeatable`: whether the data can be read several times.
     """
-    if spec.name == "auto":
+    name = options.estimator
+    if options.hashed and not repeatable:
+        stop("--hash needs a file, not standard input", USAGE)
+    if name == "auto":
         note(f"{why} implies --estimator pistol")
-        return spec._replace(name="pistol")
-    if spec.name == "kernel":
+        return options._replace(estimator="pistol")
+    if name == "kernel":
         stop(f"{why} implies --estimator pistol: kernel needs all rows in memory", USAGE)
-    if spec.name == "separator" and not repeatable:
+    if name == "separator" and not repeatable:
         stop(f"{why} implies --estimator pistol: separator makes many passes over a file", USAGE)
-    if spec.name in ("glm", "reflectron") and not repeatable:
+    if name in ("glm", "reflectron") and not repeatable:
         note(f"{why}: one pass of stochastic steps instead of several passes")
-    return spec
+    return options
 
 
 def _first_targets(data, options):
@@ -400,81 +434,95 @@ def _first_targets(data, options):
     return np.concatenate(found)
 
 
-def _from_source(data, name, why, task, spec, run, options):
-    """Learn rows while they are read, because of `why`; `name` is that of the data."""
-    if options["hashed"] and not isinstance(data, str):
-        stop("--hash needs a file, not standard input", USAGE)
-    spec = _streamed(spec, why, repeatable=isinstance(data, str))
+def _from_source(data, why, options):
+    """Learn rows while they are read, because of `why`."""
     hint = "rows that are learned as they are read must be numbers: --hash 262144 accepts text"
     if why.startswith("--"):
         hint += f", and so does --estimator auto without {why}"
-    options = options | {"target_type": float if task == "regression" else None}
-    strict = None if options["on_bad_row"] == "error" else Skipped()
-    with failing(BAD_DATA, name), skip_hint(strict), feature_hint(hint):
-        y = _first_targets(data, options)
-        check_classes(y, name)
-        task, reason = _choose_task(task, y)
-        if task == "regression":
-            options["target_type"] = float
-        classes = np.unique(y) if task == "classification" else None
-        if classes is not None and len(classes) < 2:
-            classes = None
-        source = open_source(data, **options)
-        estimator = spec(task)
-        _print_task(task, reason, y)
+    strict = None if options.on_bad_row == "error" else Skipped()
+    with failing(BAD_DATA, options.data), skip_hint(strict), feature_hint(hint):
+        task, reason, classes, source = _opened_source(data, options)
+        estimator = make_estimator(options, task)
+        _print_task(task, reason, classes)
         start = time.perf_counter()
         with _compilation_noted():
-            _learn(source, estimator, classes, **run)
+            _learn(source, estimator, classes, options)
         seconds = time.perf_counter() - start
-    labels = getattr(estimator, "classes_", np.empty(0))
-    if labels.dtype.kind == "f" and len(labels) and np.all(labels == np.floor(labels)):
-        estimator.classes_ = labels.astype(np.int64)  # so that predictions read 1, not 1.0
+    if hasattr(estimator, "classes_"):
+        estimator.classes_ = _as_whole_numbers(estimator.classes_)
     zero_based = getattr(source.reader, "zero_based", "auto")
     notes = layout_of(source.reader, task, source.rows, estimator.n_features_in_, zero_based)
-    notes["hashed"] = options["hashed"]
-    _print_data(name, notes, last=options["target"] is None)
+    notes["hashed"] = options.hashed
+    _print_data(options.data, notes, last=options.target is None)
     return Trained(estimator, notes, source.skipped, seconds)
 
 
-def _learn(source, estimator, classes, *, checkpoint, every, resume):
+def _opened_source(data, options):
+    """The task, the reason for it, the distinct first targets, and the source of rows."""
+    settings = columns_of(options) | {
+        "hashed": options.hashed, "window": options.window, "seed": options.seed,
+        "on_bad_row": options.on_bad_row,
+        "target_type": float if options.task == "regression" else None,
+    }  # fmt: skip
+    y = _first_targets(data, settings)
+    check_classes(y, options.data)
+    task, reason = _choose_task(options.task, y)
+    if task == "regression":
+        settings["target_type"] = float
+    return task, reason, np.unique(y), open_source(data, **settings)
+
+
+def _learn(source, estimator, classes, options):
     """Fit to a source, with or without a checkpoint."""
-    options = {} if classes is None else {"classes": classes}
-    if hasattr(estimator, "progressive_risk") and getattr(estimator, "solver", None) != "batch":
-        options["on_chunk"] = _Progress(classes is not None)
-    saved = None
-    if checkpoint is not None:
-        saved = options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
-        if resume and not os.path.exists(checkpoint):
-            note(f"note: {checkpoint} does not exist yet: starting with the first row")
+    classify = is_classifier(estimator)
+    settings: dict[str, Any] = {}
+    if classify and len(classes) > 1:
+        settings["classes"] = classes
+    has_risk = hasattr(estimator, "progressive_risk")
+    if (
+        has_risk
+        and getattr(estimator, "solver", None) != "batch"
+        and Console(stderr=True).is_terminal
+    ):
+        settings["on_chunk"] = _Progress(classify)
+    if options.checkpoint is None:
+        estimator.fit_source(source, **settings)
+        return
+    if options.resume and not os.path.exists(options.checkpoint):
+        note(f"note: {options.checkpoint} does not exist yet: starting with the first row")
+    saved = Checkpoint(options.checkpoint, every=options.every, resume=options.resume)
+    with _checkpoint_problems(saved, options.checkpoint):
+        estimator.fit_source(source, checkpoint=saved, **settings)
+
+
+@contextlib.contextmanager
+def _checkpoint_problems(saved, path):
+    """Turn an interruption and problems with the checkpoint into messages about it."""
     try:
-        estimator.fit_source(source, **options)
+        yield
     except KeyboardInterrupt:
-        if saved is None or not (saved.rows or saved.passes):
+        if not (saved.rows or saved.passes):
             raise
         learned = f"{saved.rows} rows" if saved.rows else f"{saved.passes} passes"
-        words = f"{checkpoint} holds the state after {learned}: continue with --resume"
+        words = f"{path} holds the state after {learned}: continue with --resume"
         stop(f"interrupted; {words}", INTERRUPTED)
     except ModelError as problem:
         stop(str(problem), BAD_MODEL)
     except OSError as problem:
-        if saved is None or problem.filename != checkpoint:
+        if problem.filename != path:
             raise
-        words = "the previous checkpoint in it is intact"
-        stop(f"{checkpoint}: {problem.strerror}; {words}", FAILED)
+        stop(f"{path}: {problem.strerror}; the previous checkpoint in it is intact", FAILED)
 
 
 class _Progress:
     """Prints the error on a terminal each time the number of rows has doubled."""
 
     def __init__(self, classify):
-        from rich.console import Console
-
-        self.terminal = Console(stderr=True).is_terminal
         self.next, self.start = 1000, time.perf_counter()
         self.name = "error" if classify else "squared error"
 
     def __call__(self, estimator, row, epoch):
-        if not self.terminal or epoch or row < self.next:
+        if epoch or row < self.next:
             return
         if self.next == 1000:
             note(f"{'rows':>14} {self.name:>14} {'last half':>14} {'rows/s':>10}")
@@ -486,6 +534,12 @@ class _Progress:
 
 
 # --- Rows, and the notes about them in a model file -----------------------------------------------
+
+
+def columns_of(options):
+    """The options that describe a file to its reader."""
+    names = ("target", "header", "weight_column", "n_features", "format")
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
 def open_data(data):

@@ -1,0 +1,39 @@
+"""``tunefree eval``: the scores of a model on rows with targets."""
+
+import json
+
+from tunefree.cli.apply import load
+from tunefree.cli.console import answer, check_writable
+from tunefree.cli.page import write_page
+from tunefree.cli.scores import evaluate
+from tunefree.cli.train import columns_of
+
+
+def run_eval(options):
+    """Carry out ``tunefree eval``; `options` is a `EvalOptions`."""
+    check_writable(options.html)
+    estimator, notes = load(options.model)
+    whole = options.html is not None
+    scores, deciles, rows = evaluate(
+        estimator, notes, options.data, whole=whole, **columns_of(options)
+    )
+    if options.json:
+        answer(json.dumps(scores | ({"calibration": deciles} if deciles else {})))
+    else:
+        _print_scores(scores, deciles)
+    if options.html is not None:
+        write_page(options.html, options.model, estimator, notes, options.data, rows, scores)
+
+
+def _print_scores(scores, deciles):
+    """Print the scores and the calibration as text."""
+    for name, value in scores.items():
+        if not name.startswith("risk_interval"):
+            answer(f"{name:10}{value:.6g}" if isinstance(value, float) else f"{name:10}{value}")
+    low, high = scores["risk_interval"]
+    answer(f"risk in   [{low:.6g}, {high:.6g}] ({scores['risk_interval_kind']})")
+    if deciles:
+        answer("calibration, by deciles of the predictions")
+        answer(f"{'predicted':>12}{'observed':>12}{'rows':>10}")
+    for row in deciles:
+        answer(f"{row['predicted']:12.6g}{row['observed']:12.6g}{row['rows']:10}")
