@@ -121,9 +121,9 @@ def test_names_of_test_files_are_unique():
 # Ceilings, which only fall: who brings a figure down lowers its line, and a capability that costs
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
-    "code tokens": 325_784,
-    "fmt: skip": 175,
-    "issparse": 131,
+    "code tokens": 324_559,
+    "fmt: skip": 160,
+    "issparse": 130,
     "class names with two homes": 42,
     "classes over 250 lines": 6,
     "banned words": 0,

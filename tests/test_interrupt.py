@@ -43,7 +43,8 @@ for name, parameters in cases:
     few = 3 if name.startswith("Kernel") else 2
     first = state(model.set_params(max_iter=few).fit(X[:300], target[:300]))
     start = model.get_params()
-    model.set_params(**parameters)
+    for key, value in parameters.items():  # some are no parameters
+        setattr(model, key, value)
     before = state(model)
     n = 1000 if name.startswith("Kernel") else len(X)
     try:
@@ -52,6 +53,8 @@ for name, parameters in cases:
         print("over", flush=True)
     except KeyboardInterrupt:
         same = before == state(model)
+        for key in set(parameters) - set(start):
+            delattr(model, key)
         again = state(model.set_params(**start).fit(X[:300], target[:300])) == first
         print("same" if same and again else "changed", flush=True)
 """

@@ -23,6 +23,8 @@ MODELS = {
     "RidgePathRegressor": {},
     "ClassicalPerceptron": {"max_iter": 20},
     "DynamicsReflectron": {"max_iter": 5},
+    "GLMClassifier": {"max_iter": 20},
+    "GLMRegressor": {"max_iter": 20},
     "KernelOptimisticPerceptron": {"max_iter": 20},
     "KernelPiSTOLClassifier": {},
     "KernelPiSTOLRegressor": {},

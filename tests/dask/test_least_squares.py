@@ -103,6 +103,8 @@ def test_a_path_too_long_to_keep_is_not_sent(client, monkeypatch):
 
 MODELS = {
     "RidgePathRegressor": [{}, {"solver": "sgd", "max_iter": 2}],
+    "GLMClassifier": [{"max_iter": 5}],
+    "GLMRegressor": [{"max_iter": 5, "family": "gaussian"}],
     "KernelRidgeClassifier": [{}],
     "KernelRidgeRegressor": [{}],
     "OptimisticPerceptron": [{"max_iter": 5}],

@@ -119,7 +119,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
-    single_precision_ = False
+    single_precision_: bool
     class_weight: Any = None  # a parameter of classifiers
     classes_: np.ndarray
     dual_coef_: np.ndarray
