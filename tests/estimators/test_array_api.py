@@ -15,7 +15,7 @@ Y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=300)
 CASES = [
     ("RidgePathRegressor", {}),
     ("ReflectronRegressor", {"link": "identity"}),
-    ("ReflectronRegressor", {"link": "identity", "potential": "euclidean", "n_splits": 1}),
+    ("GLMRegressor", {"family": "gaussian", "potential": "euclidean", "n_splits": 1}),
     ("ReflectronClassifier", {}),
     ("KernelRidgeRegressor", {}),
     ("KernelRidgeRegressor", {"n_landmarks": 50}),

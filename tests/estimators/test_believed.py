@@ -9,14 +9,14 @@ import tunefree
 from tunefree._registry import estimator_class
 from tunefree.robust import limits_of_predictions, shrinkage_factor, within_limits
 
-LINEAR = ["RidgePathRegressor", "ReflectronRegressor"]
+LINEAR = ["RidgePathRegressor", "GLMRegressor"]
 REGRESSORS = [*LINEAR, "KernelRidgeRegressor", "KernelPiSTOLRegressor", "PiSTOLRegressor"]
 
 CLASSIFIERS = [
     "PiSTOLClassifier",
     "KernelPiSTOLClassifier",
     "KernelRidgeClassifier",
-    "ReflectronClassifier",
+    "GLMClassifier",
     "TuneFreeClassifier",
 ]
 

@@ -62,7 +62,7 @@ def test_the_laws_hold_for_them(package):
 PROGRAM = """
 import json
 import numpy as np
-from tunefree import *, ReflectronRegressor
+from tunefree import *
 from tunefree.averaging import AVERAGES
 from tunefree.links import LINKS
 from tunefree.onnx import to_onnx

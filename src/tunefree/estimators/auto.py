@@ -797,7 +797,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.random_state = random_state
 
     def _rows(self, X, y, *others):
-        shape = np.shape(y)
+        shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
                 f"y has {shape[1]} columns, but a row has one label here. To fit a model for each "
