@@ -63,3 +63,10 @@ def _broken(page):
 )
 def test_links_lead_to_files_and_headings(page):
     assert list(_broken(page)) == []
+
+
+@pytest.mark.parametrize(
+    "page", [*sorted(ROOT.glob("*.md")), *WRITTEN], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_a_page_has_no_marks_of_a_merge(page):
+    assert not re.search(r"^(<{7}|>{7}) ", page.read_text(), re.MULTILINE)
