@@ -154,7 +154,7 @@ def fit_seconds(X, y, passes, before=lambda epoch: None, potential="euclidean", 
     """Wall seconds of a fit of so many passes, and its coefficients."""
     from tunefree.dask import ReflectronRegressor
 
-    model = ReflectronRegressor.with_settings(**settings(passes, potential))
+    model = ReflectronRegressor._with_settings(**settings(passes, potential))
     start = time.perf_counter()
     with _watched(before):
         model.fit(X, y, **options)
@@ -229,7 +229,7 @@ def _fits(pipe, X, y, potential):
 
     Batches.blocks = watched
     chosen = settings(100_000, potential) | {"n_jobs": 1}
-    tunefree.ReflectronRegressor.with_settings(**chosen).fit(X, y)
+    tunefree.ReflectronRegressor._with_settings(**chosen).fit(X, y)
 
 
 def tables(data, rounds=8, passes=4):

@@ -45,7 +45,7 @@ class SparseProblem:
 
         The automatic step's patience is long: the Euclidean risk has an early false minimum.
         """
-        model = ReflectronRegressor.with_settings(
+        model = ReflectronRegressor._with_settings(
             link="logit",
             potential=potential,
             constraint=constraint,

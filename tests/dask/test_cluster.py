@@ -43,12 +43,12 @@ def rows(n=1200, d=12, seed=0):
 
 def near(**settings):
     """A Reflectron with the link 'logit' and some settings."""
-    return tunefree.ReflectronRegressor.with_settings(link="logit", **settings)
+    return tunefree.ReflectronRegressor._with_settings(link="logit", **settings)
 
 
 def far(**settings):
     """The same on a cluster."""
-    return tfd.ReflectronRegressor.with_settings(link="logit", **settings)
+    return tfd.ReflectronRegressor._with_settings(link="logit", **settings)
 
 
 SETTINGS = [
@@ -172,7 +172,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     """The worker dies as it is asked for its part of a pass."""
     X, y = rows(2000)
     arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
-    model = tfd.ReflectronRegressor.with_settings(
+    model = tfd.ReflectronRegressor._with_settings(
         link="logit", validation_fraction=0.0, potential="euclidean", max_iter=15, random_state=0
     )
     calm, dealt = model.fit(*arrays).coef_.copy(), []
@@ -200,7 +200,9 @@ def test_what_workers_ask_of_others_adds_up(client, monkeypatch):
     """Asking one worker only, the client asks that, which asks the other."""
     X, y = rows(400)
     arrays = da.from_array(X, chunks=(100, 12)), da.from_array(y, chunks=100)
-    model = tfd.ReflectronRegressor.with_settings(link="logit", validation_fraction=0.0, max_iter=5)
+    model = tfd.ReflectronRegressor._with_settings(
+        link="logit", validation_fraction=0.0, max_iter=5
+    )
     model.potential = "euclidean"
     wide = model.fit(*arrays).coef_
     monkeypatch.setattr("tunefree.dask.cluster._ASKED", 1)

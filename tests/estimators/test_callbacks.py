@@ -39,7 +39,7 @@ SHOWN = {
     "Reflectron": (tunefree.GLMClassifier(random_state=0), SIGNS),
     "Reflectron, mean": (tunefree.ReflectronRegressor("logit", random_state=0), MEAN),
     "Reflectron, last": (
-        tunefree.ReflectronRegressor.with_settings(
+        tunefree.ReflectronRegressor._with_settings(
             link="logit", potential="euclidean", validation_fraction=0, max_iter=30, random_state=0
         ),
         MEAN,

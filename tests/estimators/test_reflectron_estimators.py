@@ -34,7 +34,7 @@ def _sparse_problem(n=200, d=40, seed=0, outputs=1):
 
 def _logit(**parameters):
     settings = {"link": "logit", "random_state": 0} | parameters
-    return ReflectronRegressor.with_settings(**settings)
+    return ReflectronRegressor._with_settings(**settings)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -327,5 +327,5 @@ def test_columns_without_an_entry_cost_nothing_and_change_nothing(model, levels,
 )
 def test_columns_without_an_entry_are_learned_where_their_coefficients_may_move(parameters):
     X, margin, _ = _wide()
-    model = ReflectronClassifier.with_settings(**({"potential": "euclidean"} | parameters))
+    model = ReflectronClassifier._with_settings(**({"potential": "euclidean"} | parameters))
     assert model._among(X, model._setup(model._law()).configurations) is None

@@ -153,7 +153,7 @@ def test_a_model_file_keeps_the_stream(tmp_path):
 def test_the_steps_of_theorems(step, solver):
     X, y, mean = _problem(400, 10)
     parameters = {"standardize": False, "fit_intercept": False, "validation_fraction": 0.0}
-    model = ReflectronRegressor.with_settings(
+    model = ReflectronRegressor._with_settings(
         link="logit", solver=solver, step=step, potential=PNorm(1.5), max_iter=100, patience=100,
         random_state=0, **parameters,
     )  # fmt: skip
@@ -204,7 +204,7 @@ def test_the_kernel_form_is_the_alphatron():
     """alpha <- alpha - step / n (u(K alpha) - y), from 0."""
     X, y = _rings(60)
     kernel, step, passes = RBF(1.5), 2.0, 25
-    model = ReflectronRegressor.with_settings(
+    model = ReflectronRegressor._with_settings(
         link="logit", feature_map=kernel, step=step, max_iter=passes + 1, patience=1000,
         fit_intercept=False, standardize=False, validation_fraction=0.0, random_state=0,
     )  # fmt: skip
@@ -410,7 +410,7 @@ def _forms(**parameters):
     X, y, _ = _problem(80, 4, outputs=2)
     X = 30.0 * X
     given = {"link": "logit", "max_iter": 3, "random_state": 0, **parameters}
-    make = ReflectronRegressor.with_settings
+    make = ReflectronRegressor._with_settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return {
@@ -447,14 +447,14 @@ def test_outputs_are_one_matrix_unless_each_is_on_its_own():
     parameters = {"potential": PNorm(1.2), "step": 0.2, "max_iter": 3, "validation_fraction": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        whole = ReflectronRegressor.with_settings(link="logit", **parameters).fit(X, y).coef_
+        whole = ReflectronRegressor._with_settings(link="logit", **parameters).fit(X, y).coef_
         each = (
-            ReflectronRegressor.with_settings(per_output=True, **{"link": "logit", **parameters})
+            ReflectronRegressor._with_settings(per_output=True, **{"link": "logit", **parameters})
             .fit(X, y)
             .coef_
         )
         alone = [
-            ReflectronRegressor.with_settings(link="logit", **parameters).fit(X, y[:, j]).coef_
+            ReflectronRegressor._with_settings(link="logit", **parameters).fit(X, y[:, j]).coef_
             for j in range(2)
         ]
     assert np.allclose(each, alone, rtol=1e-9)
@@ -465,7 +465,7 @@ def test_per_output_streams_are_separate_models():
     X, y, _ = _problem(500, 10, outputs=2)
     parameters = {"potential": PNorm(1.2), "step": 0.2}
     each = (
-        ReflectronRegressor.with_settings(per_output=True, **{"link": "logit", **parameters})
+        ReflectronRegressor._with_settings(per_output=True, **{"link": "logit", **parameters})
         .partial_fit(X, y)
         .coef_
     )

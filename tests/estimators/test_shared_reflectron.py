@@ -101,7 +101,7 @@ def test_block_diagonal_matrices_are_the_unshared_model():
     options = {"potential": Hypentropy(0.1), "random_state": 0, "standardize": False, "step": 0.5,
                "max_iter": 60, "validation_fraction": 0.0}  # fmt: skip
     with pytest.warns(UserWarning, match="passes were not enough"):
-        apart = ReflectronRegressor.with_settings(link="logit", fit_intercept=False, **options)
+        apart = ReflectronRegressor._with_settings(link="logit", fit_intercept=False, **options)
         apart.fit(X, Y)
     with pytest.warns(UserWarning, match="passes were not enough"):
         shared = SharedReflectron(lambda x: np.kron(np.eye(3), x), **options).fit(X, Y)
@@ -112,7 +112,7 @@ def test_block_diagonal_matrices_are_the_unshared_model():
 def test_samples_are_held_out_whole():
     """Copies of one equation in every sample would otherwise be seen and measured."""
     X, y, _, _ = _signals(60)
-    inner = tunefree.estimators.reflectron.shared._Equations.with_settings(
+    inner = tunefree.estimators.reflectron.shared._Equations._with_settings(
         link="logit", potential="euclidean", random_state=0, fit_intercept=False, max_iter=3
     )
     inner.n_outputs, batches = 15, []

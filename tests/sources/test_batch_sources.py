@@ -87,12 +87,12 @@ def test_the_batch_reflectron_finds_what_it_finds_in_memory(name):
     estimator, X, y, weights, options = CASES[name]
     link = {"link": "logit"} if estimator is ReflectronRegressor else {}
     options = {"random_state": 3, "max_iter": 150} | link | options
-    expected = holding_out_the_same(estimator, X, 3).with_settings(**options)
+    expected = holding_out_the_same(estimator, X, 3)._with_settings(**options)
     expected.fit(X, y, sample_weight=weights)
-    model = estimator.with_settings(**options).fit_source(pieces_of(X, y, weights))
+    model = estimator._with_settings(**options).fit_source(pieces_of(X, y, weights))
     close(model, expected)
     assert model.coef_.shape == expected.coef_.shape
-    again = estimator.with_settings(**options).fit_source(pieces_of(X, y, weights, size=ROWS))
+    again = estimator._with_settings(**options).fit_source(pieces_of(X, y, weights, size=ROWS))
     assert again.coef_.tobytes() == model.coef_.tobytes()
 
 

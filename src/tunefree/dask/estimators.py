@@ -292,7 +292,7 @@ def _fit_by_descent(self, cluster):
     self.feature_map_ = self._stream = None
     if any(isinstance(c.step, str) for c in configurations):
         raise ValueError("A theorem's step needs all rows in memory: give step='auto' or a number.")
-    worker = self.unfitted()
+    worker = self._unfitted()
     if is_classifier(self):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)

@@ -190,7 +190,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         return super().__getattr__(name)
 
     @classmethod
-    def with_settings(cls, **settings: Any) -> Self:
+    def _with_settings(cls, **settings: Any) -> Self:
         """An estimator with some of the settings above."""
         estimator = cls()
         for name, value in settings.items():
@@ -199,10 +199,10 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             setattr(estimator, name, value)
         return estimator
 
-    def unfitted(self) -> Self:
+    def _unfitted(self) -> Self:
         """A copy with the same settings, without what was learned."""
         names = [n for n in vars(self) if not n.startswith("_") and not n.endswith("_")]
-        return type(self).with_settings(**{name: getattr(self, name) for name in names})
+        return type(self)._with_settings(**{name: getattr(self, name) for name in names})
 
     def _law(self, y=None):
         """The family and the link for targets `y`; without targets those of a stream."""

@@ -223,7 +223,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
                 "standardize": False,
                 "random_state": seed,
             }
-            inner = kind.with_settings(**settings | other)
+            inner = kind._with_settings(**settings | other)
             n = len(now)
             groups = np.zeros(n) if groups is None else groups
             centre = self._centre(now)

@@ -156,7 +156,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
                 f"y has {targets.shape[1]} targets a sample, and the matrices {k} rows."
             )
         weights = base.check_weights(sample_weight, samples)
-        inner = _Equations.with_settings(
+        inner = _Equations._with_settings(
             link=self._link(),
             potential=self.potential,
             constraint=self.constraint,
