@@ -1,0 +1,229 @@
+r"""Boosted trees: a GLM by pseudogradients in the space of trees.
+
+The scores F start at the link of the best constant mean. Every round takes the pseudogradients
+G and the curvatures H of the family's deviance at F, grows an oblivious tree (`tree`), and adds to
+the scores of every leaf and output
+
+.. math:: \eta \, \frac{\sum G}{\sum H + \lambda},
+
+with the step eta = 0.12 and lambda = 3 mean curvatures. The number of rounds is chosen by held-out
+rows: learners on the other folds' rows stop 30 rounds after the minimum of their held-out loss, and
+the learner on all rows takes as many rounds as gave this minimum.
+
+Source: Friedman 2001, algorithm 1 and section 4.4 (Newton steps); Boffi, Tu and Slotine 2021,
+equation 6 (pseudogradients); Iosipoi and Vakhrushev 2022, section 3.3 (random projections of many
+outputs).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tunefree._jit import kernel
+from tunefree._threads import team
+from tunefree.learners.trees.tree import add_values, grow, leaf_sums, leaves_of, packed
+
+STEP, RIDGE = 0.12, 3.0
+# Rounds after the minimum of the held-out loss, and the most rounds.
+_PATIENCE, _MOST_ROUNDS = 30, 1000
+# For more outputs than this, splits are found on so many random projections of them.
+_MOST_OUTPUTS = 4
+# Rows that trees predict at once: their bins stay in the cache.
+_BLOCK = 4096
+
+
+class Forest(NamedTuple):
+    """Trees of one depth, and the scores that they are added to."""
+
+    columns: np.ndarray  # of shape (trees, depth), as thresholds and missing
+    thresholds: np.ndarray
+    missing: np.ndarray
+    values: np.ndarray  # of shape (trees, leaves, outputs)
+    start: np.ndarray  # of shape (outputs,)
+
+    def scores(self, codes):
+        """Scores of shape (rows, outputs) for bins of shape (columns, rows)."""
+        n = codes.shape[1]
+        out = np.tile(self.start, (n, 1))
+
+        def add(first):
+            part = slice(first, first + _BLOCK)
+            _add_trees(np.ascontiguousarray(codes[:, part]), *self[:4], out[part])
+
+        team().map(add, range(0, n, _BLOCK))
+        return out
+
+
+@kernel
+def _add_trees(codes, columns, thresholds, missing, values, scores):
+    for t in range(columns.shape[0]):
+        leaves = leaves_of(codes, columns[t], thresholds[t], missing[t])
+        add_values(leaves, values[t], scores)
+
+
+class Sample(NamedTuple):
+    """Rows to learn or to predict."""
+
+    codes: np.ndarray  # bins, of shape (columns, rows)
+    targets: np.ndarray  # of shape (rows, outputs)
+    weights: np.ndarray
+    offset: Any = 0.0  # of shape (rows, 1), or 0
+
+    def part(self, rows):
+        """Some rows."""
+        offset = self.offset if np.ndim(self.offset) == 0 else self.offset[rows]
+        return Sample(self.codes[:, rows], self.targets[rows], self.weights[rows], offset)
+
+
+class Deviance(NamedTuple):
+    """The deviance of a family, and its pseudogradients."""
+
+    family: Any
+    link: Any
+
+    def start(self, sample):
+        """The best constant scores of all outputs."""
+        if np.ndim(self.link) == 0 and self.link is None:
+            return self.family.start(sample.targets, sample.weights)
+        mean = self.family.start(sample.targets, sample.weights)
+        return np.asarray(self.link.inverse(self.family.clipped(mean)))
+
+    def slopes(self, scores, targets):
+        """Pseudogradients and curvatures."""
+        return (
+            -self.family.residuals(self.link, scores, targets)[0],
+            self.family.curvature(self.link, scores),
+        )
+
+    def losses(self, scores, targets):
+        """The deviance of every row."""
+        return self.family.residuals(self.link, scores, targets)[1].sum(axis=1)
+
+    def values(self, leaves, n_leaves, gradients, curvatures, ridge):
+        """The values of all leaves and outputs, before the step."""
+        return leaf_sums(leaves, n_leaves, gradients) / (
+            leaf_sums(leaves, n_leaves, curvatures) + ridge
+        )
+
+
+class Booster:
+    """Learns trees of one depth from rows, and predicts held-out rows after every round."""
+
+    def __init__(self, sample, held_out, loss, bins, depth, seed, step=STEP):
+        self._sample, self._held_out, self._loss = sample, held_out, loss
+        self._sizes, self._depth, self._step = bins.sizes(), depth, step
+        self._random = np.random.default_rng(seed)
+        self._has_missing = (sample.codes == 0).any(axis=1)
+        self.start = loss.start(sample)
+        self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
+        self.held_out_scores = self.start + held_out.offset + np.zeros_like(held_out.targets)
+        self.trees, self.risks = [], [self._risk()]
+
+    def run(self, n_rounds):
+        """Learn so many more trees, or until no split lowers the loss."""
+        while len(self.trees) < n_rounds and self._learn():
+            self.risks.append(self._risk())
+        # A learner that has ended early predicts the same from then on.
+        self.risks += self.risks[-1:] * (n_rounds + 1 - len(self.risks))
+
+    def forest(self, n_trees):
+        """The first trees."""
+        kept = self.trees[:n_trees]
+        leaves, outputs = 1 << self._depth, len(self.start)
+        empty = [
+            np.empty((0, self._depth), np.int32),
+            np.empty((0, self._depth), np.uint8),
+            np.empty((0, self._depth), np.bool_),
+            np.empty((0, leaves, outputs)),
+        ]
+        parts = [np.stack(p) for p in zip(*kept, strict=True)] if kept else empty
+        return Forest(*parts, self.start)
+
+    def _risk(self):
+        out = self._held_out
+        if not len(out.weights):
+            return np.empty(0)
+        return self._loss.losses(self.held_out_scores, out.targets) * out.weights
+
+    def _learn(self):
+        """Add a tree; False if no split lowers the loss."""
+        sample, depth = self._sample, self._depth
+        gradients, curvatures = self._loss.slopes(self._scores, sample.targets)
+        gradients *= sample.weights[:, None]
+        curvatures *= sample.weights[:, None]
+        shared = curvatures.mean(axis=1)
+        total = sample.weights.sum()
+        words, units = packed(self._sketch(gradients), shared)
+        ridge = RIDGE * shared.sum() / total
+        *splits, n_levels = grow(
+            sample.codes, self._sizes, words, units, self._has_missing, depth, ridge
+        )
+        if not n_levels:
+            return False
+        # Levels without a split send all rows to the left.
+        columns, thresholds, missing = (s.copy() for s in splits)
+        columns[n_levels:], thresholds[n_levels:], missing[n_levels:] = 0, 255, False
+        leaves = leaves_of(sample.codes, columns, thresholds, missing)
+        ridges = RIDGE * curvatures.sum(axis=0) / total
+        values = self._step * self._loss.values(leaves, 1 << depth, gradients, curvatures, ridges)
+        add_values(leaves, values, self._scores)
+        held_out = leaves_of(self._held_out.codes, columns, thresholds, missing)
+        add_values(held_out, values, self.held_out_scores)
+        self.trees.append((columns, thresholds, missing, values))
+        return True
+
+    def _sketch(self, gradients):
+        outputs = gradients.shape[1]
+        if outputs <= _MOST_OUTPUTS:
+            return gradients
+        return gradients @ self._random.standard_normal((outputs, _MOST_OUTPUTS))
+
+
+class Boosted(NamedTuple):
+    """Trees on all rows, and what the folds' learners predicted for their held-out rows."""
+
+    forest: Forest
+    scores: np.ndarray  # of shape (held-out rows, outputs), in the order of the folds
+    risks: np.ndarray  # the held-out loss after every round
+
+
+def boost(sample, folds, loss, bins, depth, seed=0, step=STEP):
+    """Choose the number of rounds by held-out rows, and learn as many from all rows.
+
+    A row's own loss does not choose the round of its held-out prediction: with several folds the
+    other folds choose it, with one fold the other half of its rows.
+    """
+    boosters = [
+        Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step)
+        for train, out in folds
+    ]
+    n_rounds, best = 0, 0
+    while n_rounds < _MOST_ROUNDS and n_rounds < best + _PATIENCE:
+        n_rounds += _PATIENCE
+        team().map(lambda booster, n=n_rounds: booster.run(n), boosters)
+        curve = np.sum([[r.sum() for r in booster.risks] for booster in boosters], axis=0)
+        best = int(np.argmin(curve))
+    scores = _held_out_scores(sample, folds, boosters)
+    last = Booster(sample, sample.part(slice(0, 0)), loss, bins, depth, seed, step)
+    last.run(best)
+    return Boosted(last.forest(best), scores, curve / sum(sample.weights[o].sum() for _, o in folds))
+
+
+def _held_out_scores(sample, folds, boosters):
+    """Held-out scores of rounds that were chosen by other held-out rows."""
+    curves = [np.array(booster.risks) for booster in boosters]  # of shape (rounds, rows)
+    out = []
+    for f, (booster, (_, rows)) in enumerate(zip(boosters, folds, strict=True)):
+        codes = sample.codes[:, rows]
+        scores = np.empty((len(rows), len(booster.start)))
+        halves = [slice(None)] if len(folds) > 1 else [slice(0, None, 2), slice(1, None, 2)]
+        for half in halves:
+            if len(folds) > 1:
+                others = sum(c.sum(axis=1) for g, c in enumerate(curves) if g != f)
+            else:
+                others = curves[f].sum(axis=1) - curves[f][:, half].sum(axis=1)
+            forest = booster.forest(int(np.argmin(others)))
+            scores[half] = forest.scores(np.ascontiguousarray(codes[:, half]))
+        offset = sample.offset if np.ndim(sample.offset) == 0 else sample.offset[rows]
+        out.append(scores + offset)
+    return np.concatenate(out)

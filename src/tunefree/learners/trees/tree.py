@@ -1,0 +1,282 @@
+r"""One oblivious tree: at every level one split for all leaves.
+
+A split sends a row to the right if its bin is above a threshold. With the sums G of the
+pseudogradients and H of the curvatures, the split of a level maximises the sum over all leaves and
+outputs of
+
+.. math:: \frac{G_L^2}{H_L + \lambda} + \frac{G_R^2}{H_R + \lambda} .
+
+Sums are exact: pseudogradients and curvatures are rounded to whole multiples of a power of two, and
+whole numbers are added. So a tree depends neither on the order of the rows nor on the number of
+threads.
+
+Source: Prokhorenkova, Gusev, Vorobev, Dorogush and Gulin 2018, section 4 (oblivious trees); Chen and
+Guestrin 2016, equation 7 (the gain); Ke et al. 2017 (histograms; the larger of two leaves is a
+difference).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree._jit import kernel
+
+# Two numbers share a word of 64 bits: sums of up to 2^30 units each.
+_UNITS = 2.0**30
+# Exact sums of single numbers.
+_FINE_UNITS = 2.0**61
+
+
+class Splits(NamedTuple):
+    """The splits of a tree, the first level first."""
+
+    columns: np.ndarray
+    thresholds: np.ndarray  # a bin above it goes to the right
+    missing: np.ndarray  # whether missing values go to the right
+
+
+def _units(numbers, most):
+    """A power of two for every column of numbers, in which their sizes add up to at most `most`."""
+    totals = np.abs(numbers).sum(axis=0)
+    with np.errstate(divide="ignore"):
+        return np.where(totals > 0.0, np.exp2(np.ceil(np.log2(totals / most))), 1.0)
+
+
+def packed(gradients, curvatures):
+    """Words of pairs of whole numbers, of shape (rows, words), and the units of the numbers.
+
+    The first number is the curvature, the others are the gradients of all outputs.
+    """
+    numbers = np.column_stack([curvatures, gradients])
+    if numbers.shape[1] % 2:
+        numbers = np.column_stack([numbers, np.zeros(len(numbers))])
+    units = _units(numbers, _UNITS)
+    return _pack(numbers, units), units
+
+
+@kernel
+def _pack(numbers, units):
+    n, k = numbers.shape
+    words = np.empty((n, k // 2), dtype=np.int64)
+    inverse = 1.0 / units
+    for i in range(n):
+        for w in range(k // 2):
+            low = np.int64(np.rint(numbers[i, 2 * w] * inverse[2 * w]))
+            high = np.int64(np.rint(numbers[i, 2 * w + 1] * inverse[2 * w + 1]))
+            words[i, w] = (high << 32) + low
+    return words
+
+
+@kernel
+def _low(word):
+    """The first number of a word."""
+    return np.float64(np.int64(np.int32(word & 0xFFFFFFFF)))
+
+
+@kernel
+def _high(word):
+    """The second number of a word."""
+    return np.float64((word - np.int64(np.int32(word & 0xFFFFFFFF))) >> 32)
+
+
+@kernel
+def _count(codes, rows, words, out):
+    """Add the words of rows to the histogram of a column."""
+    out[:] = 0
+    if words.shape[1] == 1:
+        for i in range(rows.shape[0]):
+            out[codes[rows[i]], 0] += words[rows[i], 0]
+        return
+    for i in range(rows.shape[0]):
+        b = codes[rows[i]]
+        for w in range(words.shape[1]):
+            out[b, w] += words[rows[i], w]
+
+
+@kernel
+def _unpack(words, units, out):
+    """Write the numbers of a histogram as ``out[number, bin]``."""
+    for w in range(words.shape[1]):
+        for b in range(words.shape[0]):
+            out[2 * w, b] = _low(words[b, w]) * units[2 * w]
+            out[2 * w + 1, b] = _high(words[b, w]) * units[2 * w + 1]
+
+
+@kernel
+def _accumulate(numbers, first):
+    """Replace the numbers of bins by the sums over the bins from `first` up to each."""
+    for k in range(numbers.shape[0]):
+        total = 0.0
+        for b in range(first, numbers.shape[1]):
+            total += numbers[k, b]
+            numbers[k, b] = total
+
+
+@kernel(fastmath={"contract"})
+def _add_gains(left, totals, ridge, first, gains):
+    """Add the gains of a leaf's splits after every bin from `first` on."""
+    h = totals[0]
+    for k in range(1, left.shape[0]):
+        g = totals[k]
+        for b in range(first, left.shape[1] - 1):
+            own, other = left[0, b] + ridge, h - left[0, b] + ridge
+            a, c = left[k, b], g - left[k, b]
+            gains[b] += (a * a * other + c * c * own) / (own * other)
+
+
+@kernel
+def _partition(codes, threshold, missing, rows, spare, start, end):
+    """Sort rows of a leaf stably to the left and right; return where the right ones start."""
+    place, others = start, 0
+    for i in range(start, end):
+        code = codes[rows[i]]
+        right = missing if code == 0 else code > threshold
+        if right:
+            spare[others] = rows[i]
+            others += 1
+        else:
+            rows[place] = rows[i]
+            place += 1
+    rows[place:end] = spare[:others]
+    return place
+
+
+@kernel
+def grow(codes, sizes, words, units, has_missing, depth, ridge):
+    """Columns, thresholds and sides of missing values of a tree's splits, and their number.
+
+    Parameters
+    ----------
+    codes : bins of shape (columns, rows)
+    sizes : the number of bins of every column
+    words, units : pseudogradients and curvatures, see `packed`
+    has_missing : whether each column has missing values
+    """
+    d, n = codes.shape
+    k = words.shape[1]
+    most = 1 << (depth - 1)
+    offsets = np.zeros(d + 1, dtype=np.int64)
+    offsets[1:] = np.cumsum(sizes)
+    histograms = np.empty((most, offsets[d], k), dtype=np.int64)
+    rows, spare = np.arange(n).astype(np.int32), np.empty(n, dtype=np.int32)
+    starts = np.zeros(2 * most + 1, dtype=np.int64)
+    starts[1] = n
+    columns = np.full(depth, -1, dtype=np.int32)
+    thresholds = np.zeros(depth, dtype=np.uint8)
+    missing = np.zeros(depth, dtype=np.bool_)
+    # Leaves in the order of their rows; the histogram of leaf l lies in slot[l].
+    slot, parent_slot = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
+    totals = np.zeros((most, 2 * k))
+    numbers, gains = np.empty((2 * k, 256)), np.empty(256)
+    for level in range(depth):
+        n_leaves = 1 << level
+        if level:
+            parent_slot[:] = slot
+            for p in range(n_leaves // 2):
+                a, b, c = starts[2 * p], starts[2 * p + 1], starts[2 * p + 2]
+                left_is_small = b - a <= c - b
+                # The small leaf gets a new slot, the large one its parent's.
+                slot[2 * p] = p + n_leaves // 2 if left_is_small else parent_slot[p]
+                slot[2 * p + 1] = parent_slot[p] if left_is_small else p + n_leaves // 2
+        for leaf in range(n_leaves):
+            for w in range(k):
+                total = np.int64(0)
+                for i in range(starts[leaf], starts[leaf + 1]):
+                    total += words[rows[i], w]
+                totals[leaf, 2 * w] = _low(total) * units[2 * w]
+                totals[leaf, 2 * w + 1] = _high(total) * units[2 * w + 1]
+        before = 0.0
+        for leaf in range(n_leaves):
+            for q in range(1, 2 * k):
+                before += totals[leaf, q] ** 2 / (totals[leaf, 0] + ridge)
+        best = before * (1.0 + 1e-9)
+        for j in range(d):
+            size, begin = sizes[j], offsets[j]
+            if size < 3 and not has_missing[j]:
+                continue
+            table = histograms[:, begin : begin + size]
+            if level == 0:
+                _count(codes[j], rows, words, table[0])
+            else:
+                for p in range(n_leaves // 2):
+                    a, b, c = starts[2 * p], starts[2 * p + 1], starts[2 * p + 2]
+                    new = table[p + n_leaves // 2]
+                    if b - a <= c - b:
+                        _count(codes[j], rows[a:b], words, new)
+                    else:
+                        _count(codes[j], rows[b:c], words, new)
+                    table[parent_slot[p]] -= new
+            for to_right in range(2 if has_missing[j] else 1):
+                gains[:size] = 0.0
+                first = 1 if to_right or not has_missing[j] else 0
+                for leaf in range(n_leaves):
+                    if starts[leaf] == starts[leaf + 1]:
+                        continue
+                    _unpack(table[slot[leaf]], units, numbers)
+                    _accumulate(numbers[:, :size], first)
+                    _add_gains(numbers[:, :size], totals[leaf], ridge, first, gains)
+                for b in range(first, size - 1):
+                    if gains[b] > best:
+                        best = gains[b]
+                        columns[level], thresholds[level] = j, b
+                        missing[level] = to_right == 1
+        j = columns[level]
+        if j < 0:
+            return columns, thresholds, missing, level
+        if not has_missing[j]:
+            missing[level] = _heavier_right(codes[j], thresholds[level], words)
+        for leaf in range(n_leaves - 1, -1, -1):
+            start, end = starts[leaf], starts[leaf + 1]
+            starts[2 * leaf + 2] = end
+            starts[2 * leaf + 1] = _partition(
+                codes[j], thresholds[level], missing[level], rows, spare, start, end
+            )
+    return columns, thresholds, missing, depth
+
+
+@kernel
+def _heavier_right(codes, threshold, words):
+    """Whether the rows on the right have more curvature."""
+    difference = 0.0
+    for i in range(codes.shape[0]):
+        difference += _low(words[i, 0]) if codes[i] > threshold else -_low(words[i, 0])
+    return difference > 0.0
+
+
+@kernel
+def leaves_of(codes, columns, thresholds, missing):
+    """The leaf of every row; the first level is the highest bit."""
+    n = codes.shape[1]
+    out = np.zeros(n, dtype=np.uint8)
+    for level in range(columns.shape[0]):
+        column, threshold = codes[columns[level]], thresholds[level]
+        side = np.uint8(1 if missing[level] else 0)
+        for i in range(n):
+            code = column[i]
+            right = side if code == 0 else np.uint8(code > threshold)
+            out[i] = np.uint8(2) * out[i] + right
+    return out
+
+
+def leaf_sums(leaves, n_leaves, numbers):
+    """Exact sums of numbers of shape (rows, outputs) over every leaf's rows."""
+    units = _units(numbers, _FINE_UNITS)
+    return _leaf_sums(leaves, n_leaves, numbers, units) * units
+
+
+@kernel
+def _leaf_sums(leaves, n_leaves, numbers, units):
+    out = np.zeros((n_leaves, numbers.shape[1]), dtype=np.int64)
+    inverse = 1.0 / units
+    for i in range(numbers.shape[0]):
+        for c in range(numbers.shape[1]):
+            out[leaves[i], c] += np.int64(np.rint(numbers[i, c] * inverse[c]))
+    return out
+
+
+@kernel
+def add_values(leaves, values, scores):
+    """Add the values of the rows' leaves to their scores."""
+    for i in range(leaves.shape[0]):
+        for c in range(values.shape[1]):
+            scores[i, c] += values[leaves[i], c]
