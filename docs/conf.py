@@ -77,6 +77,7 @@ GROUPS = {
     "Generalized linear models: counts, amounts, shares, quantiles": [
         "GLMRegressor", "GLMClassifier", "ReflectronRegressor", "ReflectronClassifier",
     ],
+    "Boosted trees": ["BoostedTreesClassifier", "BoostedTreesRegressor"],
     "Kernel methods": [
         "KernelRidgeClassifier", "KernelRidgeRegressor", "KernelPiSTOLClassifier",
         "KernelPiSTOLRegressor",

@@ -21,6 +21,8 @@ from tunefree._registry import ESTIMATORS
 # which OpenBLAS gives a part to each of its threads. Streams call no BLAS.
 MODELS = {
     "RidgePathRegressor": {},
+    "BoostedTreesClassifier": {},
+    "BoostedTreesRegressor": {},
     "ClassicalPerceptron": {"max_iter": 20},
     "DynamicsReflectron": {"max_iter": 5},
     "GLMClassifier": {"max_iter": 20},

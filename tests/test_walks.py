@@ -17,6 +17,7 @@ MOST = {
     "RidgePathRegressor": (13, 0),
     "OptimisticPerceptron": (12, 1),
     "StreamClassifier.learn_one": (3, 0),
+    "BoostedTreesClassifier": (15, 0),
     "DynamicsReflectron": (20, 0),
     "TuneFreeClassifier": (25, 0),
     "train --checkpoint": (30, 7),

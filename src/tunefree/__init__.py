@@ -39,6 +39,10 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from tunefree.estimators.ridge import (
         RidgePathRegressor as RidgePathRegressor, sgd_ridge_path as sgd_ridge_path,
     )
+    from tunefree.estimators.trees import (
+        BoostedTreesClassifier as BoostedTreesClassifier,
+        BoostedTreesRegressor as BoostedTreesRegressor,
+    )
     from tunefree.estimators.stream import (
         StreamClassifier as StreamClassifier, StreamRegressor as StreamRegressor,
     )

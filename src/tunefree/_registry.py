@@ -3,6 +3,8 @@
 from importlib import import_module
 
 ESTIMATORS = {
+    "BoostedTreesClassifier": "tunefree.estimators.trees",
+    "BoostedTreesRegressor": "tunefree.estimators.trees",
     "RidgePathRegressor": "tunefree.estimators.ridge",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "GLMClassifier": "tunefree.estimators.reflectron.glm",

@@ -344,14 +344,17 @@ class TakesArrays:
         return tags
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
-    """Rows as a C-contiguous array or a canonical CSR matrix; the user's arrays never change."""
+def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = False) -> Any:
+    """Rows as a C-contiguous array or a canonical CSR matrix; the user's arrays never change.
+
+    With `missing`, NaN and infinity are allowed.
+    """
     if isinstance(X, Elsewhere):
         return checked(X, estimator.n_features_in_)
     check_frame(X)
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
-        accept_large_sparse=True,
+        accept_large_sparse=True, ensure_all_finite=not missing,
     )  # fmt: skip
     return canonical(X)
 
@@ -364,14 +367,17 @@ def check_rows_and_targets(
     reset: bool = True,
     multi_output: bool = False,
     numeric: bool = False,
+    missing: bool = False,
 ) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
     check_frame(X)
     X, y = validate_data(
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,
+        ensure_all_finite=not missing,
     )  # fmt: skip
-    check_size(X)
+    if not missing:
+        check_size(X)
     return canonical(X), y
 
 

@@ -5,7 +5,7 @@ the order of a column's values only: an increasing transform of the column chang
 the training rows.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse

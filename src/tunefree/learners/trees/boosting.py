@@ -48,7 +48,8 @@ class Forest(NamedTuple):
 
         def add(first):
             part = slice(first, first + _BLOCK)
-            _add_trees(np.ascontiguousarray(codes[:, part]), *self[:4], out[part])
+            block = np.ascontiguousarray(codes[:, part])
+            _add_trees(block, self.columns, self.thresholds, self.missing, self.values, out[part])
 
         team().map(add, range(0, n, _BLOCK))
         return out
@@ -61,7 +62,7 @@ def _add_trees(codes, columns, thresholds, missing, values, scores):
         add_values(leaves, values[t], scores)
 
 
-class Sample(NamedTuple):
+class BinnedRows(NamedTuple):
     """Rows to learn or to predict."""
 
     codes: np.ndarray  # bins, of shape (columns, rows)
@@ -72,7 +73,7 @@ class Sample(NamedTuple):
     def part(self, rows):
         """Some rows."""
         offset = self.offset if np.ndim(self.offset) == 0 else self.offset[rows]
-        return Sample(self.codes[:, rows], self.targets[rows], self.weights[rows], offset)
+        return BinnedRows(self.codes[:, rows], self.targets[rows], self.weights[rows], offset)
 
 
 class Deviance(NamedTuple):
@@ -83,9 +84,9 @@ class Deviance(NamedTuple):
 
     def start(self, sample):
         """The best constant scores of all outputs."""
-        if np.ndim(self.link) == 0 and self.link is None:
-            return self.family.start(sample.targets, sample.weights)
         mean = self.family.start(sample.targets, sample.weights)
+        if self.link is None:  # classes start at scores
+            return mean
         return np.asarray(self.link.inverse(self.family.clipped(mean)))
 
     def slopes(self, scores, targets):
@@ -136,8 +137,8 @@ class Booster:
             np.empty((0, self._depth), np.bool_),
             np.empty((0, leaves, outputs)),
         ]
-        parts = [np.stack(p) for p in zip(*kept, strict=True)] if kept else empty
-        return Forest(*parts, self.start)
+        parts: list[Any] = [np.stack(p) for p in zip(*kept, strict=True)] if kept else empty
+        return Forest(parts[0], parts[1], parts[2], parts[3], self.start)
 
     def _risk(self):
         out = self._held_out
@@ -197,7 +198,7 @@ def boost(sample, folds, loss, bins, depth, seed=0, step=STEP):
         Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step)
         for train, out in folds
     ]
-    n_rounds, best = 0, 0
+    n_rounds, best, curve = 0, 0, np.empty(0)
     while n_rounds < _MOST_ROUNDS and n_rounds < best + _PATIENCE:
         n_rounds += _PATIENCE
         team().map(lambda booster, n=n_rounds: booster.run(n), boosters)
@@ -206,7 +207,9 @@ def boost(sample, folds, loss, bins, depth, seed=0, step=STEP):
     scores = _held_out_scores(sample, folds, boosters)
     last = Booster(sample, sample.part(slice(0, 0)), loss, bins, depth, seed, step)
     last.run(best)
-    return Boosted(last.forest(best), scores, curve / sum(sample.weights[o].sum() for _, o in folds))
+    return Boosted(
+        last.forest(best), scores, curve / sum(sample.weights[o].sum() for _, o in folds)
+    )
 
 
 def _held_out_scores(sample, folds, boosters):

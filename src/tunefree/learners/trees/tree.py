@@ -10,12 +10,10 @@ Sums are exact: pseudogradients and curvatures are rounded to whole multiples of
 whole numbers are added. So a tree depends neither on the order of the rows nor on the number of
 threads.
 
-Source: Prokhorenkova, Gusev, Vorobev, Dorogush and Gulin 2018, section 4 (oblivious trees); Chen and
-Guestrin 2016, equation 7 (the gain); Ke et al. 2017 (histograms; the larger of two leaves is a
+Source: Prokhorenkova, Gusev, Vorobev, Dorogush and Gulin 2018, section 4 (oblivious trees); Chen
+and Guestrin 2016, equation 7 (the gain); Ke et al. 2017 (histograms; the larger of two leaves is a
 difference).
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,14 +23,6 @@ from tunefree._jit import kernel
 _UNITS = 2.0**30
 # Exact sums of single numbers.
 _FINE_UNITS = 2.0**61
-
-
-class Splits(NamedTuple):
-    """The splits of a tree, the first level first."""
-
-    columns: np.ndarray
-    thresholds: np.ndarray  # a bin above it goes to the right
-    missing: np.ndarray  # whether missing values go to the right
 
 
 def _units(numbers, most):
@@ -142,6 +132,60 @@ def _partition(codes, threshold, missing, rows, spare, start, end):
 
 
 @kernel
+def _assign_slots(starts, slot, n_parents):
+    """Give the smaller child of every leaf a new histogram, and the larger one its parent's."""
+    for p in range(n_parents - 1, -1, -1):
+        new, old = p + n_parents, slot[p]
+        left_is_new = starts[2 * p + 1] - starts[2 * p] <= starts[2 * p + 2] - starts[2 * p + 1]
+        slot[2 * p], slot[2 * p + 1] = (new, old) if left_is_new else (old, new)
+
+
+@kernel
+def _count_column(codes, rows, starts, words, slot, n_parents, table):
+    """Fill a column's histograms: count the smaller of two leaves, and subtract it."""
+    if not n_parents:
+        _count(codes, rows, words, table[0])
+    for p in range(n_parents):
+        child = 2 * p if slot[2 * p] == p + n_parents else 2 * p + 1
+        other = 4 * p + 1 - child
+        _count(codes, rows[starts[child] : starts[child + 1]], words, table[slot[child]])
+        table[slot[other]] -= table[slot[child]]
+
+
+@kernel
+def _sum_leaves(rows, starts, words, units, totals):
+    """Write the sums over every leaf's rows."""
+    for leaf in range(totals.shape[0]):
+        for w in range(words.shape[1]):
+            total = np.int64(0)
+            for i in range(starts[leaf], starts[leaf + 1]):
+                total += words[rows[i], w]
+            totals[leaf, 2 * w] = _low(total) * units[2 * w]
+            totals[leaf, 2 * w + 1] = _high(total) * units[2 * w + 1]
+
+
+@kernel
+def _gain_without_split(totals, ridge):
+    gain = 0.0
+    for leaf in range(totals.shape[0]):
+        for k in range(1, totals.shape[1]):
+            gain += totals[leaf, k] ** 2 / (totals[leaf, 0] + ridge)
+    return gain
+
+
+@kernel
+def _score_column(table, slot, starts, totals, units, ridge, first, numbers, gains):
+    """Write the gains of a column's thresholds; missing values go right if `first` is 1."""
+    numbers, gains = numbers[:, : table.shape[1]], gains[: table.shape[1]]
+    gains[:] = 0.0
+    for leaf in range(totals.shape[0]):
+        if starts[leaf] < starts[leaf + 1]:
+            _unpack(table[slot[leaf]], units, numbers)
+            _accumulate(numbers, first)
+            _add_gains(numbers, totals[leaf], ridge, first, gains)
+
+
+@kernel
 def grow(codes, sizes, words, units, has_missing, depth, ridge):
     """Columns, thresholds and sides of missing values of a tree's splits, and their number.
 
@@ -151,75 +195,38 @@ def grow(codes, sizes, words, units, has_missing, depth, ridge):
     sizes : the number of bins of every column
     words, units : pseudogradients and curvatures, see `packed`
     has_missing : whether each column has missing values
+    depth : the most splits
+    ridge : lambda
     """
     d, n = codes.shape
-    k = words.shape[1]
-    most = 1 << (depth - 1)
-    offsets = np.zeros(d + 1, dtype=np.int64)
-    offsets[1:] = np.cumsum(sizes)
-    histograms = np.empty((most, offsets[d], k), dtype=np.int64)
+    k, most = words.shape[1], 1 << (depth - 1)
+    ends = np.cumsum(sizes)
+    histograms = np.empty((most, ends[-1], k), dtype=np.int64)
     rows, spare = np.arange(n).astype(np.int32), np.empty(n, dtype=np.int32)
-    starts = np.zeros(2 * most + 1, dtype=np.int64)
+    # The rows of a leaf are consecutive; its histogram has the number slot[leaf].
+    starts, slot = np.zeros(2 * most + 1, dtype=np.int64), np.zeros(most, dtype=np.int64)
     starts[1] = n
     columns = np.full(depth, -1, dtype=np.int32)
     thresholds = np.zeros(depth, dtype=np.uint8)
     missing = np.zeros(depth, dtype=np.bool_)
-    # Leaves in the order of their rows; the histogram of leaf l lies in slot[l].
-    slot, parent_slot = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
-    totals = np.zeros((most, 2 * k))
-    numbers, gains = np.empty((2 * k, 256)), np.empty(256)
+    totals, numbers, gains = np.empty((most, 2 * k)), np.empty((2 * k, 256)), np.empty(256)
     for level in range(depth):
         n_leaves = 1 << level
-        if level:
-            parent_slot[:] = slot
-            for p in range(n_leaves // 2):
-                a, b, c = starts[2 * p], starts[2 * p + 1], starts[2 * p + 2]
-                left_is_small = b - a <= c - b
-                # The small leaf gets a new slot, the large one its parent's.
-                slot[2 * p] = p + n_leaves // 2 if left_is_small else parent_slot[p]
-                slot[2 * p + 1] = parent_slot[p] if left_is_small else p + n_leaves // 2
-        for leaf in range(n_leaves):
-            for w in range(k):
-                total = np.int64(0)
-                for i in range(starts[leaf], starts[leaf + 1]):
-                    total += words[rows[i], w]
-                totals[leaf, 2 * w] = _low(total) * units[2 * w]
-                totals[leaf, 2 * w + 1] = _high(total) * units[2 * w + 1]
-        before = 0.0
-        for leaf in range(n_leaves):
-            for q in range(1, 2 * k):
-                before += totals[leaf, q] ** 2 / (totals[leaf, 0] + ridge)
-        best = before * (1.0 + 1e-9)
+        _assign_slots(starts, slot, n_leaves // 2)
+        sums = totals[:n_leaves]
+        _sum_leaves(rows, starts, words, units, sums)
+        best = _gain_without_split(sums, ridge) * (1.0 + 1e-9)
         for j in range(d):
-            size, begin = sizes[j], offsets[j]
-            if size < 3 and not has_missing[j]:
-                continue
-            table = histograms[:, begin : begin + size]
-            if level == 0:
-                _count(codes[j], rows, words, table[0])
-            else:
-                for p in range(n_leaves // 2):
-                    a, b, c = starts[2 * p], starts[2 * p + 1], starts[2 * p + 2]
-                    new = table[p + n_leaves // 2]
-                    if b - a <= c - b:
-                        _count(codes[j], rows[a:b], words, new)
-                    else:
-                        _count(codes[j], rows[b:c], words, new)
-                    table[parent_slot[p]] -= new
+            size = sizes[j]
+            table = histograms[:, ends[j] - size : ends[j]]
+            _count_column(codes[j], rows, starts, words, slot, n_leaves // 2, table)
             for to_right in range(2 if has_missing[j] else 1):
-                gains[:size] = 0.0
                 first = 1 if to_right or not has_missing[j] else 0
-                for leaf in range(n_leaves):
-                    if starts[leaf] == starts[leaf + 1]:
-                        continue
-                    _unpack(table[slot[leaf]], units, numbers)
-                    _accumulate(numbers[:, :size], first)
-                    _add_gains(numbers[:, :size], totals[leaf], ridge, first, gains)
+                _score_column(table, slot, starts, sums, units, ridge, first, numbers, gains)
                 for b in range(first, size - 1):
                     if gains[b] > best:
                         best = gains[b]
-                        columns[level], thresholds[level] = j, b
-                        missing[level] = to_right == 1
+                        columns[level], thresholds[level], missing[level] = j, b, to_right == 1
         j = columns[level]
         if j < 0:
             return columns, thresholds, missing, level
@@ -227,10 +234,10 @@ def grow(codes, sizes, words, units, has_missing, depth, ridge):
             missing[level] = _heavier_right(codes[j], thresholds[level], words)
         for leaf in range(n_leaves - 1, -1, -1):
             start, end = starts[leaf], starts[leaf + 1]
-            starts[2 * leaf + 2] = end
-            starts[2 * leaf + 1] = _partition(
+            middle = _partition(
                 codes[j], thresholds[level], missing[level], rows, spare, start, end
             )
+            starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, end
     return columns, thresholds, missing, depth
 
 
