@@ -50,7 +50,17 @@ def assert_same(model, rows, tmp_path):
         np.testing.assert_allclose(scores, values, rtol=0, atol=1e-5 * np.abs(values).max())
 
 
+def trees(y, X=X, **options):
+    kind = tunefree.BoostedTreesRegressor if y is Y else tunefree.BoostedTreesClassifier
+    return kind(random_state=0, **options).fit(np.where(X > 12.0, np.nan, X), y)
+
+
 MODELS = {
+    "trees": lambda: trees(BINARY),
+    "trees of classes": lambda: trees(THREE),
+    "trees for numbers": lambda: trees(Y),
+    "trees in single precision": lambda: trees(BINARY, X.astype("f")),
+    "trees for counts": lambda: tunefree.BoostedTreesRegressor(loss="poisson").fit(X, Y**2),
     "linear": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, BINARY),
     "single": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X.astype("f"), BINARY),
     "classes": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, THREE),
@@ -130,7 +140,7 @@ def gaps(rows):
     return rows
 
 
-@pytest.mark.parametrize("candidate", ["linear", "kernel"])
+@pytest.mark.parametrize("candidate", ["linear", "kernel", "trees"])
 @pytest.mark.parametrize("with_gaps", [False, True])
 @pytest.mark.parametrize("y", [THREE, BINARY, Y], ids=["three", "binary", "real"])
 def test_what_tunefree_chose_is_exported(tmp_path, candidate, with_gaps, y):

@@ -267,6 +267,10 @@ def _scores(g, estimator, X, name):
             X = estimator.geometry_.onnx_values(g, X, estimator.landmarks_.centers)
         out = g("MatMul", X, estimator.dual_coef_.astype(np.float64))
         return g("Add", out, np.atleast_1d(estimator.intercept_))
+    if hasattr(estimator, "forests_"):
+        pairs = zip(estimator.shares_, estimator.forests_, strict=True)
+        terms = [g("Mul", f.onnx(g, X, estimator.bins_), share) for share, f in pairs]
+        return g("Sum", *terms)
     if hasattr(estimator, "X_fit_"):
         kernel = estimator._kernel()
         values = _gram(g, kernel, X, estimator.X_fit_, name)
@@ -313,6 +317,8 @@ def _mean(g, link, s, name):
 
 def _predicted(g, estimator, scores):
     """The predictions of a regressor, within its prediction limits."""
+    if hasattr(estimator, "forests_") and estimator.loss != "squared_error":
+        scores = g("Exp", scores)
     if hasattr(estimator, "link_"):
         if np.ndim(getattr(getattr(estimator, "family_", None), "levels", 0)):
             raise ModelError("sorted quantiles cannot be exported: fit one level at a time")
@@ -350,7 +356,11 @@ def _classify(g, estimator, scores, dtype, classes):
     elif hasattr(getattr(estimator, "family_", None), "onnx"):
         p = decisions
     elif has_proba:
-        joint = getattr(estimator, "setting", "auto") == "auto" or estimator.loss == "multinomial"
+        joint = (
+            hasattr(estimator, "forests_")
+            or getattr(estimator, "setting", "auto") == "auto"
+            or estimator.loss == "multinomial"
+        )
         p = g("Softmax", scores, axis=1) if joint and not binary else g("Sigmoid", scores)
     if has_proba and binary:
         p = g("Concat", g("Sub", 1.0, p), p, axis=1)

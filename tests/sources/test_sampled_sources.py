@@ -6,11 +6,14 @@ from scipy import sparse
 from sklearn.base import clone
 
 from tunefree import (
+    BoostedTreesClassifier,
+    BoostedTreesRegressor,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
     TuneFreeClassifier,
     TuneFreeRegressor,
 )
+from tunefree.estimators import trees
 from tunefree.estimators.from_source import Sample
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, solve
@@ -48,6 +51,18 @@ def test_a_sample_of_parts_is_the_sample_of_all(labels, as_rows):
         assert np.array_equal(one, other)
     assert len(whole.y) == 200 and set(whole.weights) == {1.0, 2.0}
     assert not whole.whole and Sample.of(rows, y, weights, 1, 5000, labels).whole
+
+
+@pytest.mark.parametrize("most", [100_000, 400])
+def test_trees_learn_an_even_sample(monkeypatch, most):
+    monkeypatch.setattr(trees, "_MOST_SAMPLED", most)
+    for kind, y in ((BoostedTreesRegressor, Y), (BoostedTreesClassifier, LABELS)):
+        model = kind(random_state=0).fit_source(pieces_of(X, y))
+        other = kind(random_state=0).fit_source(pieces_of(X[::-1], y[::-1], 333))
+        assert (model.predict(X) == other.predict(X)).all()
+        if most > len(y):
+            assert (model.predict(X) == kind(random_state=0).fit(X, y).predict(X)).all()
+        assert model.score(X, y) > 0.8
 
 
 def test_a_sample_has_rows_of_every_class():

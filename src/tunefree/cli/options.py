@@ -17,7 +17,7 @@ def _option(panel, metavar, help, *flags, min=None) -> Any:
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
 Estimator = StrEnum(
-    "Estimator", ["auto", "pistol", "kernel", "glm", "reflectron", "ridge", "separator"]
+    "Estimator", ["auto", "trees", "pistol", "kernel", "glm", "reflectron", "ridge", "separator"]
 )
 Solver = StrEnum("Solver", ["auto", "sgd", "exact"])
 Format = StrEnum("Format", ["libsvm", "csv", "jsonl", "parquet", "arrow", "npy", "npz"])

@@ -92,7 +92,7 @@ def _opened(options):
     with failing(BAD_DATA, data), working(f"reading {data}"):
         if why is not None:
             source = Replay("<stdin>", chunks("-")) if data == "-" else data
-        elif data != "-" and options.estimator == "kernel":
+        elif data != "-" and options.estimator in ("kernel", "trees"):
             source = data
         else:
             source, large = open_data(data)
@@ -150,6 +150,7 @@ _CLASSES = {
     "kernel": "KernelPiSTOL",
     "pistol": "PiSTOL",
     "reflectron": "Reflectron",
+    "trees": "BoostedTrees",
 }
 _LIMITS = ("compress", "budget", "max_memory", "scoring")  # options of --estimator auto
 _NEEDED = ("exposure", "offset")  # columns beside the features that new rows must have, too
@@ -190,6 +191,8 @@ def _check_estimator(options, task):
             stop(f"--{option} is for --estimator glm --task regression", USAGE)
     if name == "auto" and options.passes is not None:
         stop("--passes is for the other estimators: --estimator auto has --budget", USAGE)
+    if name == "trees" and options.passes is not None:
+        stop("--passes is not for trees: held-out rows choose their number", USAGE)
     for option in ("categorical", *_LIMITS):
         if name != "auto" and getattr(options, option):
             stop(f"--{option.replace('_', '-')} is for --estimator auto", USAGE)
@@ -402,8 +405,8 @@ def _streamed(options, why, repeatable):
     if name == "auto":
         note(f"{why} implies --estimator pistol")
         return options._replace(estimator="pistol")
-    if name == "kernel":
-        stop(f"{why} implies --estimator pistol: kernel needs all rows in memory", USAGE)
+    if name in ("kernel", "trees"):
+        stop(f"{why} implies --estimator pistol: {name} needs all rows in memory", USAGE)
     if name == "separator" and not repeatable:
         stop(f"{why} implies --estimator pistol: separator makes many passes over a file", USAGE)
     if name in ("glm", "reflectron") and not repeatable:

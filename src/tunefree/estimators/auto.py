@@ -65,7 +65,7 @@ from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, Scor
 
 # Rows from which the columns' standard deviations are computed.
 _MOST_SHOWN = 50_000
-_KINDS = ("linear", "kernel")
+_KINDS = ("linear", "kernel", "trees")
 _EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
 
 
@@ -652,7 +652,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
 
     Parameters
     ----------
-    candidates : 'all' or sequence of {'linear', 'kernel'}, default='all'
+    candidates : 'all' or sequence of {'linear', 'kernel', 'trees'}, default='all'
         The kinds of candidates to evaluate.
     budget : float, str, Plan or None, default=None
         Seconds for evaluation and fitting. They are seconds of a reference core, computed from the
@@ -857,7 +857,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
 
     Parameters
     ----------
-    candidates : 'all' or sequence of {'linear', 'kernel'}, default='all'
+    candidates : 'all' or sequence of {'linear', 'kernel', 'trees'}, default='all'
         The kinds of candidates to evaluate.
     budget : float, str, Plan or None, default=None
         See `TuneFreeClassifier`.

@@ -55,6 +55,8 @@ _RATED = 4
 _FEWER, _MORE, _FIRST_LANDMARKS = (1000, 500, 250), (4000, 2000), 1000
 # With fewer rows than this candidates cannot be compared.
 _FEWEST_ROWS = 40
+# The name of the trees, which are a candidate from so many rows on.
+_TREES, _TREE_ROWS = "boosted trees", 100
 # A pilot's landmarks.
 _PILOT_LANDMARKS = 200
 
@@ -369,6 +371,28 @@ class MoreLandmarks(_OnView):
         return view_donor(others, problem.weights)
 
 
+class BoostedTrees(Candidate):
+    """Boosted trees, whose held-out predictions are those that choose the number of rounds."""
+
+    kind = "trees"
+
+    def cost(self, shape):
+        """The `Cost` of the evaluation and the last fit, which are one."""
+        return costs.trees_cost(shape, n_folds(shape.n) if shape.n < FEW_ROWS else 1)
+
+    def total_cost(self, shape, folds=None):
+        """The same, on `folds` if they are given."""
+        return self.cost(shape) if folds is None else costs.trees_cost(shape, len(folds))
+
+    def evaluate(self, problem, others):
+        """The `Entry` of the candidate."""
+        model = clone(self.estimator)
+        scores = model._learn(*problem[:3], problem.folds)
+        fitted, rows = Fitted((), model), np.flatnonzero(problem.held())
+        effects = permutation_effects(fitted, problem, rows[: n_permuted_rows(*problem.shape[:2])])
+        return problem.entry_of_one_fit(self, fitted, problem.score.of_all(scores, model), effects)
+
+
 class Pilot(NamedTuple):
     """Fits to few rows, before an evaluation."""
 
@@ -459,21 +483,9 @@ class KernelPiSTOL(Candidate):
         else:
             fitted = self.fit(*problem[:3], donor=donor, held=held)
             scores = problem.score.of_all(fitted.found, fitted.model)
-        effects = self._effects(fitted, problem, rows)
+        some = rows[: n_permuted_rows(self.most_rows, problem.shape.d)]
+        effects = permutation_effects(fitted, problem, some)
         return problem.entry_of_one_fit(self, fitted, scores, effects)
-
-    def _effects(self, fitted, problem, rows):
-        """Changes of the first rows' scores when columns come from the next row; None if sparse."""
-        X, scores_of = problem.X, problem.score.scores_of
-        if problem.is_sparse():
-            return None
-        sample, effects = X[rows[: n_permuted_rows(self.most_rows, X.shape[1])]], []
-        before = scores_of(fitted, sample)
-        for columns in (*np.arange(X.shape[1])[:, None], *problem.column_groups):
-            changed = sample.copy()
-            changed[:, columns] = np.roll(sample[:, columns], 1, axis=0)
-            effects.append(scores_of(fitted, changed) - before)
-        return np.array(effects)
 
     def for_all_rows(self, entry, problem, allowed):
         """The candidate to fit to all rows after its evaluation; None if it is fitted.
@@ -500,6 +512,20 @@ class KernelPiSTOL(Candidate):
         growth = np.log(most / costs.pilot_rows(n, most))
         exponent = np.log(self.pilot.risk / max(risk, 1e-300)) / growth
         return bool(risk * (1.0 - (n / most) ** -max(exponent, 0.0)) > error)
+
+
+def permutation_effects(fitted, problem, rows):
+    """Changes of rows' scores when columns come from the next row; None if rows are sparse."""
+    X, scores_of = problem.X, problem.score.scores_of
+    if problem.is_sparse():
+        return None
+    sample, effects = X[rows], []
+    before = scores_of(fitted, sample)
+    for columns in (*np.arange(X.shape[1])[:, None], *problem.column_groups):
+        changed = sample.copy()
+        changed[:, columns] = np.roll(sample[:, columns], 1, axis=0)
+        effects.append(scores_of(fitted, changed) - before)
+    return np.array(effects)
 
 
 def view_givers(entries):
@@ -542,10 +568,10 @@ def ignore_outlier_warnings():
 def make_candidates(problem, kinds, n_jobs=None, compress=None):
     """The candidates for some data, in the order of evaluation, and why others are skipped.
 
-    `kinds` are some of 'linear' and 'kernel'; `compress` is a number of landmarks, or None.
+    `kinds` are some of 'linear', 'kernel', 'trees'; `compress` is a number of landmarks, or None.
     """
     shape, linear, skipped = problem.shape, [], {}
-    few = set(kinds) == {"linear", "kernel"} and _has_view(shape) and _solved_exactly(problem)
+    few = {"linear", "kernel"} <= set(kinds) and _has_view(shape) and _solved_exactly(problem)
     if "linear" in kinds and not few:
         linear, skipped = _linear_candidates(problem)
     kernels, late = [], []
@@ -558,8 +584,33 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
             skipped["kernel PiSTOL"] = "with cv= it would be fitted fold by fold"
         elif problem.groups is not None:
             skipped["kernel PiSTOL"] = "it cannot hold out whole groups"
+    trees = []
+    if "trees" in kinds:
+        trees, reasons = _trees(problem, n_jobs)
+        skipped |= reasons
     n_ranks = sum(isinstance(c, RidgeOnRanks) for c in kernels)
-    return [*kernels[:n_ranks], *linear, *kernels[n_ranks:], *late, *_of_family(problem)], skipped
+    first, kernels = kernels[:n_ranks], kernels[n_ranks:]
+    return [*first, *linear, *trees, *kernels, *late, *_of_family(problem)], skipped
+
+
+def _trees(problem, n_jobs):
+    """Boosted trees, or why they are skipped."""
+    shape, score, options = problem.shape, problem.score, {}
+    reason = None
+    if isinstance(score, Means):
+        name = type(score.family).__name__.lower()
+        options = {"loss": name}
+        if name not in ("poisson", "gamma", "tweedie"):
+            reason = f"trees have no loss {name}"
+    if shape.d > MOST_COLUMNS:
+        reason = f"{shape.d} columns are too many"
+    elif shape.n < _TREE_ROWS:
+        reason = f"{shape.n} rows are too few"
+    elif score.task == "regression" and shape.k > 1:
+        reason = "they predict one target"
+    if reason:
+        return [], {_TREES: reason}
+    return [BoostedTrees(_TREES, _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options))], {}
 
 
 def _has_view(shape):

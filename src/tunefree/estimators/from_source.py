@@ -324,9 +324,9 @@ class FitsSums(Threaded):
     def fit_source(self, source: Any, *, classes: ArrayLike | None = None) -> Self:
         """Learn from a source of any size, in flat memory.
 
-        The first pass draws 8,000 distinct rows evenly, by their hash, and at least a few of every
-        class. If there are no more, the result is that of `fit`. The second pass sums over all
-        rows.
+        The first pass draws distinct rows evenly, by their hash, and at least a few of every class:
+        8,000 rows, or 100,000 for trees. If there are no more, the result is that of `fit`. Kernels
+        and linear models sum over all rows in a second pass; trees learn the sample.
 
         Parameters
         ----------

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import here
@@ -14,6 +14,7 @@ from tunefree._threads import workers
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
     PredictsSets,
@@ -28,6 +29,8 @@ from tunefree.select.stacking import FEW_ROWS, folds_of
 # Trees of these depths are learned; held-out rows choose their shares among so many.
 DEPTHS = (3, 6)
 _SHARES = np.linspace(0.0, 1.0, 5)
+# Rows of a source that are learned.
+_MOST_SAMPLED = 100_000
 # The family of each loss.
 _LOSSES = {
     "squared_error": "gaussian",
@@ -72,11 +75,13 @@ def learn_trees(bins, sample, folds, loss, seed, n_jobs=None):
     return FittedTrees(bins, forests, shares, share * one + (1.0 - share) * other, held)
 
 
-class _BoostedTrees(base.TakesArrays, CallbackSupport, BaseEstimator):
+class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Boosted trees; subclasses define what is marked as abstract."""
 
     class_weight: Any = None  # a parameter of classifiers
-    _encode: Callable  # abstract: the loss, targets of shape (rows, outputs) and class numbers
+    # Abstract: the loss, targets of shape (rows, outputs) and class numbers; scores as outputs.
+    _encode: Callable
+    _outputs: Callable
 
     def __init__(self, *, n_jobs: int | None = None, random_state: Seed = None):
         self.n_jobs = n_jobs
@@ -104,11 +109,28 @@ class _BoostedTrees(base.TakesArrays, CallbackSupport, BaseEstimator):
         fold, count = folds_of(table.strata)
         n_used = count if len(table.rows) < FEW_ROWS else 1
         folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_used)]
-        fitted = learn_trees(
-            table.bins, table.sample, folds, loss, seed_of(self.random_state), self.n_jobs
-        )
-        self._publish(fitted, table)
+        self._publish(self._learned(table, folds, loss), table)
         return self
+
+    def _fit_rows(self, rows, sample: Any = None, like=None):
+        """Learn an even sample of the rows."""
+        sample = rows.drawn(seed_of(self.random_state), _MOST_SAMPLED, is_classifier(self))
+        return self.fit(sample.X, sample.y, sample_weight=sample.weights)
+
+    def _learn(self, X, y, weights, folds):
+        """Learn distinct rows; returns the scores of the held-out rows of `folds`, in order."""
+        X, y, weights = self._checked(X, y, weights)
+        loss, targets, strata = self._encode(y)
+        bins = bins_of(X, weights)
+        sample = BinnedRows(bins.codes(X), targets, weights)
+        table = TreeRows(bins, sample, np.arange(len(y)), strata)
+        fitted = self._learned(table, folds, loss)
+        self._publish(fitted, table)
+        return self._outputs(fitted.held_out)
+
+    def _learned(self, table, folds, loss):
+        seed = seed_of(self.random_state)
+        return learn_trees(table.bins, table.sample, folds, loss, seed, self.n_jobs)
 
     def _checked(self, X, y, sample_weight):
         """Rows, targets and positive weights."""
@@ -137,6 +159,9 @@ class _BoostedTrees(base.TakesArrays, CallbackSupport, BaseEstimator):
         """Set the fitted attributes."""
         self.bins_, self.forests_, self.shares_ = fitted[:3]
         self.n_iter_ = np.array([len(forest.columns) for forest in fitted.forests])
+        effects = [forest.relevances(self.n_features_in_) for forest in fitted.forests]
+        total = np.square(fitted.shares) @ effects
+        self.feature_relevances_ = total / total.sum() if total.any() else total
 
     def _scores(self, X):
         check_is_fitted(self, "forests_")
@@ -181,6 +206,8 @@ class BoostedTreesRegressor(RiskIntervalMixin, PredictsIntervals, RegressorMixin
         The trees of every depth (`tunefree.learners.trees.boosting.Forest`).
     shares_ : ndarray of shape (2,)
         The share of each forest.
+    feature_relevances_ : ndarray of shape (n_features,)
+        The mean squared effects of the splits on each column, added over the trees; they sum to 1.
     n_iter_ : ndarray of shape (2,)
         The number of trees of each forest.
     held_out_ : part
@@ -241,18 +268,19 @@ class BoostedTreesRegressor(RiskIntervalMixin, PredictsIntervals, RegressorMixin
     def _publish(self, fitted, table):
         super()._publish(fitted, table)
         held, sample = fitted.held_rows, table.sample
-        predictions = self._means(fitted.held_out)
+        predictions = self._outputs(fitted.held_out)
         self.held_out_ = base.held_out_predictions(
             predictions, sample.targets[held], sample.weights[held]
         )
 
-    def _means(self, scores):
+    def _outputs(self, scores):
+        """Scores as means."""
         family = self._family
         return family.predicted(family.link, scores)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted means, shape (n_samples,)."""
-        return self._means(self._scores(X))[:, 0]
+        return self._outputs(self._scores(X))[:, 0]
 
 
 class BoostedTreesClassifier(
@@ -277,7 +305,7 @@ class BoostedTreesClassifier(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    bins_, forests_, shares_, n_iter_
+    bins_, forests_, shares_, feature_relevances_, n_iter_
         See `BoostedTreesRegressor`.
     held_out_ : part
         Held-out probabilities, from which `risk_interval_` and sets are computed
@@ -323,6 +351,10 @@ class BoostedTreesClassifier(
             targets = family.codes(codes, len(self.classes_))
         link = family.link if len(self.classes_) == 2 else None
         return Deviance(family, link), targets, codes
+
+    def _outputs(self, scores):
+        """Scores as decisions."""
+        return scores
 
     def _publish(self, fitted, table):
         super()._publish(fitted, table)

@@ -109,6 +109,16 @@ def kernel_ridge_cost(shape, kernel, landmarks):
     return Cost(0.1 + (search + solution) / 2e10 + _permutation_seconds(shape), memory)
 
 
+def trees_cost(shape, n_folds):
+    """Of boosted trees of two depths, on the folds and on all rows."""
+    n, outputs = shape.n, 1 + min(shape.k, 4)
+    learners = 1 + n_folds * (1 - 1 / max(n_folds, 5))
+    scan = 1e-9 * 64 * min(n, 255) * outputs * shape.d
+    seconds = 600 * learners * (1e-4 + 4e-9 * n * shape.d * outputs + scan + 1e-7 * n * shape.k)
+    memory = 2e7 + 4.0 * n * shape.d + 200 * n * shape.k + 64 * 2048 * shape.d * outputs
+    return Cost(0.1 + seconds, memory)
+
+
 def kernel_pistol_cost(shape, most_rows):
     """Of kernel PiSTOL on at most so many rows, after two fits in a pilot."""
     n, width = min(shape.n, most_rows), shape.entries / shape.n

@@ -113,6 +113,8 @@ def kernels_pay(entries, weights):
     """Whether a kernel beat the best linear candidate by a standard error."""
     best = {}
     for e in finished(entries):
+        if e.candidate.kind not in ("linear", "kernel"):
+            continue
         other = best.get(e.candidate.kind)
         if other is None or weights[e.rows] @ e.losses < weights[other.rows] @ other.losses:
             best[e.candidate.kind] = e

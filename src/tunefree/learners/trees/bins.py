@@ -28,6 +28,13 @@ class Bins(NamedTuple):
         """The number of bins of every column."""
         return np.diff(self.starts) + 2
 
+    def limits(self, columns, thresholds):
+        """The borders that values in bins above these thresholds exceed."""
+        places = self.starts[columns] + thresholds.astype(np.int64) - 1
+        inside = (thresholds > 0) & (places < self.starts[columns + 1])
+        padded = np.append(self.borders, np.inf)
+        return padded[np.where(inside, places, len(self.borders))]
+
     def codes(self, X):
         """The bins of the values, of shape (columns, rows)."""
         out = np.empty((X.shape[1], X.shape[0]), dtype=np.uint8)

@@ -54,6 +54,35 @@ class Forest(NamedTuple):
         team().map(add, range(0, n, _BLOCK))
         return out
 
+    def relevances(self, n_columns):
+        """The mean squared effects of the splits on each column, added over all trees."""
+        out, depth = np.zeros(n_columns), self.columns.shape[1]
+        for columns, values in zip(self.columns, self.values, strict=True):
+            for level, column in enumerate(columns):
+                halves = values.reshape(1 << level, 2, 1 << (depth - 1 - level), -1)
+                out[column] += np.square(halves[:, 1] - halves[:, 0]).mean()
+        return out
+
+    def onnx(self, g, X, bins):
+        """Scores as nodes of a graph: the leaf of every tree, and the sum of its values."""
+        trees, depth = self.columns.shape
+        if not trees:
+            return g("Add", g("MatMul", X, np.zeros((len(bins.sizes()), 1))), self.start)
+        columns = self.columns.ravel()
+        values = g("Gather", X, columns.astype(np.int64), axis=1)
+        absent = g("IsNaN", values)
+        above = g("Greater", values, bins.limits(columns, self.thresholds.ravel()))
+        # Threshold 0 is below all values, and those of levels without a split are above all.
+        above = g("Or", above, (self.thresholds == 0).ravel())
+        above = g("And", above, g("Not", absent))
+        right = g("Or", above, g("And", absent, self.missing.ravel()))
+        bits = g("Reshape", g.cast(right, np.float64), np.array([-1, trees, depth]))
+        powers = 2.0 ** np.arange(depth - 1, -1, -1)
+        leaves = g("Squeeze", g("MatMul", bits, powers[:, None]), np.array([2]))
+        leaves = g.cast(g("Add", leaves, np.arange(trees) * float(1 << depth)), np.int64)
+        each = g("Gather", self.values.reshape(-1, len(self.start)), leaves, axis=0)
+        return g("Add", g("ReduceSum", each, np.array([1]), keepdims=0), self.start)
+
 
 @kernel
 def _add_trees(codes, columns, thresholds, missing, values, scores):
