@@ -54,4 +54,4 @@ def test_synonyms_of_families_are_the_family(synonym):
 
 def test_sub_estimators_of_the_stack_are_chosen_by_kind():
     with pytest.raises(ValueError, match="candidates=.*neither 'all' nor some of"):
-        tunefree.TuneFreeRegressor(candidates=("trees",)).fit([[0.0], [1.0]], [0.0, 1.0])
+        tunefree.TuneFreeRegressor(candidates=("boosting",)).fit([[0.0], [1.0]], [0.0, 1.0])

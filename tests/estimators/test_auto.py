@@ -164,14 +164,15 @@ def steep(monkeypatch):
 def test_a_kernel_whose_errors_fall_with_the_rows_learns_all_of_them(steep):
     X, y = steep
     few = KernelPiSTOLClassifier(random_state=0).fit(X[:3000], y[:3000])
-    model = TuneFreeClassifier(random_state=0).fit(X[:9000], y[:9000])
+    kinds = ("linear", "kernel")
+    model = TuneFreeClassifier(kinds, random_state=0).fit(X[:9000], y[:9000])
     place = [*model.chosen_].index("kernel PiSTOL")
     assert "again on all rows: kernel PiSTOL" in model.report_.reason
     assert len(model.models_[place].support_) > 3000
     assert model.score(X[9000:], y[9000:]) > few.score(X[9000:], y[9000:]) + 0.01
     # Followed again, without more rows at the end.
     plan = model.plan_._replace(again=None)
-    small = TuneFreeClassifier(budget=plan, random_state=0).fit(X[:9000], y[:9000])
+    small = TuneFreeClassifier(kinds, budget=plan, random_state=0).fit(X[:9000], y[:9000])
     assert model.plan_.again > 0.0 and small.plan_ == plan
     assert "kernel PiSTOL" in small.chosen_ and "again" not in small.report_.reason
 
@@ -398,7 +399,7 @@ def test_cv_says_which_rows_judge_and_scoring_what_is_best(tmp_path):
     model = TuneFreeRegressor(cv=split, scoring="neg_median_absolute_error", random_state=0)
     model.fit(X, y)
     board = [r for r in model.leaderboard_ if r["score"] is not None]
-    assert len(board) == 3 and all(r["rows"] == 180 for r in board)
+    assert len(board) == 4 and all(r["rows"] == 180 for r in board)
     best = max(r["score"] for r in board)
     if len(model.chosen_) == 1:
         assert board[0]["score"] == best

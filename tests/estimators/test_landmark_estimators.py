@@ -177,7 +177,7 @@ def test_log_odds_of_all_rows_have_the_classes_share():
     y = (rng.random(9000) < p).astype(int)
     model = KernelRidgeClassifier(loss="log_loss", n_landmarks="all", random_state=0).fit(X, y)
     assert len(model.dual_coef_) == 9000
-    assert model.predict_proba(X[:2000])[:, 1].mean() == pytest.approx(p[:2000].mean(), abs=0.01)
+    assert model.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.015)
 
 
 def test_a_model_file_predicts_the_same_bits_in_single_precision(tmp_path):

@@ -68,6 +68,8 @@ ROWS, COLUMNS = 160, 6
 
 # Estimator: its task and two settings beside the defaults.
 SETTINGS = {
+    "BoostedTreesClassifier": ("classes", {"class_weight": "balanced"}),
+    "BoostedTreesRegressor": ("numbers", {"loss": "poisson"}),
     "RidgePathRegressor": (
         "numbers",
         {"solver": "sgd", "average": "tail", "alphas": [10.0, 0.1]},
@@ -118,6 +120,7 @@ SEVERAL = (
     "GLMClassifier",
     "KernelPiSTOLClassifier",
     "PiSTOLClassifier",
+    "BoostedTreesClassifier",
     "ReflectronClassifier",
     "StreamClassifier",
 )

@@ -119,7 +119,7 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _learn(self, X, y, weights, folds):
         """Learn distinct rows; returns the scores of the held-out rows of `folds`, in order."""
-        X, y, weights = self._checked(X, y, weights)
+        X, y, weights = self._checked(X, np.ravel(y), weights)
         loss, targets, strata = self._encode(y)
         bins = bins_of(X, weights)
         sample = BinnedRows(bins.codes(X), targets, weights)
