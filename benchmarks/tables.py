@@ -1,7 +1,7 @@
 """Tables: one call against boosted trees, forests and kernel machines, and the value of each step.
 
-python benchmarks/tables.py --data DIR [--only NAME ...] [--peers NAME ...] [--without STEP ...]
-                            [--cache FILE]
+python benchmarks/tables.py --data DIR [--large] [--only NAME ...] [--peers NAME ...]
+                            [--without STEP ...] [--cache FILE]
 
 DIR has `tables/*.npz` and the public sets of `_data.py`, of which at most 3,000 rows are learned
 and 4,000 tested. One half of the tables was used to make the rules ("choose"), the other only to
@@ -10,6 +10,8 @@ random_state=0, on the numbers of the file; peers: `_tables_peers.py`, on the sa
 seconds are those of all threads, with all tuning. Ratios are geometric means over tables of loss /
 loss of CatBoost, with half a mistake added to both, so that zeros are possible. SE: of the mean
 difference of losses over rows. Worst: the largest ratio on a table with at least 100 mistakes.
+
+``--large`` takes the public sets as large as they come.
 
 ``--without STEP`` (or all) switches off one of our steps; ``--cache FILE`` keeps the rows of the
 peers between runs, and the last line mentions it. An interrupted run shows the finished tables.
@@ -40,6 +42,11 @@ HALVES = {
         "4544_GeographicalOriginalofMusic",
     ),
 }  # fmt: skip
+# The sets of `--large`, all rows.
+LARGE = (
+    "satellite", "spam", "usps", "pumadyn32nm", "pol", "elevators", "bike", "magic04", "california",
+    "letter", "kin40k", "protein", "a9a", "w8a",
+)  # fmt: skip
 MOST_LEARNED, MOST_TESTED = 3000, 4000
 OURS, OFF, REFERENCE = "tunefree", "without", "CatBoost"
 # The worst table is one with at least so many mistakes.
@@ -50,16 +57,17 @@ def main():
     options = arguments()
     peers, results = Peers(options.peers, options.cache), {}
     warm_up()
+    parts = {"large": LARGE} if options.large else HALVES
     with contextlib.suppress(KeyboardInterrupt):
-        for half, names in HALVES.items():
+        for half, names in parts.items():
             for name in names:
                 if not options.only or name in options.only:
                     console.print(f"[dim]{name}[/dim]")
-                    data = load(name, options.data)
+                    data = load(name, options.data, options.large)
                     rows = {**everyone(data, peers), **dict(without(data, options.without))}
                     shape = "{} x {}".format(*data.X_train.shape)
                     results[name] = {"half": half, "task": data.task, "shape": shape, "rows": rows}
-    for half in HALVES:
+    for half in parts:
         part = {name: found for name, found in results.items() if found["half"] == half}
         if part:
             show(half, part)
@@ -77,10 +85,10 @@ def warm_up():
         ours(_data.Data("", "Regressor" if y is z else "Classifier", X, y, X, y))
 
 
-def load(name, folder):
+def load(name, folder, whole_set=False):
     """A table; its task is the ending of the names of its estimators."""
     file = Path(folder) / "tables" / f"{name}.npz"
-    if file.exists():
+    if file.exists() and not whole_set:
         parts = np.load(file)
         task, rows = str(parts["task"]), [parts[key] for key in ("X", "y", "Z", "t")]
     else:
@@ -90,8 +98,9 @@ def load(name, folder):
             order = [rng.permutation(len(y)) for y in (whole.y_train, whole.y_test)]
         train, test = order
         rows = [whole.X_train[train], whole.y_train[train], whole.X_test[test], whole.y_test[test]]
-        cuts = (MOST_LEARNED, MOST_LEARNED, MOST_TESTED, MOST_TESTED)
-        task, rows = whole.task, [part[:most] for part, most in zip(rows, cuts, strict=True)]
+        task, cuts = whole.task, (MOST_LEARNED, MOST_LEARNED, MOST_TESTED, MOST_TESTED)
+        if not whole_set:
+            rows = [part[:most] for part, most in zip(rows, cuts, strict=True)]
     return _data.Data(name, "Regressor" if task == "regression" else "Classifier", *rows)
 
 
@@ -264,7 +273,8 @@ STEPS = {
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="../shared/data", help="folder of the data sets")
-    names = [name for half in HALVES.values() for name in half]
+    names = [name for half in (*HALVES.values(), LARGE) for name in half]
+    parser.add_argument("--large", action="store_true", help="whole sets, of up to 50,000 rows")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names)
     parser.add_argument("--peers", nargs="*", metavar="NAME", choices=PEERS, default=list(PEERS))
     parser.add_argument("--without", nargs="+", metavar="STEP", choices=[*STEPS, "all"], default=[])
