@@ -34,6 +34,8 @@ PATHS = np.cumsum(0.3 * RNG.normal(size=(6, 6, 4)), axis=1)
 WIDE = sparse.csr_array(np.tile(X, 10))
 FEW = {"max_iter": 20}
 FITTED = {
+    "BoostedTreesClassifier": {},
+    "BoostedTreesRegressor": {},
     "RidgePathRegressor": {},
     "ClassicalPerceptron": FEW,
     "DynamicsReflectron": {"link": "identity", "max_iter": 20},

@@ -13,6 +13,8 @@ from tunefree.columns import RunningMoments, View
 from tunefree.engine.stream import FIRST, Stream
 from tunefree.estimators.targets import Extent, TargetScale
 from tunefree.learners.sgd.stream import StreamSGD, StreamState
+from tunefree.learners.trees.bins import MOST_BORDERS, Bins
+from tunefree.learners.trees.boosting import Forest
 from tunefree.robust import OutlierFilter
 from tunefree.select.portfolio import Member, Portfolio, PortfolioState
 from tunefree.select.progressive_risk import N_SLOTS
@@ -148,6 +150,39 @@ def check_learner(estimator):
         check_state(portfolio, state, d, n_outputs if scale is None else len(scale.m))
         if scale is not None:
             check_scale(scale, d, len(scale.m))
+
+
+def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
+    """Check forests and their bins.
+
+    Parameters
+    ----------
+    bins : Bins
+    forests : tuple of Forest
+    n_columns : int
+
+    Raises
+    ------
+    ValueError
+        If an array has a wrong form, or a split names a column that does not exist.
+    """
+    require(type(bins) is Bins and len(forests) > 0)
+    require(same_form(bins.borders, np.empty(len(bins.borders))))
+    require(same_form(bins.starts, np.empty(n_columns + 1, np.int64)))
+    sizes = np.diff(bins.starts)
+    require(bins.starts[0] == 0 and bins.starts[-1] == len(bins.borders))
+    require((sizes >= 0).all() and (sizes <= MOST_BORDERS).all())
+    for forest in forests:
+        require(type(forest) is Forest and forest.columns.ndim == 2)
+        shape, n_outputs = forest.columns.shape, len(forests[0].start)
+        require(1 <= shape[1] <= 8)
+        require(same_form(forest.columns, np.empty(shape, np.int32)))
+        require(same_form(forest.thresholds, np.empty(shape, np.uint8)))
+        require(same_form(forest.missing, np.empty(shape, np.bool_)))
+        require(same_form(forest.values, np.empty((shape[0], 1 << shape[1], n_outputs))))
+        require(same_form(forest.start, np.empty(n_outputs)))
+        inside = (forest.columns >= 0) & (forest.columns < n_columns)
+        require(inside.all())
 
 
 def check_stream(stream, n_columns, n_outputs):

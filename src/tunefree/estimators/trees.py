@@ -15,6 +15,7 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
+from tunefree.estimators.state_checks import check_trees
 from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
     PredictsSets,
@@ -165,7 +166,9 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _scores(self, X):
         check_is_fitted(self, "forests_")
-        codes = self.bins_.codes(base.check_rows(self, here(X), missing=True))
+        rows = base.check_rows(self, here(X), missing=True)
+        check_trees(self.bins_, self.forests_, self.n_features_in_)
+        codes = self.bins_.codes(rows)
         with workers(self.n_jobs):
             scores = [forest.scores(codes) for forest in self.forests_]
         return np.tensordot(self.shares_, scores, axes=1)
