@@ -167,14 +167,16 @@ def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
         If an array has a wrong form, or a split names a column that does not exist.
     """
     require(type(bins) is Bins and len(forests) > 0)
+    require(all(type(forest) is Forest for forest in forests))
+    n_outputs = len(forests[0].start)
     require(same_form(bins.borders, np.empty(len(bins.borders))))
     require(same_form(bins.starts, np.empty(n_columns + 1, np.int64)))
     sizes = np.diff(bins.starts)
     require(bins.starts[0] == 0 and bins.starts[-1] == len(bins.borders))
     require((sizes >= 0).all() and (sizes <= MOST_BORDERS).all())
     for forest in forests:
-        require(type(forest) is Forest and forest.columns.ndim == 2)
-        shape, n_outputs = forest.columns.shape, len(forests[0].start)
+        require(forest.columns.ndim == 2 and len(forest.start) == n_outputs)
+        shape = forest.columns.shape
         require(1 <= shape[1] <= 8)
         require(same_form(forest.columns, np.empty(shape, np.int32)))
         require(same_form(forest.thresholds, np.empty(shape, np.uint8)))
