@@ -9,12 +9,12 @@ from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.model_selection import train_test_split
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, save_model
-from tunefree.families import FAMILIES
 from tunefree.learners.trees.bins import MOST_BORDERS, bins_of
-from tunefree.learners.trees.boosting import RIDGE, STEP, BinnedRows, Booster, Deviance
-from tunefree.learners.trees.tree import grow, leaf_sums, leaves_of, packed
+from tunefree.learners.trees.boosting import RIDGE, STEP, BinnedRows, Booster
+from tunefree.learners.trees.losses import LogLoss
+from tunefree.learners.trees.tree import grow, histogram_memory, leaf_sums, leaves_of, packed
 
-BINOMIAL = Deviance(FAMILIES["binomial"], FAMILIES["binomial"].link)
+BINOMIAL = LogLoss()
 
 
 def problem(n=300, d=4, seed=0, missing=True):
@@ -52,8 +52,9 @@ def test_every_level_has_the_split_of_largest_gain(outputs):
     curvatures = random.uniform(0.1, 1.0, len(X))
     words, units = packed(gradients, curvatures)
     has_missing = (codes == 0).any(axis=1)
+    memory = histogram_memory(bins.sizes(), 3, outputs)
     columns, thresholds, missing, depth = grow(
-        codes, bins.sizes(), words, units, has_missing, 3, 2.0
+        codes, 0, bins.sizes(), words, units, has_missing, 3, 2.0, memory
     )
     assert depth == 3
     chosen = list(zip(columns.tolist(), thresholds.tolist(), missing.tolist(), strict=True))

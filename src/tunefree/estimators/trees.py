@@ -23,7 +23,8 @@ from tunefree.estimators.uncertainty_mixins import (
 )
 from tunefree.families import FAMILIES
 from tunefree.learners.trees.bins import bins_of
-from tunefree.learners.trees.boosting import BinnedRows, Deviance, boost
+from tunefree.learners.trees.boosting import BinnedRows, boost
+from tunefree.learners.trees.losses import Deviance, LogLoss
 from tunefree.protocols import MatrixLike, Seed
 from tunefree.select.stacking import FEW_ROWS, folds_of
 
@@ -348,12 +349,8 @@ class BoostedTreesClassifier(
     def _encode(self, y):
         self.classes_, codes = base.encode_labels(y, fewest=2)
         if len(self.classes_) == 2:
-            family, targets = FAMILIES["binomial"], codes[:, None].astype(np.float64)
-        else:
-            family = FAMILIES["multinomial"]
-            targets = family.codes(codes, len(self.classes_))
-        link = family.link if len(self.classes_) == 2 else None
-        return Deviance(family, link), targets, codes
+            return LogLoss(), codes[:, None].astype(np.float64), codes
+        return LogLoss(), FAMILIES["multinomial"].codes(codes, len(self.classes_)), codes
 
     def _outputs(self, scores):
         """Scores as decisions."""

@@ -21,11 +21,13 @@ import numpy as np
 
 from tunefree._jit import kernel
 from tunefree._threads import team
-from tunefree.learners.trees.tree import add_values, grow, leaf_sums, leaves_of, packed
+from tunefree.learners.trees.tree import add_values, grow, histogram_memory, leaves_of, packed
 
 STEP, RIDGE = 0.12, 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
 _PATIENCE, _MOST_ROUNDS = 30, 1000
+# Rows that choose the splits of a tree.
+_MOST_SPLIT_ROWS = 1_000_000
 # For more outputs than this, splits are found on so many random projections of them.
 _MOST_OUTPUTS = 4
 # Rows that trees predict at once: their bins stay in the cache.
@@ -105,37 +107,6 @@ class BinnedRows(NamedTuple):
         return BinnedRows(self.codes[:, rows], self.targets[rows], self.weights[rows], offset)
 
 
-class Deviance(NamedTuple):
-    """The deviance of a family, and its pseudogradients."""
-
-    family: Any
-    link: Any
-
-    def start(self, sample):
-        """The best constant scores of all outputs."""
-        mean = self.family.start(sample.targets, sample.weights)
-        if self.link is None:  # classes start at scores
-            return mean
-        return np.asarray(self.link.inverse(self.family.clipped(mean)))
-
-    def slopes(self, scores, targets):
-        """Pseudogradients and curvatures."""
-        return (
-            -self.family.residuals(self.link, scores, targets)[0],
-            self.family.curvature(self.link, scores),
-        )
-
-    def losses(self, scores, targets):
-        """The deviance of every row."""
-        return self.family.residuals(self.link, scores, targets)[1].sum(axis=1)
-
-    def values(self, leaves, n_leaves, gradients, curvatures, ridge):
-        """The values of all leaves and outputs, before the step."""
-        return leaf_sums(leaves, n_leaves, gradients) / (
-            leaf_sums(leaves, n_leaves, curvatures) + ridge
-        )
-
-
 class Booster:
     """Learns trees of one depth from rows, and predicts held-out rows after every round."""
 
@@ -145,6 +116,8 @@ class Booster:
         self._random = np.random.default_rng(seed)
         self._has_missing = (sample.codes == 0).any(axis=1)
         self.start = loss.start(sample)
+        n_outputs = min(len(self.start), _MOST_OUTPUTS)
+        self._histograms = histogram_memory(self._sizes, depth, n_outputs)
         self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
         self.held_out_scores = self.start + held_out.offset + np.zeros_like(held_out.targets)
         self.trees, self.risks = [], [self._risk()]
@@ -181,13 +154,15 @@ class Booster:
         gradients, curvatures = self._loss.slopes(self._scores, sample.targets)
         gradients *= sample.weights[:, None]
         curvatures *= sample.weights[:, None]
-        shared = curvatures.mean(axis=1)
+        part = self._split_rows()
+        shared = _mean_of_outputs(curvatures[part])
         total = sample.weights.sum()
-        words, units = packed(self._sketch(gradients), shared)
-        ridge = RIDGE * shared.sum() / total
+        words, units = packed(self._sketch(gradients[part]), shared)
+        ridge = RIDGE * shared.sum() / sample.weights[part].sum()
         *splits, n_levels = grow(
-            sample.codes, self._sizes, words, units, self._has_missing, depth, ridge
-        )
+            sample.codes, part.start, self._sizes, words, units, self._has_missing, depth, ridge,
+            self._histograms,
+        )  # fmt: skip
         if not n_levels:
             return False
         # Levels without a split send all rows to the left.
@@ -202,11 +177,22 @@ class Booster:
         self.trees.append((columns, thresholds, missing, values))
         return True
 
+    def _split_rows(self):
+        """The rows that choose the splits of the next tree: few enough, and others every round."""
+        n = len(self._sample.weights)
+        count = max(1, -(-n // _MOST_SPLIT_ROWS))
+        i = len(self.trees) % count
+        return slice(i * n // count, (i + 1) * n // count)
+
     def _sketch(self, gradients):
         outputs = gradients.shape[1]
         if outputs <= _MOST_OUTPUTS:
             return gradients
         return gradients @ self._random.standard_normal((outputs, _MOST_OUTPUTS))
+
+
+def _mean_of_outputs(numbers):
+    return numbers[:, 0] if numbers.shape[1] == 1 else numbers.mean(axis=1)
 
 
 class Boosted(NamedTuple):

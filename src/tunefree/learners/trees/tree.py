@@ -25,48 +25,44 @@ _UNITS = 2.0**30
 _FINE_UNITS = 2.0**61
 
 
-def _units(numbers, most):
-    """A power of two for every column of numbers, in which their sizes add up to at most `most`."""
-    totals = np.abs(numbers).sum(axis=0)
-    with np.errstate(divide="ignore"):
-        return np.where(totals > 0.0, np.exp2(np.ceil(np.log2(totals / most))), 1.0)
+@kernel
+def _unit(numbers, most):
+    """A power of two in which the sizes of numbers add up to at most `most`."""
+    total = 0.0
+    for i in range(numbers.shape[0]):
+        total += abs(numbers[i])
+    return 2.0 ** np.ceil(np.log2(total / most)) if total > 0.0 else 1.0
 
 
+@kernel
 def packed(gradients, curvatures):
     """Words of pairs of whole numbers, of shape (rows, words), and the units of the numbers.
 
     The first number is the curvature, the others are the gradients of all outputs.
     """
-    numbers = np.column_stack([curvatures, gradients])
-    if numbers.shape[1] % 2:
-        numbers = np.column_stack([numbers, np.zeros(len(numbers))])
-    units = _units(numbers, _UNITS)
-    return _pack(numbers, units), units
-
-
-@kernel
-def _pack(numbers, units):
-    n, k = numbers.shape
-    words = np.empty((n, k // 2), dtype=np.int64)
-    inverse = 1.0 / units
-    for i in range(n):
-        for w in range(k // 2):
-            low = np.int64(np.rint(numbers[i, 2 * w] * inverse[2 * w]))
-            high = np.int64(np.rint(numbers[i, 2 * w + 1] * inverse[2 * w + 1]))
-            words[i, w] = (high << 32) + low
-    return words
+    n, k = gradients.shape
+    n_words = (k + 2) // 2
+    words, units = np.zeros((n, n_words), dtype=np.int64), np.ones(2 * n_words)
+    for j in range(k + 1):
+        numbers = curvatures if j == 0 else gradients[:, j - 1]
+        units[j] = _unit(numbers, _UNITS)
+        inverse = 1.0 / units[j]
+        for i in range(n):
+            whole = np.int64(np.rint(numbers[i] * inverse))
+            words[i, j // 2] += (whole << 32) if j % 2 else whole
+    return words, units
 
 
 @kernel
 def _low(word):
     """The first number of a word."""
-    return np.float64(np.int64(np.int32(word & 0xFFFFFFFF)))
+    return np.float64(np.int32(word & 0xFFFFFFFF))
 
 
 @kernel
 def _high(word):
     """The second number of a word."""
-    return np.float64((word - np.int64(np.int32(word & 0xFFFFFFFF))) >> 32)
+    return np.float64(np.int32((word + 0x80000000) >> 32))
 
 
 @kernel
@@ -84,34 +80,37 @@ def _count(codes, rows, words, out):
 
 
 @kernel
-def _unpack(words, units, out):
-    """Write the numbers of a histogram as ``out[number, bin]``."""
+def _accumulate(words, first, sums):
+    """Write the sums over the bins from `first` up to each, as ``sums[word, bin]``."""
     for w in range(words.shape[1]):
-        for b in range(words.shape[0]):
-            out[2 * w, b] = _low(words[b, w]) * units[2 * w]
-            out[2 * w + 1, b] = _high(words[b, w]) * units[2 * w + 1]
-
-
-@kernel
-def _accumulate(numbers, first):
-    """Replace the numbers of bins by the sums over the bins from `first` up to each."""
-    for k in range(numbers.shape[0]):
-        total = 0.0
-        for b in range(first, numbers.shape[1]):
-            total += numbers[k, b]
-            numbers[k, b] = total
+        total = np.int64(0)
+        for b in range(first, words.shape[0]):
+            total += words[b, w]
+            sums[w, b] = total
 
 
 @kernel(fastmath={"contract"})
-def _add_gains(left, totals, ridge, first, gains):
-    """Add the gains of a leaf's splits after every bin from `first` on."""
-    h = totals[0]
-    for k in range(1, left.shape[0]):
-        g = totals[k]
-        for b in range(first, left.shape[1] - 1):
-            own, other = left[0, b] + ridge, h - left[0, b] + ridge
-            a, c = left[k, b], g - left[k, b]
-            gains[b] += (a * a * other + c * c * own) / (own * other)
+def _gain(a, own, g, h):
+    """What a split gains for one output, if the left side has the sums a and own, both g and h."""
+    c, other = g - a, h - own
+    return (a * a * other + c * c * own) / (own * other)
+
+
+@kernel(fastmath={"contract"})
+def _add_gains(sums, totals, units, ridge, first, last, gains):
+    """Add the gains of a leaf's splits after every bin from `first` to before `last`."""
+    h, unit = totals[0] + 2.0 * ridge, units[0]
+    weights, out = sums[0, first:last], gains[first:last]
+    for k in range(1, totals.shape[0]):
+        numbers = sums[k // 2, first:last]
+        if k % 2:
+            for b in range(out.shape[0]):
+                own = _low(weights[b]) * unit + ridge
+                out[b] += _gain(_high(numbers[b]) * units[k], own, totals[k], h)
+        else:
+            for b in range(out.shape[0]):
+                own = _low(weights[b]) * unit + ridge
+                out[b] += _gain(_low(numbers[b]) * units[k], own, totals[k], h)
 
 
 @kernel
@@ -174,34 +173,40 @@ def _gain_without_split(totals, ridge):
 
 
 @kernel
-def _score_column(table, slot, starts, totals, units, ridge, first, numbers, gains):
+def _score_column(table, slot, starts, totals, units, ridge, first, sums, gains):
     """Write the gains of a column's thresholds; missing values go right if `first` is 1."""
-    numbers, gains = numbers[:, : table.shape[1]], gains[: table.shape[1]]
-    gains[:] = 0.0
+    last = table.shape[1] - 1
+    gains[:last] = 0.0
     for leaf in range(totals.shape[0]):
         if starts[leaf] < starts[leaf + 1]:
-            _unpack(table[slot[leaf]], units, numbers)
-            _accumulate(numbers, first)
-            _add_gains(numbers, totals[leaf], ridge, first, gains)
+            _accumulate(table[slot[leaf]], first, sums)
+            _add_gains(sums, totals[leaf], units, ridge, first, last, gains)
+
+
+def histogram_memory(sizes, depth, n_outputs):
+    """Memory for the histograms of the leaves of a tree: new pages cost more than the work."""
+    return np.empty((1 << (depth - 1), sizes.sum(), (n_outputs + 2) // 2), dtype=np.int64)
 
 
 @kernel
-def grow(codes, sizes, words, units, has_missing, depth, ridge):
+def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, histograms):
     """Columns, thresholds and sides of missing values of a tree's splits, and their number.
 
     Parameters
     ----------
     codes : bins of shape (columns, rows)
+    first_row : the first of the rows that the words are of
     sizes : the number of bins of every column
     words, units : pseudogradients and curvatures, see `packed`
     has_missing : whether each column has missing values
     depth : the most splits
     ridge : lambda
+    histograms : memory, see `histogram_memory`
     """
-    d, n = codes.shape
+    d, n = codes.shape[0], words.shape[0]
+    last_row = first_row + n
     k, most = words.shape[1], 1 << (depth - 1)
     ends = np.cumsum(sizes)
-    histograms = np.empty((most, ends[-1], k), dtype=np.int64)
     rows, spare = np.arange(n).astype(np.int32), np.empty(n, dtype=np.int32)
     # The rows of a leaf are consecutive; its histogram has the number slot[leaf].
     starts, slot = np.zeros(2 * most + 1, dtype=np.int64), np.zeros(most, dtype=np.int64)
@@ -209,7 +214,8 @@ def grow(codes, sizes, words, units, has_missing, depth, ridge):
     columns = np.full(depth, -1, dtype=np.int32)
     thresholds = np.zeros(depth, dtype=np.uint8)
     missing = np.zeros(depth, dtype=np.bool_)
-    totals, numbers, gains = np.empty((most, 2 * k)), np.empty((2 * k, 256)), np.empty(256)
+    totals, gains = np.empty((most, 2 * k)), np.empty(256)
+    running = np.empty((k, 256), dtype=np.int64)
     for level in range(depth):
         n_leaves = 1 << level
         _assign_slots(starts, slot, n_leaves // 2)
@@ -219,10 +225,10 @@ def grow(codes, sizes, words, units, has_missing, depth, ridge):
         for j in range(d):
             size = sizes[j]
             table = histograms[:, ends[j] - size : ends[j]]
-            _count_column(codes[j], rows, starts, words, slot, n_leaves // 2, table)
+            _count_column(codes[j, first_row:last_row], rows, starts, words, slot, n_leaves // 2, table)
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
-                _score_column(table, slot, starts, sums, units, ridge, first, numbers, gains)
+                _score_column(table, slot, starts, sums, units, ridge, first, running, gains)
                 for b in range(first, size - 1):
                     if gains[b] > best:
                         best = gains[b]
@@ -230,12 +236,13 @@ def grow(codes, sizes, words, units, has_missing, depth, ridge):
         j = columns[level]
         if j < 0:
             return columns, thresholds, missing, level
+        column = codes[j, first_row:last_row]
         if not has_missing[j]:
-            missing[level] = _heavier_right(codes[j], thresholds[level], words)
+            missing[level] = _heavier_right(column, thresholds[level], words)
         for leaf in range(n_leaves - 1, -1, -1):
             start, end = starts[leaf], starts[leaf + 1]
             middle = _partition(
-                codes[j], thresholds[level], missing[level], rows, spare, start, end
+                column, thresholds[level], missing[level], rows, spare, start, end
             )
             starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, end
     return columns, thresholds, missing, depth
@@ -265,19 +272,20 @@ def leaves_of(codes, columns, thresholds, missing):
     return out
 
 
+@kernel
 def leaf_sums(leaves, n_leaves, numbers):
     """Exact sums of numbers of shape (rows, outputs) over every leaf's rows."""
-    units = _units(numbers, _FINE_UNITS)
-    return _leaf_sums(leaves, n_leaves, numbers, units) * units
-
-
-@kernel
-def _leaf_sums(leaves, n_leaves, numbers, units):
-    out = np.zeros((n_leaves, numbers.shape[1]), dtype=np.int64)
-    inverse = 1.0 / units
-    for i in range(numbers.shape[0]):
-        for c in range(numbers.shape[1]):
-            out[leaves[i], c] += np.int64(np.rint(numbers[i, c] * inverse[c]))
+    n, k = numbers.shape
+    out = np.empty((n_leaves, k))
+    sums = np.empty(n_leaves, dtype=np.int64)
+    for c in range(k):
+        unit = _unit(numbers[:, c], _FINE_UNITS)
+        inverse = 1.0 / unit
+        sums[:] = 0
+        for i in range(n):
+            sums[leaves[i]] += np.int64(np.rint(numbers[i, c] * inverse))
+        for leaf in range(n_leaves):
+            out[leaf, c] = sums[leaf] * unit
     return out
 
 

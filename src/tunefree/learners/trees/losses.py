@@ -1,0 +1,111 @@
+"""Losses of boosted trees: best constants, pseudogradients and curvatures, losses, leaf values."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tunefree._jit import fast_exp, kernel
+from tunefree.families import FAMILIES
+from tunefree.learners.trees.tree import leaf_sums
+
+# Scores beyond this are certain.
+_CERTAIN = 500.0
+
+
+def newton_values(leaves, n_leaves, gradients, curvatures, ridge):
+    """The Newton steps of all leaves and outputs."""
+    sums = leaf_sums(leaves, n_leaves, gradients)
+    return sums / (leaf_sums(leaves, n_leaves, curvatures) + ridge)
+
+
+class Deviance(NamedTuple):
+    """The deviance of a family."""
+
+    family: Any
+    link: Any
+
+    def start(self, sample):
+        """The best constant scores of all outputs."""
+        mean = self.family.start(sample.targets, sample.weights)
+        return np.asarray(self.link.inverse(self.family.clipped(mean)))
+
+    def slopes(self, scores, targets):
+        """Pseudogradients and curvatures."""
+        return (
+            -self.family.residuals(self.link, scores, targets)[0],
+            self.family.curvature(self.link, scores),
+        )
+
+    def losses(self, scores, targets):
+        """The deviance of every row."""
+        return self.family.residuals(self.link, scores, targets)[1].sum(axis=1)
+
+    values = staticmethod(newton_values)
+
+
+class LogLoss(NamedTuple):
+    """The log-loss of two classes, whose scores are log-odds, or of several, by a softmax."""
+
+    def start(self, sample):
+        """The scores of the classes' shares."""
+        if sample.targets.shape[1] > 1:
+            return FAMILIES["multinomial"].start(sample.targets, sample.weights)
+        family = FAMILIES["binomial"]
+        return family.link.inverse(family.clipped(family.start(sample.targets, sample.weights)))
+
+    def slopes(self, scores, targets):
+        """Pseudogradients and curvatures."""
+        gradients, curvatures = np.empty_like(scores), np.empty_like(scores)
+        slopes = _slopes_of_two if scores.shape[1] == 1 else _slopes_of_several
+        slopes(scores, targets, gradients, curvatures)
+        return gradients, curvatures
+
+    def losses(self, scores, targets):
+        """The log-loss of every row."""
+        return (_losses_of_two if scores.shape[1] == 1 else _losses_of_several)(scores, targets)
+
+    values = staticmethod(newton_values)
+
+
+@kernel
+def _slopes_of_two(scores, targets, gradients, curvatures):
+    for i in range(scores.shape[0]):
+        p = 1.0 / (1.0 + fast_exp(min(max(-scores[i, 0], -_CERTAIN), _CERTAIN)))
+        gradients[i, 0] = targets[i, 0] - p
+        curvatures[i, 0] = p * (1.0 - p)
+
+
+@kernel
+def _losses_of_two(scores, targets):
+    out = np.empty(scores.shape[0])
+    for i in range(scores.shape[0]):
+        s = scores[i, 0]
+        out[i] = max(s, 0.0) - targets[i, 0] * s + np.log1p(fast_exp(max(-abs(s), -_CERTAIN)))
+    return out
+
+
+@kernel
+def _slopes_of_several(scores, targets, gradients, curvatures):
+    k = scores.shape[1]
+    for i in range(scores.shape[0]):
+        highest = scores[i].max()
+        for c in range(k):
+            gradients[i, c] = fast_exp(max(scores[i, c] - highest, -_CERTAIN))
+        total = gradients[i].sum()
+        for c in range(k):
+            p = gradients[i, c] / total
+            gradients[i, c] = targets[i, c] - p
+            curvatures[i, c] = p * (1.0 - p)
+
+
+@kernel
+def _losses_of_several(scores, targets):
+    k = scores.shape[1]
+    out = np.empty(scores.shape[0])
+    for i in range(scores.shape[0]):
+        highest, total, own = scores[i].max(), 0.0, 0.0
+        for c in range(k):
+            total += fast_exp(max(scores[i, c] - highest, -_CERTAIN))
+            own += targets[i, c] * scores[i, c]
+        out[i] = np.log(total) + highest - own
+    return out
