@@ -317,8 +317,6 @@ def _mean(g, link, s, name):
 
 def _predicted(g, estimator, scores):
     """The predictions of a regressor, within its prediction limits."""
-    if hasattr(estimator, "forests_") and estimator.loss != "squared_error":
-        scores = g("Exp", scores)
     if hasattr(estimator, "link_"):
         if np.ndim(getattr(getattr(estimator, "family_", None), "levels", 0)):
             raise ModelError("sorted quantiles cannot be exported: fit one level at a time")

@@ -53,7 +53,7 @@ def test_every_level_has_the_split_of_largest_gain(outputs):
     words, units = packed(gradients, curvatures)
     has_missing = (codes == 0).any(axis=1)
     columns, thresholds, missing, depth = grow(
-        codes, bins.sizes(), words, units, has_missing, 3, 2.0
+        codes, bins.sizes(), words, units, has_missing, 3, 2.0, np.zeros(3, np.int8)
     )
     assert depth == 3
     chosen = list(zip(columns.tolist(), thresholds.tolist(), missing.tolist(), strict=True))

@@ -10,8 +10,11 @@ with the step eta = 0.12 and lambda = 3 mean curvatures. The number of rounds is
 rows: learners on the other folds' rows stop 30 rounds after the minimum of their held-out loss, and
 the learner on all rows takes as many rounds as gave this minimum.
 
+Quantiles of level q have the pseudogradients q - 1{y < F} and curvatures of 1. The value of a leaf is
+the quantile of its residuals y - F, times the step and H / (H + lambda).
+
 Source: Friedman 2001, algorithm 1 and section 4.4 (Newton steps); Boffi, Tu and Slotine 2021,
-equation 6 (pseudogradients); Iosipoi and Vakhrushev 2022, section 3.3 (random projections of many
+equation 6 (pseudogradients); Friedman 2001, algorithm 3 (quantiles of residuals); Iosipoi and Vakhrushev 2022, section 3.3 (random projections of many
 outputs).
 """
 
@@ -21,11 +24,14 @@ import numpy as np
 
 from tunefree._jit import kernel
 from tunefree._threads import team
+from tunefree.learners.trees.monotone import increasing
 from tunefree.learners.trees.tree import add_values, grow, leaf_sums, leaves_of, packed
 
 STEP, RIDGE = 0.12, 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
 _PATIENCE, _MOST_ROUNDS = 30, 1000
+# The most reports of the rounds of one depth.
+MOST_REPORTS = -(-_MOST_ROUNDS // _PATIENCE)
 # For more outputs than this, splits are found on so many random projections of them.
 _MOST_OUTPUTS = 4
 # Rows that trees predict at once: their bins stay in the cache.
@@ -53,6 +59,10 @@ class Forest(NamedTuple):
 
         team().map(add, range(0, n, _BLOCK))
         return out
+
+    def in_units(self, units):
+        """The forest for targets in other units, one of every output."""
+        return self._replace(values=self.values * units, start=self.start * units)
 
     def relevances(self, n_columns):
         """The mean squared effects of the splits on each column, added over all trees."""
@@ -97,12 +107,17 @@ class BinnedRows(NamedTuple):
     codes: np.ndarray  # bins, of shape (columns, rows)
     targets: np.ndarray  # of shape (rows, outputs)
     weights: np.ndarray
-    offset: Any = 0.0  # of shape (rows, 1), or 0
+    offset: Any = 0.0  # of shape (rows, 1) or (rows, outputs), or 0
 
     def part(self, rows):
         """Some rows."""
         offset = self.offset if np.ndim(self.offset) == 0 else self.offset[rows]
         return BinnedRows(self.codes[:, rows], self.targets[rows], self.weights[rows], offset)
+
+    def in_units(self, units):
+        """The rows with targets in these units, one of every output."""
+        offset = self.offset if np.ndim(self.offset) == 0 else self.offset / units
+        return self._replace(targets=self.targets / units, offset=offset)
 
 
 class Deviance(NamedTuple):
@@ -116,7 +131,12 @@ class Deviance(NamedTuple):
         mean = self.family.start(sample.targets, sample.weights)
         if self.link is None:  # classes start at scores
             return mean
-        return np.asarray(self.link.inverse(self.family.clipped(mean)))
+        start = np.asarray(self.link.inverse(self.family.clipped(mean)))
+        if np.ndim(sample.offset) == 0:
+            return start
+        # The constant whose means have the sum of the targets, with a logarithmic link.
+        known = self.family.start(self.link.mean(sample.offset), sample.weights)
+        return start - self.link.inverse(known)
 
     def slopes(self, scores, targets):
         """Pseudogradients and curvatures."""
@@ -129,20 +149,74 @@ class Deviance(NamedTuple):
         """The deviance of every row."""
         return self.family.residuals(self.link, scores, targets)[1].sum(axis=1)
 
-    def values(self, leaves, n_leaves, gradients, curvatures, ridge):
+    def values(self, leaves, n_leaves, gradients, curvatures, ridge, residuals):
         """The values of all leaves and outputs, before the step."""
         return leaf_sums(leaves, n_leaves, gradients) / (
             leaf_sums(leaves, n_leaves, curvatures) + ridge
         )
 
 
+class QuantileLoss(NamedTuple):
+    """The pinball loss of one quantile, and its pseudogradients."""
+
+    family: Any  # `tunefree.families.Quantile` of one level
+
+    def start(self, sample):
+        """The quantile of the targets, less their offsets."""
+        return self.family.start(sample.targets - sample.offset, sample.weights)
+
+    def slopes(self, scores, targets):
+        """Pseudogradients, and curvatures of 1."""
+        return self.family.q - (targets < scores), np.ones_like(scores)
+
+    def losses(self, scores, targets):
+        """The pinball loss of every row."""
+        return self.family.deviance(targets, scores).sum(axis=1)
+
+    def values(self, leaves, n_leaves, gradients, curvatures, ridge, residuals):
+        """The values of all leaves, before the step: here curvatures are the weights of rows."""
+        order = np.argsort(residuals[:, 0], kind="stable")
+        weights = leaf_sums(leaves, n_leaves, curvatures)
+        out = _leaf_quantiles(
+            leaves, residuals[:, 0], curvatures[:, 0], order, self.family.q[0] * weights[:, 0]
+        )
+        return out[:, None] * (weights / (weights + ridge))
+
+
+@kernel
+def _leaf_quantiles(leaves, numbers, weights, order, shares):
+    """The first number of every leaf, in this order, up to which the weights reach its share."""
+    out, mass = np.zeros(len(shares)), np.zeros(len(shares))
+    for i in order:
+        leaf = leaves[i]
+        least = shares[leaf] * (1.0 - 1e-12)
+        if mass[leaf] < least:
+            mass[leaf] += weights[i]
+            if mass[leaf] >= least:
+                out[leaf] = numbers[i]
+    return out
+
+
+class Watch:
+    """What looks on at the rounds of a fit, from any thread, and may end them."""
+
+    interrupted = False  # whether learners have to end at once
+
+    def ended(self):
+        """Called after some rounds: whether they are the last."""
+        return False
+
+
 class Booster:
     """Learns trees of one depth from rows, and predicts held-out rows after every round."""
 
-    def __init__(self, sample, held_out, loss, bins, depth, seed, step=STEP):
+    def __init__(
+        self, sample, held_out, loss, bins, depth, seed, step=STEP, signs=None, watch=None
+    ):
         self._sample, self._held_out, self._loss = sample, held_out, loss
         self._sizes, self._depth, self._step = bins.sizes(), depth, step
-        self._random = np.random.default_rng(seed)
+        self._signs = np.zeros(len(self._sizes), np.int8) if signs is None else signs
+        self._random, self._watch = np.random.default_rng(seed), watch or Watch()
         self._has_missing = (sample.codes == 0).any(axis=1)
         self.start = loss.start(sample)
         self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
@@ -177,6 +251,8 @@ class Booster:
 
     def _learn(self):
         """Add a tree; False if no split lowers the loss."""
+        if self._watch.interrupted:
+            raise KeyboardInterrupt
         sample, depth = self._sample, self._depth
         gradients, curvatures = self._loss.slopes(self._scores, sample.targets)
         gradients *= sample.weights[:, None]
@@ -186,7 +262,7 @@ class Booster:
         words, units = packed(self._sketch(gradients), shared)
         ridge = RIDGE * shared.sum() / total
         *splits, n_levels = grow(
-            sample.codes, self._sizes, words, units, self._has_missing, depth, ridge
+            sample.codes, self._sizes, words, units, self._has_missing, depth, ridge, self._signs
         )
         if not n_levels:
             return False
@@ -195,7 +271,12 @@ class Booster:
         columns[n_levels:], thresholds[n_levels:], missing[n_levels:] = 0, 255, False
         leaves = leaves_of(sample.codes, columns, thresholds, missing)
         ridges = RIDGE * curvatures.sum(axis=0) / total
-        values = self._step * self._loss.values(leaves, 1 << depth, gradients, curvatures, ridges)
+        values = self._step * self._loss.values(
+            leaves, 1 << depth, gradients, curvatures, ridges, sample.targets - self._scores
+        )
+        if self._signs.any():
+            filled = np.bincount(leaves, minlength=1 << depth) > 0
+            values = increasing(values, columns, self._signs, filled)
         add_values(leaves, values, self._scores)
         held_out = leaves_of(self._held_out.codes, columns, thresholds, missing)
         add_values(held_out, values, self.held_out_scores)
@@ -217,14 +298,15 @@ class Boosted(NamedTuple):
     risks: np.ndarray  # the held-out loss after every round
 
 
-def boost(sample, folds, loss, bins, depth, seed=0, step=STEP):
+def boost(sample, folds, loss, bins, depth, seed=0, step=STEP, signs=None, watch=None):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
     other folds choose it, with one fold the other half of its rows.
     """
+    watch = watch or Watch()
     boosters = [
-        Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step)
+        Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step, signs, watch)
         for train, out in folds
     ]
     n_rounds, best, curve = 0, 0, np.empty(0)
@@ -233,8 +315,11 @@ def boost(sample, folds, loss, bins, depth, seed=0, step=STEP):
         team().map(lambda booster, n=n_rounds: booster.run(n), boosters)
         curve = np.sum([[r.sum() for r in booster.risks] for booster in boosters], axis=0)
         best = int(np.argmin(curve))
+        if watch.ended():
+            break
     scores = _held_out_scores(sample, folds, boosters)
-    last = Booster(sample, sample.part(slice(0, 0)), loss, bins, depth, seed, step)
+    nothing = sample.part(slice(0, 0))
+    last = Booster(sample, nothing, loss, bins, depth, seed, step, signs, watch)
     last.run(best)
     return Boosted(
         last.forest(best), scores, curve / sum(sample.weights[o].sum() for _, o in folds)

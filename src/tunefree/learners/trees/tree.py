@@ -115,6 +115,19 @@ def _add_gains(left, totals, ridge, first, gains):
 
 
 @kernel
+def _add_monotone_gains(left, totals, ridge, first, sign, gains):
+    """`_add_gains` of one output: a leaf that a split would give the wrong order stays whole."""
+    h, g = totals[0], totals[1]
+    for b in range(first, left.shape[1] - 1):
+        own, other = left[0, b] + ridge, h - left[0, b] + ridge
+        a, c = left[1, b], g - left[1, b]
+        if sign * (c * own - a * other) < 0.0:
+            gains[b] += g * g / (h + ridge)
+        else:
+            gains[b] += (a * a * other + c * c * own) / (own * other)
+
+
+@kernel
 def _partition(codes, threshold, missing, rows, spare, start, end):
     """Sort rows of a leaf stably to the left and right; return where the right ones start."""
     place, others = start, 0
@@ -174,7 +187,7 @@ def _gain_without_split(totals, ridge):
 
 
 @kernel
-def _score_column(table, slot, starts, totals, units, ridge, first, numbers, gains):
+def _score_column(table, slot, starts, totals, units, ridge, first, sign, numbers, gains):
     """Write the gains of a column's thresholds; missing values go right if `first` is 1."""
     numbers, gains = numbers[:, : table.shape[1]], gains[: table.shape[1]]
     gains[:] = 0.0
@@ -182,11 +195,14 @@ def _score_column(table, slot, starts, totals, units, ridge, first, numbers, gai
         if starts[leaf] < starts[leaf + 1]:
             _unpack(table[slot[leaf]], units, numbers)
             _accumulate(numbers, first)
-            _add_gains(numbers, totals[leaf], ridge, first, gains)
+            if sign:
+                _add_monotone_gains(numbers, totals[leaf], ridge, first, sign, gains)
+            else:
+                _add_gains(numbers, totals[leaf], ridge, first, gains)
 
 
 @kernel
-def grow(codes, sizes, words, units, has_missing, depth, ridge):
+def grow(codes, sizes, words, units, has_missing, depth, ridge, signs):
     """Columns, thresholds and sides of missing values of a tree's splits, and their number.
 
     Parameters
@@ -197,6 +213,8 @@ def grow(codes, sizes, words, units, has_missing, depth, ridge):
     has_missing : whether each column has missing values
     depth : the most splits
     ridge : lambda
+    signs : 1 for columns in which scores increase, -1 where they decrease, else 0; of shape
+        (columns,) and of type int8, zeros for several outputs
     """
     d, n = codes.shape
     k, most = words.shape[1], 1 << (depth - 1)
@@ -222,7 +240,9 @@ def grow(codes, sizes, words, units, has_missing, depth, ridge):
             _count_column(codes[j], rows, starts, words, slot, n_leaves // 2, table)
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
-                _score_column(table, slot, starts, sums, units, ridge, first, numbers, gains)
+                _score_column(
+                    table, slot, starts, sums, units, ridge, first, signs[j], numbers, gains
+                )
                 for b in range(first, size - 1):
                     if gains[b] > best:
                         best = gains[b]
