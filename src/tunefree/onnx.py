@@ -137,7 +137,7 @@ def to_onnx(estimator, path=None):
     if hasattr(estimator, "classes_"):
         outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
     else:
-        if hasattr(estimator, "flat_"):
+        if isinstance(estimator, TuneFree):
             shape: tuple = (1,) if estimator.flat_ else (1, len(estimator.offsets_))
         else:
             shape = estimator.predict(inputs[0][1]).shape

@@ -169,8 +169,8 @@ def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
     require(type(bins) is Bins and len(forests) > 0)
     require(all(type(forest) is Forest for forest in forests))
     n_outputs = len(forests[0].start)
-    require(same_form(bins.borders, np.empty(len(bins.borders))))
-    require(same_form(bins.starts, np.empty(n_columns + 1, np.int64)))
+    require(_is_array(bins.borders, (len(bins.borders),), np.float64))
+    require(_is_array(bins.starts, (n_columns + 1,), np.int64))
     sizes = np.diff(bins.starts)
     require(bins.starts[0] == 0 and bins.starts[-1] == len(bins.borders))
     require((sizes >= 0).all() and (sizes <= MOST_BORDERS).all())
@@ -178,13 +178,18 @@ def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
         require(forest.columns.ndim == 2 and len(forest.start) == n_outputs)
         shape = forest.columns.shape
         require(1 <= shape[1] <= 8)
-        require(same_form(forest.columns, np.empty(shape, np.int32)))
-        require(same_form(forest.thresholds, np.empty(shape, np.uint8)))
-        require(same_form(forest.missing, np.empty(shape, np.bool_)))
-        require(same_form(forest.values, np.empty((shape[0], 1 << shape[1], n_outputs))))
-        require(same_form(forest.start, np.empty(n_outputs)))
+        require(_is_array(forest.columns, shape, np.int32))
+        require(_is_array(forest.thresholds, shape, np.uint8))
+        require(_is_array(forest.missing, shape, np.bool_))
+        require(_is_array(forest.values, (shape[0], 1 << shape[1], n_outputs), np.float64))
+        require(_is_array(forest.start, (n_outputs,), np.float64))
         inside = (forest.columns >= 0) & (forest.columns < n_columns)
         require(inside.all())
+
+
+def _is_array(value, shape, dtype):
+    """Whether a value is an array of this form, in memory or mapped from a file."""
+    return isinstance(value, np.ndarray) and same_form(np.asarray(value), np.empty(shape, dtype))
 
 
 def check_stream(stream, n_columns, n_outputs):

@@ -451,7 +451,7 @@ class BoostedTreesRegressor(
             return super()._learned(table, folds)
         share = sample.weights / sample.weights.sum()
         units = np.sqrt(share @ np.square(sample.targets - share @ sample.targets))
-        units = np.where(units > 0.0, units, 1.0)
+        units = np.where(np.ptp(sample.targets, axis=0) > 0.0, units, 1.0)
         table = table._replace(sample=sample.in_units(units))
         return super()._learned(table, folds).in_units(units)
 
