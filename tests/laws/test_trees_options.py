@@ -103,6 +103,15 @@ def test_quantiles_as_good_as_those_of_a_peer_on_real_data(q):
     assert own < 1.03 * other
 
 
+def test_quantiles_of_targets_with_an_atom():
+    """Most targets are 0, also the smallest: the trees find the others."""
+    X, _ = problem(1000)
+    y = np.where(X[:, 0] > 0.3, 1.0 + X[:, 2], 0.0)
+    assert np.quantile(y, 0.5) == 0.0
+    found = regressor("quantile").fit(X, y).predict(X)
+    assert np.abs(found - y).mean() < 0.2 * y.mean()
+
+
 @pytest.mark.parametrize("q", [0.0, 1.0, None, "0.5"])
 def test_levels_are_between_0_and_1(q):
     with pytest.raises(ValueError, match="quantile=.* is not a number between 0 and 1"):

@@ -152,7 +152,7 @@ def check_learner(estimator):
             check_scale(scale, d, len(scale.m))
 
 
-def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
+def check_trees(bins: Any, forests: Any, n_columns):
     """Check forests and their bins.
 
     Parameters
@@ -176,12 +176,12 @@ def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
     require((sizes >= 0).all() and (sizes <= MOST_BORDERS).all())
     for forest in forests:
         require(forest.columns.ndim == 2 and len(forest.start) == n_outputs)
-        shape = forest.columns.shape
-        require(1 <= shape[1] <= 8)
-        require(_is_array(forest.columns, shape, np.int32))
-        require(_is_array(forest.thresholds, shape, np.uint8))
-        require(_is_array(forest.missing, shape, np.bool_))
-        require(_is_array(forest.values, (shape[0], 1 << shape[1], n_outputs), np.float64))
+        trees, depth = forest.columns.shape
+        require(1 <= depth <= 8)
+        require(_is_array(forest.columns, (trees, depth), np.int32))
+        require(_is_array(forest.thresholds, (trees, depth), np.uint8))
+        require(_is_array(forest.missing, (trees, depth), np.bool_))
+        require(_is_array(forest.values, (trees, 1 << depth, n_outputs), np.float64))
         require(_is_array(forest.start, (n_outputs,), np.float64))
         inside = (forest.columns >= 0) & (forest.columns < n_columns)
         require(inside.all())

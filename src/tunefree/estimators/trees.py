@@ -263,9 +263,10 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         check_trees(self.bins_, self.forests_, self.n_features_in_)
         codes = self.bins_.codes(rows)
         with workers(self.n_jobs):
-            scores = [forest.scores(codes) for forest in self.forests_]
-        # Not a matrix product: its rounding may differ from row to row, and break monotony.
-        return sum(share * each for share, each in zip(self.shares_, scores, strict=True))
+            pairs = zip(self.shares_, self.forests_, strict=True)
+            scores = [share * forest.scores(codes) for share, forest in pairs]
+        # In a matrix product rounding may differ from row to row, which breaks monotonicity.
+        return np.sum(scores, axis=0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,12 +10,12 @@ with the step eta = 0.12 and lambda = 3 mean curvatures. The number of rounds is
 rows: learners on the other folds' rows stop 30 rounds after the minimum of their held-out loss, and
 the learner on all rows takes as many rounds as gave this minimum.
 
-Quantiles of level q have the pseudogradients q - 1{y < F} and curvatures of 1. The value of a leaf is
-the quantile of its residuals y - F, times the step and H / (H + lambda).
+Quantiles of level q have the pseudogradients q - 1{y < F}, 0 for y = F, and curvatures of 1. The
+value of a leaf is the quantile of its residuals y - F, times the step and H / (H + lambda).
 
-Source: Friedman 2001, algorithm 1 and section 4.4 (Newton steps); Boffi, Tu and Slotine 2021,
-equation 6 (pseudogradients); Friedman 2001, algorithm 3 (quantiles of residuals); Iosipoi and Vakhrushev 2022, section 3.3 (random projections of many
-outputs).
+Source: Friedman 2001, algorithm 1, section 4.4 (Newton steps) and algorithm 3 (quantiles of
+residuals); Boffi, Tu and Slotine 2021, equation 6 (pseudogradients); Iosipoi and Vakhrushev 2022,
+section 3.3 (random projections of many outputs).
 """
 
 from typing import Any, NamedTuple
@@ -167,7 +167,8 @@ class QuantileLoss(NamedTuple):
 
     def slopes(self, scores, targets):
         """Pseudogradients, and curvatures of 1."""
-        return self.family.q - (targets < scores), np.ones_like(scores)
+        q = self.family.q
+        return q * (targets > scores) - (1.0 - q) * (targets < scores), np.ones_like(scores)
 
     def losses(self, scores, targets):
         """The pinball loss of every row."""
