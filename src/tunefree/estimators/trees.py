@@ -27,7 +27,6 @@ from tunefree.learners.trees.boosting import (
     BinnedRows,
     Deviance,
     QuantileLoss,
-    Watch,
     boost,
 )
 from tunefree.protocols import MatrixLike, Seed, TargetLike
@@ -96,32 +95,28 @@ class FittedTrees(NamedTuple):
         return self._replace(forests=forests, held_out=self.held_out * units)
 
 
-class Reports(Watch):
-    """Reports the rounds of a fit to scikit-learn's callbacks."""
-
-    def __init__(self, progress):
-        self._progress, self._lock = progress, threading.Lock()
-        progress.expect(len(DEPTHS) * MOST_REPORTS)
-
-    def ended(self):
-        """Whether a callback ends the fit."""
-        with self._lock:
-            self._progress.begin("rounds")
-            return self._progress.end()
-
-
-def learn_trees(table, folds, seed, signs, n_jobs, watch):
+def learn_trees(table, folds, seed, signs, n_jobs, progress):
     """The `FittedTrees` of rows: forests of every depth, weighted by their held-out loss."""
     bins, loss, sample = table[:3]
+    halt, alone = threading.Event(), threading.Lock()
+    progress.expect(len(DEPTHS) * MOST_REPORTS)
 
     def learn(depth):
-        return boost(sample, folds, loss, bins, depth, seed, signs=signs, watch=watch)
+        rounds, ended = boost(sample, folds, loss, bins, depth, seed, signs=signs, halt=halt), None
+        while True:
+            try:
+                rounds.send(ended)
+            except StopIteration as stop:
+                return stop.value
+            with alone:
+                progress.begin("rounds")
+                ended = progress.end()
 
     with workers(n_jobs) as team:
         try:
             fits = team.map(learn, DEPTHS)
         except BaseException:  # such as Ctrl-C: the other threads end, too
-            watch.interrupted = True
+            halt.set()
             raise
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
@@ -208,7 +203,7 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
                 "common direction."
             )
         seed = seed_of(self.random_state)
-        return learn_trees(table, folds, seed, signs, self.n_jobs, Reports(self._progress))
+        return learn_trees(table, folds, seed, signs, self.n_jobs, self._progress)
 
     def _given(self, X, y, sample_weight, groups=None, exposure=None, offset=None):
         """The `GivenRows`."""

@@ -198,26 +198,14 @@ def _leaf_quantiles(leaves, numbers, weights, order, shares):
     return out
 
 
-class Watch:
-    """What looks on at the rounds of a fit, from any thread, and may end them."""
-
-    interrupted = False  # whether learners have to end at once
-
-    def ended(self):
-        """Called after some rounds: whether they are the last."""
-        return False
-
-
 class Booster:
     """Learns trees of one depth from rows, and predicts held-out rows after every round."""
 
-    def __init__(
-        self, sample, held_out, loss, bins, depth, seed, step=STEP, signs=None, watch=None
-    ):
+    def __init__(self, sample, held_out, loss, bins, depth, seed, step=STEP, signs=None, halt=None):
         self._sample, self._held_out, self._loss = sample, held_out, loss
         self._sizes, self._depth, self._step = bins.sizes(), depth, step
         self._signs = np.zeros(len(self._sizes), np.int8) if signs is None else signs
-        self._random, self._watch = np.random.default_rng(seed), watch or Watch()
+        self._random, self._halt = np.random.default_rng(seed), halt
         self._has_missing = (sample.codes == 0).any(axis=1)
         self.start = loss.start(sample)
         self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
@@ -252,7 +240,7 @@ class Booster:
 
     def _learn(self):
         """Add a tree; False if no split lowers the loss."""
-        if self._watch.interrupted:
+        if self._halt is not None and self._halt.is_set():
             raise KeyboardInterrupt
         sample, depth = self._sample, self._depth
         gradients, curvatures = self._loss.slopes(self._scores, sample.targets)
@@ -299,15 +287,17 @@ class Boosted(NamedTuple):
     risks: np.ndarray  # the held-out loss after every round
 
 
-def boost(sample, folds, loss, bins, depth, seed=0, step=STEP, signs=None, watch=None):
+def boost(sample, folds, loss, bins, depth, seed=0, step=STEP, signs=None, halt=None):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
     other folds choose it, with one fold the other half of its rows.
+
+    A generator: it yields after some rounds, is sent whether these were the last, and returns
+    `Boosted`. If the event `halt` is set, it raises KeyboardInterrupt before the next round.
     """
-    watch = watch or Watch()
     boosters = [
-        Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step, signs, watch)
+        Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step, signs, halt)
         for train, out in folds
     ]
     n_rounds, best, curve = 0, 0, np.empty(0)
@@ -316,11 +306,11 @@ def boost(sample, folds, loss, bins, depth, seed=0, step=STEP, signs=None, watch
         team().map(lambda booster, n=n_rounds: booster.run(n), boosters)
         curve = np.sum([[r.sum() for r in booster.risks] for booster in boosters], axis=0)
         best = int(np.argmin(curve))
-        if watch.ended():
+        if (yield):
             break
     scores = _held_out_scores(sample, folds, boosters)
     nothing = sample.part(slice(0, 0))
-    last = Booster(sample, nothing, loss, bins, depth, seed, step, signs, watch)
+    last = Booster(sample, nothing, loss, bins, depth, seed, step, signs, halt)
     last.run(best)
     return Boosted(
         last.forest(best), scores, curve / sum(sample.weights[o].sum() for _, o in folds)
