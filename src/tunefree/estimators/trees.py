@@ -126,10 +126,12 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
         weights @ loss.losses(share * one + (1.0 - share) * other, targets) for share in _SHARES
     ]
     share = _SHARES[int(np.argmin(risks))]
-    forests, shares = tuple(fit.forest for fit in fits), np.array([share, 1.0 - share])
+    scores, shares = share * one + (1.0 - share) * other, np.array([share, 1.0 - share])
+    shift = loss.shift(scores, targets, weights)
+    forests = tuple(fit.forest.shifted(shift) for fit in fits)
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
-    scores = share * one + (1.0 - share) * other
-    return FittedTrees(forests, shares, effects, [fit.risks for fit in fits], scores, held)
+    curves = [fit.risks for fit in fits]
+    return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
 class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
@@ -294,7 +296,7 @@ class BoostedTreesRegressor(
     depth 3 and of depth 6, and the held-out loss chooses the share of each.
 
     For quantiles v is the quantile of the leaf's residuals, times 0.12 H / (H + 3 mean H), where H
-    is the weight of the leaf.
+    is the weight of the leaf. In the end the quantile of the held-out residuals is added to F.
 
     Parameters
     ----------

@@ -11,7 +11,8 @@ rows: learners on the other folds' rows stop 30 rounds after the minimum of thei
 the learner on all rows takes as many rounds as gave this minimum.
 
 Quantiles of level q have the pseudogradients q - 1{y < F}, 0 for y = F, and curvatures of 1. The
-value of a leaf is the quantile of its residuals y - F, times the step and H / (H + lambda).
+value of a leaf is the quantile of its residuals y - F, times the step and H / (H + lambda). In the
+end the quantile of the held-out residuals is added: residuals of learned rows are too small.
 
 Source: Friedman 2001, algorithm 1, section 4.4 (Newton steps) and algorithm 3 (quantiles of
 residuals); Boffi, Tu and Slotine 2021, equation 6 (pseudogradients); Iosipoi and Vakhrushev 2022,
@@ -59,6 +60,10 @@ class Forest(NamedTuple):
 
         team().map(add, range(0, n, _BLOCK))
         return out
+
+    def shifted(self, shift):
+        """The forest with a constant added to the scores of every output."""
+        return self._replace(start=self.start + shift)
 
     def in_units(self, units):
         """The forest for targets in other units, one of every output."""
@@ -155,6 +160,10 @@ class Deviance(NamedTuple):
             leaf_sums(leaves, n_leaves, curvatures) + ridge
         )
 
+    def shift(self, scores, targets, weights):
+        """What is added to all scores, given those of held-out rows: nothing."""
+        return np.zeros(scores.shape[1])
+
 
 class QuantileLoss(NamedTuple):
     """The pinball loss of one quantile, and its pseudogradients."""
@@ -182,6 +191,10 @@ class QuantileLoss(NamedTuple):
             leaves, residuals[:, 0], curvatures[:, 0], order, self.family.q[0] * weights[:, 0]
         )
         return out[:, None] * (weights / (weights + ridge))
+
+    def shift(self, scores, targets, weights):
+        """What is added to all scores: the quantile of the residuals of held-out rows."""
+        return self.family.start(targets - scores, weights)
 
 
 @kernel
