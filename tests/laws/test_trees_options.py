@@ -229,6 +229,8 @@ def test_equal_rows_of_different_groups_are_not_merged():
 def test_one_group_cannot_be_held_out():
     with pytest.raises(ValueError, match="groups= has one group only"):
         regressor().fit(np.eye(4), np.arange(4.0), groups=np.zeros(4))
+    with pytest.raises(ValueError, match="groups= has one group of every class only"):
+        BoostedTreesClassifier().fit(np.eye(4), [0, 0, 1, 1], groups=[0, 0, 1, 1])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         regressor().fit(np.eye(4), np.arange(4.0), groups=np.zeros(3))
 

@@ -194,7 +194,8 @@ class TakesExposures(PredictsIntervals):
             return self._d2(y, mean, sample_weight)
         over: Any = of_rows(exposure, mean.reshape(len(mean), -1), "exposure", positive=True)
         weights = over if sample_weight is None else over * np.asarray(sample_weight, float)
-        return self._d2(np.asarray(y, dtype=np.float64) / over, mean, weights)
+        per_unit = np.asarray(y, dtype=np.float64).reshape(len(over), -1) / over[:, None]
+        return self._d2(per_unit.reshape(mean.shape), mean, weights)
 
     def _d2(self, y, mean, weights=None):
         """The score of means; R2 where deviances are squares."""

@@ -75,6 +75,8 @@ class TreeRows(NamedTuple):
     def folds(self):
         """Training rows and held-out rows: of all folds, or of one if rows are many."""
         fold, count = folds_of(self.strata, self.groups)
+        if np.ptp(fold) == 0 and len(fold) > 1:
+            raise ValueError("groups= has one group of every class only: none can be held out.")
         used = range(count if len(self.strata) < FEW_ROWS else 1)
         return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
 
