@@ -218,13 +218,16 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         weights = base.check_weights(sample_weight, X)
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
-        terms = of_rows(exposure, X, "exposure", positive=True), of_rows(offset, X, "offset")
+        terms = [
+            None if values is None else of_rows(values, X, name, positive=name == "exposure")
+            for name, values in (("exposure", exposure), ("offset", offset))
+        ]
         kept = weights > 0.0
         if groups is not None:
             groups = _numbered(column_or_1d(groups), X, kept)
         if not kept.all():
             X, y, weights = base.take(X, kept), y[kept], weights[kept]
-            terms = (None if values is None else values[kept] for values in terms)
+            terms = [None if values is None else values[kept] for values in terms]
         return self._encode(y, weights, *terms)._replace(X=X, groups=groups)
 
     def _table(self, given):

@@ -379,7 +379,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
                 "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it.",
             )
 
-    def _estimandof_rows(self, y, exposure, offset):
+    def _estimand_of_rows(self, y, exposure, offset):
         self._check_terms(exposure, offset)
         law, targets = self._smooth(np.asarray(y, dtype=np.float64).reshape(len(y), -1))
         ones, offset = np.ones(len(y)), of_rows(offset, targets, "offset")
