@@ -254,7 +254,7 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         """Set the fitted attributes."""
         self.bins_, self.forests_, self.shares_ = table.bins, fitted.forests, fitted.shares
         self.n_iter_ = np.array([len(forest.columns) for forest in fitted.forests])
-        names = [f"depth {depth}" for depth in DEPTHS]
+        names = [f"depth {forest.columns.shape[1]}" for forest in fitted.forests]
         self.trace_ = {"held_risk": dict(zip(names, fitted.curves, strict=True))}
         total = np.square(fitted.shares) @ fitted.effects
         self.feature_relevances_ = total / total.sum() if total.any() else total
