@@ -59,6 +59,10 @@ MODELS = {
     "trees": lambda: trees(BINARY),
     "trees of classes": lambda: trees(THREE),
     "trees for numbers": lambda: trees(Y),
+    "trees for targets": lambda: tunefree.BoostedTreesRegressor(random_state=0).fit(
+        X, np.c_[Y, 100.0 - Y]
+    ),
+    "trees for quantiles": lambda: trees(Y, loss="quantile", quantile=0.8),
     "trees in single precision": lambda: trees(BINARY, X.astype("f")),
     "trees for counts": lambda: tunefree.BoostedTreesRegressor(loss="poisson").fit(X, Y**2),
     "linear": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, BINARY),

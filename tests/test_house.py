@@ -121,7 +121,7 @@ def test_names_of_test_files_are_unique():
 # Ceilings, which only fall: who brings a figure down lowers its line, and a capability that costs
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
-    "code tokens": 332_809,
+    "code tokens": 336_243,
     "fmt: skip": 160,
     "issparse": 131,
     "class names with two homes": 42,

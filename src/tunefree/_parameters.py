@@ -74,6 +74,7 @@ _RULES = {
                     "neither None nor a whole number from 2 on"),
     "min_share": (lambda v: is_number(v) and 0 <= v <= 1, "not a share between 0 and 1"),
     "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number other than 0"),
+    "quantile": (lambda v: is_number(v) and 0 < v < 1, "not a number between 0 and 1"),
     "tol": (lambda v: is_number(v) and v >= 0, "not a number from 0 on"),
 }  # fmt: skip
 _SWITCH = _is_switch, "neither True nor False"

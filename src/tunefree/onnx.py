@@ -137,7 +137,7 @@ def to_onnx(estimator, path=None):
     if hasattr(estimator, "classes_"):
         outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
     else:
-        if hasattr(estimator, "flat_"):
+        if isinstance(estimator, TuneFree):
             shape: tuple = (1,) if estimator.flat_ else (1, len(estimator.offsets_))
         else:
             shape = estimator.predict(inputs[0][1]).shape
@@ -317,8 +317,6 @@ def _mean(g, link, s, name):
 
 def _predicted(g, estimator, scores):
     """The predictions of a regressor, within its prediction limits."""
-    if hasattr(estimator, "forests_") and estimator.loss != "squared_error":
-        scores = g("Exp", scores)
     if hasattr(estimator, "link_"):
         if np.ndim(getattr(getattr(estimator, "family_", None), "levels", 0)):
             raise ModelError("sorted quantiles cannot be exported: fit one level at a time")

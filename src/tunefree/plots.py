@@ -150,6 +150,9 @@ class RiskCurveDisplay(_Fitted):
             rows = np.asarray(trace["rows"])
             curves = {n: (rows, r) for n, r in trace[name].items() if len(r) == len(rows)}
             return {"curves": curves, "ylabel": label}
+        if isinstance(trace.get("held_risk"), dict):
+            curves = {n: (np.arange(len(r)), r) for n, r in trace["held_risk"].items()}
+            return {"curves": curves, "xlabel": "rounds", "ylabel": "held-out loss"}
         if "risk" in trace:
             risk, held = (np.atleast_2d(np.asarray(trace[k]).T) for k in ("risk", "held_risk"))
             names = [str(n) for n in trace.get("configurations", range(len(risk)))]

@@ -57,6 +57,8 @@ COUNTED = SHOWN | {
         tunefree.perceptrons.KernelOptimisticPerceptron(max_iter=50),
         SIGNS,
     ),
+    "trees": (tunefree.BoostedTreesClassifier(random_state=0), SIGNS),
+    "trees, two targets": (tunefree.BoostedTreesRegressor(random_state=0), np.c_[REAL, -REAL]),
     "kernel PiSTOL": (tunefree.KernelPiSTOLClassifier(random_state=0), SIGNS),
     "kernel PiSTOL, regression": (tunefree.KernelPiSTOLRegressor(random_state=0), REAL),
     "kernel Perceptron": (baselines.KernelPerceptron(max_iter=3, random_state=0), SIGNS),

@@ -54,7 +54,7 @@ def test_every_level_has_the_split_of_largest_gain(outputs):
     has_missing = (codes == 0).any(axis=1)
     memory = histogram_memory(bins.sizes(), 3, outputs)
     columns, thresholds, missing, depth = grow(
-        codes, 0, bins.sizes(), words, units, has_missing, 3, 2.0, memory
+        codes, 0, bins.sizes(), words, units, has_missing, 3, 2.0, np.zeros(3, np.int8), memory
     )
     assert depth == 3
     chosen = list(zip(columns.tolist(), thresholds.tolist(), missing.tolist(), strict=True))

@@ -1,32 +1,32 @@
 """Boosted trees, whose rounds and depths held-out rows choose."""
 
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
-from tunefree._array import here
+from tunefree._array import as_columns, here
 from tunefree._parameters import seed_of
 from tunefree._threads import workers
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.exposures import TakesExposures, Terms, of_rows, rates
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.state_checks import check_trees
-from tunefree.estimators.uncertainty_mixins import (
-    PredictsIntervals,
-    PredictsSets,
-    RiskIntervalMixin,
-)
-from tunefree.families import FAMILIES
+from tunefree.estimators.uncertainty_mixins import PredictsSets, RiskIntervalMixin
+from tunefree.families import FAMILIES, Quantile
 from tunefree.learners.trees.bins import bins_of
-from tunefree.learners.trees.boosting import BinnedRows, boost
-from tunefree.learners.trees.losses import Deviance, LogLoss
-from tunefree.protocols import MatrixLike, Seed
+from tunefree.learners.trees.boosting import MOST_REPORTS, BinnedRows, boost
+from tunefree.learners.trees.losses import Deviance, LogLoss, QuantileLoss
+from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.select.stacking import FEW_ROWS, folds_of
+from tunefree.uncertainty.intervals import Residuals
 
 # Trees of these depths are learned; held-out rows choose their shares among so many.
 DEPTHS = (3, 6)
@@ -36,35 +36,85 @@ _MOST_SAMPLED = 100_000
 # The family of each loss.
 _LOSSES = {
     "squared_error": "gaussian",
+    "absolute_error": "quantile",
+    "quantile": "quantile",
     "poisson": "poisson",
     "gamma": "gamma",
     "tweedie": "tweedie",
 }
 
 
+class GivenRows(NamedTuple):
+    """The user's rows of positive weight, and what is to be learned of them."""
+
+    X: Any
+    loss: Any  # of `tunefree.learners.trees.losses`
+    targets: np.ndarray  # of shape (rows, outputs)
+    weights: np.ndarray  # with the exposure of rates
+    strata: np.ndarray  # class numbers, or zeros
+    groups: Any = None  # numbers of groups
+    offset: Any = None
+    exposure: Any = None  # of which the target is a rate
+
+
 class TreeRows(NamedTuple):
     """Distinct rows in the order of the hash of their bins."""
 
     bins: Any
+    loss: Any
     sample: BinnedRows
-    rows: np.ndarray  # their numbers among the user's rows
-    strata: np.ndarray  # class numbers, or zeros
+    strata: np.ndarray
+    groups: Any = None
+    terms: Any = None  # `Terms` of rows with an exposure or an offset
+
+    def folds(self):
+        """Training rows and held-out rows: of all folds, or of one if rows are many."""
+        fold, count = folds_of(self.strata, self.groups)
+        if np.ptp(fold) == 0 and len(fold) > 1:
+            raise ValueError("groups= has one group of every class only: none can be held out.")
+        used = range(count if len(self.strata) < FEW_ROWS else 1)
+        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
 
 
 class FittedTrees(NamedTuple):
     """Forests, the share of each, and held-out scores of shape (rows, outputs)."""
 
-    bins: Any
     forests: tuple
     shares: np.ndarray
+    effects: np.ndarray  # of the columns, of shape (forests, columns)
+    curves: list  # the held-out loss after every round of each forest
     held_out: np.ndarray
     held_rows: np.ndarray  # places of the held-out rows
 
+    def in_units(self, units):
+        """The same for targets in other units, one of every output."""
+        forests = tuple(forest.in_units(units) for forest in self.forests)
+        return self._replace(forests=forests, held_out=self.held_out * units)
 
-def learn_trees(bins, sample, folds, loss, seed, n_jobs=None):
-    """The `FittedTrees` of a sample: forests of every depth, weighted by their held-out loss."""
+
+def learn_trees(table, folds, seed, signs, n_jobs, progress):
+    """The `FittedTrees` of rows: forests of every depth, weighted by their held-out loss."""
+    bins, loss, sample = table[:3]
+    halt, alone = threading.Event(), threading.Lock()
+    progress.expect(len(DEPTHS) * MOST_REPORTS)
+
+    def learn(depth):
+        rounds, ended = boost(sample, folds, loss, bins, depth, seed, signs=signs, halt=halt), None
+        while True:
+            try:
+                rounds.send(ended)
+            except StopIteration as stop:
+                return stop.value
+            with alone:
+                progress.begin("rounds")
+                ended = progress.end()
+
     with workers(n_jobs) as team:
-        fits = team.map(lambda depth: boost(sample, folds, loss, bins, depth, seed), DEPTHS)
+        try:
+            fits = team.map(learn, DEPTHS)
+        except BaseException:  # such as Ctrl-C: the other threads end, too
+            halt.set()
+            raise
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
     held, (one, other) = held[order], (fit.scores[order] for fit in fits)
@@ -73,24 +123,37 @@ def learn_trees(bins, sample, folds, loss, seed, n_jobs=None):
         weights @ loss.losses(share * one + (1.0 - share) * other, targets) for share in _SHARES
     ]
     share = _SHARES[int(np.argmin(risks))]
-    forests, shares = tuple(fit.forest for fit in fits), np.array([share, 1.0 - share])
-    return FittedTrees(bins, forests, shares, share * one + (1.0 - share) * other, held)
+    scores, shares = share * one + (1.0 - share) * other, np.array([share, 1.0 - share])
+    shift = loss.shift(scores, targets, weights)
+    forests = tuple(fit.forest.shifted(shift) for fit in fits)
+    effects = np.array([forest.relevances(len(signs)) for forest in forests])
+    curves = [fit.risks for fit in fits]
+    return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
 class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Boosted trees; subclasses define what is marked as abstract."""
 
     class_weight: Any = None  # a parameter of classifiers
-    # Abstract: the loss, targets of shape (rows, outputs) and class numbers; scores as outputs.
+    # Abstract: the `GivenRows` of targets, weights, exposure and offset; scores as outputs.
     _encode: Callable
     _outputs: Callable
 
-    def __init__(self, *, n_jobs: int | None = None, random_state: Seed = None):
+    def __init__(
+        self, *, monotonic_cst: Any = None, n_jobs: int | None = None, random_state: Seed = None
+    ):
+        self.monotonic_cst = monotonic_cst
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     @report_progress
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -100,18 +163,19 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
+        groups : array-like of shape (n_samples,), optional
+            Groups of dependent rows, which are held out as a whole.
 
         Returns
         -------
         self
         """
-        X, y, weights = self._checked(X, y, sample_weight)
-        loss, targets, strata = self._encode(y)
-        table = self._table(X, targets, weights, strata)
-        fold, count = folds_of(table.strata)
-        n_used = count if len(table.rows) < FEW_ROWS else 1
-        folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_used)]
-        self._publish(self._learned(table, folds, loss), table)
+        return self._fit(self._given(X, y, sample_weight, groups))
+
+    def _fit(self, given):
+        """Learn `GivenRows`."""
+        table = self._table(given)
+        self._publish(self._learned(table, table.folds()), table)
         return self
 
     def _fit_rows(self, rows, sample: Any = None, like=None):
@@ -121,48 +185,73 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _learn(self, X, y, weights, folds):
         """Learn distinct rows; returns the scores of the held-out rows of `folds`, in order."""
-        X, y, weights = self._checked(X, np.ravel(y), weights)
-        loss, targets, strata = self._encode(y)
-        bins = bins_of(X, weights)
-        sample = BinnedRows(bins.codes(X), targets, weights)
-        table = TreeRows(bins, sample, np.arange(len(y)), strata)
-        fitted = self._learned(table, folds, loss)
+        given = self._given(X, y, weights)
+        bins = bins_of(given.X, given.weights)
+        sample = BinnedRows(bins.codes(given.X), given.targets, given.weights)
+        table = TreeRows(bins, given.loss, sample, given.strata)
+        fitted = self._learned(table, folds)
         self._publish(fitted, table)
         return self._outputs(fitted.held_out)
 
-    def _learned(self, table, folds, loss):
+    def _learned(self, table, folds):
+        """The `FittedTrees` of a table."""
+        signs = np.asarray(_check_monotonic_cst(self, self.monotonic_cst), dtype=np.int8)
+        if signs.any() and table.sample.targets.shape[1] > 1:
+            raise ValueError(
+                "monotonic_cst= needs one target, or two classes: the scores of several have no "
+                "common direction."
+            )
         seed = seed_of(self.random_state)
-        return learn_trees(table.bins, table.sample, folds, loss, seed, self.n_jobs)
+        return learn_trees(table, folds, seed, signs, self.n_jobs, self._progress)
 
-    def _checked(self, X, y, sample_weight):
-        """Rows, targets and positive weights."""
+    def _given(self, X, y, sample_weight, groups=None, exposure=None, offset=None):
+        """The `GivenRows`."""
+        real = not is_classifier(self)
         X, y = base.check_rows_and_targets(
-            self, X, y, numeric=not hasattr(self, "predict_proba"), missing=True
+            self, X, y, multi_output=real, numeric=real, missing=True
         )
         weights = base.check_weights(sample_weight, X)
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
+        terms = [
+            None if values is None else of_rows(values, X, name, positive=name == "exposure")
+            for name, values in (("exposure", exposure), ("offset", offset))
+        ]
         kept = weights > 0.0
+        if groups is not None:
+            groups = _numbered(column_or_1d(groups), X, kept)
         if not kept.all():
             X, y, weights = base.take(X, kept), y[kept], weights[kept]
-        return X, y, weights
+            terms = [None if values is None else values[kept] for values in terms]
+        return self._encode(y, weights, *terms)._replace(X=X, groups=groups)
 
-    def _table(self, X, targets, weights, strata):
+    def _table(self, given):
         """Rows in bins; equal ones are merged."""
-        bins = bins_of(X, weights)
-        codes = bins.codes(X)
-        seed = seed_of(self.random_state)
-        visits = hashed_visits(codes.T.astype(np.float32), targets, weights, seed)
-        rows, totals = visits.unique()
-        sample = BinnedRows(np.ascontiguousarray(codes[:, rows]), targets[rows], totals)
-        return TreeRows(bins, sample, rows, strata[rows])
+        bins = bins_of(given.X, given.weights)
+        codes, seed = bins.codes(given.X), seed_of(self.random_state)
+        apart = [values for values in (given.offset, given.groups) if values is not None]
+        labels = np.column_stack([given.targets, *apart]) if apart else given.targets
+        # The order of several targets does not depend on their units.
+        affine, shown = given.targets.shape[1] > 1 and not is_classifier(self), codes.T.astype("f")
+        rows, totals = hashed_visits(shown, labels, given.weights, seed, affine=affine).unique()
+        offset, terms = 0.0, None
+        if given.offset is not None:
+            offset = given.offset[rows, None]
+        if given.exposure is not None or given.offset is not None:
+            terms = Terms.of(shown, labels, given.weights, seed, rows, given.exposure)
+        sample = BinnedRows(
+            np.ascontiguousarray(codes[:, rows]), given.targets[rows], totals, offset
+        )
+        groups = None if given.groups is None else given.groups[rows]
+        return TreeRows(bins, given.loss, sample, given.strata[rows], groups, terms)
 
     def _publish(self, fitted, table):
         """Set the fitted attributes."""
-        self.bins_, self.forests_, self.shares_ = fitted[:3]
+        self.bins_, self.forests_, self.shares_ = table.bins, fitted.forests, fitted.shares
         self.n_iter_ = np.array([len(forest.columns) for forest in fitted.forests])
-        effects = [forest.relevances(self.n_features_in_) for forest in fitted.forests]
-        total = np.square(fitted.shares) @ effects
+        names = [f"depth {forest.columns.shape[1]}" for forest in fitted.forests]
+        self.trace_ = {"held_risk": dict(zip(names, fitted.curves, strict=True))}
+        total = np.square(fitted.shares) @ fitted.effects
         self.feature_relevances_ = total / total.sum() if total.any() else total
 
     def _scores(self, X):
@@ -171,8 +260,10 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         check_trees(self.bins_, self.forests_, self.n_features_in_)
         codes = self.bins_.codes(rows)
         with workers(self.n_jobs):
-            scores = [forest.scores(codes) for forest in self.forests_]
-        return np.tensordot(self.shares_, scores, axes=1)
+            pairs = zip(self.shares_, self.forests_, strict=True)
+            scores = [share * forest.scores(codes) for share, forest in pairs]
+        # In a matrix product rounding may differ from row to row, which breaks monotonicity.
+        return np.sum(scores, axis=0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -180,7 +271,18 @@ class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         return tags
 
 
-class BoostedTreesRegressor(RiskIntervalMixin, PredictsIntervals, RegressorMixin, _BoostedTrees):
+def _numbered(groups, X, kept):
+    """Numbers of the groups of the rows that are kept."""
+    check_consistent_length(X, groups)
+    _, groups = np.unique(groups[kept], return_inverse=True)
+    if groups.max() == 0:
+        raise ValueError("groups= has one group only: two or more are needed to hold out.")
+    return groups
+
+
+class BoostedTreesRegressor(
+    RiskIntervalMixin, TakesExposures, RegressorMixin, MultiOutputMixin, _BoostedTrees
+):
     r"""Regression by boosted trees; there is nothing to tune.
 
     The scores are sums over rounds, :math:`F = F_0 + \sum_t v_t(\mathrm{leaf}_t(x))`, and the
@@ -193,10 +295,19 @@ class BoostedTreesRegressor(RiskIntervalMixin, PredictsIntervals, RegressorMixin
     fifth of the rows. The trees of the model are then learned from all rows. There are forests of
     depth 3 and of depth 6, and the held-out loss chooses the share of each.
 
+    For quantiles v is the quantile of the leaf's residuals, times 0.12 H / (H + 3 mean H), where H
+    is the weight of the leaf. In the end the quantile of the held-out residuals is added to F.
+
     Parameters
     ----------
-    loss : {'squared_error', 'poisson', 'gamma', 'tweedie'}, default='squared_error'
-        The deviance to minimize; all but the first have a logarithmic link.
+    loss : str, default='squared_error'
+        One of 'squared_error', 'absolute_error', 'quantile', 'poisson', 'gamma', 'tweedie'. The
+        last three are deviances and have a logarithmic link.
+    quantile : float, default=0.5
+        The level of the quantile for loss='quantile', between 0 and 1.
+    monotonic_cst : array-like of int of shape (n_features,) or dict of str to int, default=None
+        1 for columns in which predictions do not decrease, -1 where they do not increase, 0 for
+        others; or the signs of some columns by name. It needs one target.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -210,11 +321,19 @@ class BoostedTreesRegressor(RiskIntervalMixin, PredictsIntervals, RegressorMixin
         The trees of every depth (`tunefree.learners.trees.boosting.Forest`).
     shares_ : ndarray of shape (2,)
         The share of each forest.
+    family_, link_ : parts
+        The distribution of the targets and the link u.
     feature_relevances_ : ndarray of shape (n_features,)
         The mean squared effects of the splits on each column, added over the trees; they sum to 1.
     n_iter_ : ndarray of shape (2,)
         The number of trees of each forest.
-    held_out_ : part
+    trace_ : dict
+        'held_risk': for each depth the held-out loss after every round, of shape (n_rounds + 1,).
+    flat_ : bool
+        Whether `y` had one dimension.
+    row_terms_ : tuple of str
+        Which of 'exposure' and 'offset' were given to `fit`.
+    held_out_ : part or tuple of parts
         Held-out predictions, from which `risk_interval_` and intervals are computed
         (docs/guide/sure.md).
     n_features_in_ : int
@@ -222,7 +341,8 @@ class BoostedTreesRegressor(RiskIntervalMixin, PredictsIntervals, RegressorMixin
     Raises
     ------
     ValueError
-        For targets outside the range of the loss, an unknown loss, weights that are all zero.
+        For targets outside the range of the loss, an unknown loss, several targets with another
+        loss than squared errors or with `monotonic_cst`, one group only, weights that are all zero.
 
     Notes
     -----
@@ -230,6 +350,9 @@ class BoostedTreesRegressor(RiskIntervalMixin, PredictsIntervals, RegressorMixin
     the column had none in training, to the side with more curvature. Infinite values are ordered
     like others. An increasing transform of a column does not change the training, nor does the
     order of the rows.
+
+    Several targets have the same splits. They are learned in units of their standard deviations.
+    Missing values are on one side of a split: `monotonic_cst` orders the others.
 
     References
     ----------
@@ -252,39 +375,133 @@ class BoostedTreesRegressor(RiskIntervalMixin, PredictsIntervals, RegressorMixin
         self,
         *,
         loss: str = "squared_error",
+        quantile: float = 0.5,
+        monotonic_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
-        super().__init__(n_jobs=n_jobs, random_state=random_state)
+        super().__init__(monotonic_cst=monotonic_cst, n_jobs=n_jobs, random_state=random_state)
         self.loss = loss
+        self.quantile = quantile
 
-    @property
-    def _family(self):
+    @report_progress
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            NaN is a missing value.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        groups : array-like of shape (n_samples,), optional
+            Groups of dependent rows, which are held out as a whole.
+        exposure : array-like of shape (n_samples,), optional
+            The duration or size over which y was counted: E[y | x] = exposure * u(F(x)). An
+            exposure of e is e rows with the target y / e.
+        offset : array-like of shape (n_samples,), optional
+            Known terms of the scores: E[y | x] = u(F(x) + offset).
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(self._given(X, y, sample_weight, groups, exposure, offset))
+
+    def _law(self):
+        """The family of the loss."""
         if self.loss not in _LOSSES:
             raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
+        if _LOSSES[self.loss] == "quantile":
+            return Quantile(self.quantile if self.loss == "quantile" else 0.5)
         return FAMILIES[_LOSSES[self.loss]]
 
-    def _encode(self, y):
-        targets, family = np.asarray(y, dtype=np.float64)[:, None], self._family
+    def _encode(self, y, weights, exposure, offset):
+        self.family_ = family = self._law()
+        self.link_, self.flat_, targets = family.link, np.ndim(y) == 1, as_columns(y)
+        if targets.shape[1] > 1 and self.loss != "squared_error":
+            raise ValueError(
+                f"loss={self.loss!r} is for one target, and y has {targets.shape[1]}: "
+                "loss='squared_error' is for several."
+            )
+        given = {"exposure": exposure, "offset": offset}
+        self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
+        targets, weights, offset = rates(family, self.link_, targets, weights, exposure, offset)
         family.check(targets)
-        return Deviance(family, family.link), targets, np.zeros(len(targets), np.int64)
+        is_quantile = isinstance(family, Quantile)
+        loss = QuantileLoss(family) if is_quantile else Deviance(family, self.link_)
+        strata = np.zeros(len(targets), np.int64)
+        return GivenRows(None, loss, targets, weights, strata, None, offset, exposure)
+
+    def _learned(self, table, folds):
+        sample = table.sample
+        if sample.targets.shape[1] == 1:
+            return super()._learned(table, folds)
+        share = sample.weights / sample.weights.sum()
+        units = np.sqrt(share @ np.square(sample.targets - share @ sample.targets))
+        units = np.where(np.ptp(sample.targets, axis=0) > 0.0, units, 1.0)
+        table = table._replace(sample=sample.in_units(units))
+        return super()._learned(table, folds).in_units(units)
 
     def _publish(self, fitted, table):
         super()._publish(fitted, table)
-        held, sample = fitted.held_rows, table.sample
-        predictions = self._outputs(fitted.held_out)
-        self.held_out_ = base.held_out_predictions(
-            predictions, sample.targets[held], sample.weights[held]
-        )
+        held, predictions = fitted.held_rows, self._outputs(fitted.held_out)
+        targets, weights = table.sample.targets[held], table.sample.weights[held]
+        if table.terms is not None:
+            self.held_out_ = table.terms.held_out(held, predictions, targets, self.family_)
+        elif table.groups is not None:
+            groups = table.groups[held]
+            more = {"groups": groups, "n_groups": len(np.unique(groups))}
+            pairs = zip(predictions.T, targets.T, strict=True)
+            self.held_out_ = tuple(Residuals.of(*pair, weights, **more) for pair in pairs)
+        else:
+            self.held_out_ = base.held_out_predictions(predictions, targets, weights)
 
     def _outputs(self, scores):
         """Scores as means."""
-        family = self._family
-        return family.predicted(family.link, scores)
+        return self.family_.predicted(self.link_, scores)
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predicted means, shape (n_samples,)."""
-        return self._outputs(self._scores(X))[:, 0]
+    def predict(
+        self,
+        X: MatrixLike,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """Predicted means or quantiles, shape (n_samples,) or (n_samples, n_targets).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        exposure, offset : array-like of shape (n_samples,), optional
+            As in `fit`: the means are those of counts over the exposure.
+
+        Returns
+        -------
+        ndarray
+        """
+        scores = self._scores(X)
+        if offset is not None:
+            scores = scores + of_rows(offset, scores, "offset")[:, None]
+        mean = self._outputs(scores)
+        if exposure is not None:
+            mean = mean * of_rows(exposure, scores, "exposure", positive=True)[:, None]
+        return mean[:, 0] if self.flat_ else mean
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self.loss == "squared_error"
+        tags.target_tags.positive_only = self.loss in ("poisson", "gamma", "tweedie")
+        return tags
 
 
 class BoostedTreesClassifier(
@@ -301,6 +518,9 @@ class BoostedTreesClassifier(
     ----------
     class_weight : dict, 'balanced' or None, default=None
         Weights of the classes, which multiply those of rows.
+    monotonic_cst : array-like of int of shape (n_features,) or dict of str to int, default=None
+        1 for columns in which the probability of the second class does not decrease, -1 where it
+        does not increase, 0 for others; or the signs of some columns by name. It needs two classes.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -309,7 +529,7 @@ class BoostedTreesClassifier(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    bins_, forests_, shares_, feature_relevances_, n_iter_
+    bins_, forests_, shares_, feature_relevances_, n_iter_, trace_
         See `BoostedTreesRegressor`.
     held_out_ : part
         Held-out probabilities, from which `risk_interval_` and sets are computed
@@ -319,7 +539,8 @@ class BoostedTreesClassifier(
     Raises
     ------
     ValueError
-        For labels of one class, weights that are all zero.
+        For labels of one class, `monotonic_cst` with more than two, one group only, weights that
+        are all zero.
 
     References
     ----------
@@ -340,17 +561,20 @@ class BoostedTreesClassifier(
         self,
         *,
         class_weight: Any = None,
+        monotonic_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
-        super().__init__(n_jobs=n_jobs, random_state=random_state)
+        super().__init__(monotonic_cst=monotonic_cst, n_jobs=n_jobs, random_state=random_state)
         self.class_weight = class_weight
 
-    def _encode(self, y):
+    def _encode(self, y, weights, exposure, offset):
         self.classes_, codes = base.encode_labels(y, fewest=2)
         if len(self.classes_) == 2:
-            return LogLoss(), codes[:, None].astype(np.float64), codes
-        return LogLoss(), FAMILIES["multinomial"].codes(codes, len(self.classes_)), codes
+            targets = codes[:, None].astype(np.float64)
+        else:
+            targets = FAMILIES["multinomial"].codes(codes, len(self.classes_))
+        return GivenRows(None, LogLoss(), targets, weights, codes)
 
     def _outputs(self, scores):
         """Scores as decisions."""

@@ -23,13 +23,13 @@ from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, runner
+from tunefree.estimators.exposures import Terms
 from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
 from tunefree.estimators.reflectron.feature_maps import fitted_map, is_kernel
 from tunefree.estimators.reflectron.problem import (
     DescentResult,
     Problem,
     Score,
-    Terms,
     check_theorems,
     combinations,
     family_range,

@@ -4,13 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 
 from tunefree._warn import warn
 from tunefree.data.levels import coded, with_indicators
 from tunefree.estimators import base
 from tunefree.estimators.base import report_progress
+from tunefree.estimators.exposures import TakesExposures, of_rows, rates
 from tunefree.estimators.reflectron.classification import MirrorClassifier
 from tunefree.estimators.reflectron.descent import (
     COMMON,
@@ -24,7 +24,7 @@ from tunefree.estimators.reflectron.problem import link_range
 from tunefree.estimators.reflectron.regression import MirrorRegressor
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of
-from tunefree.links import LINKS, Exp, target_margin
+from tunefree.links import LINKS, target_margin
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 from tunefree.robust import limits_of_columns, limits_of_predictions, shrinkage_factor
 from tunefree.uncertainty.inference import Law
@@ -105,7 +105,7 @@ class _Inference(CoefficientInferenceMixin):
 
 
 @documented(**_TEXTS)
-class GLMRegressor(_Inference, MirrorRegressor):
+class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with nothing to tune.
 
     Mirror descent along the score of the family, in several geometries at once. In place of a
@@ -287,13 +287,13 @@ class GLMRegressor(_Inference, MirrorRegressor):
         self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
         if X_val is not None and self.row_terms_:
             raise ValueError("X_val= cannot be combined with exposure= or offset=.")
-        offset = _of_rows(offset, X, "offset")
-        targets, weights, offset = _rates(family, link, targets, weights, exposure, offset)
+        offset = of_rows(offset, X, "offset")
+        targets, weights, offset = rates(family, link, targets, weights, exposure, offset)
         family.check(targets[weights > 0.0])
         targets = family.targets(targets)
         validation = self._validation(X_val, y_val, family)
         self._flat = np.ndim(y) == 1
-        over = None if family.exposure != "rate" else _of_rows(exposure, X, "exposure")
+        over = None if family.exposure != "rate" else of_rows(exposure, X, "exposure")
         strata = np.zeros(len(targets))
         self._fit(setup, Training(X, targets, weights, strata, validation, offset, over))
         return self
@@ -331,14 +331,14 @@ class GLMRegressor(_Inference, MirrorRegressor):
         """
         margins = self._margins(X, getattr(self, "input_limits_", None))
         if offset is not None:
-            margins = margins + _of_rows(offset, margins, "offset")[:, None]
+            margins = margins + of_rows(offset, margins, "offset")[:, None]
         mean = self.family_.predicted(self.link_, margins)
         mean = mean.astype(self.coef_.dtype, copy=False)
         ends: Any = getattr(self, "prediction_limits_", None)
         if ends is not None:
             mean = np.clip(mean, *ends).astype(mean.dtype)
         if exposure is not None:
-            mean = mean * _of_rows(exposure, margins, "exposure", positive=True)[:, None]
+            mean = mean * of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
     def _evaluated(self, fitted, s, batch, held, now, terms):
@@ -362,11 +362,7 @@ class GLMRegressor(_Inference, MirrorRegressor):
         if terms is None:
             limits = self.prediction_limits_
             return fitted, base.held_out_predictions(predictions, y, w, limits)
-        rows, at = terms.within(held)
-        exposure, w = terms.exposure[rows, None], terms.weights[rows]
-        predictions, y = exposure * predictions[at], exposure * y[at]
-        unit = self._deviation(predictions, exposure)
-        return fitted, base.held_out_predictions(predictions, y, w, unit=unit)
+        return fitted, terms.held_out(held, predictions, y, family)
 
     def _check_indices(self, s, batch):
         """Warn if all successes lie above all failures along the fitted coefficients."""
@@ -383,124 +379,13 @@ class GLMRegressor(_Inference, MirrorRegressor):
                 "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it.",
             )
 
-    def _deviation(self, mean, exposure):
-        """The standard deviation of targets with these means, up to a factor: Pearson's unit."""
-        rate = self.family_.clipped(mean / exposure)
-        return np.sqrt(exposure * self.family_.variance(rate))
-
-    def predict_interval(
-        self,
-        X: MatrixLike,
-        alpha: float | ArrayLike = 0.1,
-        *,
-        joint: bool = False,
-        exposure: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions, and intervals that contain the target in 1 - alpha of new rows.
-
-        With an exposure or an offset they are intervals of the targets themselves, such as counts,
-        and their width is proportional to the family's standard deviation (Pearson residuals).
-
-        Parameters
-        ----------
-        X : as for `predict`
-        alpha : float or array-like of shape (n_alpha,), default=0.1
-            The share of targets that may lie outside.
-        joint : bool, default=False
-            With several targets: all of a row's lie within in 1 - alpha of rows.
-        exposure, offset : array-like of shape (n_samples,), optional
-            As in `fit`: needed here if they were given there.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        intervals : ndarray of shape (n_samples, 2, n_alpha) or (n_samples, n_targets, 2, n_alpha)
-            Infinite, with a warning, if there are fewer than 1 / alpha - 1 held-out rows.
-
-        Raises
-        ------
-        ValueError
-            If there are no held-out predictions, alpha is not between 0 and 1, or an exposure or
-            an offset was given to `fit` and not here, or here and not there.
-        """
-        self._check_terms(exposure, offset)
-        terms = vars(self).get("row_terms_", ())
-        for name, values in (("exposure", exposure), ("offset", offset)):
-            if values is not None and name not in terms:
-                raise ValueError(
-                    f"This {type(self).__name__} was fitted without {name}=: do not give it here."
-                )
-        y = self.predict(X, exposure, offset)
-        if not terms:
-            return self._intervals(X, y, alpha, joint)
-        over: Any = 1.0
-        if exposure is not None and self.family_.exposure == "rate":
-            over = np.asarray(exposure, dtype=np.float64).reshape(-1, 1)
-        unit = self._deviation(y.reshape(len(y), -1).astype(np.float64), over)
-        most = self.family_.range[1] * np.reshape(over, (-1, 1, 1, 1))
-        y, ends = self._intervals(X, y, alpha, joint, unit)
-        ends = np.minimum(ends.reshape(len(y), -1, 2, ends.shape[-1]), most).reshape(ends.shape)
-        return y, ends
-
-    def _possible(self, ends):
-        low, high = self.family_.range
-        return np.clip(ends, low, np.inf if vars(self).get("row_terms_") else high)
-
-    def _check_terms(self, exposure, offset):
-        """Refuse rows without the exposure or the offset that the model was fitted with."""
-        given = {"exposure": exposure, "offset": offset}
-        for name in vars(self).get("row_terms_", ()):
-            if given[name] is None:
-                raise ValueError(
-                    f"This {type(self).__name__} was fitted with {name}=: give {name}= for these "
-                    "rows, too."
-                )
-
     def _estimand_of_rows(self, y, exposure, offset):
         self._check_terms(exposure, offset)
         law, targets = self._smooth(np.asarray(y, dtype=np.float64).reshape(len(y), -1))
-        ones, offset = np.ones(len(y)), _of_rows(offset, targets, "offset")
-        targets, exposures, offset = _rates(*law[:2], targets, ones, exposure, offset)
+        ones, offset = np.ones(len(y)), of_rows(offset, targets, "offset")
+        targets, exposures, offset = rates(*law[:2], targets, ones, exposure, offset)
         law.family.check(targets)
         return law._replace(exposure=exposures, offset=offset), targets
-
-    def score(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        sample_weight: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-    ) -> float:
-        """D2, the share of the deviance of the best constant that is explained; R2 of squares.
-
-        Parameters
-        ----------
-        X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight, exposure, offset : array-like of shape (n_samples,), optional
-            As in `fit`.
-
-        Returns
-        -------
-        float
-        """
-        mean = self.predict(X, offset=offset)
-        if exposure is None:
-            return self._d2(y, mean, sample_weight)
-        over: Any = _of_rows(exposure, mean.reshape(len(mean), -1), "exposure", positive=True)
-        weights = over if sample_weight is None else over * np.asarray(sample_weight, float)
-        return self._d2(np.asarray(y, dtype=np.float64) / over, mean, weights)
-
-    def _d2(self, y, mean, weights=None):
-        """The score of means; R2 where deviances are squares."""
-        if type(self.family_).deviance is Family.deviance:
-            return float(r2_score(y, mean, sample_weight=weights))
-        y = np.asarray(y, dtype=np.float64).reshape(len(mean), -1)
-        weights = np.ones(len(y)) if weights is None else np.asarray(weights, float)
-        mean = np.asarray(mean, dtype=np.float64).reshape(len(y), -1)
-        return self.family_.d2(self.family_.targets(y), mean, weights)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -722,34 +607,6 @@ def _inferred_from(targets, exposure):
     """
     is_counts = exposure is not None and np.all(targets == np.floor(targets))
     return targets + 1.0 if is_counts else targets
-
-
-def _of_rows(values: Any, X: Any, name: str, positive: bool = False) -> Any:
-    """One finite number a row."""
-    if values is None:
-        return None
-    values = np.asarray(values, dtype=np.float64).reshape(-1)
-    if len(values) != X.shape[0]:
-        raise ValueError(f"{name} has {len(values)} numbers, but X has {X.shape[0]} rows.")
-    valid = np.isfinite(values) & ((values > 0.0) | (not positive))
-    if not valid.all():
-        kind = "positive and finite" if positive else "finite"
-        raise ValueError(f"{name} must be {kind}, and holds {values[~valid][0]}.")
-    return values
-
-
-def _rates(family, link, targets, weights, exposure, offset):
-    """Targets, weights and offsets of rows with an exposure."""
-    if exposure is None:
-        return targets, weights, offset
-    exposure = _of_rows(exposure, targets, "exposure", positive=True)
-    if family.exposure is None:
-        raise ValueError(f"family={family!r} takes no exposure=: give a family of counts or rates.")
-    if family.exposure == "rate":
-        return targets / exposure[:, None], weights * exposure, offset
-    if not isinstance(link, Exp):
-        raise ValueError(f"exposure= with family={family!r} needs link='log', not {link!r}.")
-    return targets, weights, np.log(exposure) + (0.0 if offset is None else offset)
 
 
 def _grades_of(y):

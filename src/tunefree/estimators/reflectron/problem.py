@@ -9,7 +9,6 @@ from tunefree import averaging
 from tunefree.bounds import reflectron_step
 from tunefree.constraints import CONSTRAINTS
 from tunefree.constraints.rules import is_odd, is_separable
-from tunefree.engine.order import content_hash
 from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import NONE, Configuration, of_singular_values
 from tunefree.learners.reflectron.subspace import LowRank
@@ -207,32 +206,6 @@ class Problem(NamedTuple):
     def members(self):
         """The number of members: one that learns from all rows, and one for each fold."""
         return 1 + max(0, self.held.max())
-
-
-class Terms(NamedTuple):
-    """Rows with an exposure or an offset, before equal rows were merged."""
-
-    place: np.ndarray  # the distinct row into which each row was merged
-    exposure: np.ndarray  # of which the target is a rate; 1 if it is none
-    weights: np.ndarray  # without the exposure
-
-    @classmethod
-    def of(cls, X, targets, weights, seed, distinct, exposure):
-        """The terms of rows, given the numbers of `distinct` ones; weights include the exposure."""
-        exposure = np.ones(len(targets)) if exposure is None else exposure
-        keys = content_hash(X, targets, seed)[1]
-        order = np.argsort(keys[distinct])
-        place = order[np.searchsorted(keys[distinct], keys, sorter=order)]
-        return cls(place, exposure, weights / exposure)
-
-    def within(self, held):
-        """The rows merged into some distinct rows, and the position of each among these."""
-        positions = np.full(self.place.max() + 1, -1)
-        positions[held] = np.arange(len(held))
-        at = positions[self.place]
-        rows = np.lexsort((self.exposure, at))
-        rows = rows[at[rows] >= 0]
-        return rows, at[rows]
 
 
 class DescentResult(NamedTuple):

@@ -10,9 +10,13 @@ with the step eta = 0.12 and lambda = 3 mean curvatures. The number of rounds is
 rows: learners on the other folds' rows stop 30 rounds after the minimum of their held-out loss, and
 the learner on all rows takes as many rounds as gave this minimum.
 
-Source: Friedman 2001, algorithm 1 and section 4.4 (Newton steps); Boffi, Tu and Slotine 2021,
-equation 6 (pseudogradients); Iosipoi and Vakhrushev 2022, section 3.3 (random projections of many
-outputs).
+Quantiles of level q have the pseudogradients q - 1{y < F}, 0 for y = F, and curvatures of 1. The
+value of a leaf is the quantile of its residuals y - F, times the step and H / (H + lambda). In the
+end the quantile of the held-out residuals is added: residuals of learned rows are too small.
+
+Source: Friedman 2001, algorithm 1, section 4.4 (Newton steps) and algorithm 3 (quantiles of
+residuals); Boffi, Tu and Slotine 2021, equation 6 (pseudogradients); Iosipoi and Vakhrushev 2022,
+section 3.3 (random projections of many outputs).
 """
 
 from typing import Any, NamedTuple
@@ -21,11 +25,14 @@ import numpy as np
 
 from tunefree._jit import kernel
 from tunefree._threads import team
+from tunefree.learners.trees.monotone import increasing
 from tunefree.learners.trees.tree import add_values, grow, histogram_memory, leaves_of, packed
 
 STEP, RIDGE = 0.12, 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
 _PATIENCE, _MOST_ROUNDS = 30, 1000
+# The most reports of the rounds of one depth.
+MOST_REPORTS = -(-_MOST_ROUNDS // _PATIENCE)
 # Rows that choose the splits of a tree.
 _MOST_SPLIT_ROWS = 1_000_000
 # For more outputs than this, splits are found on so many random projections of them.
@@ -55,6 +62,14 @@ class Forest(NamedTuple):
 
         team().map(add, range(0, n, _BLOCK))
         return out
+
+    def shifted(self, shift):
+        """The forest with a constant added to the scores of every output."""
+        return self._replace(start=self.start + shift)
+
+    def in_units(self, units):
+        """The forest for targets in other units, one of every output."""
+        return self._replace(values=self.values * units, start=self.start * units)
 
     def relevances(self, n_columns):
         """The mean squared effects of the splits on each column, added over all trees."""
@@ -99,21 +114,27 @@ class BinnedRows(NamedTuple):
     codes: np.ndarray  # bins, of shape (columns, rows)
     targets: np.ndarray  # of shape (rows, outputs)
     weights: np.ndarray
-    offset: Any = 0.0  # of shape (rows, 1), or 0
+    offset: Any = 0.0  # of shape (rows, 1) or (rows, outputs), or 0
 
     def part(self, rows):
         """Some rows."""
         offset = self.offset if np.ndim(self.offset) == 0 else self.offset[rows]
         return BinnedRows(self.codes[:, rows], self.targets[rows], self.weights[rows], offset)
 
+    def in_units(self, units):
+        """The rows with targets in these units, one of every output."""
+        offset = self.offset if np.ndim(self.offset) == 0 else self.offset / units
+        return self._replace(targets=self.targets / units, offset=offset)
+
 
 class Booster:
     """Learns trees of one depth from rows, and predicts held-out rows after every round."""
 
-    def __init__(self, sample, held_out, loss, bins, depth, seed, step=STEP):
+    def __init__(self, sample, held_out, loss, bins, depth, seed, step=STEP, signs=None, halt=None):
         self._sample, self._held_out, self._loss = sample, held_out, loss
         self._sizes, self._depth, self._step = bins.sizes(), depth, step
-        self._random = np.random.default_rng(seed)
+        self._signs = np.zeros(len(self._sizes), np.int8) if signs is None else signs
+        self._random, self._halt = np.random.default_rng(seed), halt
         self._has_missing = (sample.codes == 0).any(axis=1)
         self.start = loss.start(sample)
         n_outputs = min(len(self.start), _MOST_OUTPUTS)
@@ -150,6 +171,8 @@ class Booster:
 
     def _learn(self):
         """Add a tree; False if no split lowers the loss."""
+        if self._halt is not None and self._halt.is_set():
+            raise KeyboardInterrupt
         sample, depth = self._sample, self._depth
         gradients, curvatures = self._loss.slopes(self._scores, sample.targets)
         gradients *= sample.weights[:, None]
@@ -160,9 +183,17 @@ class Booster:
         words, units = packed(self._sketch(gradients[part]), shared)
         ridge = RIDGE * shared.sum() / sample.weights[part].sum()
         *splits, n_levels = grow(
-            sample.codes, part.start, self._sizes, words, units, self._has_missing, depth, ridge,
+            sample.codes,
+            part.start,
+            self._sizes,
+            words,
+            units,
+            self._has_missing,
+            depth,
+            ridge,
+            self._signs,
             self._histograms,
-        )  # fmt: skip
+        )
         if not n_levels:
             return False
         # Levels without a split send all rows to the left.
@@ -170,7 +201,12 @@ class Booster:
         columns[n_levels:], thresholds[n_levels:], missing[n_levels:] = 0, 255, False
         leaves = leaves_of(sample.codes, columns, thresholds, missing)
         ridges = RIDGE * curvatures.sum(axis=0) / total
-        values = self._step * self._loss.values(leaves, 1 << depth, gradients, curvatures, ridges)
+        values = self._step * self._loss.values(
+            leaves, 1 << depth, gradients, curvatures, ridges, sample.targets - self._scores
+        )
+        if self._signs.any():
+            filled = np.bincount(leaves, minlength=1 << depth) > 0
+            values = increasing(values, columns, self._signs, filled)
         add_values(leaves, values, self._scores)
         held_out = leaves_of(self._held_out.codes, columns, thresholds, missing)
         add_values(held_out, values, self.held_out_scores)
@@ -203,14 +239,17 @@ class Boosted(NamedTuple):
     risks: np.ndarray  # the held-out loss after every round
 
 
-def boost(sample, folds, loss, bins, depth, seed=0, step=STEP):
+def boost(sample, folds, loss, bins, depth, seed=0, step=STEP, signs=None, halt=None):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
     other folds choose it, with one fold the other half of its rows.
+
+    A generator: it yields after some rounds, is sent whether these were the last, and returns
+    `Boosted`. If the event `halt` is set, it raises KeyboardInterrupt before the next round.
     """
     boosters = [
-        Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step)
+        Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step, signs, halt)
         for train, out in folds
     ]
     n_rounds, best, curve = 0, 0, np.empty(0)
@@ -219,8 +258,11 @@ def boost(sample, folds, loss, bins, depth, seed=0, step=STEP):
         team().map(lambda booster, n=n_rounds: booster.run(n), boosters)
         curve = np.sum([[r.sum() for r in booster.risks] for booster in boosters], axis=0)
         best = int(np.argmin(curve))
+        if (yield):
+            break
     scores = _held_out_scores(sample, folds, boosters)
-    last = Booster(sample, sample.part(slice(0, 0)), loss, bins, depth, seed, step)
+    nothing = sample.part(slice(0, 0))
+    last = Booster(sample, nothing, loss, bins, depth, seed, step, signs, halt)
     last.run(best)
     return Boosted(
         last.forest(best), scores, curve / sum(sample.weights[o].sum() for _, o in folds)

@@ -12,10 +12,15 @@ from tunefree.learners.trees.tree import leaf_sums
 _CERTAIN = 500.0
 
 
-def newton_values(leaves, n_leaves, gradients, curvatures, ridge):
+def newton_values(leaves, n_leaves, gradients, curvatures, ridge, residuals):
     """The Newton steps of all leaves and outputs."""
     sums = leaf_sums(leaves, n_leaves, gradients)
     return sums / (leaf_sums(leaves, n_leaves, curvatures) + ridge)
+
+
+def no_shift(scores, targets, weights):
+    """What is added to all scores, given those of held-out rows: nothing."""
+    return np.zeros(scores.shape[1])
 
 
 class Deviance(NamedTuple):
@@ -27,7 +32,12 @@ class Deviance(NamedTuple):
     def start(self, sample):
         """The best constant scores of all outputs."""
         mean = self.family.start(sample.targets, sample.weights)
-        return np.asarray(self.link.inverse(self.family.clipped(mean)))
+        start = np.asarray(self.link.inverse(self.family.clipped(mean)))
+        if np.ndim(sample.offset) == 0:
+            return start
+        # The constant whose means have the sum of the targets, with a logarithmic link.
+        known = self.family.start(self.link.mean(sample.offset), sample.weights)
+        return start - self.link.inverse(known)
 
     def slopes(self, scores, targets):
         """Pseudogradients and curvatures."""
@@ -41,6 +51,53 @@ class Deviance(NamedTuple):
         return self.family.residuals(self.link, scores, targets)[1].sum(axis=1)
 
     values = staticmethod(newton_values)
+    shift = staticmethod(no_shift)
+
+
+class QuantileLoss(NamedTuple):
+    """The pinball loss of one quantile, and its pseudogradients."""
+
+    family: Any  # `tunefree.families.Quantile` of one level
+
+    def start(self, sample):
+        """The quantile of the targets, less their offsets."""
+        return self.family.start(sample.targets - sample.offset, sample.weights)
+
+    def slopes(self, scores, targets):
+        """Pseudogradients, and curvatures of 1."""
+        q = self.family.q
+        return q * (targets > scores) - (1.0 - q) * (targets < scores), np.ones_like(scores)
+
+    def losses(self, scores, targets):
+        """The pinball loss of every row."""
+        return self.family.deviance(targets, scores).sum(axis=1)
+
+    def values(self, leaves, n_leaves, gradients, curvatures, ridge, residuals):
+        """The values of all leaves, before the step: here curvatures are the weights of rows."""
+        order = np.argsort(residuals[:, 0], kind="stable")
+        weights = leaf_sums(leaves, n_leaves, curvatures)
+        out = _leaf_quantiles(
+            leaves, residuals[:, 0], curvatures[:, 0], order, self.family.q[0] * weights[:, 0]
+        )
+        return out[:, None] * (weights / (weights + ridge))
+
+    def shift(self, scores, targets, weights):
+        """What is added to all scores: the quantile of the residuals of held-out rows."""
+        return self.family.start(targets - scores, weights)
+
+
+@kernel
+def _leaf_quantiles(leaves, numbers, weights, order, shares):
+    """The first number of every leaf, in this order, up to which the weights reach its share."""
+    out, mass = np.zeros(len(shares)), np.zeros(len(shares))
+    for i in order:
+        leaf = leaves[i]
+        least = shares[leaf] * (1.0 - 1e-12)
+        if mass[leaf] < least:
+            mass[leaf] += weights[i]
+            if mass[leaf] >= least:
+                out[leaf] = numbers[i]
+    return out
 
 
 class LogLoss(NamedTuple):
@@ -65,6 +122,7 @@ class LogLoss(NamedTuple):
         return (_losses_of_two if scores.shape[1] == 1 else _losses_of_several)(scores, targets)
 
     values = staticmethod(newton_values)
+    shift = staticmethod(no_shift)
 
 
 @kernel

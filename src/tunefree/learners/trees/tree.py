@@ -114,6 +114,18 @@ def _add_gains(sums, totals, units, ridge, first, last, gains):
 
 
 @kernel
+def _add_monotone_gains(sums, totals, units, ridge, first, last, sign, gains):
+    """`_add_gains` of one output: a leaf that a split would give the wrong order stays whole."""
+    h, g = totals[0] + 2.0 * ridge, totals[1]
+    for b in range(first, last):
+        own, a = _low(sums[0, b]) * units[0] + ridge, _high(sums[0, b]) * units[1]
+        if sign * ((g - a) * own - a * (h - own)) < 0.0:
+            gains[b] += g * g / (h - ridge)
+        else:
+            gains[b] += _gain(a, own, g, h)
+
+
+@kernel
 def _partition(codes, threshold, missing, rows, spare, start, end):
     """Sort rows of a leaf stably to the left and right; return where the right ones start."""
     place, others = start, 0
@@ -173,14 +185,17 @@ def _gain_without_split(totals, ridge):
 
 
 @kernel
-def _score_column(table, slot, starts, totals, units, ridge, first, sums, gains):
+def _score_column(table, slot, starts, totals, units, ridge, first, sign, sums, gains):
     """Write the gains of a column's thresholds; missing values go right if `first` is 1."""
     last = table.shape[1] - 1
     gains[:last] = 0.0
     for leaf in range(totals.shape[0]):
         if starts[leaf] < starts[leaf + 1]:
             _accumulate(table[slot[leaf]], first, sums)
-            _add_gains(sums, totals[leaf], units, ridge, first, last, gains)
+            if sign:
+                _add_monotone_gains(sums, totals[leaf], units, ridge, first, last, sign, gains)
+            else:
+                _add_gains(sums, totals[leaf], units, ridge, first, last, gains)
 
 
 def histogram_memory(sizes, depth, n_outputs):
@@ -189,7 +204,7 @@ def histogram_memory(sizes, depth, n_outputs):
 
 
 @kernel
-def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, histograms):
+def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs, histograms):
     """Columns, thresholds and sides of missing values of a tree's splits, and their number.
 
     Parameters
@@ -201,6 +216,8 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, histo
     has_missing : whether each column has missing values
     depth : the most splits
     ridge : lambda
+    signs : 1 for columns in which scores increase, -1 where they decrease, else 0; of shape
+        (columns,) and of type int8, zeros for several outputs
     histograms : memory, see `histogram_memory`
     """
     d, n = codes.shape[0], words.shape[0]
@@ -225,10 +242,14 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, histo
         for j in range(d):
             size = sizes[j]
             table = histograms[:, ends[j] - size : ends[j]]
-            _count_column(codes[j, first_row:last_row], rows, starts, words, slot, n_leaves // 2, table)
+            _count_column(
+                codes[j, first_row:last_row], rows, starts, words, slot, n_leaves // 2, table
+            )
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
-                _score_column(table, slot, starts, sums, units, ridge, first, running, gains)
+                _score_column(
+                    table, slot, starts, sums, units, ridge, first, signs[j], running, gains
+                )
                 for b in range(first, size - 1):
                     if gains[b] > best:
                         best = gains[b]
@@ -241,9 +262,7 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, histo
             missing[level] = _heavier_right(column, thresholds[level], words)
         for leaf in range(n_leaves - 1, -1, -1):
             start, end = starts[leaf], starts[leaf + 1]
-            middle = _partition(
-                column, thresholds[level], missing[level], rows, spare, start, end
-            )
+            middle = _partition(column, thresholds[level], missing[level], rows, spare, start, end)
             starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, end
     return columns, thresholds, missing, depth
 
