@@ -28,8 +28,9 @@ from tunefree.learners.trees.losses import Deviance, LogLoss
 from tunefree.protocols import MatrixLike, Seed
 from tunefree.select.stacking import FEW_ROWS, folds_of
 
-# Trees of these depths are learned; held-out rows choose their shares among so many.
-DEPTHS = (3, 6)
+# Trees of two depths are learned, of larger ones from so many rows on.
+DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
+# Held-out rows choose the share of each depth among these.
 _SHARES = np.linspace(0.0, 1.0, 5)
 # Rows of a source that are learned.
 _MOST_SAMPLED = 100_000
@@ -63,8 +64,9 @@ class FittedTrees(NamedTuple):
 
 def learn_trees(bins, sample, folds, loss, seed, n_jobs=None):
     """The `FittedTrees` of a sample: forests of every depth, weighted by their held-out loss."""
+    depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
     with workers(n_jobs) as team:
-        fits = team.map(lambda depth: boost(sample, folds, loss, bins, depth, seed), DEPTHS)
+        fits = team.map(lambda depth: boost(sample, folds, loss, bins, depth, seed), depths)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
     held, (one, other) = held[order], (fit.scores[order] for fit in fits)

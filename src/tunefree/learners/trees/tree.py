@@ -225,7 +225,9 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, histo
         for j in range(d):
             size = sizes[j]
             table = histograms[:, ends[j] - size : ends[j]]
-            _count_column(codes[j, first_row:last_row], rows, starts, words, slot, n_leaves // 2, table)
+            _count_column(
+                codes[j, first_row:last_row], rows, starts, words, slot, n_leaves // 2, table
+            )
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
                 _score_column(table, slot, starts, sums, units, ridge, first, running, gains)
@@ -241,9 +243,7 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, histo
             missing[level] = _heavier_right(column, thresholds[level], words)
         for leaf in range(n_leaves - 1, -1, -1):
             start, end = starts[leaf], starts[leaf + 1]
-            middle = _partition(
-                column, thresholds[level], missing[level], rows, spare, start, end
-            )
+            middle = _partition(column, thresholds[level], missing[level], rows, spare, start, end)
             starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, end
     return columns, thresholds, missing, depth
 
