@@ -10,9 +10,8 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from contextvars import ContextVar, copy_context
-from functools import partial
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 import joblib
@@ -33,9 +32,8 @@ def n_threads(n_jobs):
 class Workers:
     """Maps a function over tiles, in threads; matrix products inside use one thread each."""
 
-    def __init__(self, pool=None, size=1, cores=None):
+    def __init__(self, pool=None, size=1):
         self._pool, self._size, self._local = pool, size, threading.local()
-        self._cores: Any = cores or nullcontext()
 
     def memory(self, shape, dtype, use="tile"):
         """Reused memory of the calling thread: new pages cost more than the work on them."""
@@ -71,7 +69,7 @@ class Workers:
         function, error_handling = in_threads(function), np.geterr()
 
         def in_pool(item):
-            with self._cores, np.errstate(**error_handling):
+            with np.errstate(**error_handling):
                 return function(item)
 
         return in_pool
@@ -80,8 +78,6 @@ class Workers:
 ALONE = Workers()
 # The workers of a thread's current task; threads of the pool have none.
 _TEAM: Any = ContextVar("team", default=ALONE)
-# For tasks side by side: the most threads, and a semaphore of cores that they wait for.
-_SHARE: Any = ContextVar("share", default=(None, None))
 
 
 def team():
@@ -110,34 +106,14 @@ def _as_team(crew):
 @contextmanager
 def workers(n_jobs):
     """Threads for a task."""
-    most, free = _SHARE.get()
-    n = min(n_threads(n_jobs), most or os.cpu_count() or 1)
+    n = min(n_threads(n_jobs), os.cpu_count() or 1)
     with one_blas_thread():
         if n == 1:
             with _as_team(Workers()) as crew:
                 yield crew
             return
         cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
-        settled = free is None and n == len(cores)  # fewer threads than cores are not bound
+        settled = n == len(cores)  # fewer threads than cores are not bound
         with ThreadPoolExecutor(n, "tunefree", _settle, (iter(cores if settled else ()),)) as pool:
-            with _as_team(Workers(pool, n, free)) as crew:
+            with _as_team(Workers(pool, n)) as crew:
                 yield crew
-
-
-def side_by_side(works, n_jobs) -> list[Any]:
-    """Functions without arguments, prepared to run at the same time in the caller's threads.
-
-    Each uses its share of the cores, and the last one also those of functions that have ended.
-    """
-    n = n_threads(n_jobs)
-    own, free = max(1, n // len(works)), threading.Semaphore(n)
-
-    def run_task(i):
-        last = i + 1 == len(works)
-        _SHARE.set((n, free) if last else (own, None))
-        with ExitStack() as stack:
-            for _ in range(0 if last else own):
-                stack.enter_context(free)
-            return works[i]()
-
-    return [partial(copy_context().run, run_task, i) for i in range(len(works))]

@@ -323,7 +323,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             chosen, scores = self._scored(scorer, entries, chosen, problem)
         if most is not None and finished(entries):
             chosen, compression = compress_stack(chosen, problem, most)
-        last = fit_all_rows(chosen, entries, plan, problem, self._progress)
+        last = fit_all_rows(chosen, entries, problem, self._progress)
         seconds = time.perf_counter() - limits.start
         return Stacked(entries, chosen, last, plan, skipped, scores, compression, seconds)
 

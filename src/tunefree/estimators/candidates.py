@@ -9,8 +9,6 @@ docs/selection.md.
 
 import time
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,20 +19,19 @@ from scipy import sparse
 from sklearn.base import clone
 
 from tunefree._registry import estimator_class
-from tunefree._threads import n_threads, side_by_side
 from tunefree.columns import asinh_scaling, show
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.geometry import n_permuted_rows
 from tunefree.select import costs
-from tunefree.select.costs import Cost, Option, Shape, Step
+from tunefree.select.costs import Cost, Shape, Step
 from tunefree.select.stacking import (
     FEW_ROWS,
     Chosen,
     Entry,
     Means,
     choose_stack,
+    finished,
     folds_of,
-    kernels_pay,
     loses,
     n_folds,
     weighted_mean,
@@ -51,14 +48,15 @@ KERNELS = {"laplacian": "Laplace kernel", "rbf": "Gaussian kernel"}
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 # With fewer rows a column, leave-one-out errors of rates chosen on the same rows are misleading.
 _RATED = 4
-# Landmarks to which a plan may limit a kernel; landmarks of kernels of many rows in the evaluation.
-_FEWER, _MORE, _FIRST_LANDMARKS = (1000, 500, 250), (4000, 2000), 1000
+# Landmarks to which a plan may limit a kernel, and those of kernels that are fitted fold by fold.
+_FEWER, _MORE, _LANDMARKS_OF_FOLDS = (1000, 500, 250), (4000, 2000, 1000), 1000
+# Kernels of more rows than this wait for a pilot on so many rows, which must lower the stack's
+# held-out loss by this share.
+_PILOTED, _KERNEL_PILOT_ROWS, _LEAST_GAIN = 5000, 4000, 0.005
 # With fewer rows than this candidates cannot be compared.
 _FEWEST_ROWS = 40
 # The name of the trees, which are a candidate from so many rows on.
 _TREES, _TREE_ROWS = "boosted trees", 100
-# A pilot's landmarks.
-_PILOT_LANDMARKS = 200
 
 
 class StackProblem(NamedTuple):
@@ -221,16 +219,11 @@ class Candidate:
     limits: tuple = ()  # landmarks or rows to which a plan may limit it, the largest first
     kind = "linear"
     unit = "landmarks"  # of the limits
-    waits = False  # whether it is evaluated only if kernels beat linear models
     cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
 
     def total_cost(self, shape, folds=None):
         """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
         return self.evaluation.cost(self, shape, folds)
-
-    def cost_on_all_rows(self, shape):
-        """The `Cost` of a last fit to all rows, if it was evaluated on a part of them."""
-        return Cost(0.0, 0.0)
 
     def limited(self, limit):
         """The candidate with so many landmarks, or so many rows to learn; None: unchanged."""
@@ -258,13 +251,6 @@ class Candidate:
     def compressed(self, entry, problem, most):
         """The candidate's entry with at most so many landmarks."""
         return entry
-
-    def for_all_rows(self, entry, problem, allowed):
-        """The candidate to fit to all rows after its evaluation; None if it is fitted.
-
-        `allowed` is whether the plan has time for another fit.
-        """
-        return self if entry.fitted is None else None
 
 
 class Ridge(Candidate):
@@ -357,18 +343,40 @@ class RidgeOnRanks(KernelRidge):
         return costs.ranks_cost(shape)
 
 
-class MoreLandmarks(_OnView):
-    """The best of the kernels before it, with more landmarks."""
+class PilotedKernel(KernelRidge):
+    """The better kernel for many rows, if a pilot on few rows improves the stack."""
 
-    waits = True
+    def cost(self, shape):
+        """The `Cost` of two pilots and one fit."""
+        whole = super().cost(shape)
+        few = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS))
+        pilots = [costs.kernel_ridge_cost(few, kernel, "auto").seconds for kernel in KERNELS]
+        return whole._replace(seconds=whole.seconds + sum(pilots))
 
-    def _model(self, donor):
-        model = clone(self.estimator)
-        return model if donor is None else model.set_params(kernel=donor.kernel)
+    def evaluate(self, problem, others):
+        """The `Entry` of the kernel that is better in the pilot."""
+        gain, pilot = max(
+            (self._pilot(problem, others, kernel) for kernel in KERNELS), key=lambda p: p[0]
+        )
+        rows = min(_KERNEL_PILOT_ROWS, len(problem.folds[0][0]))
+        if gain < _LEAST_GAIN and finished(others):
+            words = f"skipped: kernels of {rows} rows did not lower the stack's loss by 0.5 %"
+            return Entry.unscored(self, words)
+        model = clone(self.estimator).set_params(kernel=pilot.model.kernel)
+        return replace(self, estimator=model).in_one_fit(problem, pilot.model)
 
-    def donor(self, problem, others):
-        """The kernel of least held-out loss."""
-        return view_donor(others, problem.weights)
+    def _pilot(self, problem, others, kernel):
+        """How much a kernel of few rows lowers the stack's held-out loss, and its `Fitted`."""
+        train, held = problem.folds[0]
+        model = clone(self.estimator).set_params(kernel=kernel, n_landmarks="auto")
+        few = problem.part(train[:_KERNEL_PILOT_ROWS])
+        fitted = replace(self, estimator=model).fit(*few, donor=view_donor(others))
+        scores = [entry.scores for entry in finished(others)]
+        both = [*scores, problem.score.scores_of(fitted, problem.X[held])]
+        y, weights = problem.y[held], problem.weights[held]
+        stacks = [problem.score.stack(s, y, weights) for s in (scores or both, both)]
+        before, after = (weighted_mean(stack.losses, weights)[0] for stack in stacks)
+        return (1.0 - after / before if scores and before > 0.0 else -after), fitted
 
 
 class BoostedTrees(Candidate):
@@ -393,125 +401,33 @@ class BoostedTrees(Candidate):
         return problem.entry_of_one_fit(self, fitted, problem.score.of_all(scores, model), effects)
 
 
-class Pilot(NamedTuple):
-    """Fits to few rows, before an evaluation."""
-
-    model: Any  # the better of two, whose bandwidths are reused
-    own_view: bool  # whether its own view of the columns was better
-    risk: float
-    ahead: bool  # whether it is better than the kernel on landmarks
-
-
 @dataclass(frozen=True)
 class KernelPiSTOL(Candidate):
-    """Kernel PiSTOL on the view of a kernel, or on its own."""
+    """Kernel PiSTOL, for sparse rows of so many columns that other kernels are skipped."""
 
-    most_rows: int = costs.MOST_ROWS  # that it learns in its evaluation
-    pilot: Pilot | None = None
+    most_rows: int = costs.MOST_ROWS  # that it learns
     kind = "kernel"
     unit = "rows"
-    waits = True
 
     def cost(self, shape):
         """The `Cost` of one fit."""
         return costs.kernel_pistol_cost(shape, self.most_rows)
 
-    def cost_on_all_rows(self, shape):
-        """The `Cost` of a last fit to all rows, if it was evaluated on a part of them."""
-        if shape.n <= self.most_rows:
-            return Cost(0.0, 0.0)
-        return costs.kernel_pistol_cost(shape, shape.n)
-
     def limited(self, limit):
         """The candidate that learns so many rows."""
         return self if limit is None else replace(self, most_rows=limit)
 
-    def fit(self, X, y, weights, donor=None, held=None):
-        """A `Fitted` candidate, with predictions of the rows `held`."""
-        view, model, like = (), clone(self.estimator), None
-        if donor is not None:
-            like = self.pilot and self.pilot.model
-            own_view = self.pilot is not None and self.pilot.own_view
-            if not own_view and donor.geometry_ is not None:
-                view = (donor.view_, donor.geometry_)
-                model.set_params(standardize=False)
-        X = Fitted(view, model).show(X)
-        with ignore_outlier_warnings():
-            found = model._learn(X, y, sample_weight=weights, held=held, like=like)
-        return Fitted(view, model, found)
-
-    def evaluate(self, problem, others):
-        """The `Entry` of the candidate, if a pilot shows that it may be better than the others."""
-        pilot = self._piloted(problem, others)
-        candidate = replace(self, pilot=pilot)
-        if pilot is None or pilot.ahead:
-            return self.evaluation.evaluate(candidate, problem, others)
-        rows = costs.pilot_rows(len(problem.y), self.most_rows)
-        reason = f"skipped: no better than the kernel on landmarks after {rows} rows"
-        return Entry.unscored(candidate, reason)
-
-    def _piloted(self, problem, others):
-        """The `Pilot` against the last kernel on landmarks, when both learn few rows; or None."""
-        n, kernels = (
-            len(problem.y),
-            [e for e in view_givers(others) if e.candidate.kind == "kernel"],
-        )
-        train, held = problem.folds[0]
-        train = train[: costs.pilot_rows(n, self.most_rows)]
-        few = n < 3 * costs.PILOT_ROWS[0]
-        if few or not kernels or not problem.learnable([(train, held)]):
-            return None
-        donor = kernels[-1].fitted.model
-        small = kernels[-1].candidate.limited(_PILOT_LANDMARKS)
-        fits, risks = [], []
-        for one, view in ((self, donor), (self, None), (small, donor)):
-            fits.append(one.fit(*problem.part(train), donor=view))
-            scores = problem.score.scores_of(fits[-1], problem.X[held])
-            losses = problem.entry(one, scores, held, None).losses
-            risks.append(weighted_mean(losses, problem.weights[held])[0])
-        own_view, risk = bool(risks[1] < risks[0]), min(risks[:2])
-        return Pilot(fits[own_view].model, own_view, risk, bool(risk < risks[2]))
-
     def in_one_fit(self, problem, donor):
         """The `Entry` of one fit, to all rows or to the first that are not held out."""
-        held = problem.held()
-        rows = np.flatnonzero(held)
+        held, model = problem.held(), clone(self.estimator)
+        rows, fitted = np.flatnonzero(held), Fitted((), model)
         if len(held) > self.most_rows:
             learned = np.flatnonzero(~held)[: self.most_rows]
-            fitted = self.fit(*problem.part(learned), donor=donor)
+            model._learn(*problem.part(learned))
             scores = problem.score.scores_of(fitted, problem.X[rows])
         else:
-            fitted = self.fit(*problem[:3], donor=donor, held=held)
-            scores = problem.score.of_all(fitted.found, fitted.model)
-        some = rows[: n_permuted_rows(self.most_rows, problem.shape.d)]
-        effects = permutation_effects(fitted, problem, some)
-        return problem.entry_of_one_fit(self, fitted, scores, effects)
-
-    def for_all_rows(self, entry, problem, allowed):
-        """The candidate to fit to all rows after its evaluation; None if it is fitted.
-
-        It learns all rows if it has learned a part of them and they promise a lower risk.
-        """
-        if entry.fitted is None:
-            return self
-        if not (allowed and self.gains_by_all_rows(entry, problem.shape.n, problem.weights)):
-            return None
-        pilot: Any = self.pilot
-        return replace(self, pilot=pilot._replace(model=entry.fitted.model))
-
-    def gains_by_all_rows(self, entry, n, weights):
-        """Whether the expected risk after n rows is lower by more than a standard error.
-
-        The risks after the pilot and after the evaluation are two points of a power law of the
-        rows.
-        """
-        most = self.most_rows
-        if self.pilot is None or n <= most or not self.pilot.risk > 0.0:
-            return False
-        risk, error = weighted_mean(entry.losses, weights[entry.rows])
-        growth = np.log(most / costs.pilot_rows(n, most))
-        exponent = np.log(self.pilot.risk / max(risk, 1e-300)) / growth
-        return bool(risk * (1.0 - (n / most) ** -max(exponent, 0.0)) > error)
+            scores = problem.score.of_all(model._learn(*problem[:3], held=held), model)
+        return problem.entry_of_one_fit(self, fitted, scores, None)
 
 
 def permutation_effects(fitted, problem, rows):
@@ -577,7 +493,7 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
     kernels, late = [], []
     if "kernel" in kinds:
         kernels = _kernels(problem, "linear" in kinds, n_jobs)
-        late = _late_candidates(problem, few, n_jobs, compress)
+        late = _kernel_pistol(problem, n_jobs, compress)
         if not _has_view(shape):
             skipped[KERNELS["rbf"]] = f"{shape.d} columns are too many"
         if problem.given:
@@ -663,16 +579,20 @@ def _kernels(problem, linear, n_jobs):
     shape, whole_groups = problem.shape, problem.groups is not None or problem.given
     if not _has_view(shape):
         return []
-    landmarks, found = "auto" if shape.n <= ridge.EXACT_ROWS else _FIRST_LANDMARKS, []
-    make = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs, n_landmarks=landmarks)
+    make, found = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs), []
     if linear and shape.d <= _FEW_COLUMNS:
         evaluation = Folds() if whole_groups else OneFit()
         on_ranks = make(kernel="linear")
         found.append(RidgeOnRanks("ridge on ranks and levels", on_ranks, evaluation))
+    if shape.n > _PILOTED and not whole_groups:
+        limits = tuple(m for m in _MORE if m < shape.n)
+        found.append(PilotedKernel("kernel ridge", make(), OneFit(), limits))
+        return found
     limits = () if whole_groups else tuple(m for m in _FEWER if m < shape.n)
+    landmarks = "auto" if shape.n <= ridge.EXACT_ROWS else _LANDMARKS_OF_FOLDS
     for kernel, name in KERNELS.items():
-        evaluation = _evaluation_of_kernels(problem)
-        found.append(KernelRidge(name, make(kernel=kernel), evaluation, limits))
+        one = make(kernel=kernel, n_landmarks=landmarks)
+        found.append(KernelRidge(name, one, _evaluation_of_kernels(problem), limits))
     return found
 
 
@@ -690,36 +610,27 @@ def _evaluation_of_kernels(problem):
     return OneFit() if problem.groups is None or n <= ridge.EXACT_ROWS else Folds()
 
 
-def _late_candidates(problem, few, n_jobs, compress):
-    """Kernels that are evaluated only if those before them beat linear models."""
-    n, d = problem.shape[:2]
-    if problem.groups is not None or problem.given:
+def _kernel_pistol(problem, n_jobs, compress):
+    """Kernel PiSTOL, if rows have too many columns or cells for the other kernels."""
+    n = problem.shape.n
+    if problem.groups is not None or problem.given or _has_view(problem.shape):
         return []
-    found: list[Candidate] = []
-    if not (few and n <= ridge.EXACT_ROWS // 2) and n * d <= _MOST_CELLS:
-        most = costs.MOST_ROWS
-        limits = tuple(m for m in (most // 2, most // 4) if m < n)
-        made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
-        evaluation = OneFit() if n >= FEW_ROWS else Folds()
-        found.append(KernelPiSTOL("kernel PiSTOL", made, evaluation, limits, most))
-    if _has_view(problem.shape) and n > ridge.EXACT_ROWS:
-        made = _estimator(problem, "KernelRidge", n_jobs=n_jobs)
-        limits = tuple(m for m in _MORE if m < n)
-        found.append(MoreLandmarks("kernel on more rows", made, OneFit(), limits))
-    return found
+    limits = tuple(m for m in (costs.MOST_ROWS // 2, costs.MOST_ROWS // 4) if m < n)
+    made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
+    evaluation = OneFit() if n >= FEW_ROWS else Folds()
+    return [KernelPiSTOL("kernel PiSTOL", made, evaluation, limits, costs.MOST_ROWS)]
 
 
 def plan_candidates(candidates, limits, problem):
     """The `Plan` within `limits` of time and memory, and the candidates as it limits them."""
     shape, folds = problem.shape, problem.folds if problem.given else None
 
-    def option(candidate, limit):
+    def step(candidate, limit):
         smaller = candidate.limited(limit)
         seconds, size = smaller.total_cost(shape, folds)
-        step = Step(candidate.name, seconds, size, limit, candidate.unit)
-        return Option(step, smaller.cost_on_all_rows(shape))
+        return Step(candidate.name, seconds, size, limit, candidate.unit)
 
-    plan = limits.plan_for([[option(c, limit) for limit in (None, *c.limits)] for c in candidates])
+    plan = limits.plan_for([[step(c, limit) for limit in (None, *c.limits)] for c in candidates])
     steps = {step.candidate: step for step in plan.steps}
     return plan, [c.limited(steps[c.name].limit) for c in candidates]
 
@@ -730,7 +641,7 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
     Parameters
     ----------
     candidates : list of Candidate
-        From cheap to expensive; those that wait for others come last.
+        From cheap to expensive; those that use the entries of others come last.
     plan : Plan
         Which candidates are limited or skipped.
     problem : StackProblem
@@ -754,60 +665,23 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
         if not comparable:
             first = all(e.status != "finished" for e in entries)
             return "finished" if first else "too few rows to compare"
-        if candidate.waits and not kernels_pay(others, problem.weights):
-            return "skipped: kernels did not beat linear models"
         return None
 
     callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
-    with ThreadPoolExecutor(2) as pool, ignore_outlier_warnings():
-        for stage in _stages(candidates):
-            others, running = list(entries), {}
-            tasks = [partial(_timed, candidate, problem, others) for candidate in stage]
-            if len(stage) > 1 and plan.bytes is None and not any(map(skip_reason, stage)):
-                running = _started(pool, stage, tasks)
-            for candidate, task in zip(stage, tasks, strict=True):
-                reason = skip_reason(candidate)
-                if reason is not None:
-                    entries.append(Entry.unscored(candidate, reason))
-                    callbacks.evaluated(entries[-1], problem.weights)
-                    continue
-                callbacks.begin(candidate.name)
-                entries.append(running.get(candidate.name, task)())
+    with ignore_outlier_warnings():
+        for candidate in candidates:
+            reason = skip_reason(candidate)
+            if reason is not None:
+                entries.append(Entry.unscored(candidate, reason))
                 callbacks.evaluated(entries[-1], problem.weights)
-                callbacks.end()
+                continue
+            callbacks.begin(candidate.name)
+            start = time.perf_counter()
+            entry = candidate.evaluate(problem, list(entries))
+            entries.append(entry._replace(seconds=time.perf_counter() - start))
+            callbacks.evaluated(entries[-1], problem.weights)
+            callbacks.end()
     return entries
-
-
-def _stages(candidates):
-    """Lists of candidates that do not need each other, one after the other.
-
-    With many rows the kernels on landmarks are evaluated in parallel.
-    """
-    many = any(isinstance(c, MoreLandmarks) for c in candidates)
-    stages: list[list[Candidate]] = []
-    for c in candidates:
-        kernel = isinstance(c, KernelRidge) and c.kind == "kernel" and many
-        joins = stages and (stages[-1][0].waits or kernel and stages[-1][0].kind == "kernel")
-        if joins:
-            stages[-1].append(c)
-        else:
-            stages.append([c])
-    return stages
-
-
-def _started(pool, stage, tasks) -> dict[str, Callable[[], Entry]]:
-    """The results to wait for of candidates that are evaluated in parallel, if there are cores."""
-    n_jobs = getattr(stage[0].estimator, "n_jobs", 1)
-    if n_threads(n_jobs) == 1:
-        return {}
-    parallel = zip(stage, side_by_side(tasks, n_jobs), strict=True)
-    return {candidate.name: pool.submit(task).result for candidate, task in parallel}
-
-
-def _timed(candidate, problem, others):
-    start = time.perf_counter()
-    entry = candidate.evaluate(problem, others)
-    return entry._replace(seconds=time.perf_counter() - start)
 
 
 class LastFits(NamedTuple):
@@ -819,13 +693,12 @@ class LastFits(NamedTuple):
     seconds: float
 
 
-def fit_all_rows(chosen, entries, plan, problem, callbacks):
+def fit_all_rows(chosen, entries, problem, callbacks):
     """The `LastFits` of the models of a stack."""
     start, donor, fits, names = time.perf_counter(), view_donor(entries), [], []
     for entry in chosen.entries:
-        candidate = entry.candidate.for_all_rows(entry, problem, plan.again is not None)
-        fitted = entry.fitted
-        if candidate is not None and (fitted is None or not callbacks.stopped):
+        candidate, fitted = entry.candidate, entry.fitted
+        if fitted is None:
             callbacks.begin(f"{candidate.name} on all rows")
             fitted = candidate.fit(*problem[:3], donor)
             callbacks.end()

@@ -28,8 +28,9 @@ from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.select.stacking import FEW_ROWS, folds_of
 from tunefree.uncertainty.intervals import Residuals
 
-# Trees of these depths are learned; held-out rows choose their shares among so many.
-DEPTHS = (3, 6)
+# Trees of two depths are learned, of larger ones from so many rows on.
+DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
+# Held-out rows choose the share of each depth among these.
 _SHARES = np.linspace(0.0, 1.0, 5)
 # Rows of a source that are learned.
 _MOST_SAMPLED = 100_000
@@ -96,7 +97,8 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     """The `FittedTrees` of rows: forests of every depth, weighted by their held-out loss."""
     bins, loss, sample = table[:3]
     halt, alone = threading.Event(), threading.Lock()
-    progress.expect(len(DEPTHS) * MOST_REPORTS)
+    depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
+    progress.expect(len(depths) * MOST_REPORTS)
 
     def learn(depth):
         rounds, ended = boost(sample, folds, loss, bins, depth, seed, signs=signs, halt=halt), None
@@ -111,7 +113,7 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
 
     with workers(n_jobs) as team:
         try:
-            fits = team.map(learn, DEPTHS)
+            fits = team.map(learn, depths)
         except BaseException:  # such as Ctrl-C: the other threads end, too
             halt.set()
             raise

@@ -26,8 +26,6 @@ _DEFAULT = 300.0
 _PROBE = 0.0095
 # Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
 MOST_ROWS = 16_384
-# A pilot's rows at least and at most.
-PILOT_ROWS = (1333, 4000)
 
 
 class Cost(NamedTuple):
@@ -54,11 +52,6 @@ def shape_of(X, n_outputs):
     """The shape of dense or sparse rows."""
     entries = X.nnz if sparse.issparse(X) else X.size
     return Shape(X.shape[0], X.shape[1], float(max(entries, 1)), n_outputs)
-
-
-def pilot_rows(n, most=np.inf):
-    """How many rows a pilot learns: a third of those of the evaluation, within limits."""
-    return int(np.clip(min(n, most) // 3, *PILOT_ROWS))
 
 
 # Costs of one fit, fitted to the upper end of measurements on 14 tables of 300 to 16,000 rows.
@@ -120,14 +113,11 @@ def trees_cost(shape, n_folds):
 
 
 def kernel_pistol_cost(shape, most_rows):
-    """Of kernel PiSTOL on at most so many rows, after two fits in a pilot."""
+    """Of kernel PiSTOL on at most so many rows."""
     n, width = min(shape.n, most_rows), shape.entries / shape.n
-
-    def work(n):
-        return n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
-
+    work = n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
     memory = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
-    return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + memory)
+    return Cost(0.5 + work / 2e10, 2e7 + memory)
 
 
 def _permutation_seconds(shape):
@@ -146,13 +136,6 @@ class Step(NamedTuple):
     reason: str = ""  # why it is skipped; '' if it is not
 
 
-class Option(NamedTuple):
-    """One size of a candidate."""
-
-    step: Step
-    last_fit: Cost  # of a last fit on all rows, if it was evaluated on a part of them
-
-
 class Plan(NamedTuple):
     """What a fit evaluates, fixed before it starts; given as `budget=` it is followed again.
 
@@ -165,22 +148,18 @@ class Plan(NamedTuple):
         The memory allowed, if it was given.
     speed : float
         Of the machine in units of the reference core, if the budget is clock time; else 1.
-    again : float or None
-        Seconds of the reference core planned for last fits on all rows, of candidates evaluated on
-        a part of them; None if the budget does not allow these.
     """
 
     steps: tuple
     seconds: float
     bytes: float | None
     speed: float = 1.0
-    again: float | None = None
 
     @property
     def expected(self):
         """The `Cost` of all steps, in seconds of the machine's clock."""
         included = [s for s in self.steps if not s.reason]
-        seconds = sum(s.seconds for s in included) + (self.again or 0.0)
+        seconds = sum(s.seconds for s in included)
         return Cost(seconds / self.speed, max(s.bytes for s in included))
 
     @property
@@ -240,27 +219,16 @@ class Limits:
                 raise ValueError(f"budget={budget!r} is not positive.")
             self.seconds = float(budget)
 
-    def plan_for(self, options):
-        """The `Plan` for candidates, each with a list of `Option`, the largest first."""
+    def plan_for(self, sizes):
+        """The `Plan` for candidates, each with a list of `Step`, the largest first."""
         if self.plan is not None:
-            return _followed(self.plan, [each[0].step.candidate for each in options])
+            return _followed(self.plan, [each[0].candidate for each in sizes])
         speed, allowed = 1.0, self.seconds
         if self.measured:
             speed = machine_speed()
             allowed = (self.seconds - (time.perf_counter() - self.start)) * speed
-        sizes = [[option.step for option in each] for each in options]
         planned = _within_time(self._within_memory(sizes), sizes, allowed, speed)
-        last_fits = [
-            option.last_fit
-            for step, each in zip(planned, options, strict=True)
-            for option in each
-            if option.step.limit == step.limit and not step.reason
-        ]
-        again: float | None = sum(cost.seconds for cost in last_fits)
-        beyond = any(cost.bytes > self.bytes for cost in last_fits)
-        if beyond or _total_seconds(planned) + again > allowed:
-            again = None
-        return Plan(tuple(planned), self.seconds, self.given, speed, again)
+        return Plan(tuple(planned), self.seconds, self.given, speed)
 
     def _within_memory(self, sizes):
         """The largest step of each candidate that fits the memory: one runs after the other."""

@@ -109,22 +109,6 @@ def finished(entries):
     return [e for e in entries if e.status == "finished" and len(e.losses)]
 
 
-def kernels_pay(entries, weights):
-    """Whether a kernel beat the best linear candidate by a standard error."""
-    best = {}
-    for e in finished(entries):
-        if e.candidate.kind not in ("linear", "kernel"):
-            continue
-        other = best.get(e.candidate.kind)
-        if other is None or weights[e.rows] @ e.losses < weights[other.rows] @ other.losses:
-            best[e.candidate.kind] = e
-    if len(best) < 2:
-        return True
-    rows = best["kernel"].rows
-    mean, error = weighted_mean(best["kernel"].losses - best["linear"].losses, weights[rows])
-    return mean < -error
-
-
 def lowest(entries, weights):
     """The entry of least held-out loss."""
     return min(entries, key=lambda e: weights[e.rows] @ e.proper_losses)

@@ -30,11 +30,11 @@ from tunefree.learners.trees.tree import add_values, grow, histogram_memory, lea
 
 STEP, RIDGE = 0.12, 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
-_PATIENCE, _MOST_ROUNDS = 30, 1000
+_PATIENCE, _MOST_ROUNDS = 30, 2000
 # The most reports of the rounds of one depth.
 MOST_REPORTS = -(-_MOST_ROUNDS // _PATIENCE)
 # Rows that choose the splits of a tree.
-_MOST_SPLIT_ROWS = 1_000_000
+_MOST_SPLIT_ROWS = 131_072
 # For more outputs than this, splits are found on so many random projections of them.
 _MOST_OUTPUTS = 4
 # Rows that trees predict at once: their bins stay in the cache.
