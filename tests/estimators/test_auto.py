@@ -9,25 +9,20 @@ from sklearn.inspection import permutation_importance
 from sklearn.model_selection import TimeSeriesSplit
 
 from tunefree import (
-    KernelPiSTOLClassifier,
     KernelPiSTOLRegressor,
     TuneFreeClassifier,
     TuneFreeRegressor,
     load_model,
     save_model,
 )
-from tunefree.estimators import auto
+from tunefree.estimators import candidates
 from tunefree.estimators.base import NoProgress
 from tunefree.estimators.candidates import (
     Candidate,
-    KernelPiSTOL,
-    MoreLandmarks,
-    Pilot,
     StackProblem,
     automatic_folds,
     evaluate_candidates,
 )
-from tunefree.select import costs
 from tunefree.select.costs import Plan, Step, shape_of
 from tunefree.select.stacking import Entry, Targets, folds_of
 
@@ -143,54 +138,24 @@ def test_kernel_pistol_judges_itself_honestly():
     assert np.abs(first - again).max() < 0.2
 
 
-@pytest.fixture
-def steep(monkeypatch):
-    """Rows whose classes are small squares of a board, and a race that judges on 3,000 of them."""
-    monkeypatch.setattr(costs, "MOST_ROWS", 3000)
-    # The kernel on more rows would be ahead.
-    found = auto.make_candidates
-
-    def without_more_landmarks(*given):
-        out, skipped = found(*given)
-        return [c for c in out if not isinstance(c, MoreLandmarks)], skipped
-
-    monkeypatch.setattr(auto, "make_candidates", without_more_landmarks)
+def test_kernels_of_many_rows_wait_for_a_pilot(monkeypatch):
+    """They join a stack that they improve, and are skipped where trees predict better."""
+    monkeypatch.setattr(candidates, "_PILOTED", 2000)
+    monkeypatch.setattr(candidates, "_KERNEL_PILOT_ROWS", 1000)
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(11_000, 2))
-    turned = X @ [[0.8, -0.6], [0.6, 0.8]]  # Laplace kernels like edges along the axes
-    return X, np.floor(turned * 12).astype(int).sum(axis=1) % 2
-
-
-def test_a_kernel_whose_errors_fall_with_the_rows_learns_all_of_them(steep):
-    X, y = steep
-    few = KernelPiSTOLClassifier(random_state=0).fit(X[:3000], y[:3000])
-    kinds = ("linear", "kernel")
-    model = TuneFreeClassifier(kinds, random_state=0).fit(X[:9000], y[:9000])
-    place = [*model.chosen_].index("kernel PiSTOL")
-    assert "again on all rows: kernel PiSTOL" in model.report_.reason
-    assert len(model.models_[place].support_) > 3000
-    assert model.score(X[9000:], y[9000:]) > few.score(X[9000:], y[9000:]) + 0.01
-    # Followed again, without more rows at the end.
-    plan = model.plan_._replace(again=None)
-    small = TuneFreeClassifier(kinds, budget=plan, random_state=0).fit(X[:9000], y[:9000])
-    assert model.plan_.again > 0.0 and small.plan_ == plan
-    assert "kernel PiSTOL" in small.chosen_ and "again" not in small.report_.reason
-
-
-def test_all_rows_are_wanted_if_a_power_law_promises_a_standard_error():
-    n, held = costs.MOST_ROWS, np.zeros(5000)
-    held[:150] = 1.0  # 3 % with a standard error of .24 %
-    judged, w = entry(held), np.ones(5000)
-
-    def wants(early, rows, one=judged):
-        pilot = None if early is None else Pilot(None, False, early, True)
-        return KernelPiSTOL("kernel", None, pilot=pilot).gains_by_all_rows(one, rows, w)
-
-    # From .06 after 4,000 to .03 after 16,384: .03 / 2.8 after 8 times as many.
-    assert wants(0.06, 8 * n) and not wants(0.06, n) and not wants(0.06, 1.1 * n)
-    assert not wants(0.031, 8 * n) and not wants(0.02, 8 * n)
-    assert not wants(np.nan, 8 * n) and not wants(None, 8 * n)
-    assert not wants(0.06, 8 * n, entry(np.zeros(5000)))
+    X = rng.uniform(-2.0, 2.0, (3000, 4))
+    smooth = np.sin(X @ [1.0, 2.0, 0.5, -1.0]) + 0.1 * rng.normal(size=3000)
+    steps = np.floor(X[:, 0]) * np.floor(X[:, 1]) + 0.3 * rng.normal(size=3000)
+    chosen = []
+    for y in (smooth, steps):
+        model = TuneFreeRegressor(random_state=0).fit(X, y)
+        status = {r["candidate"]: r["status"] for r in model.leaderboard_}
+        assert set(status) & {"Laplace kernel", "Gaussian kernel", "kernel PiSTOL"} == set()
+        chosen.append(status["kernel ridge"])
+    assert chosen[0] == "finished"
+    assert chosen[1].startswith("skipped: kernels of 1000 rows did not lower")
+    alone = TuneFreeRegressor(("kernel",), random_state=0).fit(X, steps)
+    assert list(alone.chosen_) == ["kernel ridge"], "no other candidate is there to be compared"
 
 
 def test_relevances_are_per_column_free_of_units_and_add_up():

@@ -522,8 +522,6 @@ def _trees(problem, n_jobs):
         reason = f"{shape.d} columns are too many"
     elif shape.n < _TREE_ROWS:
         reason = f"{shape.n} rows are too few"
-    elif score.task == "regression" and shape.k > 1:
-        reason = "they predict one target"
     if reason:
         return [], {_TREES: reason}
     return [BoostedTrees(_TREES, _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options))], {}

@@ -104,12 +104,13 @@ def kernel_ridge_cost(shape, kernel, landmarks):
 
 def trees_cost(shape, n_folds):
     """Of boosted trees of two depths, on the folds and on all rows."""
-    n, outputs = shape.n, 1 + min(shape.k, 4)
+    n, d, outputs = shape.n, shape.d, 1 + min(shape.k, 4)
+    rounds, leaves = (600, 70) if n < 4000 else (2000, 270)
     learners = 1 + n_folds * (1 - 1 / max(n_folds, 5))
-    scan = 1e-9 * 64 * min(n, 255) * outputs * shape.d
-    seconds = 600 * learners * (1e-4 + 4e-9 * n * shape.d * outputs + scan + 1e-7 * n * shape.k)
-    memory = 2e7 + 4.0 * n * shape.d + 200 * n * shape.k + 64 * 2048 * shape.d * outputs
-    return Cost(0.1 + seconds, memory)
+    each_row = 4e-9 * d * outputs + 1e-7 * shape.k
+    seconds = 3e-4 + each_row * n + 1.3e-9 * leaves * min(n, 255) * outputs * d
+    memory = 2e7 + 4.0 * n * d + 200 * n * shape.k + 128 * 2048 * d * outputs
+    return Cost(0.1 + rounds * learners * seconds, memory)
 
 
 def kernel_pistol_cost(shape, most_rows):
