@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import as_dense
 from tunefree._parameters import seed_of
 from tunefree.averaging import Geometric
+from tunefree.columns import Deviations, Ranges
 from tunefree.dask.cluster import Batches, Cluster, added, joined
-from tunefree.data.units import RowMoments, Units
+from tunefree.data.units import Units
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
 from tunefree.estimators.from_source import Sample
@@ -28,7 +29,7 @@ from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, Problem, Run, UniqueRows, penalties
 from tunefree.estimators.reflectron import glm, reflectron
 from tunefree.learners.reflectron.mirror import NONE, Batch
-from tunefree.learners.sgd.coordinates import spanned
+from tunefree.learners.sgd.coordinates import of_ranges
 from tunefree.learners.sgd.path import Spectrum
 from tunefree.links import target_margin
 
@@ -248,7 +249,7 @@ def _numbers(part, estimator):
 
 def _moments(part, estimator):
     part = part.positive()
-    return RowMoments.of(part.X, _numbers(part, estimator)[0], part.weights)
+    return Deviations.of(part.X, _numbers(part, estimator)[0], part.weights)
 
 
 def _sampled(part, estimator, seed):
@@ -296,14 +297,15 @@ def _fit_by_descent(self, cluster):
     if is_classifier(self):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)
-    m = cluster.total("moments", _moments, worker, merge=joined)
+    moments = cluster.total("moments", _moments, worker, merge=joined)
+    target = moments.means.targets
     sample = None
     if self._learns_law(family):
         seed = seed_of(self.random_state) + 1
         sample = cluster.total("sample", _sampled, worker, seed, merge=joined)
     columns = Units.unchanged(cluster.n_columns)
     if self.standardize:
-        columns = m.columns(self.fit_intercept)
+        columns = Units.of_moments(moments, self.fit_intercept)
     units, centre = columns, None
     sparse_rows = all(f.sparse for f in cluster.facts)
     if sparse_rows and columns.centre.any() and not getattr(family, "tied", False):
@@ -326,12 +328,12 @@ def _fit_by_descent(self, cluster):
         family, link, (theta, offset) = self._law_of(sample, columns)
     else:
         low, high = getattr(link, "range", (np.inf, -np.inf))
-        mean = family.start(m.target[None], np.ones(1))
+        mean = family.start(target[None], np.ones(1))
         inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
         if self.fit_intercept and inside:
             offset = target_margin(link, mean)
     learner = self._mirror((family, link), configurations, 2 if held else 1, bool(held))
-    self._descend(learner, source, columns, (theta, offset), len(m.target), cluster.dtype)
+    self._descend(learner, source, columns, (theta, offset), len(target), cluster.dtype)
 
 
 class GLMRegressor(Distributed, glm.GLMRegressor):
@@ -498,52 +500,14 @@ class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
         self.prediction_limits_ = m.target_range.astype(cluster.dtype)
 
 
-class Extent(NamedTuple):
-    """Weighted means of rows and targets, and the ranges of the columns."""
-
-    weight: float
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    target: np.ndarray
-
-    @classmethod
-    def of(cls, X, targets, weights):
-        """The extent of rows of positive weight."""
-        total = float(weights.sum())
-        share = weights / total
-        low, high = X.min(axis=0), X.max(axis=0)
-        if sparse.issparse(X):
-            low, high = low.toarray().reshape(-1), high.toarray().reshape(-1)
-        mean = np.asarray(share @ X, dtype=np.float64).reshape(-1)
-        return cls(total, mean, low.astype(float), high.astype(float), share @ targets)
-
-    def join(self, other):
-        """The extent of both together."""
-        total = self.weight + other.weight
-        share = other.weight / total
-        return Extent(
-            total,
-            self.mean + share * (other.mean - self.mean),
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-            self.target + share * (other.target - self.target),
-        )
-
-    def columns(self, centred):
-        """The coordinates for least squares."""
-        mean, target = (v if centred else np.zeros_like(v) for v in (self.mean, self.target))
-        return spanned(mean, target, self.low, self.high)
-
-
 def _rows(part):
     """Rows of positive weight, their targets as columns, and the weights."""
     part = part.positive()
     return part.X, part.y.reshape(len(part.y), -1).astype(np.float64), part.weights
 
 
-def _extent(part):
-    return Extent.of(*_rows(part))
+def _ranges(part):
+    return Ranges.of(*_rows(part))
 
 
 class Listed(NamedTuple):
@@ -672,10 +636,12 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         d = cluster.n_columns
         # The products of columns are decomposed, whatever the number of rows.
         self._choose_solver((d, d))
-        extent = cluster.total("extent", _extent, merge=joined)
-        exact = self.solver_ == "exact"
-        fit = self._exactly if exact else self._by_runs
-        fit(cluster.even() if exact else cluster, extent.columns(self.fit_intercept), extent.weight)
+        ranges = cluster.total("extent", _ranges, merge=joined)
+        view, total = of_ranges(ranges, self.fit_intercept), ranges.means.weight
+        if self.solver_ == "exact":
+            self._exactly(cluster.even(), view, total)
+        else:
+            self._by_runs(cluster, view, total)
 
     def _exactly(self, cluster, view, total):
         view = view if self.standardize else view.unscaled()

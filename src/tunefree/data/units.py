@@ -115,6 +115,17 @@ class Units(NamedTuple):
         return cls(mean * top, np.where(spread > _LEAST_SPREAD, spread, 1.0))
 
     @classmethod
+    def of_moments(cls, moments, centred):
+        """The units in which every column has deviation 1 (from 0 if not centred)."""
+        means = moments.means
+        variance = moments.square / means.weight + (0.0 if centred else means.columns**2)
+        deviation = np.sqrt(variance)
+        # A column that is constant up to rounding keeps its scale.
+        is_constant = deviation <= 1e-12 * np.abs(means.columns) * centred
+        centre = means.columns if centred else np.zeros_like(means.columns)
+        return cls(centre, np.where(is_constant | (deviation == 0.0), 1.0, deviation))
+
+    @classmethod
     def unchanged(cls, d):
         """The columns as they are."""
         return cls(np.zeros(d), np.ones(d))
@@ -149,57 +160,3 @@ class Units(NamedTuple):
             return Dense(rows)
         rows = CSR.from_scipy(rows)
         return Centred(rows, self.centre / self.scale) if self.centre.any() else rows
-
-
-class RowMoments(NamedTuple):
-    """Moments of weighted rows; `square` sums squared deviations, `target` are means."""
-
-    weight: float
-    mean: np.ndarray
-    square: np.ndarray
-    target: np.ndarray
-
-    @classmethod
-    def of(cls, X, targets, weights):
-        """The moments of rows."""
-        total = weights.sum()
-        share = weights / total
-        mean = np.asarray(share @ X, dtype=np.float64).reshape(-1)
-        if sparse.issparse(X):
-            values = X.astype(np.float64)
-            mass = np.repeat(weights, np.diff(X.indptr))
-            square = np.bincount(
-                X.indices, mass * (values.data - mean[X.indices]) ** 2, minlength=len(mean)
-            )
-            zero = total - np.bincount(X.indices, mass, minlength=len(mean))
-            square = square + zero * mean**2
-        else:
-            gap = X - mean
-            square = weights @ np.square(gap, out=gap)
-        return cls(float(total), mean, square, share @ targets)
-
-    def join(self, other):
-        """The moments of the union (Chan, Golub and LeVeque 1979)."""
-        total = self.weight + other.weight
-        share, gap = other.weight / total, other.mean - self.mean
-        return RowMoments(
-            total,
-            self.mean + share * gap,
-            self.square + other.square + self.weight * share * gap**2,
-            self.target + share * (other.target - self.target),
-        )
-
-    def widened(self, d):
-        """The same with d columns; new columns were 0 so far."""
-        wide = np.zeros((2, d))
-        wide[:, : len(self.mean)] = self.mean, self.square
-        return self._replace(mean=wide[0], square=wide[1])
-
-    def columns(self, centred):
-        """The units in which every column has deviation 1 (from 0 if not centred)."""
-        variance = self.square / self.weight + (0.0 if centred else self.mean**2)
-        deviation = np.sqrt(variance)
-        # A column that is constant up to rounding keeps its scale.
-        is_constant = deviation <= 1e-12 * np.abs(self.mean) * centred
-        centre = self.mean if centred else np.zeros_like(self.mean)
-        return Units(centre, np.where(is_constant | (deviation == 0.0), 1.0, deviation))

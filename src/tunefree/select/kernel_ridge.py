@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.columns import Coordinates, components, coordinates
+from tunefree.data.coordinates import Coordinates, components, coordinates
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.full import preconditioner_rows

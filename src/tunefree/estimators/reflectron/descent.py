@@ -645,7 +645,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         self._check_choice(choosing, rows.rows, configurations)
         columns = Units.unchanged(rows.width)
         if self.standardize:
-            columns = survey.moments.columns(self.fit_intercept)
+            columns = Units.of_moments(survey.moments, self.fit_intercept)
         start: Any = None
         if learns:
             family, link, start = self._law_of(survey.sample, columns)

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.data.units import RowMoments, Units
+from tunefree.columns import Deviations
+from tunefree.data.units import Units
 from tunefree.estimators.from_source import RepeatableSource, Sample
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Source
@@ -53,8 +54,8 @@ class Survey:
         self.weight, self.outside, found = np.zeros(n_folds), 0, {}
         for X, y, weights in rows.survey():
             fold = fold_of(X)
-            part = RowMoments.of(X, np.empty((len(y), 0)), weights)
-            before = self.moments and self.moments.widened(part.mean.size)
+            part = Deviations.of(X, np.empty((len(y), 0)), weights)
+            before = self.moments and self.moments.widened(len(part.square))
             self.moments = before.join(part) if before else part
             self.weight += np.bincount(fold, weights, minlength=n_folds)
             if seed is not None:
