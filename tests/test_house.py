@@ -124,7 +124,7 @@ CEILINGS = {
     "code tokens": 332_809,
     "fmt: skip": 160,
     "issparse": 131,
-    "class names with two homes": 42,
+    "class names with two homes": 18,
     "classes over 250 lines": 6,
     "banned words": 0,
 }

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tunefree._jit import part, verb
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.protocols import Average, AverageWithin, Numbers
 
 mass = verb("mass", 2)
@@ -273,7 +273,7 @@ def merge_means(means: ArrayLike, totals: ArrayLike) -> np.ndarray:
     return np.tensordot(totals / totals.sum(), np.asarray(means), axes=1)
 
 
-AVERAGES = Table(
+AVERAGES = PartTable(
     "average", "mass",
     {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric(), "last": Last(),
      "tail": Tail()},

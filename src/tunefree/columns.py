@@ -1,7 +1,7 @@
 """Columns: their moments, and the views in which a learner is given them.
 
 Moments of columns are computed here: `moments` of rows in memory, `RunningMoments` of a stream, and
-`Means`, `Deviations` and `Ranges` of parts that are joined (chunks of a source, a cluster).
+`RowMeans`, `Deviations` and `Ranges` of parts that are joined (chunks of a source, a cluster).
 
 A view gives a learner ``z = [(clip(x) - shift) scale rotation, bias]``. Linear predictors are
 invariant to such changes, but learning is not, so several views compete. At the end a weight vector
@@ -191,7 +191,7 @@ class RunningMoments:
         )
 
 
-class Means(NamedTuple):
+class RowMeans(NamedTuple):
     """Total weight of rows, and weighted means of their columns and targets."""
 
     weight: float
@@ -209,7 +209,7 @@ class Means(NamedTuple):
         """The means of the union."""
         total = self.weight + other.weight
         share = other.weight / total
-        return Means(
+        return RowMeans(
             total,
             self.columns + share * (other.columns - self.columns),
             self.targets + share * (other.targets - self.targets),
@@ -219,13 +219,13 @@ class Means(NamedTuple):
 class Deviations(NamedTuple):
     """Means of rows, and the sums of squared deviations of their columns: they can be joined."""
 
-    means: Means
+    means: RowMeans
     square: np.ndarray
 
     @classmethod
     def of(cls, X, targets, weights):
         """The deviations of rows."""
-        means = Means.of(X, targets, weights)
+        means = RowMeans.of(X, targets, weights)
         mean = means.columns
         if not sparse.issparse(X):
             gap = X - mean
@@ -252,7 +252,7 @@ class Deviations(NamedTuple):
 class Ranges(NamedTuple):
     """Means of rows, and the range of every column: they can be joined."""
 
-    means: Means
+    means: RowMeans
     low: np.ndarray
     high: np.ndarray
 
@@ -262,7 +262,7 @@ class Ranges(NamedTuple):
         low, high = X.min(axis=0), X.max(axis=0)
         if sparse.issparse(X):
             low, high = low.toarray().reshape(-1), high.toarray().reshape(-1)
-        return cls(Means.of(X, targets, weights), low.astype(float), high.astype(float))
+        return cls(RowMeans.of(X, targets, weights), low.astype(float), high.astype(float))
 
     def join(self, other):
         """The ranges of the union."""

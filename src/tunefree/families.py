@@ -40,7 +40,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln, log_softmax, softmax, xlogy
 
 from tunefree import links
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.losses import NORMAL
 
 LOG = links.LINKS["log"]
@@ -563,7 +563,7 @@ class Ordinal(Family):
         return g("Max", g("Sub", upper, g("Concat", above, zero, axis=1)), 0.0)
 
 
-FAMILIES = Table(
+FAMILIES = PartTable(
     "family",
     "deviance",
     {

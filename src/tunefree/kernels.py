@@ -33,7 +33,7 @@ from sklearn.metrics import pairwise
 from tunefree._array import as_dense
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.protocols import Kernel, Rows
 
 # With more columns than this, sums of differences are computed for half of the pairs. With fewer,
@@ -664,7 +664,7 @@ def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
     return float(1.0 / np.median(positive)) if len(positive) else 1.0
 
 
-KERNELS = Table(
+KERNELS = PartTable(
     "kernel",
     "gram",
     {

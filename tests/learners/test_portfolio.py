@@ -9,7 +9,7 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.learners.pistol.linear import Diagonal
 from tunefree.losses import Logistic
-from tunefree.select.portfolio import Member, Portfolio
+from tunefree.select.portfolio import Portfolio, ViewMember
 from tunefree.select.progressive_risk import risks
 
 N, D = 1200, 5
@@ -23,7 +23,7 @@ VIEWS = {
     "blind": View(1.0, scale=np.zeros(D)),
 }
 LEARNER = Diagonal(loss=Logistic())
-MEMBERS = tuple(Member(v, LEARNER, v) for v in ("blind", "full", "narrow"))
+MEMBERS = tuple(ViewMember(v, LEARNER, v) for v in ("blind", "full", "narrow"))
 
 
 def portfolio(members=MEMBERS, n_passes=4, **kwargs):

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from tunefree._process import kept_memory, one_blas_thread
 from tunefree.designs import CSR
 from tunefree.estimators import base
-from tunefree.estimators.from_source import Sample
+from tunefree.estimators.from_source import SourceSample
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, clip_outliers, odd_entries, warn_of
@@ -47,7 +47,7 @@ class Part(NamedTuple):
         return self if rows.all() else Part(self.X[rows], self.y[rows], self.weights[rows])
 
 
-class Facts(NamedTuple):
+class PartitionFacts(NamedTuple):
     """Facts about a partition, for the client."""
 
     n_rows: int
@@ -140,12 +140,12 @@ def _guarded(part, classify):
 
 
 def facts(part, classify):
-    """The `Facts` about a partition."""
+    """What the client knows about a partition."""
     if sparse.issparse(part.X):
         squares = part.X.multiply(part.X).sum(axis=1)
     else:
         squares = np.einsum("ij,ij->i", part.X, part.X, dtype=np.float64)
-    return Facts(
+    return PartitionFacts(
         int(np.count_nonzero(part.weights)),
         part.X.shape[1],
         0 if part.y.ndim == 1 else part.y.shape[1],
@@ -165,7 +165,7 @@ def _cut(part, k, n):
 
 
 def _drawn(part, *arguments):
-    return Sample.of(*part.positive()[:3], *arguments)
+    return SourceSample.of(*part.positive()[:3], *arguments)
 
 
 def split(name, collection):
@@ -293,7 +293,7 @@ class Cluster:
         return np.unique(np.concatenate([f.labels for f in self.facts]))
 
     def drawn(self, seed, most, labels):
-        """A `Sample` of all rows."""
+        """A `SourceSample` of all rows."""
         return self.total("sample", _drawn, seed, most, labels, merge=joined)
 
     def shown(self, function):

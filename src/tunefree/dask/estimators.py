@@ -24,9 +24,9 @@ from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.data.units import Units
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
-from tunefree.estimators.from_source import Sample
+from tunefree.estimators.from_source import SourceSample
 from tunefree.estimators.kernel import ridge as kernel_ridge
-from tunefree.estimators.least_squares import Folded, Problem, Run, UniqueRows, penalties
+from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
 from tunefree.estimators.reflectron import glm, reflectron
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import of_ranges
@@ -37,7 +37,7 @@ PIECE = 1 << 19  # numbers that fit into the processor's cache
 _BLOCK = 4096
 
 
-class Rows(Cluster):
+class ClusterRows(Cluster):
     """Rows on a cluster, with fits of the models of a stack."""
 
     def fitted(self, model):
@@ -109,7 +109,7 @@ class Distributed:
         raw = solver == "batch" and not getattr(self, "standardize", True)
         as_given = solver in ("exact", "sgd") or raw
         guard = self._GUARDED and not as_given
-        cluster = Rows(
+        cluster = ClusterRows(
             X, y, sample_weight, classify=is_classifier(self), client=client, timeout=timeout,
             guard=guard,
         )  # fmt: skip
@@ -254,7 +254,7 @@ def _moments(part, estimator):
 
 def _sampled(part, estimator, seed):
     part = part.positive()
-    return Sample.of(part.X, part.y, part.weights, seed)
+    return SourceSample.of(part.X, part.y, part.weights, seed)
 
 
 def _batches(part, estimator, columns, seed):
@@ -556,7 +556,7 @@ def _held_out(listed, view, spectrum, alphas, per_weight):
 class Ran(NamedTuple):
     """A run of SGD on a partition; it stays on its worker."""
 
-    problem: Problem
+    problem: LeastSquares
     state: tuple
     n_folds: int
     n_passes: int
@@ -654,7 +654,7 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
             "held-out errors", _held_out, view, spectrum, self.alphas_, per_weight,
             merge=added, parts=listed,
         )  # fmt: skip
-        model = Run(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
+        model = SGDRun(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
         self._choose_exact(view, model, sums / total)
 
     def _by_runs(self, cluster, view, total):

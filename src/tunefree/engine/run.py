@@ -15,7 +15,7 @@ from scipy import sparse
 
 from tunefree.designs import CSR, Dense
 from tunefree.engine.order import Visits
-from tunefree.protocols import Learner, Observed, Remote, Result, Source, State
+from tunefree.protocols import BlockSource, Learner, Observed, Remote, Result, State
 
 __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
 
@@ -23,7 +23,7 @@ __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
 def run(
     learner: Learner,
     state: State,
-    source: Source | Remote,
+    source: BlockSource | Remote,
     *,
     max_passes: int | None = None,
     on_block: Callable | None = None,
@@ -103,7 +103,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Whole(Source):
+class Whole(BlockSource):
     """All rows as a single block, for batch learners."""
 
     X: Any
@@ -116,7 +116,7 @@ class Whole(Source):
 
 
 @dataclass(frozen=True)
-class Batches(Source):
+class Batches(BlockSource):
     """Blocks in memory, for batch learners when rows are held out."""
 
     batches: tuple
@@ -127,7 +127,7 @@ class Batches(Source):
 
 
 @dataclass(frozen=True)
-class Rows(Source):
+class Rows(BlockSource):
     """Rows of an array in the order of their visits, for online learners.
 
     A chunk of a stream is such a source, of one pass. `most_rows()` is the largest number of rows

@@ -61,7 +61,7 @@ from tunefree.select.stacking import (
 )
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import calibrated
-from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, Scores
+from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, ResidualScores
 
 # Rows from which the columns' standard deviations are computed.
 _MOST_SHOWN = 50_000
@@ -1007,7 +1007,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)
         gap = np.abs(np.asarray(y, dtype=np.float64).reshape(predictions.shape) - predictions)
-        return Scores(gap / copy._sigma(X, predictions), weights)
+        return ResidualScores(gap / copy._sigma(X, predictions), weights)
 
     def _columns_of(self, X):
         return self.table_.transform(X)

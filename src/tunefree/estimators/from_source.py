@@ -76,7 +76,7 @@ class FitsSource(base.ReadOnDemand):
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
         self._stream = self._run = None
-        run = _Run(self, source, n_passes, classes, on_chunk)
+        run = _SourceRun(self, source, n_passes, classes, on_chunk)
         with contextlib.ExitStack() as stack:
             if n_passes > 1:
                 stack.enter_context(source.parsed_once(checkpoint))
@@ -107,7 +107,7 @@ class FitsSource(base.ReadOnDemand):
         return stream.risk(share) if hasattr(stream, "risk") else float("nan")
 
 
-class _Run:
+class _SourceRun:
     """The passes of a `fit_source` and their position, as a checkpoint saves them.
 
     `mark` is where reading continues, or None while rows wait; `width` is the columns so far.
@@ -261,7 +261,7 @@ class RepeatableSource:
         return other
 
     def _shown(self):
-        return (Piece(*piece) for piece in self.pieces())
+        return (SourcePiece(*piece) for piece in self.pieces())
 
     def fitted(self, model):
         """A model fitted to all rows; None if it needs them in memory."""
@@ -269,10 +269,10 @@ class RepeatableSource:
         return None if fit_source is None else fit_source(lambda: map(tuple, self._shown()))
 
     def drawn(self, seed, most, labels):
-        """A `Sample` of the rows, drawn in the first pass."""
+        """A `SourceSample` of the rows, drawn in the first pass."""
         whole: Any = None
         for X, y, weights in self.survey():
-            part = Sample.of(X, y, weights, seed, most, labels)
+            part = SourceSample.of(X, y, weights, seed, most, labels)
             whole = part if whole is None else whole.join(part)
         return whole
 
@@ -352,7 +352,7 @@ class FitsSums(Threaded):
         return self
 
 
-class Piece(NamedTuple):
+class SourcePiece(NamedTuple):
     """Some rows for learners by sums; a partition of Dask has the same form."""
 
     X: Any
@@ -360,7 +360,7 @@ class Piece(NamedTuple):
     weights: np.ndarray
 
 
-class Sample(NamedTuple):
+class SourceSample(NamedTuple):
     """The distinct rows with the smallest hashes: an even sample, for any order and chunks of rows.
 
     Equal rows are merged, with the sum of their weights. With `labels` every class has a few rows.

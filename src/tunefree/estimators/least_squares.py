@@ -70,10 +70,10 @@ class UniqueRows(NamedTuple):
         Z, view = shown(self.X, view)
         centre = view.centre(self.X)
         norms, targets = squared_norms(Z, centre), self.targets - view.target
-        return Problem(Z, centre, view, targets, self.totals, self.visits, norms, self.unit)
+        return LeastSquares(Z, centre, view, targets, self.totals, self.visits, norms, self.unit)
 
 
-class Problem(NamedTuple):
+class LeastSquares(NamedTuple):
     """`UniqueRows` in the coordinates of the learner."""
 
     Z: Any  # (m, d), of which `centre`, (d,) or (0,), is to be subtracted
@@ -111,7 +111,7 @@ def penalties(alphas, sized):
     return alphas
 
 
-class Run(NamedTuple):
+class SGDRun(NamedTuple):
     """The result of a run of SGD: a basis of averages, and how the schemes combine it."""
 
     basis: np.ndarray
@@ -131,7 +131,7 @@ class Run(NamedTuple):
 
     def only(self, k):
         """The run with scheme k alone as its basis."""
-        return Run(np.einsum("drk,r->dk", self.basis, self.mix[:, k])[:, None], np.ones((1, 1)))
+        return SGDRun(np.einsum("drk,r->dk", self.basis, self.mix[:, k])[:, None], np.ones((1, 1)))
 
     def predict(self, Z, centre):
         """Predictions of all schemes, of shape (n, n_schemes, n_outputs), less the mean."""
@@ -184,13 +184,13 @@ def read(problem, state, schemes, tolerance=1e-12):
     """The averages of the outputs that learned all rows; those of others by `state.only`."""
     state = state.only(0, problem.targets.shape[1])
     basis, mix = compress(schemes, sum(map(len, state.rows)) + 1, tolerance)
-    return Run(averages(state, basis, problem.Z, problem.centre), mix)
+    return SGDRun(averages(state, basis, problem.Z, problem.centre), mix)
 
 
 def held_out_risks(problem, state, schemes):
     """Mean squared errors of all schemes on held-out rows.
 
-    Also a list with the held-out rows and the `Run` of the others, for each fold.
+    Also a list with the held-out rows and the `SGDRun` of the others, for each fold.
     """
     n_outputs = problem.targets.shape[1]
     fold, risk, weight, runs = folds(problem)[0], 0.0, 0.0, []

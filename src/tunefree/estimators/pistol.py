@@ -64,7 +64,7 @@ from tunefree.robust import (
     shrinkage_factor,
     shrinkage_factor_of_classes,
 )
-from tunefree.select.portfolio import Member, Portfolio
+from tunefree.select.portfolio import Portfolio, ViewMember
 from tunefree.select.progressive_risk import recent_rows, rms, temperature
 from tunefree.uncertainty.inference import Law
 
@@ -96,7 +96,7 @@ MOVING = (
 
 def _members(*entries):
     return tuple(
-        Member(view, learner._replace(negligible=_NEGLIGIBLE), f"{view} {name}")
+        ViewMember(view, learner._replace(negligible=_NEGLIGIBLE), f"{view} {name}")
         for view, name, learner in entries
     )
 
@@ -145,7 +145,7 @@ def regression_members(loss, n_columns, views):
     """The regression recipe under each view: per coordinate, later iterates weigh more."""
     rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
     learner = Diagonal(rule, loss, Polynomial())
-    return tuple(Member(view, learner, f"{view} per-coordinate") for view in views)
+    return tuple(ViewMember(view, learner, f"{view} per-coordinate") for view in views)
 
 
 def is_dense(X):
@@ -165,7 +165,7 @@ def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
     return int(np.clip(np.ceil(min(visits / n_visits, 1e7 / max(entries, 1))), fewest, 12))
 
 
-class Problem(NamedTuple):
+class PiSTOLProblem(NamedTuple):
     """Rows in memory, their targets, and the order in which to learn them."""
 
     X: Any  # of shape (n, d)
@@ -175,7 +175,7 @@ class Problem(NamedTuple):
     totals: np.ndarray
 
 
-class Run(NamedTuple):
+class PiSTOLRun(NamedTuple):
     """The state from which a fit continues."""
 
     portfolio: Portfolio
@@ -320,11 +320,11 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         raise NotImplementedError
 
     def _problem(self, X, y, weights, warm):
-        """Rows of positive weight as a `Problem`."""
+        """Rows of positive weight as a `PiSTOLProblem`."""
         raise NotImplementedError
 
     def _begin(self, problem):
-        """The problem as it is learned, and a `Run` before the first row."""
+        """The problem as it is learned, and a `PiSTOLRun` before the first row."""
         raise NotImplementedError
 
     def _open_stream(self, X):
@@ -407,14 +407,14 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         validate = None if X_val is None else self._validation(X_val, y_val, scale)
 
         def read(state):
-            return self._read(Run(portfolio, state, scale), problem)
+            return self._read(PiSTOLRun(portfolio, state, scale), problem)
 
         def publish(model, state, line=None, n_passes=None):
             line = read(state) if line is None else line
             if scale is not None:
                 scale.weigh_all(problem, *line)
             model._held_out_scores = self._held_out_scores  # set by `read`
-            model._publish(Run(portfolio, state, scale), line, n_passes or state.epoch)
+            model._publish(PiSTOLRun(portfolio, state, scale), line, n_passes or state.epoch)
 
         watch = self._progress.passes(portfolio.n_passes, publish)
         if warm is None and scale is not None and scale.outliers and portfolio.n_passes > 1:
@@ -425,7 +425,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
             watch = {"max_passes": 0} if self._progress.stopped else watch
         state, n_passes, line = run_passes(portfolio, state, source, read, validate, watch)
         publish(self, state, line, n_passes)
-        self._run, self._stream = Run(portfolio, state, scale), None
+        self._run, self._stream = PiSTOLRun(portfolio, state, scale), None
         if warm is None and validate is None:
             self._compare(problem)
         return self
@@ -474,7 +474,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
     def _read_stream(self):
         ready = self._stream.opened()
         ready.set_column_means()
-        learned = Run(ready.portfolio, ready.state, ready.scale)
+        learned = PiSTOLRun(ready.portfolio, ready.state, ready.scale)
         candidates = ready.best(last=None if self.average == "auto" else ready.portfolio.last)
         self._publish(learned, self._read(learned, candidates=candidates), 1, moving=ready.renew)
         self.trace_["outlier_rows"] = ready.n_outliers
@@ -702,7 +702,7 @@ class PiSTOLClassifier(
         weights = base.balanced(self.class_weight, classes, codes, weights)
         self.classes_, self.class_count_ = classes, counts
         visits = self._visits(X, codes[:, None].astype(float), weights)
-        return Problem(X, base.signs(codes, len(classes)), *visits)
+        return PiSTOLProblem(X, base.signs(codes, len(classes)), *visits)
 
     def _members(self, n_rows, n_outputs, sparse_data, whiten, stream=False):
         loss = self._loss()
@@ -710,7 +710,7 @@ class PiSTOLClassifier(
             loss = getattr(loss, "uncoupled", loss)
         if self.setting != "auto":
             learner = SETTINGS[self.setting](loss or SmoothedHinge(), n_rows)
-            return (Member("raw", learner, self.setting),)
+            return (ViewMember("raw", learner, self.setting),)
         if stream:
             return stream_members(sparse_data, loss, whiten)
         if sparse_data:
@@ -739,7 +739,7 @@ class PiSTOLClassifier(
         n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
         portfolio = Portfolio(members, True, n_passes, tail=tail)
         state = portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
-        return problem._replace(X=X), Run(portfolio, state)
+        return problem._replace(X=X), PiSTOLRun(portfolio, state)
 
     def _open_stream(self, X):
         sparse_data, whiten = sparse.issparse(X), X.shape[1] <= MOST_WHITENED_STREAM
@@ -1042,7 +1042,7 @@ class PiSTOLRegressor(
         if self._guarded:
             X = clip_outliers(X, rows, EXTREME) if dense else clip_outliers(X, rows)
             y = clip_outliers(y, rows, EXTREME)
-        return Problem(X, y, visits, rows, totals)
+        return PiSTOLProblem(X, y, visits, rows, totals)
 
     def _scale(self):
         return TargetScale(self._loss(), self.cap, self.fit_intercept)
@@ -1051,7 +1051,7 @@ class PiSTOLRegressor(
         loss = within(self._loss(), DELTA)
         view = "scaled" if sparse_data else "standardised"
         if self.setting not in ("auto", "per-coordinate"):
-            return (Member(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
+            return (ViewMember(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
         several = self.setting == "auto" and whiten and not sparse_data
         views = ("standardised", "whitened", "strongly_whitened") if several else (view,)
         return regression_members(loss, d, views)
@@ -1106,7 +1106,7 @@ class PiSTOLRegressor(
         state = portfolio.init(views.make(m, caps), d, targets.shape[1], n_visits)
         state = portfolio.expect(state, X, rows)
         scale.add_all(problem, m)
-        return problem, Run(portfolio, state, scale)
+        return problem, PiSTOLRun(portfolio, state, scale)
 
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]

@@ -18,7 +18,7 @@ from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.least_squares import (
-    Run,
+    SGDRun,
     UniqueRows,
     descend,
     folds,
@@ -488,7 +488,7 @@ def exact_path(problem, alphas, intercept):
     weights = problem.totals * problem.unit
     spectrum, left, targets = decompose(problem.Z, problem.targets, weights)
     held_out = HeldOutErrors(spectrum, left, targets, weights, bool(intercept), alphas)
-    return Run(spectrum.path(alphas), np.eye(len(alphas))), held_out
+    return SGDRun(spectrum.path(alphas), np.eye(len(alphas))), held_out
 
 
 class HeldOutErrors(NamedTuple):

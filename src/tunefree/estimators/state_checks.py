@@ -16,7 +16,7 @@ from tunefree.learners.sgd.stream import StreamSGD, StreamState
 from tunefree.learners.trees.bins import MOST_BORDERS, Bins
 from tunefree.learners.trees.boosting import Forest
 from tunefree.robust import OutlierFilter
-from tunefree.select.portfolio import Member, Portfolio, PortfolioState
+from tunefree.select.portfolio import Portfolio, PortfolioState, ViewMember
 from tunefree.select.progressive_risk import N_SLOTS
 
 
@@ -73,7 +73,7 @@ def check_state(portfolio, state, n_columns, n_outputs):
         If an array differs in form from that of a fresh state.
     """
     require(type(portfolio) is Portfolio and type(state) is PortfolioState)
-    require(all(type(m) is Member and m.view in state.views for m in portfolio.members))
+    require(all(type(m) is ViewMember and m.view in state.views for m in portfolio.members))
     for view in state.views.values():
         require(type(view) is View and type(view.bias) is float)
         for name in ("shift", "scale", "low", "high"):
@@ -152,7 +152,7 @@ def check_learner(estimator):
             check_scale(scale, d, len(scale.m))
 
 
-def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
+def check_trees(bins: Any, forests: Any, n_columns):
     """Check forests and their bins.
 
     Parameters

@@ -258,7 +258,7 @@ def _listed(names):
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-class Block(NamedTuple):
+class TableBlock(NamedTuple):
     """Consecutive rows."""
 
     X: np.ndarray
@@ -367,7 +367,7 @@ def _parse(text, at, delimiter, slots, X, y, weight, spans, slow):
 
 
 def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None, **columns):
-    """Read delimited text from a place on: pairs of a `Block` and the place after it.
+    """Read delimited text from a place on: pairs of a `TableBlock` and the place after it.
 
     The options are those of `tunefree.io.read`; a place after the start needs the layout.
     """
@@ -413,7 +413,7 @@ def _read_block(text, line, layout, path, target_type):
         raise _error(outcome, text, at, layout, column, path, line)
     if target and target_type is not float:
         labels = b"".join(text[begin:end] + b"\n" for begin, end in spans.tolist())
-    return Block(X, y, weight, labels, stray, layout)
+    return TableBlock(X, y, weight, labels, stray, layout)
 
 
 def read_table(source, *, target_type=None, skipped=None, **columns):

@@ -45,12 +45,12 @@ class _Alone:
 
 
 @separable
-class Linear(NamedTuple):
+class Unchanged(NamedTuple):
     """The Euclidean potential: theta_j = w_j.
 
     Examples
     --------
-    >>> Linear().coordinate(2.0, 0.0)
+    >>> Unchanged().coordinate(2.0, 0.0)
     2.0
     """
 

@@ -20,7 +20,7 @@ from tunefree.select.progressive_risk import (
 )
 
 
-class Member(NamedTuple):
+class ViewMember(NamedTuple):
     """A learner and the view of the columns that it is given."""
 
     view: str
@@ -44,7 +44,7 @@ class Portfolio(NamedTuple):
 
     Parameters
     ----------
-    members : tuple of Member
+    members : tuple of ViewMember
     classify : bool
         Score by mistakes rather than squared errors.
     n_passes : int

@@ -23,7 +23,7 @@ from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, ReadOnDemand, report_progress
-from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
+from tunefree.estimators.kernel.problem import Choice, KernelPiSTOLProblem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
 from tunefree.estimators.uncertainty_mixins import (
@@ -168,7 +168,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         )
         targets = self._standard(targets, rows, totals, X.dtype)
         X = self._screened(recipe, X, rows)
-        problem = Problem(X, targets, visits, kept)
+        problem = KernelPiSTOLProblem(X, targets, visits, kept)
         problem.check_memory(6, 4 if recipe.single(X.dtype, X) else 8)
         return problem
 

@@ -16,7 +16,7 @@ from tunefree._array import as_dense
 from tunefree._threads import workers
 from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
-from tunefree.estimators.kernel.problem import GRID, Coordinates
+from tunefree.estimators.kernel.problem import GRID, KernelView
 from tunefree.kernels import median_gamma
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
 from tunefree.learners.kernel.projection import limit_support
@@ -136,7 +136,7 @@ class KernelStream:
         if recipe.standard and not sparse.issparse(X):
             parts = (standard_scaling(X, np.ones(len(targets))),)
         name = "standardised" if parts else "raw"
-        self.coordinates = Coordinates(name, parts, not sparse.issparse(X), self.single)
+        self.coordinates = KernelView(name, parts, not sparse.issparse(X), self.single)
         rows = self.coordinates.show(X)
         if recipe.radial and recipe.auto:
             gammas = median_gamma(recipe.kernel, rows) * GRID

@@ -26,8 +26,8 @@ from tunefree.estimators.base import CallbackSupport, runner
 from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
 from tunefree.estimators.reflectron.feature_maps import fitted_map, is_kernel
 from tunefree.estimators.reflectron.problem import (
+    DescentProblem,
     DescentResult,
-    Problem,
     Score,
     Terms,
     check_theorems,
@@ -295,7 +295,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         held = np.full(len(rows), NONE)
         if validation is None:
             held = self._held(strata[rows], self._splits_in_memory(family, len(rows)))
-        problem = Problem(
+        problem = DescentProblem(
             setup.link, setup.configurations, setup.scheme, X, targets, visits, rows,
             distinct_weights, held, validation, seed, family,
             None if offset is None else offset[rows], terms, among,

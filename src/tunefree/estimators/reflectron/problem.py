@@ -174,7 +174,7 @@ def paced(configuration, rule, d, k=1):
     return [(configuration, Pace(None, base, exponent, extra, float(most)))]
 
 
-class Problem(NamedTuple):
+class DescentProblem(NamedTuple):
     """The rows of a fit, and what is to be learned from them."""
 
     link: Any

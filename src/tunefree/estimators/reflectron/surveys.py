@@ -7,13 +7,13 @@ import numpy as np
 
 from tunefree.columns import Deviations
 from tunefree.data.units import Units
-from tunefree.estimators.from_source import RepeatableSource, Sample
+from tunefree.estimators.from_source import RepeatableSource, SourceSample
 from tunefree.learners.reflectron.mirror import Batch
-from tunefree.protocols import Source
+from tunefree.protocols import BlockSource
 
 
 @dataclass(frozen=True)
-class Surveyed(Source):
+class Surveyed(BlockSource):
     """The blocks of a source, made as it is read in every pass; also a design of all its rows."""
 
     rows: RepeatableSource
@@ -45,7 +45,7 @@ class Survey:
 
     `fold_of` is a function of X: the fold of each row. `outside` counts targets outside the range
     `inside`. `weight` and `sums` have a row for every fold; `sums` has its weighted targets, or the
-    weight of each of the `classes`. With a `seed` a `Sample` is drawn.
+    weight of each of the `classes`. With a `seed` a `SourceSample` is drawn.
     """
 
     def __init__(self, rows, fold_of, n_folds, classify, inside, seed=None):
@@ -59,7 +59,7 @@ class Survey:
             self.moments = before.join(part) if before else part
             self.weight += np.bincount(fold, weights, minlength=n_folds)
             if seed is not None:
-                drawn = Sample.of(X, np.asarray(y), weights, seed)
+                drawn = SourceSample.of(X, np.asarray(y), weights, seed)
                 self.sample = self.sample.join(drawn) if self.sample else drawn
             if not classify:
                 self.outside += np.count_nonzero((y < inside[0]) | (y > inside[1]))

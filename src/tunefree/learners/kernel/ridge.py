@@ -26,10 +26,10 @@ from tunefree.learners.kernel.geometry import exact, n_permuted_rows, permutatio
 from tunefree.learners.kernel.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn
 from tunefree.learners.kernel.nystroem import (
     ALPHAS,
-    Columns,
+    ColumnFeatures,
     Landmarks,
+    ProductSums,
     RowBlocks,
-    Sums,
     accumulate,
     cells,
     make_landmarks,
@@ -356,9 +356,8 @@ class SumsSolver(NamedTuple):
     def solve(self, problem):
         """The solution; its penalty has the least risk on held-out rows of the sample."""
         p, landmarks = problem, _features(problem, problem.A[: self.n_landmarks])
-        sums = self.source.total(
-            "features", _piece_sums, p.transform, self.target_transform, landmarks, merge=Sums.plus
-        )
+        asked = p.transform, self.target_transform, landmarks
+        sums = self.source.total("features", _piece_sums, *asked, merge=ProductSums.plus)
         rows = RowBlocks(p.held_out(p.A), np.float64)
         targets, weights = p.held_out(p.Y), p.held_out(p.weights)
         found = solve(landmarks, rows, targets, weights, team=p.team, sums=sums)
@@ -377,7 +376,7 @@ def _piece_sums(piece, transform, target_transform, landmarks):
 def _features(problem, centers):
     """The landmarks of a kernel, or the columns of a linear model."""
     if problem.geometry is None:
-        return Columns(centers.shape[1])
+        return ColumnFeatures(centers.shape[1])
     return make_landmarks(centers, problem.geometry, problem.team)
 
 
@@ -440,7 +439,7 @@ def _function_space(problem, landmarks):
         return OnTiles(centers[:n_rows], geometry, centers, team)
     dtype: Any = np.float64 if geometry is None or n <= EXACT_ROWS else np.float32
     if geometry is None:  # with a constant, as kernels have
-        landmarks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
+        landmarks, A = ColumnFeatures(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
     free = memory.bytes - memory.rows - memory.landmarks(landmarks.size)
     cached = min(_CACHED_BYTES, free) / np.dtype(dtype).itemsize
     return OnLandmarks(landmarks, RowBlocks(A, dtype), n, cached, team)

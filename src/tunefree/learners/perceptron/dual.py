@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from tunefree._jit import part
-from tunefree.learners.perceptron.margins import EPS, Certificate, Goal, Linear, tally
+from tunefree.learners.perceptron.margins import EPS, Certificate, Goal, LinearRows, tally
 from tunefree.learners.perceptron.optimistic import project_simplex
 
 _LEAST_WEIGHT = 1e-13  # rows with a smaller weight leave the support
@@ -56,7 +56,7 @@ class AcceleratedState(NamedTuple):
 class Accelerated(NamedTuple):
     """Learn a separator by accelerated descent in the dual; the rows must come as one block."""
 
-    space: Any = Linear()
+    space: Any = LinearRows()
     goal: Any = Goal()
 
     def init(self, p=None):
@@ -174,7 +174,7 @@ class MinNorm(NamedTuple):
     `most` is the largest support; a round costs O(k^2), or O(k^3) when a row is dropped.
     """
 
-    space: Any = Linear()
+    space: Any = LinearRows()
     goal: Any = Goal()
     most: int = 2000
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._jit import Kernel, kernel, verb
+from tunefree._jit import PartKernel, kernel, verb
 from tunefree.averaging import mass
 from tunefree.designs import CSR, Dense, count, entry, index
 from tunefree.links import residuals
@@ -78,7 +78,7 @@ def _renew(part, g, dual, coords, scale, sums, seen, running):
     running[g], scale[g, PEAK] = 0.0, scale[g, TOTAL]
 
 
-@Kernel
+@PartKernel
 def _scan(
     design, targets, importance, steps, part, link, by_slope, scheme, averaged, intercept, limits,
     dual, coords, scale, sums, seen, running, offset, offset_sum, clock,

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._jit import kernel
-from tunefree.columns import Means, Ranges
+from tunefree.columns import Ranges, RowMeans
 
 _STRIPE = 4096
 
@@ -90,10 +90,10 @@ def _deviations(data, indices, n, mean):
 
 
 def columns(X, targets, weights, *, intercept=True):
-    """Means and largest deviations of columns; without an intercept nothing is centred."""
+    """RowMeans and largest deviations of columns; without an intercept nothing is centred."""
     if not sparse.issparse(X):
         return of_ranges(Ranges.of(X, targets, weights), intercept)
-    mean, target = _centres(Means.of(X, targets, weights), intercept)
+    mean, target = _centres(RowMeans.of(X, targets, weights), intercept)
     largest = _deviations(X.data, X.indices, X.shape[0], mean)
     return _measured(mean, target, largest, np.abs(mean))
 

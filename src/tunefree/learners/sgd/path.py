@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
 from tunefree._array import moved
-from tunefree._jit import Kernel, kernel
+from tunefree._jit import PartKernel, kernel
 from tunefree.averaging import Geometric, survival
 from tunefree.designs import CSR, Dense, count, entry, index
 
@@ -48,7 +48,7 @@ class SGDState(NamedTuple):
         return self._replace(weights=self.weights[part], shift=self.shift[:, part], scalars=scalars)
 
 
-@Kernel
+@PartKernel
 def _scan(
     design, rows, targets, importance, step, square, offsets, fold, absent, weights, shift, scalars
 ):

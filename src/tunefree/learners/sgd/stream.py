@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._jit import Kernel, part
+from tunefree._jit import PartKernel, part
 from tunefree.designs import CSR, Dense, count, entry, index, resized
 from tunefree.robust import OutlierFilter
 
@@ -50,7 +50,7 @@ class StreamState(NamedTuple):
         return self
 
 
-@Kernel
+@PartKernel
 def _scan(design, rows, targets, importance, log, weights, sums, masses, largest, clock, risks):
     """Predict and learn rows in order."""
     n_outputs, n_averages = weights.shape[1], masses.shape[0]
