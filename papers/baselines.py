@@ -63,9 +63,19 @@ class KernelPerceptron(KernelClassifier, _Baseline):
     _AVERAGES = ("voted",)
 
     def __init__(
-        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, average="uniform", max_iter=1,
-        precision="auto", shuffle=True, n_jobs=None, random_state=None,
-    ):  # fmt: skip
+        self,
+        kernel="rbf",
+        gamma="scale",
+        *,
+        degree=3,
+        coef0=1,
+        average="uniform",
+        max_iter=1,
+        precision="auto",
+        shuffle=True,
+        n_jobs=None,
+        random_state=None,
+    ):
         vars(self).update({name: value for name, value in locals().items() if name != "self"})
 
     def _check(self):
@@ -119,10 +129,21 @@ def _lives(engine):
 
 class _SGD(_Baseline):
     def __init__(
-        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, step=0.25, loss="squared_error",
-        average="uniform", max_iter=1, precision="auto", shuffle=True, n_jobs=None,
+        self,
+        kernel="rbf",
+        gamma="scale",
+        *,
+        degree=3,
+        coef0=1,
+        step=0.25,
+        loss="squared_error",
+        average="uniform",
+        max_iter=1,
+        precision="auto",
+        shuffle=True,
+        n_jobs=None,
         random_state=None,
-    ):  # fmt: skip
+    ):
         vars(self).update({name: value for name, value in locals().items() if name != "self"})
 
     def _check(self):

@@ -71,10 +71,8 @@ def _compiler(function, fastmath, borrows=False) -> Any:
         return compiled
     from tunefree._within import Within
 
-    within = _njit(
-        fastmath=fastmath, pipeline_class=Within, no_cpython_wrapper=True, no_cfunc_wrapper=True,
-        **options,
-    )(function)  # fmt: skip
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    within = _njit(fastmath=fastmath, pipeline_class=Within, **options)(function)
     whole = compiled.compile
 
     def compile_whole(*args):

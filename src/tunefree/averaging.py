@@ -273,11 +273,14 @@ def merge_means(means: ArrayLike, totals: ArrayLike) -> np.ndarray:
     return np.tensordot(totals / totals.sum(), np.asarray(means), axes=1)
 
 
-AVERAGES = PartTable(
-    "average", "mass",
-    {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric(), "last": Last(),
-     "tail": Tail()},
-)  # fmt: skip
+_BY_NAME: dict[str, Any] = {
+    "uniform": Uniform(),
+    "polynomial": Polynomial(),
+    "geometric": Geometric(),
+    "last": Last(),
+    "tail": Tail(),
+}
+AVERAGES = PartTable("average", "mass", _BY_NAME)
 SUFFIXES = {name: part for name, part in AVERAGES.items() if hasattr(part, "within")}
 
 

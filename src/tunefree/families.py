@@ -290,8 +290,9 @@ class Tweedie(Family):
         """The unit deviance."""
         p = self.power or 1.5
         low, high = mean ** (1.0 - p), mean ** (2.0 - p)
-        return 2.0 * (y ** (2.0 - p) / ((1.0 - p) * (2.0 - p)) - y * low / (1.0 - p)
-                      + high / (2.0 - p))  # fmt: skip
+        return 2.0 * (
+            y ** (2.0 - p) / ((1.0 - p) * (2.0 - p)) - y * low / (1.0 - p) + high / (2.0 - p)
+        )
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The power by which squared residuals grow with the mean: pseudo-likelihood."""
@@ -450,9 +451,9 @@ class Quantile(Family):
             return self
         r = y - mean
         r = r - self.start(r, weights)
-        scale = float(np.mean(np.sqrt(weights @ np.minimum(
-            np.square(r), np.square(3.0 * NORMAL * quantiles(np.abs(r), weights, 0.5))
-        ) / weights.sum())))  # fmt: skip
+        most = np.square(3.0 * NORMAL * quantiles(np.abs(r), weights, 0.5))
+        square = weights @ np.minimum(np.square(r), most) / weights.sum()
+        scale = float(np.mean(np.sqrt(square)))
         return replace(self, width=max(scale, 1e-12) * min(0.5, 2.0 * len(y) ** -0.4))
 
     def predicted(self, link: Any, s: np.ndarray) -> np.ndarray:

@@ -132,9 +132,11 @@ def _manhattan(A, B, out, upper):
                 out[i, left:right] = zero
             for j in range(0, whole, 4):
                 w, x, y, z = (
-                    B[j, left:right], B[j + 1, left:right],
-                    B[j + 2, left:right], B[j + 3, left:right],
-                )  # fmt: skip
+                    B[j, left:right],
+                    B[j + 1, left:right],
+                    B[j + 2, left:right],
+                    B[j + 3, left:right],
+                )
                 for i in rows:
                     row, p, q, r, s = (
                         out[i, left:right],
@@ -451,10 +453,8 @@ class Pairwise(NamedTuple):
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
-        out = pairwise.pairwise_kernels(
-            A, B, metric=self.metric, filter_params=True,
-            gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-        )  # fmt: skip
+        parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        out = pairwise.pairwise_kernels(A, B, metric=self.metric, filter_params=True, **parameters)
         return np.asarray(out).astype(A.dtype, copy=False)
 
     def diag(self, A: Rows) -> np.ndarray:

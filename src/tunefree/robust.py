@@ -534,10 +534,11 @@ def shrinkage_factor(step, targets, weights, losses=None, spent=0.0):
         kept = np.ones(len(step), dtype=bool)
         while (dominant := kept & (carried[:, j] > most * carried[kept, j].sum())).any():
             kept &= ~dominant
+            column = slice(j, j + 1)
+            moved, target = step[kept, column], targets[kept, column]
             factor_of_kept = _factor(
-                step[kept, j : j + 1], targets[kept, j : j + 1], weights[kept],
-                gain[kept, j : j + 1], spent[j : j + 1],
-            )  # fmt: skip
+                moved, target, weights[kept], gain[kept, column], spent[column]
+            )
             factor[j] = min(factor[j], factor_of_kept[0])
     return factor if len(step) > 1 else 0.0 * factor  # of one row there is no standard error
 

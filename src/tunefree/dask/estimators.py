@@ -109,10 +109,8 @@ class Distributed:
         raw = solver == "batch" and not getattr(self, "standardize", True)
         as_given = solver in ("exact", "sgd") or raw
         guard = self._GUARDED and not as_given
-        cluster = ClusterRows(
-            X, y, sample_weight, classify=is_classifier(self), client=client, timeout=timeout,
-            guard=guard,
-        )  # fmt: skip
+        how = {"classify": is_classifier(self), "guard": guard}
+        cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
         self._fit_shown(cluster.even() if self._EVEN else cluster)
@@ -438,10 +436,8 @@ class Predictor(NamedTuple):
 def _predictor(model, weight):
     key = next((k for k in model.leaderboard_[0] if k.startswith("progressive")), None)
     risks = {e["name"]: (weight * e[key], weight) for e in model.leaderboard_} if key else {}
-    return Predictor(
-        float(weight), np.asarray(model.coef_, float), np.asarray(model.intercept_, float), risks,
-        model.n_iter_,
-    )  # fmt: skip
+    line = np.asarray(model.coef_, float), np.asarray(model.intercept_, float)
+    return Predictor(float(weight), *line, risks, model.n_iter_)
 
 
 def _classifier(part, estimator, classes):
@@ -650,10 +646,8 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         self.alphas_ = penalties(self.alphas, float(np.trace(gram)))
         spectrum = Spectrum.of(gram, products)
         per_weight = bool(self.fit_intercept) / total
-        (sums,) = cluster.total(
-            "held-out errors", _held_out, view, spectrum, self.alphas_, per_weight,
-            merge=added, parts=listed,
-        )  # fmt: skip
+        asked = view, spectrum, self.alphas_, per_weight
+        (sums,) = cluster.total("held-out errors", _held_out, *asked, merge=added, parts=listed)
         model = SGDRun(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
         self._choose_exact(view, model, sums / total)
 

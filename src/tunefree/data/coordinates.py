@@ -195,8 +195,6 @@ def coordinates(X, weights):
         entries, start = [(0, _NUMBER, 0, 0.0, np.inf)], [0, 0]
     table = np.array(entries, dtype=np.float64).reshape(-1, 5)
     source, kind, rates = table[:, :3].astype(np.int64).T
-    empty = [np.empty(0)]
-    return Coordinates(
-        source, kind, rates, table[:, 3], table[:, 4], np.array(start, dtype=np.int64),
-        np.concatenate(knots or empty), np.concatenate(heights or empty),
-    )  # fmt: skip
+    empty, units = [np.empty(0)], (table[:, 3], table[:, 4])
+    ranks = np.concatenate(knots or empty), np.concatenate(heights or empty)
+    return Coordinates(source, kind, rates, *units, np.array(start, dtype=np.int64), *ranks)

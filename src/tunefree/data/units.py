@@ -85,10 +85,8 @@ class Units(NamedTuple):
             own = cls.of(levels.numbers(X), weights, centred, scaled)
             shares = np.concatenate([part.adjoint(weights) for part in levels.indicators(X)])
             shares /= weights.sum()
-            return cls(
-                np.concatenate([own.centre, shares * centred]),
-                np.concatenate([own.scale, np.ones_like(shares)]), levels,
-            )  # fmt: skip
+            centre = np.concatenate([own.centre, shares * centred])
+            return cls(centre, np.concatenate([own.scale, np.ones_like(shares)]), levels)
         d, share = X.shape[1], weights / weights.sum()
         if not scaled:
             return cls.unchanged(d)

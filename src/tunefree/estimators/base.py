@@ -63,6 +63,8 @@ _METHODS = (
     "predict_interval", "predict_set", "predict_quantiles",
 )  # fmt: skip
 FLOATS = [np.float64, np.float32]
+# How rows are checked, for `validate_data`.
+ROWS: Any = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C", "accept_large_sparse": True}
 # The largest value allowed in rows.
 HUGE = 1e150
 # The largest weight of a row, relative to all others together, or to an ordinary row of a stream.
@@ -352,10 +354,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = F
     if isinstance(X, Elsewhere):
         return checked(X, estimator.n_features_in_)
     check_frame(X)
-    X = validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
-        accept_large_sparse=True, ensure_all_finite=not missing,
-    )  # fmt: skip
+    X = validate_data(estimator, X, reset=reset, ensure_all_finite=not missing, **ROWS)
     return canonical(X)
 
 
@@ -371,11 +370,10 @@ def check_rows_and_targets(
 ) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
     check_frame(X)
+    targets = {"multi_output": multi_output, "y_numeric": numeric}
     X, y = validate_data(
-        estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
-        accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,
-        ensure_all_finite=not missing,
-    )  # fmt: skip
+        estimator, X, y, reset=reset, ensure_all_finite=not missing, **targets, **ROWS
+    )
     if not missing:
         check_size(X)
     return canonical(X), y
@@ -498,8 +496,9 @@ def balanced(class_weight, classes, codes, weights):
         return weights
     if class_weight == "balanced":
         total = np.bincount(codes, weights, minlength=len(classes))
-        each = np.divide(total.sum(), len(classes) * total, out=np.zeros(len(total)),
-                         where=total > 0)  # fmt: skip
+        each = np.divide(
+            total.sum(), len(classes) * total, out=np.zeros(len(total)), where=total > 0
+        )
     else:
         each = compute_class_weight(class_weight, classes=classes, y=classes[codes])
     return weights * each[codes]

@@ -392,9 +392,10 @@ class SourceSample(NamedTuple):
         """The sample of the rows of both."""
         width = max(self.X.shape[1], other.X.shape[1])
         rows = [widened(part.X, width) for part in (self, other)]
-        X = base.canonical(sparse.vstack(rows, "csr")) if sparse.issparse(rows[0]) else np.vstack(
-            rows
-        )  # fmt: skip
+        if sparse.issparse(rows[0]):
+            X = base.canonical(sparse.vstack(rows, "csr"))
+        else:
+            X = np.vstack(rows)
         hashes, y, weights = (
             np.concatenate([getattr(part, name) for part in (self, other)])
             for name in ("hashes", "y", "weights")
@@ -414,9 +415,11 @@ class SourceSample(NamedTuple):
             drawn[np.flatnonzero(codes[first] == k)[:_OF_CLASS]] = True
         positions = order[first[drawn]]
         return self._replace(
-            hashes=hashes[first[drawn]], X=base.take(self.X, positions), y=self.y[positions],
+            hashes=hashes[first[drawn]],
+            X=base.take(self.X, positions),
+            y=self.y[positions],
             weights=weights[drawn],
-        )  # fmt: skip
+        )
 
 
 class RunLog:

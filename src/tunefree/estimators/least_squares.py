@@ -58,10 +58,8 @@ class UniqueRows(NamedTuple):
         """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
         first, visited = slice(0, _SCALING_ROWS), self.visits.rows < _SCALING_ROWS
         fields: Any = self.visits
-        part = UniqueRows(
-            base.take(self.X, first), self.targets[first], self.totals[first],
-            Visits(*(field[visited] for field in fields)), self.unit,
-        )  # fmt: skip
+        rows = base.take(self.X, first), self.targets[first], self.totals[first]
+        part = UniqueRows(*rows, Visits(*(field[visited] for field in fields)), self.unit)
         scaled = columns(part.X, part.targets, part.totals, intercept=intercept)
         return [progressive_risk(part._in_view(view)) for view in (scaled, scaled.unscaled())]
 
@@ -137,8 +135,9 @@ class SGDRun(NamedTuple):
         """Predictions of all schemes, of shape (n, n_schemes, n_outputs), less the mean."""
         flat = self.basis.reshape(len(self.basis), -1)
         out = Z @ flat - (centre @ flat if len(centre) else 0.0)
-        return np.einsum("nrk,rs->nsk", out.reshape(-1, *self.basis.shape[1:]), self.mix,
-                         optimize=True)  # fmt: skip
+        return np.einsum(
+            "nrk,rs->nsk", out.reshape(-1, *self.basis.shape[1:]), self.mix, optimize=True
+        )
 
 
 class Folded(NamedTuple):
@@ -209,11 +208,10 @@ def held_out_risks(problem, state, schemes):
 
 def held_out_errors(problem, runs, k):
     """The held-out rows of `held_out_risks`, and the errors of scheme k there."""
-    errors = [
-        problem.targets[held]
-        - run.only(k).predict(base.take(problem.Z, held), problem.centre)[:, 0]
-        for held, run in runs
-    ]  # fmt: skip
+    errors = []
+    for held, of_others in runs:
+        predicted = of_others.only(k).predict(base.take(problem.Z, held), problem.centre)
+        errors.append(problem.targets[held] - predicted[:, 0])
     return np.concatenate([held for held, _ in runs]), np.concatenate(errors)
 
 

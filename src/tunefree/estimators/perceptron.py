@@ -76,12 +76,10 @@ class Fit(NamedTuple):
             status = f"no separator with a margin above {proof.upper:.6g}"
         else:
             status = f"not separated; no separator has a margin above {proof.upper:.6g}"
-        return cls(
-            w, p, proof.lower, proof.upper, certified, status,
-            sum(r.state.n_updates for r in results),
-            sum(r.state.n_operations for r in results),
-            sum(r.n_passes for r in results),
-        )  # fmt: skip
+        n_updates = sum(r.state.n_updates for r in results)
+        n_operations = sum(r.state.n_operations for r in results)
+        counts = n_updates, n_operations, sum(r.n_passes for r in results)
+        return cls(w, p, proof.lower, proof.upper, certified, status, *counts)
 
 
 class SeparationProblem(NamedTuple):
@@ -704,10 +702,9 @@ class KernelOptimisticPerceptron(Separator):
         intercept_scaling: float | str = "auto",
     ):
         self.kernel, self.gamma, self.degree, self.coef0 = kernel, gamma, degree, coef0
-        super().__init__(
-            method, step=step, potential=potential, stop=stop, tol=tol, margin=margin,
-            max_iter=max_iter, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
-        )  # fmt: skip
+        end = {"stop": stop, "tol": tol, "margin": margin, "max_iter": max_iter}
+        bias = {"fit_intercept": fit_intercept, "intercept_scaling": intercept_scaling}
+        super().__init__(method, step=step, potential=potential, **end, **bias)
 
     def _check_parameters(self):
         super()._check_parameters()

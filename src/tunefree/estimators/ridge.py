@@ -362,10 +362,12 @@ class RidgePathRegressor(
         self.alpha_ = float(self.alphas_[k]) if k < n_alphas else None
         self.validation_scores_ = None if risks is None else risks[:n_alphas]
         alphas = [*self.alphas_.tolist(), *[None] * (len(schemes) - n_alphas)]
-        self.leaderboard_ = [] if risks is None else [
-            {"average": scheme, "alpha": alpha, "risk": float(risk)}
-            for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
-        ]  # fmt: skip
+        self.leaderboard_ = []
+        if risks is not None:
+            self.leaderboard_ = [
+                {"average": scheme, "alpha": alpha, "risk": float(risk)}
+                for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
+            ]
         self._path = (columns, model) if has_path else None
         position = k if has_path else 0
         self._publish(*model.fold(columns, position, position + 1, dtype=self._dtype))
@@ -569,9 +571,14 @@ def sgd_ridge_path(
     if standardize == "auto":
         standardize = not sparse.issparse(X)
     model = RidgePathRegressor(
-        "geometric", solver=solver, alphas=alphas, max_iter=max_iter, standardize=standardize,
-        fit_intercept=fit_intercept, random_state=random_state,
-    )  # fmt: skip
+        "geometric",
+        solver=solver,
+        alphas=alphas,
+        max_iter=max_iter,
+        standardize=standardize,
+        fit_intercept=fit_intercept,
+        random_state=random_state,
+    )
     model._check()
     problem = model._pose(X, y, sample_weight)
     alphas = penalties(alphas, problem.sized())

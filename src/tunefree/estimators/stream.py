@@ -43,6 +43,8 @@ from tunefree.uncertainty.risk import online
 _MOST_COLUMNS = 1 << 16
 # Most predictions that wait for their label.
 _MOST_WAITING = 1 << 20
+# What was learned, which `fit` forgets.
+_LEARNED = "mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label", "_waiting"
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
     *(f"gradient, rate {e:.3g}" for e in RATES),
@@ -80,10 +82,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
             raise ValueError("This stream has rows with names: give a list of dicts.")
         check_frame(X)
         targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
-        checked = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=base.FLOATS, order="C",
-            ensure_all_finite="allow-nan", accept_large_sparse=True, **targets,
-        )  # fmt: skip
+        form = base.ROWS | {"ensure_all_finite": "allow-nan"}
+        checked = validate_data(self, X, reset=reset, **form, **targets)
         X, y = checked if targets else (checked, None)
         d = X.shape[1]
         if reset:
@@ -227,8 +227,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
     def fit(self, X: MatrixLike, y: TargetLike) -> Self:
         """Begin again, and learn rows in the order given (see `partial_fit`)."""
         with base.rollback_on_error(self):
-            for name in ("mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label",
-                         "_waiting"):  # fmt: skip
+            for name in _LEARNED:
                 vars(self).pop(name, None)
             return self._learn(X, y)
 
@@ -373,9 +372,12 @@ class LearnsByMixture(Threaded, BaseEstimator):
         first, last = int(table[a, 0]), int(table[b, 0])
         bound = stream_mixing(max(last, 1), first, clipped=not self._REAL)
         return {
-            "start": first, "stop": last, "member": _MEMBERS[best],
-            "excess": float(gained[3] - gained[4 + best]), "bound": bound,
-        }  # fmt: skip
+            "start": first,
+            "stop": last,
+            "member": _MEMBERS[best],
+            "excess": float(gained[3] - gained[4 + best]),
+            "bound": bound,
+        }
 
 
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
@@ -510,8 +512,11 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         self._expect(np.unique([] if classes is None else classes).tolist())
         found, first, codes = np.unique(y, return_index=True, return_inverse=True)
         labels = found.tolist()
-        cuts = sorted((int(i), label) for i, label in zip(first, labels, strict=True)
-                      if label not in self._codes())  # fmt: skip
+        cuts = sorted(
+            (int(i), label)
+            for i, label in zip(first, labels, strict=True)
+            if label not in self._codes()
+        )
         codes_of: Any = np.full(len(labels), -1)
         start = 0
         for stop, label in [*cuts, (len(y), None)]:

@@ -218,8 +218,8 @@ class TargetScale:
 
     def columns(self, d):
         """Have d columns from now on (sparse data only, which have no limits)."""
-        for name, initial in (("low", -np.inf), ("high", np.inf), ("seen_low", np.inf),
-                              ("seen_high", -np.inf), ("mean_x", 0.0)):  # fmt: skip
+        limits = {"low": -np.inf, "high": np.inf, "seen_low": np.inf, "seen_high": -np.inf}
+        for name, initial in (limits | {"mean_x": 0.0}).items():
             setattr(self, name, resized(getattr(self, name), d, fill=initial))
         self.extent.resized(d)
 

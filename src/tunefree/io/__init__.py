@@ -82,9 +82,13 @@ def read(
         )
         return Table(X, y, None, None, path, zero_based, ignored=ignored)
     options = {
-        "target": target, "weight_column": weight_column, "n_features": n_features,
-        "columns": columns, "target_type": target_type, "skipped": skipped,
-    }  # fmt: skip
+        "target": target,
+        "weight_column": weight_column,
+        "n_features": n_features,
+        "columns": columns,
+        "target_type": target_type,
+        "skipped": skipped,
+    }
     if kind == "csv":
         X, y, weight, layout = read_table(source, header=header, **options)
     else:

@@ -157,10 +157,9 @@ class Parser:
         if len(text) > self.capacity:
             self._allocate(len(text))
         labels, starts, indices, values = self.labels, self.starts, self.indices, self.values
-        rows, slows, ordered, outcome, at = _parse(
-            np.frombuffer(text, np.uint8), not self.labelled, self.lowest, self.highest,
-            labels, starts, indices, values, self.slow,
-        )  # fmt: skip
+        read = np.frombuffer(text, np.uint8), not self.labelled, self.lowest, self.highest
+        written = labels, starts, indices, values, self.slow
+        rows, slows, ordered, outcome, at = _parse(*read, *written)
         faults = [] if outcome == _FINE else [(at, _message(outcome, text, at, self.highest))]
         for entry, begin in self.slow[:slows].tolist():
             number = python_number(text, begin)

@@ -194,8 +194,11 @@ class SingleRun(KernelPasses):
         engine, progress = state.engine, state.progress
         decisions, targets, weights = recent_rows(progress)
         rows, risk = curve(progress)
-        trace = {"rows": rows, "progressive_error_average": risk[:, 0],
-                 "progressive_error_last": risk[:, 1]}  # fmt: skip
+        trace = {
+            "rows": rows,
+            "progressive_error_average": risk[:, 0],
+            "progressive_error_last": risk[:, 1],
+        }
         coefs = {engine.members[0].gamma: engine.last(0) if self.last else engine.mean(0)}
         chosen = decisions[:, int(self.last or self.late)]
         return BandwidthOutcome(coefs, chosen, targets, weights, trace)

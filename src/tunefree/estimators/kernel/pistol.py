@@ -240,8 +240,10 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """
         engine = result.state.engine
         factor, predictions = self._finish(engine, outcome)
-        coefs = [np.pad(factor * c, ((0, engine.n_slots - len(c)), (0, 0)))
-                 for c in outcome.coefs.values()]  # fmt: skip
+        coefs = [
+            np.pad(factor * c, ((0, engine.n_slots - len(c)), (0, 0)))
+            for c in outcome.coefs.values()
+        ]
         kept = np.flatnonzero(np.any([c.any(axis=1) for c in coefs], axis=0))
         numbers = engine.numbers()[kept]
         self._stream, self.n_iter_ = None, result.n_passes
@@ -274,10 +276,13 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         else:
             rows = self.coordinates_.show(rows)
         targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
+
+        def risk(values):
+            return float(share @ self._log_losses(values, targets))
+
         self.expansion_, kept, self.compression_ = compress(
-            f, rows, lambda values: float(share @ self._log_losses(values, targets)),
-            **options, support_rows=support_rows, n_jobs=self.n_jobs,
-        )  # fmt: skip
+            f, rows, risk, **options, support_rows=support_rows, n_jobs=self.n_jobs
+        )
         self.support_ = self.support_[kept]
 
     def _opened(self, recipe, X, units=None):

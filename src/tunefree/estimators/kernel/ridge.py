@@ -284,11 +284,10 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             given = np.argsort(rows[held], kind="stable")
         order = np.argsort(held, kind="stable")
         groups = None if groups is None else groups[order]
-        return KernelProblem(
-            table.X[rows[order]], ((y - level) / unit)[order], level, unit,
-            (y.min(axis=0), y.max(axis=0)), weights[order], int(held.sum()), given, groups,
-            memory, team,
-        )  # fmt: skip
+        limits, n_held = (y.min(axis=0), y.max(axis=0)), int(held.sum())
+        targets = ((y - level) / unit)[order], level, unit, limits
+        X = table.X[rows[order]]
+        return KernelProblem(X, *targets, weights[order], n_held, given, groups, memory, team)
 
     def _learned(self, table, like: Any = None, column_groups=(), stream: Any = None):
         """What the rows teach; `stream` has more rows."""
@@ -377,10 +376,11 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         A = transform(X[rows].astype(coef.dtype))
         share, targets = totals / totals.sum(), table.targets[rows]
         f = Expansion((transform.geometry,), landmarks.centers.astype(A.dtype), (coef,))
-        f, kept, report = compress(
-            f, A, lambda values: float(share @ self._losses(values + intercept, targets)),
-            **options, most=most, n_jobs=self.n_jobs,
-        )  # fmt: skip
+
+        def risk(values):
+            return float(share @ self._losses(values + intercept, targets))
+
+        f, kept, report = compress(f, A, risk, **options, most=most, n_jobs=self.n_jobs)
         landmarks = landmarks._replace(centers=landmarks.centers[kept])
         width = np.ptp(f(A, self.n_jobs), axis=0)
         predictor = fitted.predictor._replace(landmarks=landmarks, coef=f.coefs[0])
@@ -639,10 +639,8 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         class_weight: Any = None,
         random_state: Seed = None,
     ):
-        super().__init__(
-            kernel, n_landmarks=n_landmarks, compress=compress, max_memory=max_memory,
-            n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
+        size = {"n_landmarks": n_landmarks, "compress": compress, "max_memory": max_memory}
+        super().__init__(kernel, **size, n_jobs=n_jobs, random_state=random_state)
         self.loss = loss
         self.class_weight = class_weight
 
@@ -671,9 +669,12 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
             result = _held_out_classes(scores, codes, weights)
         predictor = predictor.scaled(a * share, intercept).rounded(table.X.dtype, 2.0 * a)
         return fitted._replace(
-            predictor=predictor, slope=a, held_out=fitted.held_out._replace(predictions=scores),
-            effects=a * fitted.effects, held_out_result=result,
-        )  # fmt: skip
+            predictor=predictor,
+            slope=a,
+            held_out=fitted.held_out._replace(predictions=scores),
+            effects=a * fitted.effects,
+            held_out_result=result,
+        )
 
     def _shrunk(self, fitted, table, held_out):
         scores, targets, weights, _ = held_out

@@ -193,10 +193,14 @@ class KernelStream:
             coefs[self.engine.members[i].gamma] = w * self.engine.mean(i)[:, :k]
             decisions = decisions + w * f
         board = [
-            {"name": name, "progressive_error": float(risk[name]), "chosen": name in best,
-             "dropped": name not in kept}
+            {
+                "name": name,
+                "progressive_error": float(risk[name]),
+                "chosen": name in best,
+                "dropped": name not in kept,
+            }
             for name in sorted(self.names, key=lambda name: (name not in best, risk[name]))
-        ]  # fmt: skip
+        ]
         coefs = {g: coefs[g] for g in sorted(coefs, key=lambda g: g or 0.0)}
         rows, curves = curve(self.progress)
         errors = dict(zip(self.names, curves.T, strict=True))

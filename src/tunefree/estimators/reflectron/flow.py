@@ -72,9 +72,11 @@ class Trajectory:
         i = int(np.argmin(held_risk))
         low, high = self.times[max(i - 1, 0)], self.times[min(i + 1, len(self.times) - 1)]
         found = minimize_scalar(
-            lambda t: self.risk_at(t, held=True)[0], bounds=(low, high), method="bounded",
+            lambda t: self.risk_at(t, held=True)[0],
+            bounds=(low, high),
+            method="bounded",
             options={"xatol": 1e-6 * high},
-        )  # fmt: skip
+        )
         return float(found.x if found.fun < held_risk[i] else self.times[i])
 
 
@@ -188,10 +190,8 @@ def flow(
     if init is not None:
         init = check_array(np.reshape(init, whole.shape), input_name="init")
     start = whole.start(init, rng=np.random.default_rng(seed_of(random_state)))
-    piece = flows.follow(
-        whole, 0.0, float(horizon), start, held=held, method=method, rtol=rtol, atol=atol,
-        until=until,
-    )  # fmt: skip
+    integrator = {"method": method, "rtol": rtol, "atol": atol}
+    piece = flows.follow(whole, 0.0, float(horizon), start, held=held, until=until, **integrator)
     return Trajectory(whole, held, piece)
 
 

@@ -199,11 +199,9 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         """One row of k p entries a sample, and k."""
         if self.matrices is not None and not callable(self.matrices):
             raise ValueError(f"matrices={self.matrices!r} is neither None nor a function of a row.")
-        are_matrices = self.matrices is None and (
-            (isinstance(X, np.ndarray) and X.ndim == 3)
-            or (isinstance(X, list | tuple) and len(X) > 0
-                and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2))
-        )  # fmt: skip
+        stacked = isinstance(X, np.ndarray) and X.ndim == 3
+        listed = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 2
+        are_matrices = self.matrices is None and (stacked or listed)
         if are_matrices:
             rows, k = equations(X)
             samples = rows.reshape((rows.shape[0] // k, -1))

@@ -595,10 +595,11 @@ class Blocked:
         """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
         self.n_outputs = len(index)
         self.states = [
-            s._replace(z=s.z[:, index] * sign, u=s.u[:, index] * sign,
-                       scalars=s.scalars[index].copy())
+            s._replace(
+                z=s.z[:, index] * sign, u=s.u[:, index] * sign, scalars=s.scalars[index].copy()
+            )
             for s in self.states
-        ]  # fmt: skip
+        ]
         self.updates, self._tables = self.updates[:, index], None
 
     def numbers(self):

@@ -300,10 +300,9 @@ def solve(
 
     most = n if most is None else min(most, n)
     predictions, rest = zip(*team.map(held_out, parts_of(most, _WHOLE)), strict=True)
-    return RidgePath(
-        coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape),
-        np.concatenate(predictions), np.concatenate(rest), (np.maximum(values, 0.0), vectors),
-    )  # fmt: skip
+    line = coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape)
+    of_held_out = np.concatenate(predictions), np.concatenate(rest)
+    return RidgePath(*line, *of_held_out, (np.maximum(values, 0.0), vectors))
 
 
 def refined(landmarks, rows, targets, weights, path, i, team=ALONE):

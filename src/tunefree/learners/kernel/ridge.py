@@ -340,10 +340,9 @@ class AllRowsSolver(NamedTuple):
         p = p._replace(A=p.A.astype(np.float32))
         m = min(self.n_preconditioner, preconditioner_rows(len(p.A), geometry.penalty))
         coef, intercept, held_out = full(p, m)
-        return Solution(
-            p.transform, Landmarks(p.A, geometry), coef, intercept, held_out, geometry.penalty,
-            p.permuted_rows(len(coef)),
-        )  # fmt: skip
+        features, permuted = Landmarks(p.A, geometry), p.permuted_rows(len(coef))
+        found = coef, intercept, held_out, geometry.penalty
+        return Solution(p.transform, features, *found, permuted)
 
 
 class SumsSolver(NamedTuple):
@@ -392,11 +391,9 @@ def _of_least_risk(problem, landmarks, path, single=False):
     risk = weights @ np.square(path.held_out - Y[:, None]).sum(axis=2)
     i = int(np.argmin(risk))
     m = max(_FEW_LANDMARKS, len(path.coef))
-    return Solution(
-        problem.transform, landmarks, path.coef[:, i], path.intercept[i], path.held_out[:, i],
-        float(ALPHAS[i]), problem.permuted_rows(m),
-        path=(path, i) if single else None,
-    )  # fmt: skip
+    found = path.coef[:, i], path.intercept[i], path.held_out[:, i], float(ALPHAS[i])
+    permuted, kept = problem.permuted_rows(m), (path, i) if single else None
+    return Solution(problem.transform, landmarks, *found, permuted, path=kept)
 
 
 def in_double_precision(problem, solution):

@@ -84,10 +84,9 @@ class Classical(NamedTuple):
     def scan(self, state, block):
         """Visit a block's rows in order."""
         unknown = np.iinfo(np.int64).max
-        _cycle(
-            block.design, block.targets[:, 0], block.weights, self.bias, state.w, state.counts,
-            state.n_rows or unknown, self.cycles if state.n_rows else 1,
-        )  # fmt: skip
+        rows = block.design, block.targets[:, 0], block.weights
+        cycles = self.cycles if state.n_rows else 1
+        _cycle(*rows, self.bias, state.w, state.counts, state.n_rows or unknown, cycles)
         return state._replace(seen=max(state.seen, block.start + len(block.weights)))
 
     def turn(self, state):

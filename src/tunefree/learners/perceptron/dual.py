@@ -134,12 +134,9 @@ class Accelerated(NamedTuple):
         along = view.pull(slope)
         steepness = float(slope @ margins)
         smoothness = self.space.dot(along, along) / steepness if steepness > 0.0 else square
-        state = AcceleratedState(
-            p, p, x, x, margins, margins,
-            smoothness=max(smoothness / 8.0, 1e-12 * square) or 1.0,
-            radius=float(np.sqrt(square)),
-            n_operations=3 * len(prior),
-        )  # fmt: skip
+        smoothness, radius = max(smoothness / 8.0, 1e-12 * square) or 1.0, float(np.sqrt(square))
+        sizes = {"smoothness": smoothness, "radius": radius, "n_operations": 3 * len(prior)}
+        state = AcceleratedState(p, p, x, x, margins, margins, **sizes)
         return self._certify(state, weights)
 
     def _certify(self, state, weights):
@@ -262,6 +259,10 @@ class MinNorm(NamedTuple):
             gram = gram[np.ix_(stay, stay)]
             factor = np.linalg.cholesky(gram)
         return state._replace(
-            support=support, p=nearest, gram=gram, factor=factor,
-            n_updates=state.n_updates + 1, n_operations=state.n_operations + k,
-        )  # fmt: skip
+            support=support,
+            p=nearest,
+            gram=gram,
+            factor=factor,
+            n_updates=state.n_updates + 1,
+            n_operations=state.n_operations + k,
+        )
