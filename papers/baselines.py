@@ -92,10 +92,10 @@ class KernelPerceptron(KernelClassifier, _Baseline):
     def _reads_last(self):
         return isinstance(self.average, str) and self.average in ("voted", "last")
 
-    def _finish(self, engine, outcome):
+    def _finish(self, engine, outcome, prior):
         self.n_mistakes_ = engine.updates[0].copy()
         self.lives_ = _lives(engine) if self._apart() else None
-        return super()._finish(engine, outcome)
+        return super()._finish(engine, outcome, prior)
 
     @one_blas_thread()
     def decision_function(self, X):
@@ -203,9 +203,9 @@ class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
     True
     """
 
-    def _standard(self, targets, rows, totals, dtype):
+    def _standard(self, encoded, rows, totals, dtype):
+        targets = encoded[0]
         standard = Standard.of(np.unique(targets, axis=0), tails=True)
-        self._unit = standard, None  # no way back to the mean
         ends = np.full((2, targets.shape[1]), np.inf) * [[-1.0], [1.0]]
         self._set_units(standard, ends, dtype)
-        return standard(targets)
+        return standard(targets), (standard, None)  # no way back to the mean

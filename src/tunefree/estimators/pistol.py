@@ -183,6 +183,14 @@ class PiSTOLRun(NamedTuple):
     scale: Any = None  # a `TargetScale`, of real targets
 
 
+class Line(NamedTuple):
+    """The predictor that is read out of a portfolio, and what it predicted while learning."""
+
+    coef: np.ndarray  # of shape (d, n_outputs)
+    intercept: np.ndarray
+    held_out: tuple  # predictions of the latest rows before they were learned, targets, weights
+
+
 def run_passes(portfolio, state, source, read, validate=None, watch=None):
     """Make the remaining passes; return the state, the number of passes, and ``read(state)``.
 
@@ -197,7 +205,7 @@ def run_passes(portfolio, state, source, read, validate=None, watch=None):
 
     def note(state):
         line = read(state)
-        lines.append((validate(*line), state.epoch, line))
+        lines.append((validate(line.coef, line.intercept), state.epoch, line))
 
     def on_pass(state):
         note(state)
@@ -336,19 +344,15 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         raise NotImplementedError
 
     def _read(self, run, problem=None, candidates=None):
-        """Coefficients (d, n_outputs) and intercepts of the predictor.
-
-        Sets `_held_out_scores`: its predictions of the latest rows, each made before the row was
-        learned, with the targets and weights.
-        """
+        """The `Line` that is read out."""
         raise NotImplementedError
 
     def _publish_line(self, line, scale):
         """Set the attributes that make up the predictor."""
         raise NotImplementedError
 
-    def _held_out_predictions(self, run):
-        """The held-out predictions; `_held_out_scores` is removed."""
+    def _held_out_predictions(self, run, held_out):
+        """The held-out predictions, from those of a `Line`."""
         raise NotImplementedError
 
     @property
@@ -412,8 +416,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         def publish(model, state, line=None, n_passes=None):
             line = read(state) if line is None else line
             if scale is not None:
-                scale.weigh_all(problem, *line)
-            model._held_out_scores = self._held_out_scores  # set by `read`
+                scale.weigh_all(problem, line.coef, line.intercept)
             model._publish(PiSTOLRun(portfolio, state, scale), line, n_passes or state.epoch)
 
         watch = self._progress.passes(portfolio.n_passes, publish)
@@ -484,7 +487,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
     def _publish(self, run, line, n_passes, moving=False):
         portfolio, state, scale = run
         self._publish_line(line, scale)
-        self.held_out_ = self._held_out_predictions(run)
+        self.held_out_ = self._held_out_predictions(run, line.held_out)
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)
@@ -827,8 +830,8 @@ class PiSTOLClassifier(
             coef, intercept = portfolio.weights(state, i, last)
             recent, targets, weights = recent_rows(state.progress)
             scored = targets.shape[1] - portfolio.unseen
-            self._held_out_scores = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
-            return (coef[:, :-1], intercept[:-1]) if portfolio.unseen else (coef, intercept)
+            held_out = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
+            return Line(coef[:, :scored], intercept[:scored], held_out)
 
         def size(coef, intercept, predicted):
             if problem is None:
@@ -851,8 +854,7 @@ class PiSTOLClassifier(
                     null + factor * (each - null) for each in (intercept, predictions)
                 )
                 coef = factor * coef
-        self._held_out_scores = predictions, targets, weights
-        return coef, intercept
+        return Line(coef, intercept, (predictions, targets, weights))
 
     def _estimand(self, y):
         smooth = (Logistic(), Multinomial())
@@ -862,9 +864,9 @@ class PiSTOLClassifier(
             raise ValueError("Intervals need two classes: give one class against the rest.")
         return Law(Binomial(), LINKS["logit"]), (y == self.classes_[1]).astype(float)
 
-    def _held_out_predictions(self, run):
+    def _held_out_predictions(self, run, held_out):
         progress = run.state.progress
-        held_out, rows, counted = vars(self).pop("_held_out_scores"), int(progress.clock[0]), {}
+        rows, counted = int(progress.clock[0]), {}
         if rows and progress.weight.sum() == rows:
             wrong = progress.risk.sum(axis=0)
             counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
@@ -874,9 +876,8 @@ class PiSTOLClassifier(
         return base.held_out_probabilities(p, base.codes_of(targets), weights, **counted)
 
     def _publish_line(self, line, scale):
-        coef, intercept = line
-        self.coef_ = np.ascontiguousarray(coef.T, dtype=self._dtype)
-        self.intercept_ = intercept.astype(self._dtype)
+        self.coef_ = np.ascontiguousarray(line.coef.T, dtype=self._dtype)
+        self.intercept_ = line.intercept.astype(self._dtype)
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class against the rest.
@@ -1195,18 +1196,17 @@ class PiSTOLRegressor(
             predictions = predictions + (
                 kappa * p + (level if squared and self.fit_intercept else mean)
             )
-        coef, self._held_out_scores = (
-            coef / len(chosen),
-            (predictions / len(chosen), targets, weights),
-        )
+        coef, held_out = coef / len(chosen), (predictions / len(chosen), targets, weights)
         if not self.fit_intercept:
-            return coef, np.zeros(coef.shape[1])
-        if squared:
-            return coef, scale.mean_y - scale.mean_x @ coef
-        return coef, np.mean([portfolio.weights(state, *c)[1] for c in chosen], axis=0)
+            intercept = np.zeros(coef.shape[1])
+        elif squared:
+            intercept = scale.mean_y - scale.mean_x @ coef
+        else:
+            intercept = np.mean([portfolio.weights(state, *c)[1] for c in chosen], axis=0)
+        return Line(coef, intercept, held_out)
 
     def _publish_line(self, line, scale):
-        coef, intercept = (line[0] * scale.s).T, line[1] * scale.s + scale.m
+        coef, intercept = (line.coef * scale.s).T, line.intercept * scale.s + scale.m
         dtype = np.dtype(self._dtype)
         coef, intercept = np.ascontiguousarray(coef, dtype=dtype), intercept.astype(dtype)
         self.coef_, self.intercept_ = base.of_targets(self._flat, coef, intercept)
@@ -1221,8 +1221,8 @@ class PiSTOLRegressor(
             )
         return Law(Gaussian(), LINKS["identity"]), y
 
-    def _held_out_predictions(self, run):
-        (predictions, targets, weights), scale = vars(self).pop("_held_out_scores"), run.scale
+    def _held_out_predictions(self, run, held_out):
+        (predictions, targets, weights), scale = held_out, run.scale
         predictions, targets = (a * scale.s + scale.m for a in (predictions, targets))
         late = len(predictions) // 2  # early predictions are worse than the final ones
         return base.held_out_predictions(

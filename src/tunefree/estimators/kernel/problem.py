@@ -159,13 +159,14 @@ class Recipe(NamedTuple):
 class KernelPiSTOLProblem:
     """Rows in memory with their targets, in the order in which the first pass visits them.
 
-    `numbers` are their positions in the rows given to `fit`.
+    `numbers` are their positions in the rows given to `fit`; predictions are shrunk to `prior`.
     """
 
-    def __init__(self, X, targets, visits, numbers):
+    def __init__(self, X, targets, visits, numbers, prior=None):
         rows, _ = visits.order(0)
         _, first = np.unique(rows, return_index=True)
         self.X, self.visits, self.stored = X, visits, rows[np.sort(first)]
+        self.prior = prior
         self._number = np.full(X.shape[0], -1)
         self._number[self.stored] = np.arange(len(self.stored))
         self.given, self.targets = numbers[self.stored], targets[self.stored]
