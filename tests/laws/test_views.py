@@ -6,8 +6,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from tunefree import KernelRidgeClassifier, KernelRidgeRegressor
-from tunefree.columns import VIEWS, View, ViewSet, moments
-from tunefree.data.coordinates import Components, Coordinates, components
+from tunefree.columns import VIEWS, Components, Coordinates, View, ViewSet, components, moments
 from tunefree.robust import column_caps
 
 RNG = np.random.default_rng(0)

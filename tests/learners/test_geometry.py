@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tunefree.data.coordinates import coordinates
+from tunefree.columns import coordinates
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.geometry import (
     Geometry,

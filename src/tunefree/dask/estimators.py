@@ -29,7 +29,7 @@ from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
 from tunefree.estimators.reflectron import glm, reflectron
 from tunefree.learners.reflectron.mirror import NONE, Batch
-from tunefree.learners.sgd.coordinates import of_ranges
+from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
 from tunefree.links import target_margin
 
@@ -633,7 +633,10 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         # The products of columns are decomposed, whatever the number of rows.
         self._choose_solver((d, d))
         ranges = cluster.total("extent", _ranges, merge=joined)
-        view, total = of_ranges(ranges, self.fit_intercept), ranges.means.weight
+        total, *means = ranges.means
+        if not self.fit_intercept:
+            means = map(np.zeros_like, means)
+        view = spanned(*means, ranges.low, ranges.high)
         if self.solver_ == "exact":
             self._exactly(cluster.even(), view, total)
         else:

@@ -65,7 +65,7 @@ from tunefree.robust import (
     shrinkage_factor_of_classes,
 )
 from tunefree.select.portfolio import Portfolio, ViewMember
-from tunefree.select.progressive_risk import recent_rows, rms, temperature
+from tunefree.select.progressive_risk import recent_rows, temperature
 from tunefree.uncertainty.inference import Law
 
 # Wider rows are not whitened: the eigenvectors would take longer than learning.
@@ -833,13 +833,10 @@ class PiSTOLClassifier(
             held_out = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
             return Line(coef[:, :scored], intercept[:scored], held_out)
 
-        def size(coef, intercept, predicted):
-            if problem is None:
-                return rms(predicted)
-            return rms(problem.X[problem.rows[:_SIZE_ROWS]] @ coef + intercept)
-
-        most = _CALIBRATION_ROWS if problem is None else _SIZE_ROWS
-        coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
+        X, most = None, _CALIBRATION_ROWS
+        if problem is not None:
+            X, most = problem.X[problem.rows[:_SIZE_ROWS]], _SIZE_ROWS
+        coef, intercept, predicted = portfolio.blend(state, X, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
         a = temperature(predicted, targets, weights)

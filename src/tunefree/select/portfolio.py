@@ -171,11 +171,11 @@ class Portfolio(NamedTuple):
         last = self.last or 0 < state.epoch == self._restart
         return [(i, last) for i in state.chosen]
 
-    def blend(self, state, size, candidates=None, most=8192):
+    def blend(self, state, X=None, candidates=None, most=8192):
         """Sum of the candidates, (member, last), each divided by the size of its decisions.
 
-        ``size(coef, intercept, predictions)`` measures this size. Also returns the same sum for the
-        latest progressive predictions, at most `most` rows.
+        The size is their root mean square on the rows X, by default that of the progressive
+        predictions. Also returns the same sum for the latest of these, at most `most` rows.
         """
         recent, _, _ = recent_rows(state.progress, most=most)
         coef = intercept = predicted = 0.0
@@ -184,7 +184,7 @@ class Portfolio(NamedTuple):
             p = recent[:, 2 * i + last]
             if self.unseen:
                 c, b, p = c[:, :-1], b[:-1], p[:, :-1]
-            s = size(c, b, p)
+            s = rms(p if X is None else X @ c + b)
             coef, intercept = coef + c / s, intercept + b / s
             predicted = predicted + p / rms(p)
         return coef, intercept, predicted

@@ -34,7 +34,7 @@ import numpy as np
 
 from tunefree._array import as_dense
 from tunefree._warn import warn
-from tunefree.data.coordinates import coordinates
+from tunefree.columns import coordinates
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
 from tunefree.learners.kernel.nystroem import RowBlocks, make_landmarks, solve
@@ -195,7 +195,7 @@ class Binned(NamedTuple):
 class Local(NamedTuple):
     """A scale that depends on the prediction, and on the columns if there is a `view` of them."""
 
-    own: Any  # `tunefree.data.coordinates.Coordinates` of the prediction
+    own: Any  # `tunefree.columns.Coordinates` of the prediction
     view: Any  # those of the columns, or None
     marks: Any  # the landmarks, with their kernel
     coef: np.ndarray  # (n_landmarks, 1)

@@ -459,8 +459,8 @@ class KernelRidgeRegressor(
     dual_coef_ : ndarray of shape (n_landmarks, n_targets)
     intercept_ : float or ndarray of shape (n_targets,)
     view_ : part
-        `tunefree.data.coordinates.Coordinates` of the columns, or from 32 columns on, if they have
-        more evidence, principal components (`tunefree.data.coordinates.Components`).
+        `tunefree.columns.Coordinates` of the columns, or from 32 columns on, if they have
+        more evidence, principal components (`tunefree.columns.Components`).
     geometry_ : part or None
         Kernel, rates, slope and penalty.
     landmarks_ : part

@@ -56,7 +56,7 @@ def scheme_of(average):
     if isinstance(average, str) and average == "last":
         return None
     if isinstance(average, str) and average == "auto":
-        average = "uniform"
+        return averaging.Uniform()
     return averaging.scheme_of(average, also=["auto", "last"], online=True)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._jit import kernel
-from tunefree.columns import Ranges, RowMeans
 
 _STRIPE = 4096
 
@@ -91,22 +90,20 @@ def _deviations(data, indices, n, mean):
 
 def columns(X, targets, weights, *, intercept=True):
     """RowMeans and largest deviations of columns; without an intercept nothing is centred."""
+    share = weights / weights.sum()
+    mean, target = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
+    if intercept:
+        mean, target = np.asarray(share @ X, dtype=float), share @ targets
     if not sparse.issparse(X):
-        return of_ranges(Ranges.of(X, targets, weights), intercept)
-    mean, target = _centres(RowMeans.of(X, targets, weights), intercept)
+        return spanned(mean, target, X.min(axis=0).astype(float), X.max(axis=0).astype(float))
     largest = _deviations(X.data, X.indices, X.shape[0], mean)
     return _measured(mean, target, largest, np.abs(mean))
 
 
-def of_ranges(ranges, intercept):
-    """The columns with these ranges and means."""
-    (mean, target), (low, high) = _centres(ranges.means, intercept), ranges[1:]
+def spanned(mean, target, low, high):
+    """The columns with this range and mean."""
     largest = np.maximum(high - mean, mean - low)
     return _measured(mean, target, largest, np.maximum(np.abs(low), np.abs(high)))
-
-
-def _centres(means, intercept):
-    return means[1:] if intercept else map(np.zeros_like, means[1:])
 
 
 def _measured(mean, target, largest, size):
