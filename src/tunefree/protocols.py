@@ -74,17 +74,6 @@ class Kernel(Protocol):
         ...
 
 
-class RowBlock(Protocol):
-    """Some consecutive rows, see `tunefree.engine.sources.Block`."""
-
-    X: Any
-    rows: np.ndarray | None
-    targets: np.ndarray
-    weights: np.ndarray
-    start: int
-    epoch: int
-
-
 @runtime_checkable
 class Learner(Protocol):
     """The methods of a learner that `run` calls.

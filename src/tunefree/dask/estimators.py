@@ -22,6 +22,7 @@ from tunefree.averaging import Geometric
 from tunefree.columns import Deviations, Ranges
 from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.data.units import Units
+from tunefree.designs import n_entries
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
 from tunefree.estimators.from_source import SourceSample
@@ -268,7 +269,7 @@ def _batches(part, estimator, columns, seed):
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
     held = estimator._held(strata[rows], 1)
-    size = X.nnz if sparse.issparse(X) else X.size
+    size = n_entries(X)
     # For rows with few entries in many columns, sums would cost more than products.
     step = max(1, max(PIECE, 4 * X.shape[1] * sparse.issparse(X)) * len(weights) // max(1, size))
     return [
@@ -633,10 +634,10 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         # The products of columns are decomposed, whatever the number of rows.
         self._choose_solver((d, d))
         ranges = cluster.total("extent", _ranges, merge=joined)
-        total, *means = ranges.means
+        total, mean, target = ranges.means
         if not self.fit_intercept:
-            means = map(np.zeros_like, means)
-        view = spanned(*means, ranges.low, ranges.high)
+            mean, target = np.zeros_like(mean), np.zeros_like(target)
+        view = spanned(mean, target, ranges.low, ranges.high)
         if self.solver_ == "exact":
             self._exactly(cluster.even(), view, total)
         else:

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from tunefree._threads import team
 from tunefree.data.levels import Levels
-from tunefree.designs import CSR, Centred, Dense
+from tunefree.designs import Centred, Dense, design_of
 
 # From this many dense entries on, moments are computed in blocks of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
@@ -90,13 +90,14 @@ class Units(NamedTuple):
         d, share = X.shape[1], weights / weights.sum()
         if not scaled:
             return cls.unchanged(d)
-        if not sparse.issparse(X) and X.size > _LARGE:
+        is_sparse = sparse.issparse(X)
+        if not is_sparse and X.size > _LARGE:
             return cls(*_spread(X, share, centred))
         # In units of the largest entry squares neither overflow nor underflow.
-        top = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else abs(X).max(axis=0))
-        top = top.reshape(-1).astype(np.float64)
+        top = abs(X).max(axis=0)
+        top = (top.toarray() if is_sparse else top).reshape(-1).astype(np.float64)
         top = np.where(top > 0.0, top, 1.0)
-        if sparse.issparse(X):
+        if is_sparse:
             row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
             value, column, mass = X.data / top[X.indices], X.indices, share[row]
             mean = np.bincount(column, mass * value, minlength=d) * centred
@@ -133,18 +134,18 @@ class Units(NamedTuple):
 
         If `own`, they may be overwritten.
         """
-        if own and not sparse.issparse(X) and X.dtype == np.float64:
+        if sparse.issparse(X):
+            X = X.copy()
+            X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
+            return X
+        if own and X.dtype == np.float64:
             for i in range(0, len(X), _BLOCK):
                 X[i : i + _BLOCK] -= self.centre
                 X[i : i + _BLOCK] /= self.scale
             return X
-        if not sparse.issparse(X):
-            out = X - self.centre
-            out /= self.scale
-            return np.ascontiguousarray(out, dtype=X.dtype)
-        X = X.copy()
-        X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
-        return X
+        out = X - self.centre
+        out /= self.scale
+        return np.ascontiguousarray(out, dtype=X.dtype)
 
     def design(self, X, own=False):
         """The rows in these units as a design; sparse rows are centred, too."""
@@ -153,8 +154,7 @@ class Units(NamedTuple):
             n_numbers = rows.parts[0].shape[1]
             centre = np.where(np.arange(rows.shape[1]) < n_numbers, 0.0, self.centre)
             return Centred(rows, centre) if centre.any() else rows
-        rows = self.rows(X, own)
-        if not sparse.issparse(X):
-            return Dense(rows)
-        rows = CSR.from_scipy(rows)
-        return Centred(rows, self.centre / self.scale) if self.centre.any() else rows
+        rows = design_of(self.rows(X, own))
+        if isinstance(rows, Dense) or not self.centre.any():
+            return rows
+        return Centred(rows, self.centre / self.scale)

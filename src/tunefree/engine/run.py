@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.designs import CSR, Dense
+from tunefree.designs import CSR, Dense, n_entries
 from tunefree.engine.order import Visits
 from tunefree.protocols import BlockSource, Learner, Observed, Remote, Result, State
 
@@ -142,7 +142,7 @@ class Rows(BlockSource):
     def blocks(self, epoch):
         """The blocks of a pass."""
         rows, weights = self.visits.order(epoch)
-        stored = self.X.nnz if sparse.issparse(self.X) else self.X.size
+        stored = n_entries(self.X)
         per_row = max(1.0, stored / max(1, self.X.shape[0])) * self.targets.shape[1]
         size = min(max(int(_BLOCK_ENTRIES / per_row), 64), _MOST_ROWS)
         start = 0

@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 from tunefree._array import as_columns
+from tunefree.designs import n_entries, stacked
 from tunefree.engine.order import content_hash
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
@@ -229,7 +230,7 @@ class RepeatableSource:
         X: Any = None
         for X, y, weights in self._pieces():
             self.width, self.rows = max(self.width, X.shape[1]), self.rows + X.shape[0]
-            self.entries += X.nnz if sparse.issparse(X) else X.size
+            self.entries += n_entries(X)
             yield X, y, weights
         if not self.rows:
             raise ValueError(f"{self.source.name} has no row with a positive weight.")
@@ -392,10 +393,7 @@ class SourceSample(NamedTuple):
         """The sample of the rows of both."""
         width = max(self.X.shape[1], other.X.shape[1])
         rows = [widened(part.X, width) for part in (self, other)]
-        if sparse.issparse(rows[0]):
-            X = base.canonical(sparse.vstack(rows, "csr"))
-        else:
-            X = np.vstack(rows)
+        X = base.canonical(stacked(rows))
         hashes, y, weights = (
             np.concatenate([getattr(part, name) for part in (self, other)])
             for name in ("hashes", "y", "weights")

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tunefree._array import check_frame
+from tunefree._array import as_dense, check_frame
 from tunefree.bounds.stream import stream_mixing
 from tunefree.estimators import base
 from tunefree.estimators.locking import Threaded
@@ -93,7 +93,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
         if self.mixture_.form == SPARSE:
             X = base.canonical(sparse.csr_array(X))
             return (X.indptr, X.indices.astype(np.int64), _writable(X.data)), y
-        values = _writable(X.toarray() if sparse.issparse(X) else X).ravel()
+        values = _writable(as_dense(X)).ravel()
         return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
 
     def _as_records(self, X):

@@ -113,17 +113,18 @@ class Extent:
         `limits` are those of the columns. `inner` and `outer` have the shape (2, k): there are few
         targets beyond `inner`; a target beyond `outer` counts at most as far as the line predicts.
         """
-        if not sparse.issparse(X):
+        is_sparse, clipped = sparse.issparse(X), None
+        if not is_sparse:
             self.farthest[0] = np.minimum(self.farthest[0], X.min(axis=0))
             self.farthest[1] = np.maximum(self.farthest[1], X.max(axis=0))
         if self.coef is None:
             return
-        if sparse.issparse(X):
+        if is_sparse:
             line = X @ self.coef + self.intercept
         else:
             line, clipped = _lines(X, *limits, self.coef, self.intercept)
         _weigh_sides(line, y, weights, np.asarray(inner), np.asarray(outer), self.sides, self.hull)
-        if not sparse.issparse(X):
+        if clipped is not None:
             _weigh_columns(X, *limits, y - clipped, weights, self.coef, self.columns, self.beyond)
 
     def open_columns(self):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from tunefree.designs import n_entries
 from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.files import DataError, Skipped
@@ -195,7 +196,7 @@ class Arrays:
     def pieces(self, place, skipped):
         """The rows after a position."""
         X, y, weight = self.parts
-        entries = X.nnz if sparse.issparse(X) else X.size
+        entries = n_entries(X)
         size = max(1, int(_ENTRIES * X.shape[0] // max(entries, 1)))
         (first,) = place or (0,)
         for start in range(first, X.shape[0], size):

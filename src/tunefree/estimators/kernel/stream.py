@@ -132,11 +132,11 @@ class KernelStream:
 
     def _open(self, X, targets):
         """Compute scaling and bandwidths from the first rows."""
-        recipe, parts = self.recipe, ()
-        if recipe.standard and not sparse.issparse(X):
+        recipe, parts, dense = self.recipe, (), not sparse.issparse(X)
+        if recipe.standard and dense:
             parts = (standard_scaling(X, np.ones(len(targets))),)
         name = "standardised" if parts else "raw"
-        self.coordinates = KernelView(name, parts, not sparse.issparse(X), self.single)
+        self.coordinates = KernelView(name, parts, dense, self.single)
         rows = self.coordinates.show(X)
         if recipe.radial and recipe.auto:
             gammas = median_gamma(recipe.kernel, rows) * GRID

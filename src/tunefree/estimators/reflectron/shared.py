@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from tunefree._array import as_dense
 from tunefree._process import product
 from tunefree.data.units import Units
 from tunefree.designs import Shared, equations
@@ -211,9 +212,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
             tiled = [X] * n_targets
             samples = sparse.hstack(tiled, "csr") if sparse.issparse(X) else np.hstack(tiled)
             return base.canonical(samples), n_targets
-        if sparse.issparse(X):
-            X = X.toarray()
-        rows, k = equations([self.matrices(x) for x in X])
+        rows, k = equations([self.matrices(x) for x in as_dense(X)])
         return base.canonical(rows.reshape((rows.shape[0] // k, -1)).astype(X.dtype)), k
 
     def __sklearn_tags__(self):
