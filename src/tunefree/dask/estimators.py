@@ -112,7 +112,7 @@ class Distributed:
         guard = self._GUARDED and not as_given
         how = {"classify": is_classifier(self), "guard": guard}
         cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+        for name in base.fitted_names(self):
             delattr(self, name)
         self._fit_shown(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)
@@ -335,6 +335,11 @@ def _fit_by_descent(self, cluster):
     self._descend(learner, source, columns, (theta, offset), len(target), cluster.dtype)
 
 
+def _fit_numbers(self, cluster):
+    self._flat = not cluster.facts[0].n_outputs
+    _fit_by_descent(self, cluster)
+
+
 class GLMRegressor(Distributed, glm.GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
@@ -344,10 +349,7 @@ class GLMRegressor(Distributed, glm.GLMRegressor):
     """
 
     _GUARDED = True
-
-    def _fit_on(self, cluster):
-        self._flat = not cluster.facts[0].n_outputs
-        _fit_by_descent(self, cluster)
+    _fit_on = _fit_numbers
 
 
 class GLMClassifier(DistributedClassifier, glm.GLMClassifier):
@@ -361,10 +363,7 @@ class ReflectronRegressor(Distributed, reflectron.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster; see `GLMRegressor`."""
 
     _GUARDED = True
-
-    def _fit_on(self, cluster):
-        self._flat = not cluster.facts[0].n_outputs
-        _fit_by_descent(self, cluster)
+    _fit_on = _fit_numbers
 
 
 class ReflectronClassifier(DistributedClassifier, reflectron.ReflectronClassifier):

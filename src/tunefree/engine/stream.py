@@ -240,10 +240,7 @@ class Stream:
             m.learner.outputs(s, index, sign)
             for m, s in zip(self.portfolio.members, self.state.members, strict=True)
         )
-        p = self.state.progress
-        progress = p._replace(
-            recent=p.recent[:, :, index] * sign, targets=p.targets[:, index] * sign
-        )
+        progress = self.state.progress.rearranged(index, sign)
         self.state = self.state._replace(members=members, progress=progress)
 
     def risk(self, share=1.0):

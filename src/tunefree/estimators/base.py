@@ -251,6 +251,11 @@ def runner(estimator):
     return run if log is None else log.run
 
 
+def fitted_names(estimator):
+    """The names of what an estimator has learned."""
+    return [n for n in vars(estimator) if n.endswith("_") and not n.startswith("_")]
+
+
 class ReadOnDemand(Threaded):
     """Fitted attributes that are read out of a stream's learner when they are first used.
 
@@ -275,8 +280,7 @@ class ReadOnDemand(Threaded):
         if self.__dict__.get("_stream") is not None and not set(self._ON_DEMAND) <= set(vars(self)):
             with alone(self), one_blas_thread():
                 self._read_stream()
-        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
-        return {name: vars(self)[name] for name in sorted(names)}
+        return {name: vars(self)[name] for name in sorted(fitted_names(self))}
 
     def _reads_on_demand(self, attributes):
         return attributes.get("_stream") is not None and not set(self._ON_DEMAND) <= set(attributes)
@@ -459,14 +463,17 @@ def check_weights(sample_weight, X, *, stream=False):
     return weights
 
 
-def encode_labels(y, fewest=1):
-    """Sorted classes and the class number of every label."""
+def check_labels(y):
+    """Refuse what are no labels of classes, one a row."""
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):
-        raise ValueError(
-            f"Unknown label type: {kind}. Only binary and multiclass labels are taken."
-        )
+        raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
+
+
+def encode_labels(y, fewest=1):
+    """Sorted classes and the class number of every label."""
+    check_labels(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < fewest:
         raise ValueError(

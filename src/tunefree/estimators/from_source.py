@@ -74,7 +74,7 @@ class FitsSource(base.ReadOnDemand):
                 f"max_iter={n_passes} needs a source that can be read again, and {source.name} "
                 "cannot: give a file, or a function that makes the iterator."
             )
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+        for name in base.fitted_names(self):
             delattr(self, name)
         self._stream = self._run = None
         run = _SourceRun(self, source, n_passes, classes, on_chunk)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree._array import as_dense, check_frame
@@ -504,10 +503,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         if _is_records(X):
             return self._learn_records(X, y, sample_weight)
         rows, y = self._matrix(X, not self._ready, y)
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind not in ("binary", "multiclass"):
-            raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
+        base.check_labels(y)
         weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
         self._expect(np.unique([] if classes is None else classes).tolist())
         found, first, codes = np.unique(y, return_index=True, return_inverse=True)

@@ -72,6 +72,10 @@ def _weigh_columns(X, low, high, residuals, weights, coef, columns, beyond):
                     columns[j] += weights[i] * (2.0 * residuals[i, c] * e - e * e)
 
 
+def _no_range(n):
+    return np.array([np.full(n, np.inf), np.full(n, -np.inf)])
+
+
 class Extent:
     """Whether a line predicts rows beyond the limits better than clipping does.
 
@@ -99,9 +103,9 @@ class Extent:
 
     def __init__(self, d, k):
         self.coef = self.intercept = None
-        self.farthest = np.array([np.full(d, np.inf), np.full(d, -np.inf)])
+        self.farthest = _no_range(d)
         self.columns, self.beyond, self.sides = np.zeros(d), np.zeros(d), np.zeros((2, k))
-        self.hull = np.array([np.full(k, np.inf), np.full(k, -np.inf)])
+        self.hull = _no_range(k)
 
     def judge(self, coef, intercept):
         """Evaluate this line from now on."""
@@ -197,7 +201,7 @@ class TargetScale:
             self.low, self.high = column_caps(X, np.arange(X.shape[0]), self.cap)
         self.seen_low, self.seen_high = np.full(d, np.inf), np.full(d, -np.inf)
         self.total, self.mean_x, self.mean_y = 0.0, np.zeros(d), np.zeros(k)
-        self.range_y = np.array([np.full(k, np.inf), np.full(k, -np.inf)])
+        self.range_y = _no_range(k)
         self.window, self.limit = y[:0], self._limits(y)
         self.inner, self.extent = few_beyond(y, np.ones(len(y))), Extent(d, k)
         return self

@@ -396,11 +396,6 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         )
         return predictor(base.check_rows(self, X), self.n_jobs)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _of_log_loss(problem):
     """The problem with 1 for a row's class, else 0, at the level of the classes' shares."""

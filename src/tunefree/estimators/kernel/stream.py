@@ -156,10 +156,7 @@ class KernelStream:
         if self.engine is None:
             return
         self.engine.outputs(index, sign)
-        p = self.progress
-        self.progress = p._replace(
-            recent=p.recent[:, :, index] * sign, targets=p.targets[:, index] * sign
-        )
+        self.progress = self.progress.rearranged(index, sign)
 
     def caught_up(self, n_jobs):
         """The stream, or a copy that has learned the rows of the incomplete block, too."""

@@ -800,11 +800,6 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         coef = self.coef_.reshape(-1, X.shape[1])
         return product(X, coef.T) + np.reshape(self.intercept_, -1)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def shrunk(fitted, share, null):
     """The result, shrunk to the null model's indices by the factor `share` of each output."""
