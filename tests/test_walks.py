@@ -18,7 +18,7 @@ MOST = {
     "OptimisticPerceptron": (12, 1),
     "StreamClassifier.learn_one": (3, 0),
     "BoostedTreesClassifier": (15, 0),
-    "DynamicsReflectron": (19, 0),
+    "DynamicsReflectron": (18, 0),
     "TuneFreeClassifier": (31, 2),
     "train --checkpoint": (30, 5),
 }

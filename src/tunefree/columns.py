@@ -50,9 +50,7 @@ class Moments(NamedTuple):
 
 def _blocks(X, rows, caps):
     for start in range(0, len(rows), _BLOCK):
-        block = X[rows[start : start + _BLOCK]]
-        block = as_dense(block)
-        block = block.astype(np.float64, copy=False)
+        block = as_dense(X[rows[start : start + _BLOCK]]).astype(np.float64, copy=False)
         yield slice(start, start + _BLOCK), block if caps is None else np.clip(block, *caps)
 
 
@@ -357,11 +355,9 @@ class View(NamedTuple):
                 X.data, X.indices, X.indptr, rows, scale, self.bias, X.shape[1]
             )
             return CSR(data, columns, starts, X.shape[1] + (self.bias != 0.0))
-        block = X[rows]
-        block = as_dense(block)
         out = np.empty((len(rows), X.shape[1] + (self.bias != 0.0)))
         z = out[:, : X.shape[1]]
-        z[:] = block
+        z[:] = as_dense(X[rows])
         if self.low is not None:
             np.clip(z, self.low, self.high, out=z)
         if self.shift is not None:

@@ -17,7 +17,6 @@ from tunefree import (
     save_model,
 )
 from tunefree.estimators import auto
-from tunefree.estimators.base import NoProgress
 from tunefree.estimators.candidates import (
     Candidate,
     KernelPiSTOL,
@@ -27,6 +26,7 @@ from tunefree.estimators.candidates import (
     automatic_folds,
     evaluate_candidates,
 )
+from tunefree.estimators.fitting import NoProgress
 from tunefree.select import costs
 from tunefree.select.costs import Plan, Step, shape_of
 from tunefree.select.stacking import Entry, Targets, folds_of

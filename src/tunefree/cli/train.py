@@ -34,7 +34,7 @@ from tunefree.cli.console import (
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.estimators.base import NoProgress
+from tunefree.estimators.fitting import NoProgress
 from tunefree.io import DataError, Named, Skipped, format_of, read
 from tunefree.io.files import chunks
 from tunefree.io.mixed import read_mixed

@@ -25,6 +25,7 @@ from tunefree.data.units import Units
 from tunefree.designs import n_entries
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
+from tunefree.estimators.fitting import fitted_names, rollback_on_error
 from tunefree.estimators.from_source import SourceSample
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
@@ -102,7 +103,7 @@ class Distributed:
         TimeoutError
             If a round takes longer than `timeout`; the message names the partitions without answer.
         """
-        with base.rollback_on_error(self):
+        with rollback_on_error(self):
             return self._fit_cluster(X, y, sample_weight, client, timeout)
 
     def _fit_cluster(self, X, y, sample_weight, client, timeout):
@@ -112,7 +113,7 @@ class Distributed:
         guard = self._GUARDED and not as_given
         how = {"classify": is_classifier(self), "guard": guard}
         cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
-        for name in base.fitted_names(self):
+        for name in fitted_names(self):
             delattr(self, name)
         self._fit_shown(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)

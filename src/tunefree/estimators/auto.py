@@ -23,7 +23,6 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tunefree._parameters import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.candidates import (
     MOST_COLUMNS,
     Fitted,
@@ -37,6 +36,7 @@ from tunefree.estimators.candidates import (
     make_candidates,
     plan_candidates,
 )
+from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.report import Report
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets

@@ -20,7 +20,7 @@ from tunefree.engine.order import content_hash
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
-from tunefree.estimators.locking import Threaded
+from tunefree.estimators.fitting import ReadOnDemand, Threaded, all_or_nothing, fitted_names
 
 # Most rows that wait while all are of a single class.
 _MOST_WAITING = 1 << 20
@@ -32,14 +32,14 @@ _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 18, 1 << 22
 _SAMPLE, _OF_CLASS = 20_000, 10
 
 
-class FitsSource(base.ReadOnDemand):
+class FitsSource(ReadOnDemand):
     """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end.
 
     The learner is ``_stream``. It has ``end_pass()`` and, where later rows may have more columns,
     ``columns(d)``; both return the learner to continue with.
     """
 
-    @base.all_or_nothing
+    @all_or_nothing
     def fit_source(
         self,
         source: Any,
@@ -74,7 +74,7 @@ class FitsSource(base.ReadOnDemand):
                 f"max_iter={n_passes} needs a source that can be read again, and {source.name} "
                 "cannot: give a file, or a function that makes the iterator."
             )
-        for name in base.fitted_names(self):
+        for name in fitted_names(self):
             delattr(self, name)
         self._stream = self._run = None
         run = _SourceRun(self, source, n_passes, classes, on_chunk)
@@ -321,7 +321,7 @@ class FitsSums(Threaded):
 
     _fit_rows: Callable
 
-    @base.all_or_nothing
+    @all_or_nothing
     def fit_source(self, source: Any, *, classes: ArrayLike | None = None) -> Self:
         """Learn from a source of any size, in flat memory.
 
@@ -463,7 +463,7 @@ class RunLog:
 
 @contextlib.contextmanager
 def run_log(estimator, source, checkpoint):
-    """Let a checkpoint (or None) save the runs that an estimator makes by `base.runner`.
+    """Let a checkpoint (or None) save the runs that an estimator makes by `runner`.
 
     The source is read many times: text is parsed once.
     """

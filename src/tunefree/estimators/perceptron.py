@@ -18,7 +18,7 @@ from tunefree._warn import warn
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress, runner
+from tunefree.estimators.fitting import CallbackSupport, all_or_nothing, report_progress, runner
 from tunefree.estimators.from_source import RepeatableSource, run_log
 from tunefree.kernels import check_gamma, check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
@@ -491,7 +491,7 @@ class OptimisticPerceptron(Separator):
         """Whether the method needs no memory for each row."""
         return self.method == "optimistic" and PLAYERS.find(self.potential).streams
 
-    @base.all_or_nothing
+    @all_or_nothing
     def fit_source(
         self, source: Any, *, classes: ArrayLike | None = None, checkpoint: Any = None
     ) -> Self:

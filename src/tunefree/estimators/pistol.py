@@ -25,7 +25,12 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.fitting import (
+    CallbackSupport,
+    TakesArrays,
+    all_or_nothing,
+    report_progress,
+)
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.targets import TargetScale
 from tunefree.estimators.uncertainty_mixins import (
@@ -254,7 +259,7 @@ def linear_regret(portfolio, state, moving=False, units=None):
     return regret, view._replace(low=None, high=None, rotation=None), *units
 
 
-class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass has the methods that raise NotImplementedError here.
@@ -790,7 +795,7 @@ class PiSTOLClassifier(
         self.class_count_ = counts
         return np.array([row for _, row in rows])
 
-    @base.all_or_nothing
+    @all_or_nothing
     def _learn_chunk(self, X, y, classes, sample_weight):
         self._check()
         stream = self._going_on()
@@ -1144,7 +1149,7 @@ class PiSTOLRegressor(
             return None
         return targets[:, None] if self._flat and np.isfinite(targets).all() else None
 
-    @base.all_or_nothing
+    @all_or_nothing
     def _learn_chunk(self, X, y, sample_weight):
         self._check()
         stream = self._going_on()

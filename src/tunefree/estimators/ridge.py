@@ -15,7 +15,12 @@ from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.fitting import (
+    CallbackSupport,
+    TakesArrays,
+    all_or_nothing,
+    report_progress,
+)
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.least_squares import (
     SGDRun,
@@ -59,7 +64,7 @@ _RIDGE = "auto", "geometric"
 
 
 class RidgePathRegressor(
-    base.TakesArrays,
+    TakesArrays,
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,
@@ -373,7 +378,7 @@ class RidgePathRegressor(
         self._publish(*model.fold(columns, position, position + 1, dtype=self._dtype))
         return self
 
-    @base.all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tunefree._array import as_dense, check_frame
 from tunefree.bounds.stream import stream_mixing
 from tunefree.estimators import base
-from tunefree.estimators.locking import Threaded
+from tunefree.estimators.fitting import Threaded, rollback_on_error
 from tunefree.estimators.state_checks import require
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.learner import Mixture
@@ -225,7 +225,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def fit(self, X: MatrixLike, y: TargetLike) -> Self:
         """Begin again, and learn rows in the order given (see `partial_fit`)."""
-        with base.rollback_on_error(self):
+        with rollback_on_error(self):
             for name in _LEARNED:
                 vars(self).pop(name, None)
             return self._learn(X, y)
@@ -495,7 +495,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         -------
         self
         """
-        with base.rollback_on_error(self):
+        with rollback_on_error(self):
             return self._learn(X, y, sample_weight, classes)
 
     def _learn(self, X, y, sample_weight=None, classes=None):
@@ -712,7 +712,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         -------
         self
         """
-        with base.rollback_on_error(self):
+        with rollback_on_error(self):
             return self._learn(X, y, sample_weight)
 
     def _learn(self, X, y, sample_weight=None):

@@ -22,7 +22,12 @@ from tunefree.bounds.pistol import run_regret
 from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, ReadOnDemand, report_progress
+from tunefree.estimators.fitting import (
+    CallbackSupport,
+    ReadOnDemand,
+    all_or_nothing,
+    report_progress,
+)
 from tunefree.estimators.kernel.problem import Choice, KernelPiSTOLProblem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
@@ -619,7 +624,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         signs, codes, weights = encoded
         return signs, shares_as_scores(codes[:, 0].astype(int), weights, signs.shape[1])
 
-    @base.all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self,
         X: MatrixLike,
@@ -909,7 +914,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         loss = make_loss(self.loss, "regression")
         return Isotropic(_RULE, loss if np.isfinite(loss.bound()) else within(loss, DELTA))
 
-    @base.all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:

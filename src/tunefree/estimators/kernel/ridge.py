@@ -14,7 +14,7 @@ from tunefree._process import check_memory, one_blas_thread
 from tunefree._threads import n_threads, workers
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.fitting import CallbackSupport, TakesArrays, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
@@ -114,7 +114,7 @@ class FittedKernel(NamedTuple):
     compression: Any = None
 
 
-class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
+class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Least squares on landmarks; subclasses define what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes

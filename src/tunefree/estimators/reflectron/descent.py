@@ -22,7 +22,7 @@ from tunefree.engine.order import given_visits, hashed_visits, row_hash
 from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, runner
+from tunefree.estimators.fitting import CallbackSupport, TakesArrays, all_or_nothing, runner
 from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
 from tunefree.estimators.reflectron.feature_maps import fitted_map, is_kernel
 from tunefree.estimators.reflectron.problem import (
@@ -152,7 +152,7 @@ class Training(NamedTuple):
         )
 
 
-class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A generalized linear model learned by mirror descent; subclasses define its targets.
 
     Each subclass shows some of the settings as parameters. The others keep the values here.
@@ -572,7 +572,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
 
     # ---------------------------------------------------------------- sources and streams
 
-    @base.all_or_nothing
+    @all_or_nothing
     def fit_source(
         self,
         source: Any,

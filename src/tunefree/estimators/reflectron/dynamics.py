@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tunefree._parameters import seed_of
 from tunefree._process import product
 from tunefree._warn import warn
-from tunefree.estimators.base import FLOATS, CallbackSupport, report_progress
+from tunefree.estimators.base import FLOATS
+from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training
 from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral

@@ -13,7 +13,7 @@ from tunefree._process import product
 from tunefree.data.units import Units
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training
 from tunefree.estimators.reflectron.problem import link_range
 from tunefree.estimators.reflectron.regression import share_outside, warn_outside
