@@ -26,26 +26,14 @@ _MOST_ROWS = 20_000
 
 
 class Moments(NamedTuple):
-    """Weighted statistics of columns.
+    """Weighted statistics of d columns."""
 
-    Attributes
-    ----------
-    weight : float
-        Total weight of the rows.
-    mean, square, largest : ndarray of shape (d,)
-        Mean, mean square about the mean (of sparse data: about 0), largest absolute value.
-    product : ndarray of shape (d, d) or None
-        Mean products about the mean (the covariance), if it was computed.
-    magnitude : float
-        Root mean square of the entries that are not 0.
-    """
-
-    weight: float
+    weight: float  # of all rows
     mean: np.ndarray
-    square: np.ndarray
-    largest: np.ndarray
-    product: Any  # an array, or None
-    magnitude: float
+    square: np.ndarray  # the mean square about the mean, of sparse data about 0
+    largest: np.ndarray  # the largest absolute value
+    product: Any  # the covariance, of shape (d, d); None if it was not computed
+    magnitude: float  # the root mean square of the entries that are not 0
 
 
 def _blocks(X, rows, caps):
@@ -560,26 +548,17 @@ class Coordinates(NamedTuple):
     Numbers are standardised and clipped at six deviations. Ranks (mid-ranks, standardised, and
     interpolated between the values seen) are added where they differ from the numbers. Columns of 3
     to 30 whole numbers may be codes, so they get an indicator for every value, too. The rates of
-    the kernel decide which of these count.
-
-    Attributes
-    ----------
-    source, kind, rate : ndarray of int of shape (q,)
-        For each coordinate: its column, its kind (number, rank or level), and the number of its
-        rate. If a column has more than eight levels, they share one rate.
-    center, scale : ndarray of shape (q,)
-        Mean and deviation; for a level its value and 1.
-    start, knots, heights : ndarray
-        Where a coordinate's knots begin, all knots, and their ranks.
+    the kernel decide which of these count. If a column has more than eight levels, they share one
+    rate.
     """
 
-    source: np.ndarray
-    kind: np.ndarray
-    rate: np.ndarray
-    center: np.ndarray
+    source: np.ndarray  # of each coordinate the column,
+    kind: np.ndarray  # the kind (number, rank or level),
+    rate: np.ndarray  # and the number of its rate
+    center: np.ndarray  # mean and deviation; for a level its value and 1
     scale: np.ndarray
-    start: np.ndarray
-    knots: np.ndarray
+    start: np.ndarray  # where a coordinate's knots begin
+    knots: np.ndarray  # those of all coordinates, and their ranks
     heights: np.ndarray
 
     def show(self, X):
@@ -631,16 +610,10 @@ class Components(NamedTuple):
 
     Neither columns nor components are rescaled, so directions of small variance count for little.
     All components share one rate.
-
-    Attributes
-    ----------
-    center : ndarray of shape (d,)
-    axes : ndarray of shape (d, k)
-        Orthogonal, of one length: the first component has a variance of 1.
     """
 
     center: np.ndarray
-    axes: np.ndarray
+    axes: np.ndarray  # (d, k), orthogonal, of one length: the first component has a variance of 1
 
     @property
     def rate(self):

@@ -1,7 +1,8 @@
 """Checks that the arrays of a learner from a model file have the shapes that compiled code assumes.
 
 A checksum detects damage, but not a forged file. Kernels index arrays without bounds checks, so
-each array is compared with that of a fresh learner before anything is learned.
+each array is compared with that of a fresh learner before anything is learned. What differs raises
+a ValueError.
 """
 
 from typing import Any
@@ -21,16 +22,7 @@ from tunefree.select.progressive_risk import N_SLOTS
 
 
 def same_form(one, other):
-    """Whether two values have the same types and, where they are arrays, the same shapes.
-
-    Parameters
-    ----------
-    one, other : object
-        Arrays, numbers, or tuples of these.
-
-    Returns
-    -------
-    bool
+    """Whether arrays, numbers or tuples of these have the same types and shapes.
 
     Examples
     --------
@@ -59,19 +51,7 @@ def require(condition):
 
 
 def check_state(portfolio, state, n_columns, n_outputs):
-    """Check a portfolio and its state.
-
-    Parameters
-    ----------
-    portfolio : Portfolio
-    state : PortfolioState
-    n_columns, n_outputs : int
-
-    Raises
-    ------
-    ValueError
-        If an array differs in form from that of a fresh state.
-    """
+    """Check a `Portfolio` and its state: arrays have the form of those of a fresh state."""
     require(type(portfolio) is Portfolio and type(state) is PortfolioState)
     require(all(type(m) is ViewMember and m.view in state.views for m in portfolio.members))
     for view in state.views.values():
@@ -95,18 +75,7 @@ def check_state(portfolio, state, n_columns, n_outputs):
 
 
 def check_scale(scale, n_columns, n_outputs):
-    """Check the limits of a run that compiled code reads.
-
-    Parameters
-    ----------
-    scale : TargetScale
-    n_columns, n_outputs : int
-
-    Raises
-    ------
-    ValueError
-        If an array has a wrong form.
-    """
+    """Check the limits of a run's `TargetScale`, which compiled code reads."""
     require(type(scale) is TargetScale and type(scale.extent) is Extent)
     extent, fresh = scale.extent, Extent(n_columns, n_outputs)
     names = ("farthest", "columns", "beyond", "sides", "hull")
@@ -121,18 +90,7 @@ def check_scale(scale, n_columns, n_outputs):
 
 
 def check_learner(estimator):
-    """Check the learner of an estimator from a file.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With the attributes `_stream` or `_run`, and its fitted attributes.
-
-    Raises
-    ------
-    ValueError
-        If it is inconsistent.
-    """
+    """Check the learner of an estimator from a file: its `_stream`, or its `_run`."""
     saved, d = vars(estimator), estimator.n_features_in_
     require(type(d) is int and d > 0)
     stream, run, classes = saved.get("_stream"), saved.get("_run"), saved.get("classes_")
@@ -153,19 +111,7 @@ def check_learner(estimator):
 
 
 def check_trees(bins: Any, forests: Any, n_columns):
-    """Check forests and their bins.
-
-    Parameters
-    ----------
-    bins : Bins
-    forests : tuple of Forest
-    n_columns : int
-
-    Raises
-    ------
-    ValueError
-        If an array has a wrong form, or a split names a column that does not exist.
-    """
+    """Check forests and their `Bins`: forms of arrays, and the columns of splits."""
     require(type(bins) is Bins and len(forests) > 0)
     require(all(type(forest) is Forest for forest in forests))
     n_outputs = len(forests[0].start)
@@ -188,18 +134,7 @@ def check_trees(bins: Any, forests: Any, n_columns):
 
 
 def check_stream(stream, n_columns, n_outputs):
-    """Check a stream: its state, its running moments, and the rows that wait.
-
-    Parameters
-    ----------
-    stream : Stream
-    n_columns, n_outputs : int
-
-    Raises
-    ------
-    ValueError
-        If it is inconsistent.
-    """
+    """Check a `Stream`: its state, its running moments, and the rows that wait."""
     require(type(stream.seen) is int and stream.seen >= 0)
     require(stream.state is not None or stream.seen < FIRST)  # until then rows wait
     for X, targets, weights in stream.pending:

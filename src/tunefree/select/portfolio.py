@@ -40,31 +40,15 @@ class PortfolioState(NamedTuple):
 
 
 class Portfolio(NamedTuple):
-    """Learn with all members, select by progressive validation, continue with the best.
+    """Learn with all members, select by progressive validation, continue with the best."""
 
-    Parameters
-    ----------
-    members : tuple of ViewMember
-    classify : bool
-        Score by mistakes rather than squared errors.
-    n_passes : int
-        Passes in all; members are selected after the first.
-    keep : int, default=2
-        How many members continue.
-    tail : float, default=0.5
-        Average the iterates of this share of the passes, the last ones; 0 reads the last iterate.
-    unseen : bool, default=False
-        The last output is for classes that have not appeared: it is learned, but not scored.
-    rank : callable, optional
-        (coef, intercept) -> risk, used in place of the progressive risk.
-    """
-
-    members: tuple
-    classify: bool
-    n_passes: int
-    keep: int = 2
-    tail: float = 0.5
-    unseen: bool = False
+    members: tuple  # of `ViewMember`
+    classify: bool  # scored by mistakes rather than squared errors
+    n_passes: int  # in all; members are selected after the first
+    keep: int = 2  # how many members continue
+    tail: float = 0.5  # the last share of passes, which is averaged; 0 reads the last iterate
+    unseen: bool = False  # the last output is for classes to come: learned, but not scored
+    # (coef, intercept) -> risk, used in place of the progressive risk.
     rank: Callable[..., float] | None = None
 
     @property

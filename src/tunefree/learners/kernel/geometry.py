@@ -80,17 +80,9 @@ def _values64(D, left, right, slope):
 
 
 class Geometry(NamedTuple):
-    """A kernel with a rate for each column.
+    """A kernel with a rate for each column."""
 
-    Attributes
-    ----------
-    kernel : part
-        `tunefree.kernels.RBF` (p = 2) or `tunefree.kernels.Laplacian` (p = 1) with gamma = 1.
-    rates : ndarray of shape (d,)
-    slope, penalty : float
-    """
-
-    kernel: Any
+    kernel: Any  # `kernels.RBF` (p = 2) or `kernels.Laplacian` (p = 1) with gamma = 1
     rates: np.ndarray
     slope: float
     penalty: float
