@@ -50,6 +50,18 @@ def require(condition):
         raise ValueError("the saved state of its learner is inconsistent")
 
 
+def check_array(array, dtype, *shape):
+    """Check the type and the shape of an array, which may be mapped from a file.
+
+    Raises
+    ------
+    ValueError
+        If it has another form.
+    """
+    require(isinstance(array, np.ndarray) and array.flags.c_contiguous)
+    require(array.dtype == dtype and array.shape == shape)
+
+
 def check_state(portfolio, state, n_columns, n_outputs):
     """Check a `Portfolio` and its state: arrays have the form of those of a fresh state."""
     require(type(portfolio) is Portfolio and type(state) is PortfolioState)
@@ -110,27 +122,37 @@ def check_learner(estimator):
             check_scale(scale, d, len(scale.m))
 
 
-def check_trees(bins: Any, forests: Any, n_columns):
-    """Check forests and their `Bins`: forms of arrays, and the columns of splits."""
-    require(type(bins) is Bins and len(forests) > 0)
-    require(all(type(forest) is Forest for forest in forests))
-    n_outputs = len(forests[0].start)
-    require(same_form(bins.borders, np.empty(len(bins.borders))))
-    require(same_form(bins.starts, np.empty(n_columns + 1, np.int64)))
+def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
+    """Check forests and their bins.
+
+    Parameters
+    ----------
+    bins : Bins
+    forests : tuple of Forest
+    n_columns : int
+
+    Raises
+    ------
+    ValueError
+        If an array has a wrong form, or a split names a column that does not exist.
+    """
+    require(type(bins) is Bins and all(type(forest) is Forest for forest in forests))
+    check_array(bins.borders, np.float64, len(bins.borders))
+    check_array(bins.starts, np.int64, n_columns + 1)
     sizes = np.diff(bins.starts)
     require(bins.starts[0] == 0 and bins.starts[-1] == len(bins.borders))
     require((sizes >= 0).all() and (sizes <= MOST_BORDERS).all())
+    n_outputs = {len(forest.start) for forest in forests}
+    require(len(n_outputs) == 1)
     for forest in forests:
-        require(forest.columns.ndim == 2 and len(forest.start) == n_outputs)
-        shape = forest.columns.shape
-        require(1 <= shape[1] <= 8)
-        require(same_form(forest.columns, np.empty(shape, np.int32)))
-        require(same_form(forest.thresholds, np.empty(shape, np.uint8)))
-        require(same_form(forest.missing, np.empty(shape, np.bool_)))
-        require(same_form(forest.values, np.empty((shape[0], 1 << shape[1], n_outputs))))
-        require(same_form(forest.start, np.empty(n_outputs)))
-        inside = (forest.columns >= 0) & (forest.columns < n_columns)
-        require(inside.all())
+        trees, depth = forest.columns.shape
+        require(1 <= depth <= 8)
+        check_array(forest.columns, np.int32, trees, depth)
+        check_array(forest.thresholds, np.uint8, trees, depth)
+        check_array(forest.missing, np.bool_, trees, depth)
+        check_array(forest.values, np.float64, trees, 1 << depth, len(forest.start))
+        check_array(forest.start, np.float64, len(forest.start))
+        require(((forest.columns >= 0) & (forest.columns < n_columns)).all())
 
 
 def check_stream(stream, n_columns, n_outputs):
