@@ -149,20 +149,21 @@ the penalty shown, varies less.
 
     def table(self, results):
         """The smallest ratio of each setting."""
-        return [
-            ("smallest variance ratio", "below 1 if ill-conditioned or n small",
-             f"{min(r['ratio']):.3f} at lambda = {r['penalty'][int(np.argmin(r['ratio']))]:.2g}",
-             f"decay {c['decay']:g}, n = {c['n']}")
-            for c, r in results
-        ]  # fmt: skip
+        name, claim, rows = "smallest variance ratio", "below 1 if ill-conditioned or n small", []
+        for c, r in results:
+            best = r["penalty"][int(np.argmin(r["ratio"]))]
+            found = f"{min(r['ratio']):.3f} at lambda = {best:.2g}"
+            rows.append((name, claim, found, f"decay {c['decay']:g}, n = {c['n']}"))
+        return rows
 
     def draw(self, figure, results):
         """One panel a spectrum."""
-        axes = _panels(
-            figure, results,
-            lambda chosen: [(r["penalty"], r["ratio"], f"n = {c['n']}") for c, r in chosen],
-            "penalty lambda", "variance, geometric / uniform", "eigenvalues",
-        )  # fmt: skip
+
+        def curves(chosen):
+            return [(r["penalty"], r["ratio"], f"n = {c['n']}") for c, r in chosen]
+
+        labels = "penalty lambda", "variance, geometric / uniform", "eigenvalues"
+        axes = _panels(figure, results, curves, *labels)
         for ax in axes:
             ax.axhline(1.0, color="black", linewidth=0.8, linestyle=":")
 
@@ -199,8 +200,10 @@ none.
         """Mean excess risk of each scheme over simulated runs, from the stored scalars."""
         n, rng = cell["n"], np.random.default_rng(cell["n"])
         scale = np.arange(1.0, D + 1) ** (-cell["decay"] / 2)
-        shares = {name: np.array([survival(s, n + 1) for s in members])
-                  for name, members in self.SCHEMES.items()}  # fmt: skip
+        shares = {
+            name: np.array([survival(s, n + 1) for s in members])
+            for name, members in self.SCHEMES.items()
+        }
         total = {name: 0.0 for name in shares}
         for _ in range(cell["runs"]):
             X = rng.normal(size=(n, D)) * scale

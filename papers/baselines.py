@@ -63,9 +63,19 @@ class KernelPerceptron(KernelClassifier, _Baseline):
     _AVERAGES = ("voted",)
 
     def __init__(
-        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, average="uniform", max_iter=1,
-        precision="auto", shuffle=True, n_jobs=None, random_state=None,
-    ):  # fmt: skip
+        self,
+        kernel="rbf",
+        gamma="scale",
+        *,
+        degree=3,
+        coef0=1,
+        average="uniform",
+        max_iter=1,
+        precision="auto",
+        shuffle=True,
+        n_jobs=None,
+        random_state=None,
+    ):
         vars(self).update({name: value for name, value in locals().items() if name != "self"})
 
     def _check(self):
@@ -82,10 +92,10 @@ class KernelPerceptron(KernelClassifier, _Baseline):
     def _reads_last(self):
         return isinstance(self.average, str) and self.average in ("voted", "last")
 
-    def _finish(self, engine, outcome):
+    def _finish(self, engine, outcome, prior):
         self.n_mistakes_ = engine.updates[0].copy()
         self.lives_ = _lives(engine) if self._apart() else None
-        return super()._finish(engine, outcome)
+        return super()._finish(engine, outcome, prior)
 
     @one_blas_thread()
     def decision_function(self, X):
@@ -119,10 +129,21 @@ def _lives(engine):
 
 class _SGD(_Baseline):
     def __init__(
-        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, step=0.25, loss="squared_error",
-        average="uniform", max_iter=1, precision="auto", shuffle=True, n_jobs=None,
+        self,
+        kernel="rbf",
+        gamma="scale",
+        *,
+        degree=3,
+        coef0=1,
+        step=0.25,
+        loss="squared_error",
+        average="uniform",
+        max_iter=1,
+        precision="auto",
+        shuffle=True,
+        n_jobs=None,
         random_state=None,
-    ):  # fmt: skip
+    ):
         vars(self).update({name: value for name, value in locals().items() if name != "self"})
 
     def _check(self):
@@ -182,9 +203,9 @@ class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
     True
     """
 
-    def _standard(self, targets, rows, totals, dtype):
+    def _standard(self, encoded, rows, totals, dtype):
+        targets = encoded[0]
         standard = Standard.of(np.unique(targets, axis=0), tails=True)
-        self._unit = standard, None  # no way back to the mean
         ends = np.full((2, targets.shape[1]), np.inf) * [[-1.0], [1.0]]
         self._set_units(standard, ends, dtype)
-        return standard(targets)
+        return standard(targets), (standard, None)  # no way back to the mean

@@ -60,16 +60,15 @@ decides its share. What reproduces is the order, and that accuracies are similar
             images, labels, cell["n"], cell["n_test"], random_state=0
         )
         potential, natural, horizon, _ = self.SETTINGS[cell["geometry"]]
-        path = flow(
-            X, _one_hot(y), potential=potential, natural=natural, horizon=horizon,
-            X_val=X_test, y_val=_one_hot(y_test), random_state=0,
-        )  # fmt: skip
+        geometry = {"potential": potential, "natural": natural, "horizon": horizon}
+        held_out = {"X_val": X_test, "y_val": _one_hot(y_test)}
+        path = flow(X, _one_hot(y), **geometry, **held_out, random_state=0)
         times = np.geomspace(horizon / 200.0, horizon, 25)
         scores = []
         for t in times:
             coef, _ = path.at(t)
-            scores.append([np.mean((A @ coef.T).argmax(axis=1) == labels)
-                           for A, labels in ((X, y), (X_test, y_test))])  # fmt: skip
+            sets = (X, y), (X_test, y_test)
+            scores.append([np.mean((A @ coef.T).argmax(axis=1) == labels) for A, labels in sets])
         coef, _ = path.at(horizon)
         return {
             "time": times,
@@ -158,10 +157,9 @@ these consist of ten blocks (`papers.stiff`).
                 method = implicit(
                     SOLVERS[method], Flow(sample, Logit(), potential, natural=natural)
                 )
-        path = flow(
-            X, y, potential=potential, natural=natural, horizon=cell["horizon"],
-            method=method, X_val=X_test, y_val=y_test, random_state=0,
-        )  # fmt: skip
+        geometry = {"potential": potential, "natural": natural, "horizon": cell["horizon"]}
+        held_out = {"X_val": X_test, "y_val": y_test}
+        path = flow(X, y, **geometry, **held_out, method=method, random_state=0)
         times = np.geomspace(cell["horizon"] / 1e3, cell["horizon"], 40)
         return {
             "time": times,
@@ -264,8 +262,10 @@ table counts small weights, and how much of the l1 norm the ten largest carry.
         figure.set_size_inches(10.0, 3.8)
         risk, weights = figure.subplots(1, 2)
         shown = [(c["geometry"], r) for c, r in results if c["seed"] == 0]
-        bars = [(name, r["weights"], {"color": colour})
-                for colour, (name, r) in zip(COLOURS, shown, strict=False)]  # fmt: skip
+        bars = [
+            (name, r["weights"], {"color": colour})
+            for colour, (name, r) in zip(COLOURS, shown, strict=False)
+        ]
         bars.append(("truth", shown[0][1]["truth"], {"color": "black", "linestyle": ":"}))
         for (name, _, look), (_, r) in zip(bars, shown, strict=False):
             _both(risk, r["time"], r, label=name, **look)

@@ -133,13 +133,13 @@ paper's grid where that is affordable.
             order = "as in the paper" if below else "another order"
             draws = min(len(f) for f in found.values())
             setting = f"d = {cell['d']}, r = {cell['r']}, n = {cell['n']}, draws: {draws}"
-            rows.append(("median excess risk", "p-norm, hypentropy < GLM-tron", ours,
-                         f"{setting}, {cell['most']} passes: {order}"))  # fmt: skip
+            passes = f"{setting}, {cell['most']} passes: {order}"
+            rows.append(("median excess risk", "p-norm, hypentropy < GLM-tron", ours, passes))
             ranks = {a: np.median([m["rank"] for m in found[a]]) for a in ALGORITHMS}
             shown = ", ".join(f"{a} {rank:g}" for a, rank in ranks.items())
             chosen = ", ".join(f"{a} {found[a][0]['parameter']:g}" for a in ALGORITHMS[1:])
-            rows.append(("rank (99 % of the squares); p, beta", f"truth: {cell['r']}",
-                         f"{shown}; {chosen}", setting))  # fmt: skip
+            found = f"truth: {cell['r']}", f"{shown}; {chosen}"
+            rows.append(("rank (99 % of the squares); p, beta", *found, setting))
         return rows
 
     def draw(self, figure, results):
@@ -166,9 +166,13 @@ held-out trajectories, Theta = A B' / sqrt(d). The paper prints no numbers.
     SIZES = tuple(
         (d, d // 50, d, draws, most)
         for d, draws, most in (
-            (50, 5, 5000), (100, 5, 5000), (200, 5, 5000), (400, 1, 5000), (1000, 1, 500),
+            (50, 5, 5000),
+            (100, 5, 5000),
+            (200, 5, 5000),
+            (400, 1, 5000),
+            (1000, 1, 500),
         )
-    )  # fmt: skip
+    )
     QUICK = tuple((d, d // 50, d, 2, 400) for d in (50, 100))
 
 
@@ -232,12 +236,11 @@ the grid its step, too. One draw; Theta = A B' / sqrt(d), whose scale the paper 
                 for automatic in (False, True):
                     cell, numbers, passes = self._best(results, d, algorithm, automatic)
                     chosen = "" if cell["parameter"] is None else f" at {cell['parameter']:g}"
-                    rows.append((
-                        f"{algorithm}{chosen}, step {numbers['step']}",
-                        "at most GLM-tron's" if algorithm != "GLM-tron" else "-",
-                        f"excess {numbers['excess']:.4f} after {numbers['at']}; passes {passes:,}",
-                        f"d = {d}, {'automatic' if automatic else 'grid'}",
-                    ))  # fmt: skip
+                    claim = "at most GLM-tron's" if algorithm != "GLM-tron" else "-"
+                    excess = f"excess {numbers['excess']:.4f} after {numbers['at']}"
+                    setting = f"d = {d}, {'automatic' if automatic else 'grid'}"
+                    name, found = f"{algorithm}{chosen}", f"{excess}; passes {passes:,}"
+                    rows.append((f"{name}, step {numbers['step']}", claim, found, setting))
         return rows
 
     def draw(self, figure, results):
@@ -249,7 +252,7 @@ the grid its step, too. One draw; Theta = A B' / sqrt(d), whose scale the paper 
                 y = [self._best(results, d, algorithm, automatic)[1]["excess"] for d in x]
                 label = f"{algorithm}, {'automatic' if automatic else 'grid'}"
                 fill = COLOURS[i] if automatic else "none"
-                ax.plot(x, y, line, marker=MARKERS[i], color=COLOURS[i], markersize=6, label=label,
-                        markerfacecolor=fill)  # fmt: skip
+                look = {"marker": MARKERS[i], "color": COLOURS[i], "markersize": 6}
+                ax.plot(x, y, line, **look, label=label, markerfacecolor=fill)
         logarithmic(ax)
         finish(ax, "d = n", "excess test risk (half squared error)", self.TITLE)

@@ -288,9 +288,12 @@ b = sqrt(alpha). "ours, defaults": bandwidth and passes chosen by the estimator.
 machine. The paper's advantage for few rows does not reproduce with its own constants.
 """
     NEEDS = (
-        "a9a.gz", "a9a.t.gz", "mnist-train-images-idx3-ubyte.gz",
-        "mnist-train-labels-idx1-ubyte.gz", "news20like_binary.npz",
-    )  # fmt: skip
+        "a9a.gz",
+        "a9a.t.gz",
+        "mnist-train-images-idx3-ubyte.gz",
+        "mnist-train-labels-idx1-ubyte.gz",
+        "news20like_binary.npz",
+    )
     METHODS = ("paper", "ours, one pass", "ours, defaults", "SVM, tuned")
     LINEAR = "newsgroups"
     GAMMA = {"a9a": 0.04, "MNIST even/odd": 0.02, LINEAR: None}

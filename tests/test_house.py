@@ -122,9 +122,9 @@ def test_names_of_test_files_are_unique():
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
     "code tokens": 336_243,
-    "fmt: skip": 160,
-    "issparse": 131,
-    "class names with two homes": 42,
+    "fmt: skip": 25,
+    "issparse": 103,
+    "class names with two homes": 17,
     "classes over 250 lines": 6,
     "banned words": 0,
 }

@@ -70,9 +70,8 @@ class Space(NamedTuple):
 
 def is_foreign(a):
     """Whether a value is an array of another namespace than NumPy's."""
-    return (
-        hasattr(a, "shape") and hasattr(a, "device") and not isinstance(a, np.ndarray | np.generic)
-    ) and not isinstance(a, Elsewhere)  # fmt: skip
+    ours = np.ndarray | np.generic | Elsewhere
+    return hasattr(a, "shape") and hasattr(a, "device") and not isinstance(a, ours)
 
 
 def space_of(X):

@@ -71,10 +71,8 @@ def trsm(lower, B, left=False):
 
 def gemm(A, B, C):
     """Subtract A B'."""
-    _call(
-        "gemm", "N", "T", *C.shape, A.shape[1], -1.0, A, _stride(A), B, _stride(B), 1.0, C,
-        _stride(C)
-    )  # fmt: skip
+    shape, factors = (*C.shape, A.shape[1]), (A, _stride(A), B, _stride(B))
+    _call("gemm", "N", "T", *shape, -1.0, *factors, 1.0, C, _stride(C))
 
 
 def potrf(A):

@@ -6,7 +6,7 @@ same method body when a kernel calls it. So a formula is written once, and a use
 in kernels as well.
 
 Numba's cache depends on the file of a kernel, not on the files of its parts. So kernels that take
-parts are cached only for parts of this package (`Kernel`), and the test suite has one
+parts are cached only for parts of this package (`PartKernel`), and the test suite has one
 ``NUMBA_CACHE_DIR`` for each hash of the sources.
 """
 # pyright: reportRedeclaration=false
@@ -71,10 +71,8 @@ def _compiler(function, fastmath, borrows=False) -> Any:
         return compiled
     from tunefree._within import Within
 
-    within = _njit(
-        fastmath=fastmath, pipeline_class=Within, no_cpython_wrapper=True, no_cfunc_wrapper=True,
-        **options,
-    )(function)  # fmt: skip
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    within = _njit(fastmath=fastmath, pipeline_class=Within, **options)(function)
     whole = compiled.compile
 
     def compile_whole(*args):
@@ -150,7 +148,7 @@ def _ours(values):
     return True
 
 
-class Kernel:
+class PartKernel:
     """A compiled function of parts: cached for our own parts, recompiled for a user's."""
 
     # Strict arithmetic by default: with reassociation the dot product over a sparse row becomes

@@ -84,8 +84,10 @@ _SWITCH = _is_switch, "neither True nor False"
 def _rules(cls):
     """The rules for the parameters of a class; True or False as default means a switch."""
     parameters = inspect.signature(cls.__init__).parameters
-    rules = {name: _SWITCH if _is_switch(p.default) else _RULES.get(name)
-             for name, p in parameters.items()}  # fmt: skip
+    rules = {
+        name: _SWITCH if _is_switch(p.default) else _RULES.get(name)
+        for name, p in parameters.items()
+    }
     return {name: rule for name, rule in rules.items() if rule is not None}
 
 

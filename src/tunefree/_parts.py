@@ -16,7 +16,7 @@ from tunefree._jit import part
 _TABLES = []
 
 
-class Table(dict):
+class PartTable(dict):
     """Parts of one kind, by name.
 
     Parameters

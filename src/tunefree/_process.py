@@ -112,10 +112,11 @@ def _libraries():
 
     found = ThreadpoolController().select(user_api="blas").lib_controllers
     own = [
-        library for library in found
+        library
+        for library in found
         if getattr(library, "threading_layer", "") == "openmp"
         and hasattr(library, "clear_controlling_thread")  # before 3.8 one number was set for all
-    ]  # fmt: skip
+    ]
     return [library for library in found if library not in own], own
 
 
@@ -145,8 +146,11 @@ def interruptible():
         yield
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    delayed = {number: _DelayedHandler(old) for number, old in before.items()
-            if callable(old) and not isinstance(old, _DelayedHandler)}  # fmt: skip
+    delayed = {
+        number: _DelayedHandler(old)
+        for number, old in before.items()
+        if callable(old) and not isinstance(old, _DelayedHandler)
+    }
     for number, handler in delayed.items():
         signal.signal(number, handler)
     try:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tunefree._jit import part, verb
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.protocols import Average, AverageWithin, Numbers
 
 mass = verb("mass", 2)
@@ -273,11 +273,14 @@ def merge_means(means: ArrayLike, totals: ArrayLike) -> np.ndarray:
     return np.tensordot(totals / totals.sum(), np.asarray(means), axes=1)
 
 
-AVERAGES = Table(
-    "average", "mass",
-    {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric(), "last": Last(),
-     "tail": Tail()},
-)  # fmt: skip
+_BY_NAME: dict[str, Any] = {
+    "uniform": Uniform(),
+    "polynomial": Polynomial(),
+    "geometric": Geometric(),
+    "last": Last(),
+    "tail": Tail(),
+}
+AVERAGES = PartTable("average", "mass", _BY_NAME)
 SUFFIXES = {name: part for name, part in AVERAGES.items() if hasattr(part, "within")}
 
 

@@ -1,5 +1,8 @@
 """Columns: their moments, and the views in which a learner is given them.
 
+Moments of columns are computed here: `moments` of rows in memory, `RunningMoments` of a stream, and
+`RowMeans`, `Deviations` and `Ranges` of parts that are joined (chunks of a source, a cluster).
+
 A view gives a learner ``z = [(clip(x) - shift) scale rotation, bias]``. Linear predictors are
 invariant to such changes, but learning is not, so several views compete. At the end a weight vector
 in view coordinates is converted to coefficients and an intercept for the raw columns. A `Scaling`
@@ -23,33 +26,19 @@ _MOST_ROWS = 20_000
 
 
 class Moments(NamedTuple):
-    """Weighted statistics of columns.
+    """Weighted statistics of d columns."""
 
-    Attributes
-    ----------
-    weight : float
-        Total weight of the rows.
-    mean, square, largest : ndarray of shape (d,)
-        Mean, mean square about the mean (of sparse data: about 0), largest absolute value.
-    product : ndarray of shape (d, d) or None
-        Mean products about the mean (the covariance), if it was computed.
-    magnitude : float
-        Root mean square of the entries that are not 0.
-    """
-
-    weight: float
+    weight: float  # of all rows
     mean: np.ndarray
-    square: np.ndarray
-    largest: np.ndarray
-    product: Any  # an array, or None
-    magnitude: float
+    square: np.ndarray  # the mean square about the mean, of sparse data about 0
+    largest: np.ndarray  # the largest absolute value
+    product: Any  # the covariance, of shape (d, d); None if it was not computed
+    magnitude: float  # the root mean square of the entries that are not 0
 
 
 def _blocks(X, rows, caps):
     for start in range(0, len(rows), _BLOCK):
-        block = X[rows[start : start + _BLOCK]]
-        block = as_dense(block)
-        block = block.astype(np.float64, copy=False)
+        block = as_dense(X[rows[start : start + _BLOCK]]).astype(np.float64, copy=False)
         yield slice(start, start + _BLOCK), block if caps is None else np.clip(block, *caps)
 
 
@@ -189,6 +178,85 @@ class RunningMoments:
         )
 
 
+class RowMeans(NamedTuple):
+    """Total weight of rows, and weighted means of their columns and targets."""
+
+    weight: float
+    columns: np.ndarray
+    targets: np.ndarray
+
+    @classmethod
+    def of(cls, X, targets, weights):
+        """The means of rows."""
+        total = float(weights.sum())
+        share = weights / total
+        return cls(total, np.asarray(share @ X, dtype=np.float64).reshape(-1), share @ targets)
+
+    def join(self, other):
+        """The means of the union."""
+        total = self.weight + other.weight
+        share = other.weight / total
+        return RowMeans(
+            total,
+            self.columns + share * (other.columns - self.columns),
+            self.targets + share * (other.targets - self.targets),
+        )
+
+
+class Deviations(NamedTuple):
+    """Means of rows, and the sums of squared deviations of their columns: they can be joined."""
+
+    means: RowMeans
+    square: np.ndarray
+
+    @classmethod
+    def of(cls, X, targets, weights):
+        """The deviations of rows."""
+        means = RowMeans.of(X, targets, weights)
+        mean = means.columns
+        if not sparse.issparse(X):
+            gap = X - mean
+            return cls(means, weights @ np.square(gap, out=gap))
+        mass = np.repeat(weights, np.diff(X.indptr))
+        gap = X.data.astype(np.float64) - mean[X.indices]
+        stored = np.bincount(X.indices, mass * gap**2, minlength=len(mean))
+        zero = means.weight - np.bincount(X.indices, mass, minlength=len(mean))
+        return cls(means, stored + zero * mean**2)
+
+    def join(self, other):
+        """The deviations of the union (Chan, Golub and LeVeque 1979)."""
+        means = self.means.join(other.means)
+        share, gap = other.means.weight / means.weight, other.means.columns - self.means.columns
+        between = self.means.weight * share * gap**2
+        return Deviations(means, self.square + other.square + between)
+
+    def widened(self, d):
+        """The same with d columns; new columns were 0 so far."""
+        means = self.means._replace(columns=resized(self.means.columns, d))
+        return Deviations(means, resized(self.square, d))
+
+
+class Ranges(NamedTuple):
+    """Means of rows, and the range of every column: they can be joined."""
+
+    means: RowMeans
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, X, targets, weights):
+        """The ranges of rows of positive weight."""
+        low, high = X.min(axis=0), X.max(axis=0)
+        if sparse.issparse(X):
+            low, high = low.toarray().reshape(-1), high.toarray().reshape(-1)
+        return cls(RowMeans.of(X, targets, weights), low.astype(float), high.astype(float))
+
+    def join(self, other):
+        """The ranges of the union."""
+        means = self.means.join(other.means)
+        return Ranges(means, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
 @kernel
 def _scaled_rows(data, indices, indptr, rows, scale, bias, width):
     """Chosen rows of a CSR matrix, scaled by column, with a constant last entry."""
@@ -275,11 +343,9 @@ class View(NamedTuple):
                 X.data, X.indices, X.indptr, rows, scale, self.bias, X.shape[1]
             )
             return CSR(data, columns, starts, X.shape[1] + (self.bias != 0.0))
-        block = X[rows]
-        block = as_dense(block)
         out = np.empty((len(rows), X.shape[1] + (self.bias != 0.0)))
         z = out[:, : X.shape[1]]
-        z[:] = block
+        z[:] = as_dense(X[rows])
         if self.low is not None:
             np.clip(z, self.low, self.high, out=z)
         if self.shift is not None:
@@ -482,26 +548,17 @@ class Coordinates(NamedTuple):
     Numbers are standardised and clipped at six deviations. Ranks (mid-ranks, standardised, and
     interpolated between the values seen) are added where they differ from the numbers. Columns of 3
     to 30 whole numbers may be codes, so they get an indicator for every value, too. The rates of
-    the kernel decide which of these count.
-
-    Attributes
-    ----------
-    source, kind, rate : ndarray of int of shape (q,)
-        For each coordinate: its column, its kind (number, rank or level), and the number of its
-        rate. If a column has more than eight levels, they share one rate.
-    center, scale : ndarray of shape (q,)
-        Mean and deviation; for a level its value and 1.
-    start, knots, heights : ndarray
-        Where a coordinate's knots begin, all knots, and their ranks.
+    the kernel decide which of these count. If a column has more than eight levels, they share one
+    rate.
     """
 
-    source: np.ndarray
-    kind: np.ndarray
-    rate: np.ndarray
-    center: np.ndarray
+    source: np.ndarray  # of each coordinate the column,
+    kind: np.ndarray  # the kind (number, rank or level),
+    rate: np.ndarray  # and the number of its rate
+    center: np.ndarray  # mean and deviation; for a level its value and 1
     scale: np.ndarray
-    start: np.ndarray
-    knots: np.ndarray
+    start: np.ndarray  # where a coordinate's knots begin
+    knots: np.ndarray  # those of all coordinates, and their ranks
     heights: np.ndarray
 
     def show(self, X):
@@ -553,16 +610,10 @@ class Components(NamedTuple):
 
     Neither columns nor components are rescaled, so directions of small variance count for little.
     All components share one rate.
-
-    Attributes
-    ----------
-    center : ndarray of shape (d,)
-    axes : ndarray of shape (d, k)
-        Orthogonal, of one length: the first component has a variance of 1.
     """
 
     center: np.ndarray
-    axes: np.ndarray
+    axes: np.ndarray  # (d, k), orthogonal, of one length: the first component has a variance of 1
 
     @property
     def rate(self):
@@ -657,8 +708,6 @@ def coordinates(X, weights):
         entries, start = [(0, _NUMBER, 0, 0.0, np.inf)], [0, 0]
     table = np.array(entries, dtype=np.float64).reshape(-1, 5)
     source, kind, rates = table[:, :3].astype(np.int64).T
-    empty = [np.empty(0)]
-    return Coordinates(
-        source, kind, rates, table[:, 3], table[:, 4], np.array(start, dtype=np.int64),
-        np.concatenate(knots or empty), np.concatenate(heights or empty),
-    )  # fmt: skip
+    empty, units = [np.empty(0)], (table[:, 3], table[:, 4])
+    ranks = np.concatenate(knots or empty), np.concatenate(heights or empty)
+    return Coordinates(source, kind, rates, *units, np.array(start, dtype=np.int64), *ranks)

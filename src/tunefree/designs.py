@@ -560,6 +560,25 @@ def outputs(n):
     return One() if n == 1 else Many(n)
 
 
+def design_of(X):
+    """Rows of an array or a CSR matrix as a design, without a copy."""
+    return CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+
+
+def n_entries(X):
+    """How many entries rows store."""
+    return X.nnz if sparse.issparse(X) else X.size
+
+
+def stacked(parts):
+    """Parts of rows, or of numbers, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
 def resized(table, d, bias=False, fill=0.0):
     """A table with d columns (its first axis), and after them the constant's if there is one.
 

@@ -40,7 +40,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln, log_softmax, softmax, xlogy
 
 from tunefree import links
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.losses import NORMAL
 
 LOG = links.LINKS["log"]
@@ -290,8 +290,9 @@ class Tweedie(Family):
         """The unit deviance."""
         p = self.power or 1.5
         low, high = mean ** (1.0 - p), mean ** (2.0 - p)
-        return 2.0 * (y ** (2.0 - p) / ((1.0 - p) * (2.0 - p)) - y * low / (1.0 - p)
-                      + high / (2.0 - p))  # fmt: skip
+        return 2.0 * (
+            y ** (2.0 - p) / ((1.0 - p) * (2.0 - p)) - y * low / (1.0 - p) + high / (2.0 - p)
+        )
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The power by which squared residuals grow with the mean: pseudo-likelihood."""
@@ -450,9 +451,9 @@ class Quantile(Family):
             return self
         r = y - mean
         r = r - self.start(r, weights)
-        scale = float(np.mean(np.sqrt(weights @ np.minimum(
-            np.square(r), np.square(3.0 * NORMAL * quantiles(np.abs(r), weights, 0.5))
-        ) / weights.sum())))  # fmt: skip
+        most = np.square(3.0 * NORMAL * quantiles(np.abs(r), weights, 0.5))
+        square = weights @ np.minimum(np.square(r), most) / weights.sum()
+        scale = float(np.mean(np.sqrt(square)))
         return replace(self, width=max(scale, 1e-12) * min(0.5, 2.0 * len(y) ** -0.4))
 
     def predicted(self, link: Any, s: np.ndarray) -> np.ndarray:
@@ -563,7 +564,7 @@ class Ordinal(Family):
         return g("Max", g("Sub", upper, g("Concat", above, zero, axis=1)), 0.0)
 
 
-FAMILIES = Table(
+FAMILIES = PartTable(
     "family",
     "deviance",
     {

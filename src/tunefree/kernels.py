@@ -33,7 +33,7 @@ from sklearn.metrics import pairwise
 from tunefree._array import as_dense
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.protocols import Kernel, Rows
 
 # With more columns than this, sums of differences are computed for half of the pairs. With fewer,
@@ -132,9 +132,11 @@ def _manhattan(A, B, out, upper):
                 out[i, left:right] = zero
             for j in range(0, whole, 4):
                 w, x, y, z = (
-                    B[j, left:right], B[j + 1, left:right],
-                    B[j + 2, left:right], B[j + 3, left:right],
-                )  # fmt: skip
+                    B[j, left:right],
+                    B[j + 1, left:right],
+                    B[j + 2, left:right],
+                    B[j + 3, left:right],
+                )
                 for i in rows:
                     row, p, q, r, s = (
                         out[i, left:right],
@@ -451,10 +453,8 @@ class Pairwise(NamedTuple):
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
-        out = pairwise.pairwise_kernels(
-            A, B, metric=self.metric, filter_params=True,
-            gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-        )  # fmt: skip
+        parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        out = pairwise.pairwise_kernels(A, B, metric=self.metric, filter_params=True, **parameters)
         return np.asarray(out).astype(A.dtype, copy=False)
 
     def diag(self, A: Rows) -> np.ndarray:
@@ -664,7 +664,7 @@ def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
     return float(1.0 / np.median(positive)) if len(positive) else 1.0
 
 
-KERNELS = Table(
+KERNELS = PartTable(
     "kernel",
     "gram",
     {

@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tunefree._jit import part
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.protocols import Numbers
 
 _ROOT_2PI = np.sqrt(2.0 * np.pi)
@@ -574,7 +574,7 @@ class Learned(NamedTuple):
         return self.base.onnx(g, g("Add", a, g("Mul", t, rest)))
 
 
-LINKS = Table(
+LINKS = PartTable(
     "link",
     "mean",
     {

@@ -30,7 +30,7 @@ import numpy as np
 from numba.extending import overload
 
 from tunefree._jit import method, part, verb
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.protocols import Loss
 
 value, slope = verb("value", 2), verb("slope", 2)
@@ -394,7 +394,7 @@ class Mistake(NamedTuple):
         return 1.0
 
 
-LOSSES = Table(
+LOSSES = PartTable(
     "loss",
     "slope",
     {

@@ -67,10 +67,8 @@ class _Graph:
             self._constants,
         )
         opsets = [self._helper.make_opsetid("", _OPSET), self._helper.make_opsetid(_ML, 3)]
-        out = self._helper.make_model(
-            graph, producer_name="tunefree", producer_version=__version__, opset_imports=opsets,
-            ir_version=8,
-        )  # fmt: skip
+        producer = {"producer_name": "tunefree", "producer_version": __version__}
+        out = self._helper.make_model(graph, **producer, opset_imports=opsets, ir_version=8)
         self.onnx.checker.check_model(out)
         return out
 

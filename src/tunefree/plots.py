@@ -159,11 +159,12 @@ class RiskCurveDisplay(_Fitted):
             x = np.arange(risk.shape[1])
             return {
                 "curves": {n: (x, r) for n, r in zip(names, risk, strict=True)},
-                "dashed": {n: (x, h) for n, h in zip(names, held, strict=True)
-                           if np.isfinite(h).any()},
+                "dashed": {
+                    n: (x, h) for n, h in zip(names, held, strict=True) if np.isfinite(h).any()
+                },
                 "xlabel": "passes over the rows",
                 "ylabel": "mean squared error (dashed: held out)",
-            }  # fmt: skip
+            }
         raise ValueError(f"{type(estimator).__name__} has no trace_ of the risk.")
 
     def plot(self, ax: Any = None, **options: Any) -> Self:

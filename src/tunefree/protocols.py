@@ -46,22 +46,6 @@ class Link(Protocol):
         ...
 
 
-class Potential(Protocol):
-    """A strictly convex function of an array, whose gradient is a mirror map."""
-
-    def value(self, x: np.ndarray) -> float:
-        """psi(x)."""
-        ...
-
-    def mirror(self, x: np.ndarray) -> np.ndarray:
-        """Gradient of psi."""
-        ...
-
-    def inverse(self, w: np.ndarray) -> np.ndarray:
-        """Gradient of psi*, the inverse of `mirror`."""
-        ...
-
-
 class Average(Protocol):
     """A scheme that weighs the iterates of a run."""
 
@@ -90,17 +74,6 @@ class Kernel(Protocol):
         ...
 
 
-class Block(Protocol):
-    """Some consecutive rows, see `tunefree.engine.sources.Block`."""
-
-    X: Any
-    rows: np.ndarray | None
-    targets: np.ndarray
-    weights: np.ndarray
-    start: int
-    epoch: int
-
-
 @runtime_checkable
 class Learner(Protocol):
     """The methods of a learner that `run` calls.
@@ -127,7 +100,7 @@ class Observed(Learner, Protocol):
         ...
 
 
-class Source(Protocol):
+class BlockSource(Protocol):
     """Where blocks of rows come from: an array, a file or a pipe."""
 
     def blocks(self, epoch: int) -> Iterator[Any]:

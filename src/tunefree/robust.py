@@ -25,7 +25,7 @@ from scipy.special import stdtrit
 from tunefree._array import Elsewhere, as_dense
 from tunefree._jit import kernel
 from tunefree._warn import warn
-from tunefree.designs import CSR, Dense, count, entry, index, put, resized
+from tunefree.designs import count, design_of, entry, index, put, resized
 from tunefree.losses import NORMAL
 
 # Beyond FAR times the reach an entry is far, beyond _EXTREME_NEXT times an outlier. The units of
@@ -235,14 +235,13 @@ class OutlierFilter(NamedTuple):
 
     def _sweep(self, X, rows, write):
         """Scan rows in order; `write` amends a copy, else far entries count as outliers."""
-        out, make = X, CSR.from_scipy if sparse.issparse(X) else Dense
-        design = make(X)
+        out, design = X, design_of(X)
         q = _first_to_amend(design, rows, 0, self)
         fixed = not (X.data if sparse.issparse(X) else X).flags.writeable
         while q < len(rows):
             if out is X and (write or fixed):  # `_amend` is compiled for writable arrays
                 out = X.copy()
-                design = make(out)
+                design = design_of(out)
             _amend(design, rows[q], write, self)
             q = _first_to_amend(design, rows, q + 1, self)
         return out
@@ -534,10 +533,11 @@ def shrinkage_factor(step, targets, weights, losses=None, spent=0.0):
         kept = np.ones(len(step), dtype=bool)
         while (dominant := kept & (carried[:, j] > most * carried[kept, j].sum())).any():
             kept &= ~dominant
+            column = slice(j, j + 1)
+            moved, target = step[kept, column], targets[kept, column]
             factor_of_kept = _factor(
-                step[kept, j : j + 1], targets[kept, j : j + 1], weights[kept],
-                gain[kept, j : j + 1], spent[j : j + 1],
-            )  # fmt: skip
+                moved, target, weights[kept], gain[kept, column], spent[column]
+            )
             factor[j] = min(factor[j], factor_of_kept[0])
     return factor if len(step) > 1 else 0.0 * factor  # of one row there is no standard error
 

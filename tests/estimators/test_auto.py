@@ -16,13 +16,13 @@ from tunefree import (
     save_model,
 )
 from tunefree.estimators import candidates
-from tunefree.estimators.base import NoProgress
 from tunefree.estimators.candidates import (
     Candidate,
     StackProblem,
     automatic_folds,
     evaluate_candidates,
 )
+from tunefree.estimators.fitting import NoProgress
 from tunefree.select.costs import Plan, Step, shape_of
 from tunefree.select.stacking import Entry, Targets, folds_of
 

@@ -194,7 +194,7 @@ def test_validation_rows_may_choose_an_earlier_pass():
 
 
 def test_many_passes_are_told_of_in_groups(monkeypatch):
-    monkeypatch.setattr("tunefree.estimators.base._MOST_TASKS", 10)
+    monkeypatch.setattr("tunefree.estimators.fitting._MOST_TASKS", 10)
     log = Log()
     model = tunefree.RidgePathRegressor(solver="sgd", max_iter=25, random_state=0)
     model.set_callbacks(log).fit(X[:5], REAL[:5])

@@ -18,7 +18,7 @@ from tunefree import (
     save_model,
 )
 from tunefree.constraints import Bounds, Monotone
-from tunefree.estimators.from_source import Sample
+from tunefree.estimators.from_source import SourceSample
 from tunefree.families import (
     FAMILIES,
     Multinomial,
@@ -456,7 +456,7 @@ def test_a_source_tells_links_and_numbers_by_an_even_sample():
     assert np.abs(np.mean(y[:, None] <= q, axis=0) - [0.1, 0.9]).max() < 0.03
     with pytest.raises(ValueError, match="outside the range of Gamma"):
         glm("gamma").fit_source([(X, y)])
-    a, b = (Sample.of(X[i], y[i], np.ones(750), 0) for i in (slice(750), slice(750, 1500)))
+    a, b = (SourceSample.of(X[i], y[i], np.ones(750), 0) for i in (slice(750), slice(750, 1500)))
     one, other = a.join(b), b.join(a)
     assert np.array_equal(one.X, other.X) and len(one.y) == 1500
 

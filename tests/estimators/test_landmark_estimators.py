@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from tunefree import KernelRidgeClassifier, KernelRidgeRegressor, load_model, save_model
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.geometry import Geometry
-from tunefree.learners.kernel.nystroem import Columns, make_landmarks, solve
+from tunefree.learners.kernel.nystroem import ColumnFeatures, make_landmarks, solve
 
 KERNELS = ["rbf", "laplacian", "linear"]
 
@@ -26,7 +26,7 @@ def marks_of(kernel, centers):
 def test_leave_one_out_is_leaving_one_out(make):
     X, y, rng = curve(60)
     w = rng.integers(1, 4, 60).astype(float)
-    marks = Columns(2) if make is None else marks_of(make, X[:20])
+    marks = ColumnFeatures(2) if make is None else marks_of(make, X[:20])
     whole = solve(marks, lambda a, b: X[a:b], y, w)
     for i in (7, 41):
         k = np.arange(60) != i
@@ -39,7 +39,7 @@ def test_leave_one_out_is_leaving_one_out(make):
 
 def test_columns_are_ridge_regression():
     X, y, _ = curve(80, 5)
-    found = solve(Columns(5), lambda a, b: X[a:b], y, np.ones(80), np.array([0.3]))
+    found = solve(ColumnFeatures(5), lambda a, b: X[a:b], y, np.ones(80), np.array([0.3]))
     ridge = Ridge(alpha=0.3).fit(X, y[:, 0])
     np.testing.assert_allclose(found.coef[:, 0, 0], ridge.coef_, atol=1e-10)
     assert found.intercept[0, 0] == pytest.approx(ridge.intercept_)

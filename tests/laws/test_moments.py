@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree.columns import RunningMoments, moments
+from tunefree.columns import Deviations, Ranges, RunningMoments, moments
 from tunefree.robust import column_caps
 
 RNG = np.random.default_rng(0)
@@ -82,6 +82,16 @@ def test_a_mean_far_from_zero_keeps_its_digits():
     running.add(X + 1e8, WEIGHTS)
     batch = moments(X, np.arange(2500), WEIGHTS, products=True)
     np.testing.assert_allclose(running.moments().square, batch.square, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [Deviations, Ranges])
+@pytest.mark.parametrize("rows", [X, sparse.csr_array(X)], ids=["dense", "sparse"])
+def test_joined_parts_have_the_moments_of_the_whole(kind, rows):
+    targets, parts = X[:, :1], (slice(0, 700), slice(700, 2500))
+    first, last = (kind.of(rows[p], targets[p], WEIGHTS[p]) for p in parts)
+    joined, whole = first.join(last), kind.of(rows, targets, WEIGHTS)
+    assert_equal(joined.means, whole.means, rtol=1e-10)
+    assert_equal(joined[1:], whole[1:], rtol=1e-10)
 
 
 def test_caps_are_the_median_and_a_multiple_of_a_quantile():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tunefree import averaging, losses
-from tunefree._jit import Kernel, fast_exp, part
+from tunefree._jit import PartKernel, fast_exp, part
 from tunefree.designs import Dense, Many, One
 from tunefree.learners.pistol import rules
 from tunefree.learners.pistol.linear import SETTINGS, Diagonal, Isotropic
@@ -134,7 +134,7 @@ def test_a_users_own_part_is_not_cached():
     def answer(loss):
         return losses.bound(loss)
 
-    kernel = Kernel(answer)
+    kernel = PartKernel(answer)
     assert kernel(Hinge()) == 1.0
     assert kernel._uncached is None
     assert kernel(Quantile(0.25)) == 0.75

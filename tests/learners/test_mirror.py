@@ -16,7 +16,7 @@ from tunefree.links import LINKS, Logit
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 
 
-class Batches(protocols.Source, tuple):
+class Batches(protocols.BlockSource, tuple):
     def blocks(self, epoch):
         return iter(self)
 

@@ -12,15 +12,15 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
-from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
-from tunefree.learners.perceptron.optimistic import Euclidean, Optimistic, project_simplex
-from tunefree.protocols import Source
+from tunefree.learners.perceptron.margins import Goal, GramRows, LinearRows, certify
+from tunefree.learners.perceptron.optimistic import EuclideanPlayer, Optimistic, project_simplex
+from tunefree.protocols import BlockSource
 
 NEVER = Goal(margin=0.0)
 TIGHT = Goal(True, 1e-3, 0.0)
 
 
-class Pieces(Source):
+class Pieces(BlockSource):
     """Rows in blocks, as a file gives them."""
 
     def __init__(self, X, y, weights, size):
@@ -59,7 +59,7 @@ def separable(rng, n=60, d=5, gap=0.1):
 LEARNERS = {
     "paper": Optimistic(goal=TIGHT, step=1.0),
     "adaptive": Optimistic(goal=TIGHT),
-    "euclidean": Optimistic(goal=TIGHT, player=Euclidean()),
+    "euclidean": Optimistic(goal=TIGHT, player=EuclideanPlayer()),
     "accelerated": Accelerated(goal=TIGHT),
     "min-norm": MinNorm(goal=TIGHT),
 }
@@ -196,7 +196,7 @@ def test_witnesses_certify_by_themselves(name):
     X, y = separable(np.random.default_rng(5))
     c = solve(LEARNERS[name], X, y, max_passes=500).certificate
     block = next(whole(X, y).blocks(0))
-    again = certify(Linear(), block, c.w, c.p / c.p.sum())
+    again = certify(LinearRows(), block, c.w, c.p / c.p.sum())
     assert again.lower == pytest.approx(c.lower, rel=1e-9)
     assert again.upper == pytest.approx(c.upper, rel=1e-9)
 
@@ -268,9 +268,11 @@ def test_kernel_equals_the_explicit_features(name):
     X, y = separable(np.random.default_rng(12), n=40, d=3)
     products = [X[:, i] * X[:, j] for i in range(3) for j in range(3)]
     features = np.stack([np.ones(40), *np.sqrt(2.0) * X.T, *products], axis=1)
-    learner = LEARNERS[name]._replace(space=Linear(bias=0.7))
+    learner = LEARNERS[name]._replace(space=LinearRows(bias=0.7))
     explicit = solve(learner, features, y, max_passes=150)
-    kernel = solve(learner._replace(space=Gram(bias=0.7)), (1.0 + X @ X.T) ** 2, y, max_passes=150)
+    kernel = solve(
+        learner._replace(space=GramRows(bias=0.7)), (1.0 + X @ X.T) ** 2, y, max_passes=150
+    )
     assert kernel.n_updates == explicit.n_updates
     assert kernel.n_operations == explicit.n_operations
     assert kernel.certificate.upper == pytest.approx(explicit.certificate.upper, abs=1e-6)
@@ -309,4 +311,4 @@ def test_projection_onto_the_simplex_is_the_nearest_point():
 
 def test_euclidean_player_needs_all_rows():
     with pytest.raises(ValueError, match="all rows"):
-        Optimistic(player=Euclidean()).init()
+        Optimistic(player=EuclideanPlayer()).init()

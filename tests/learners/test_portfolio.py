@@ -9,7 +9,7 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.learners.pistol.linear import Diagonal
 from tunefree.losses import Logistic
-from tunefree.select.portfolio import Member, Portfolio
+from tunefree.select.portfolio import Portfolio, ViewMember
 from tunefree.select.progressive_risk import risks
 
 N, D = 1200, 5
@@ -23,7 +23,7 @@ VIEWS = {
     "blind": View(1.0, scale=np.zeros(D)),
 }
 LEARNER = Diagonal(loss=Logistic())
-MEMBERS = tuple(Member(v, LEARNER, v) for v in ("blind", "full", "narrow"))
+MEMBERS = tuple(ViewMember(v, LEARNER, v) for v in ("blind", "full", "narrow"))
 
 
 def portfolio(members=MEMBERS, n_passes=4, **kwargs):
@@ -86,7 +86,7 @@ def test_rank_chooses_in_place_of_the_progressive_error():
 def test_the_blend_is_the_sum_of_the_chosen_in_units_of_their_size():
     p = portfolio()
     state = learn(p).state
-    coef, intercept, predicted = p.blend(state, lambda c, b, f: np.sqrt(np.mean((X @ c + b) ** 2)))
+    coef, intercept, predicted = p.blend(state, X)
     direct = 0.0
     for i in state.chosen:
         c, b = p.weights(state, i)

@@ -10,7 +10,7 @@ from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
 from tunefree.learners.perceptron.classical import Classical
-from tunefree.learners.perceptron.margins import Goal, Gram
+from tunefree.learners.perceptron.margins import Goal, GramRows
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
 
 ROUNDS = 300
@@ -152,7 +152,7 @@ def test_kernel_recursion():
     """m_t = m_(t-1) + 2 h_(t-1) - h_(t-2), with h_t = Q p_t, are the margins of w_t."""
     X, y = random_set(3)
     w, p, _ = play(X, y, "entropy", 50)
-    learner = Optimistic(space=Gram(), goal=Goal(True, 0.0, 0.0), step=1.0)
+    learner = Optimistic(space=GramRows(), goal=Goal(True, 0.0, 0.0), step=1.0)
     Q = (y[:, None] * X) @ (y[:, None] * X).T
     source, state = Whole(X @ X.T, y[:, None], np.ones(30)), learner.init(30)
     h, m = [Q @ p[0], Q @ p[0]], np.zeros(30)

@@ -26,7 +26,7 @@ def _draw(d, n, s, seed, noise=0.1, theta=None):
     return theta, sets
 
 
-class Batches(protocols.Source):
+class Batches(protocols.BlockSource):
     def __init__(self, *sheets):
         self.sheets = sheets
 

@@ -14,7 +14,7 @@ from tunefree import (
     TuneFreeRegressor,
 )
 from tunefree.estimators import trees
-from tunefree.estimators.from_source import Sample
+from tunefree.estimators.from_source import SourceSample
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, solve
 
@@ -39,10 +39,10 @@ def few(monkeypatch):
 def test_a_sample_of_parts_is_the_sample_of_all(labels, as_rows):
     rows = as_rows(X[np.r_[:900, :300]])  # the first rows twice
     y, weights = (LABELS if labels else Y)[np.r_[:900, :300]], np.ones(1200)
-    whole = Sample.of(rows, y, weights, 1, 200, labels)
+    whole = SourceSample.of(rows, y, weights, 1, 200, labels)
     cuts = [0, 100, 777, 1200]
     parts = [
-        Sample.of(rows[a:b], y[a:b], weights[a:b], 1, 200, labels)
+        SourceSample.of(rows[a:b], y[a:b], weights[a:b], 1, 200, labels)
         for a, b in zip(cuts[:-1], cuts[1:], strict=True)
     ]
     joined = parts[2].join(parts[0]).join(parts[1])
@@ -50,7 +50,7 @@ def test_a_sample_of_parts_is_the_sample_of_all(labels, as_rows):
         one, other = (a.toarray() if sparse.issparse(a) else a for a in (one, other))
         assert np.array_equal(one, other)
     assert len(whole.y) == 200 and set(whole.weights) == {1.0, 2.0}
-    assert not whole.whole and Sample.of(rows, y, weights, 1, 5000, labels).whole
+    assert not whole.whole and SourceSample.of(rows, y, weights, 1, 5000, labels).whole
 
 
 @pytest.mark.parametrize("most", [100_000, 400])
@@ -68,7 +68,7 @@ def test_trees_learn_an_even_sample(monkeypatch, most):
 def test_a_sample_has_rows_of_every_class():
     y = np.zeros(900, dtype=int)
     y[[17, 800]] = 1
-    assert np.bincount(Sample.of(X, y, np.ones(900), 0, 50, True).y).tolist() == [50, 2]
+    assert np.bincount(SourceSample.of(X, y, np.ones(900), 0, 50, True).y).tolist() == [50, 2]
 
 
 def test_sums_over_parts_are_those_over_all_and_solve_the_same():
@@ -102,7 +102,7 @@ def test_many_rows_say_more_than_their_sample_in_chunks_of_any_size(few, kernel)
     ]
     one, other = (model.predict(X) for model in models)
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
-    sample = Sample.of(X, Y, np.ones(900), 0, 300)
+    sample = SourceSample.of(X, Y, np.ones(900), 0, 300)
     alone = KernelRidgeRegressor(kernel, random_state=0).fit(sample.X, sample.y)
     assert models[0].leave_one_out_risk_ <= alone.leave_one_out_risk_
     assert (models[0].prediction_limits_ == [[Y.min()], [Y.max()]]).all()

@@ -101,11 +101,13 @@ def prediction_errors(y, predicted, kind, title):
     def draw(ax):
         from matplotlib.ticker import AutoLocator
 
+        look = {
+            "scatter_kwargs": {"alpha": 0.4, "s": 9, "color": _BLUE, "linewidths": 0},
+            "line_kwargs": {"color": _INK, "linewidth": 0.8},
+        }
         PredictionErrorDisplay.from_predictions(
-            y, predicted, kind=kind, ax=ax, subsample=1000, random_state=0,
-            scatter_kwargs={"alpha": 0.4, "s": 9, "color": _BLUE, "linewidths": 0},
-            line_kwargs={"color": _INK, "linewidth": 0.8},
-        )  # fmt: skip
+            y, predicted, kind=kind, ax=ax, subsample=1000, random_state=0, **look
+        )
         for axis in (ax.xaxis, ax.yaxis):  # round ticks
             axis.set_major_locator(AutoLocator())
         ax.set(xlabel="predicted", ylabel="actual" if kind.startswith("actual") else "residual")
@@ -139,11 +141,14 @@ def partial_effect(estimator, X, j, names, what):
     classes = getattr(estimator, "classes_", ())
 
     def draw(ax):
+        asked = {
+            "feature_names": names,
+            "categorical_features": [j] if is_text else None,
+            "target": classes[-1] if len(classes) > 2 else None,
+        }
         display = PartialDependenceDisplay.from_estimator(
-            estimator, X[shown], [j], ax=ax, categorical_features=[j] if is_text else None,
-            grid_resolution=20, target=classes[-1] if len(classes) > 2 else None,
-            feature_names=names,
-        )  # fmt: skip
+            estimator, X[shown], [j], ax=ax, grid_resolution=20, **asked
+        )
         for axes in display.axes_.ravel():
             if is_text:  # bars begin at 0
                 low, high = axes.get_ylim()

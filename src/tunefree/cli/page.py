@@ -32,11 +32,16 @@ _MOST_CURVES, _MOST_REPEATED, _MOST_CELLS, _ALPHA, _MOST_COVERED = 6, 1e6, 1e8, 
 # Not allowed in the page: C0 except tabs and ends of lines, DEL and C1.
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 _TITLES = {
-    "accuracy": "accuracy", "error": "error rate", "log_loss": "log loss",
-    "auc": "area under the ROC curve", "mse": "mean squared error",
-    "rmse": "root mean squared error", "mae": "mean absolute error", "r2": "R²",
+    "accuracy": "accuracy",
+    "error": "error rate",
+    "log_loss": "log loss",
+    "auc": "area under the ROC curve",
+    "mse": "mean squared error",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "r2": "R²",
     "deviance": "mean deviance",
-}  # fmt: skip
+}
 
 
 class Words(NamedTuple):

@@ -48,10 +48,10 @@ def run_path(options):
     check_writable(options.out, options.plot)
     hint = "the path needs numbers in every column"
     table = read_rows(data, data, float, columns_of(options), hint=hint)
+    settings = {"solver": options.solver, "max_iter": options.passes or "auto"}
     model = tunefree.RidgePathRegressor(
-        "geometric", solver=options.solver, alphas=alphas, random_state=options.seed,
-        max_iter=options.passes or "auto",
-    )  # fmt: skip
+        "geometric", alphas=alphas, random_state=options.seed, **settings
+    )
     with failing(BAD_DATA, data), working(f"computing the path of {len(table.y)} rows"):
         model.fit(table.X, table.y, sample_weight=table.weight)
     scores, n_features = model.validation_scores_, table.X.shape[1]

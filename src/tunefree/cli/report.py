@@ -10,7 +10,7 @@ from tunefree.cli.console import (
     answer,
     failing,
     shown,
-)  # fmt: skip
+)
 from tunefree.cli.train import column_label, column_name, describe_kinds
 from tunefree.io.model import describe_model
 
@@ -109,17 +109,18 @@ def largest_weights(estimator, notes, most):
     """
     if len(getattr(estimator, "encoded_relevances_", ())):
         names, each = feature_names(estimator, notes), estimator.feature_relevances_
-        levels = dict(zip(
-            np.flatnonzero(estimator.table_.kinds_ == "category").tolist(),
-            estimator.level_relevances_.values(), strict=True,
-        ))  # fmt: skip
+        of_levels = np.flatnonzero(estimator.table_.kinds_ == "category").tolist()
+        levels = dict(zip(of_levels, estimator.level_relevances_.values(), strict=True))
         importances = getattr(estimator, "permutation_importances_", None)
         return [
-            {"feature": names[j], "relevance": float(each[j]),
-             "levels": _describe_levels(names[j], levels.get(j, {})),
-             **({} if importances is None else {"importance": float(importances[j])})}
+            {
+                "feature": names[j],
+                "relevance": float(each[j]),
+                "levels": _describe_levels(names[j], levels.get(j, {})),
+                **({} if importances is None else {"importance": float(importances[j])}),
+            }
             for j in np.argsort(-each, kind="stable")[:most].tolist()
-        ]  # fmt: skip
+        ]
     if not hasattr(estimator, "coef_"):
         return []
     names = feature_names(estimator, notes)
@@ -141,6 +142,12 @@ def _describe_levels(name, levels, most=3):
     return ", ".join(f"{name}={level} {share:.1%}" for level, share in best)
 
 
+def _cell(value):
+    if value is None:
+        return ""
+    return f"{value:.5g}" if isinstance(value, float) else shown(str(value))
+
+
 def _print(console, rows, title=None):
     """Print dicts as a table under a title, or pairs without one."""
     from rich import box
@@ -159,6 +166,5 @@ def _print(console, rows, title=None):
         side = "right" if isinstance(value, float) else "left"
         table.add_column(name.replace("_", " "), justify=side, overflow="fold")
     for row in rows:
-        table.add_row(*("" if v is None else f"{v:.5g}" if isinstance(v, float) else shown(str(v))
-                        for v in row.values()))  # fmt: skip
+        table.add_row(*map(_cell, row.values()))
     console.print(table)

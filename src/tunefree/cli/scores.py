@@ -173,10 +173,14 @@ class Scores:
         order = np.argsort(predicted, kind="stable")
         order = order[weight[order] > 0.0]
         return [
-            {"predicted": float(np.average(predicted[i], weights=weight[i])),
-             "observed": float(np.average(target[i], weights=weight[i])), "rows": len(i)}
-            for i in np.array_split(order, 10) if len(i)
-        ]  # fmt: skip
+            {
+                "predicted": float(np.average(predicted[i], weights=weight[i])),
+                "observed": float(np.average(target[i], weights=weight[i])),
+                "rows": len(i),
+            }
+            for i in np.array_split(order, 10)
+            if len(i)
+        ]
 
 
 class WeightedMeans(dict):

@@ -54,7 +54,7 @@ class _Source:
         return {"content": fingerprint(self.name, mark.place[0]) if found else None}
 
 
-class _Run:
+class _StreamRun:
     """The state of a run, which a checkpoint saves."""
 
     epoch, width = 0, 1
@@ -151,7 +151,7 @@ def run_stream(options):
     with failing(FAILED, options.output), _predictions_file(options.output, resuming) as out:
         if resuming and task == "auto":
             task = _task_of(options.checkpoint)
-        run = _Run(task, _Source(options.data, pieces), options, out)
+        run = _StreamRun(task, _Source(options.data, pieces), options, out)
         start = time.perf_counter()
         _go(run, kind, skipped, reading, options)
     seconds = time.perf_counter() - start

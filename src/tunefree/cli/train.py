@@ -34,7 +34,7 @@ from tunefree.cli.console import (
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.estimators.base import NoProgress
+from tunefree.estimators.fitting import NoProgress
 from tunefree.io import DataError, Named, Skipped, format_of, read
 from tunefree.io.files import chunks
 from tunefree.io.mixed import read_mixed
@@ -389,8 +389,10 @@ def _implied(options):
     if options.hashed and format not in ("csv", "parquet", "arrow"):
         stop("--hash is for csv, parquet and Arrow files (see --format)", USAGE)
     values = {
-        "--checkpoint": options.checkpoint, "--hash": options.hashed, "--window": options.window
-    }  # fmt: skip
+        "--checkpoint": options.checkpoint,
+        "--hash": options.hashed,
+        "--window": options.window,
+    }
     return next((option for option, value in values.items() if value), None)
 
 
@@ -463,10 +465,12 @@ def _from_source(data, why, options):
 def _opened_source(data, options):
     """The task, the reason for it, the distinct first targets, and the source of rows."""
     settings = columns_of(options) | {
-        "hashed": options.hashed, "window": options.window, "seed": options.seed,
+        "hashed": options.hashed,
+        "window": options.window,
+        "seed": options.seed,
         "on_bad_row": options.on_bad_row,
         "target_type": float if options.task == "regression" else None,
-    }  # fmt: skip
+    }
     y = _first_targets(data, settings)
     check_classes(y, options.data)
     task, reason = _choose_task(options.task, y)
@@ -585,9 +589,14 @@ def feature_hint(words):
 
 
 def read_rows(
-    source, name, kind, options, *, mixed=False,
+    source,
+    name,
+    kind,
+    options,
+    *,
+    mixed=False,
     hint="--estimator auto accepts text, dates and empty cells",
-):  # fmt: skip
+):
     """Read a `tunefree.io.Table` to learn from.
 
     `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
@@ -690,12 +699,15 @@ def fingerprints(X, y, rows):
     elif sparse.issparse(X):
         X = X[rows].sorted_indices()
         spans = zip(X.indptr[:-1], X.indptr[1:], strict=True)
-        texts = [X.indices[a:b].astype(np.int64).tobytes() + X.data[a:b].tobytes()
-                 for a, b in spans]  # fmt: skip
+        texts = [
+            X.indices[a:b].astype(np.int64).tobytes() + X.data[a:b].tobytes() for a, b in spans
+        ]
     else:
         texts = [np.asarray(row, dtype=np.float64).tobytes() for row in X[rows]]
-    return [crc32(repr(label).encode(), crc32(text))
-            for text, label in zip(texts, y[rows].tolist(), strict=True)]  # fmt: skip
+    return [
+        crc32(repr(label).encode(), crc32(text))
+        for text, label in zip(texts, y[rows].tolist(), strict=True)
+    ]
 
 
 def sample_of(X, y, most=64, examined=20_000):

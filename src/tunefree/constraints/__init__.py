@@ -26,7 +26,7 @@ Source: Boffi, Tu and Slotine 2021, eq. 8; Michelot 1986 and Duchi et al. 2008 f
 p-norm's rule is this library's.
 """
 
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.constraints.balls import L1Ball, L2Ball, LpBall
 from tunefree.constraints.orthants import Bounds, Box, Monotone, NonNegative, Simplex
 from tunefree.constraints.spectral import NuclearBall, SchattenBall
@@ -45,7 +45,7 @@ __all__ = [
     "Simplex",
 ]
 
-CONSTRAINTS = Table(
+CONSTRAINTS = PartTable(
     "constraint",
     "project",
     {

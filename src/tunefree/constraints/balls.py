@@ -14,7 +14,7 @@ from tunefree.constraints.rules import (
     no_rule,
     on_singular_values,
     shrink,
-)  # fmt: skip
+)
 
 _NEWTON_STEPS = 60  # five are usual
 _STEP = 1e-6

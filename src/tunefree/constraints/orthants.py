@@ -13,7 +13,7 @@ from tunefree.constraints.rules import (
     is_separable,
     no_rule,
     shrink,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from tunefree._process import kept_memory, one_blas_thread
 from tunefree.designs import CSR
 from tunefree.estimators import base
-from tunefree.estimators.from_source import Sample
+from tunefree.estimators.from_source import SourceSample
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, clip_outliers, odd_entries, warn_of
@@ -47,7 +47,7 @@ class Part(NamedTuple):
         return self if rows.all() else Part(self.X[rows], self.y[rows], self.weights[rows])
 
 
-class Facts(NamedTuple):
+class PartitionFacts(NamedTuple):
     """Facts about a partition, for the client."""
 
     n_rows: int
@@ -69,10 +69,8 @@ def _values(block):
 def _numbers(X):
     """A partition's rows as an array, or a CSR array."""
     try:
-        X = check_array(
-            X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
-            ensure_min_samples=0, input_name="X",
-        )  # fmt: skip
+        form = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+        X = check_array(X, **form, ensure_min_samples=0, input_name="X")
     except (TypeError, ValueError) as problem:
         kinds = X.dtypes.items() if hasattr(X, "dtypes") else ()
         other = [name for name, kind in kinds if kind.kind not in "biuf"]
@@ -116,10 +114,9 @@ def load(X, y, weights, number, classify, guard):
             raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}.")
         if weights is None:
             weights = np.ones(len(y))
-        weights = check_array(
-            np.asarray(_values(weights)), dtype=np.float64, ensure_2d=False, ensure_min_samples=0,
-            input_name="sample_weight",
-        ).reshape(-1)  # fmt: skip
+        form = {"dtype": np.float64, "ensure_2d": False, "ensure_min_samples": 0}
+        weights = check_array(np.asarray(_values(weights)), **form, input_name="sample_weight")
+        weights = weights.reshape(-1)
         if len(weights) != len(y) or (weights < 0.0).any():
             raise ValueError("sample_weight must hold a number that is not negative for each row.")
     except (TypeError, ValueError) as problem:
@@ -140,12 +137,12 @@ def _guarded(part, classify):
 
 
 def facts(part, classify):
-    """The `Facts` about a partition."""
+    """What the client knows about a partition."""
     if sparse.issparse(part.X):
         squares = part.X.multiply(part.X).sum(axis=1)
     else:
         squares = np.einsum("ij,ij->i", part.X, part.X, dtype=np.float64)
-    return Facts(
+    return PartitionFacts(
         int(np.count_nonzero(part.weights)),
         part.X.shape[1],
         0 if part.y.ndim == 1 else part.y.shape[1],
@@ -165,7 +162,7 @@ def _cut(part, k, n):
 
 
 def _drawn(part, *arguments):
-    return Sample.of(*part.positive()[:3], *arguments)
+    return SourceSample.of(*part.positive()[:3], *arguments)
 
 
 def split(name, collection):
@@ -237,10 +234,8 @@ class Cluster:
                         f"{mine}."
                     )
         for name in ("X", "y"):
-            odd = [
-                (i, o) for i, f in zip(self.names, self.facts, strict=True)
-                for o in f.odd if o.name == name
-            ]  # fmt: skip
+            pairs = zip(self.names, self.facts, strict=True)
+            odd = [(i, o) for i, f in pairs for o in f.odd if o.name == name]
             if odd:
                 i, first = odd[0]
                 position = f"row {first.row} of partition {i} and column {first.column}"
@@ -293,7 +288,7 @@ class Cluster:
         return np.unique(np.concatenate([f.labels for f in self.facts]))
 
     def drawn(self, seed, most, labels):
-        """A `Sample` of all rows."""
+        """A `SourceSample` of all rows."""
         return self.total("sample", _drawn, seed, most, labels, merge=joined)
 
     def shown(self, function):
@@ -439,11 +434,12 @@ class Batches(Remote):
         futures: list = [None] * len(actors)
         for k in reversed(range(len(actors))):
             others = range(_ASKED * (k + 1), min(_ASKED * (k + 2), len(actors)))
+            worker, key = actors[k][0], f"tunefree-scanner-{uuid.uuid4().hex[:12]}"
+            batches = [[self.batches[i] for i in thread] for thread in threads[worker]]
+            arguments = batches, [futures[j] for j in others], len(actors) <= _ASKED
             futures[k] = cluster.client.submit(
-                Scanner, [[self.batches[i] for i in thread] for thread in threads[actors[k][0]]],
-                [futures[j] for j in others], len(actors) <= _ASKED, actor=True, pure=False,
-                workers=actors[k][0], key=f"tunefree-scanner-{uuid.uuid4().hex[:12]}",
-            )  # fmt: skip
+                Scanner, *arguments, actor=True, pure=False, workers=worker, key=key
+            )
         made = cluster.gather(futures, "starting actors", names=[", ".join(n) for _, n in actors])
         columns = [actor.columns() for actor in made[:_ASKED]]
         columns = [c.result(cluster.timeout) for c in columns] + [None] * len(made[_ASKED:])
@@ -474,20 +470,18 @@ class Batches(Remote):
         """The changes by each scanner that is called, and its columns."""
         until, packed, found = monotonic() + self.cluster.timeout, _packed((learner, needed)), []
         scanners = self._scanners[:_ASKED]
-        asked = [
-            actor.scan(*(
-                packed if columns is None else _packed((learner, learner.narrowed(needed, columns)))
-            ))
-            for actor, *_, columns in scanners
-        ]  # fmt: skip
+        asked = []
+        for actor, *_, columns in scanners:
+            own = packed
+            if columns is not None:
+                own = _packed((learner, learner.narrowed(needed, columns)))
+            asked.append(actor.scan(*own))
         for answer, (*_, columns) in zip(asked, scanners, strict=True):
             try:
                 part = _unpacked(*answer.result(max(0.0, until - monotonic())))
             except (TimeoutError, _DistributedTimeout):
-                late = [
-                    at for done, (_, _, at, _) in zip(asked, scanners, strict=True)
-                    if not done.done()
-                ]  # fmt: skip
+                pairs = zip(asked, scanners, strict=True)
+                late = [at for done, (_, _, at, _) in pairs if not done.done()]
                 if not late:
                     raise
                 names = sorted((n for _, names in late for n in names), key=int)

@@ -19,13 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import as_dense
 from tunefree._parameters import seed_of
 from tunefree.averaging import Geometric
+from tunefree.columns import Deviations, Ranges
 from tunefree.dask.cluster import Batches, Cluster, added, joined
-from tunefree.data.units import RowMoments, Units
+from tunefree.data.units import Units
+from tunefree.designs import n_entries
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
-from tunefree.estimators.from_source import Sample
+from tunefree.estimators.fitting import fitted_names, rollback_on_error
+from tunefree.estimators.from_source import SourceSample
 from tunefree.estimators.kernel import ridge as kernel_ridge
-from tunefree.estimators.least_squares import Folded, Problem, Run, UniqueRows, penalties
+from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
 from tunefree.estimators.reflectron import glm, reflectron
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
@@ -36,7 +39,7 @@ PIECE = 1 << 19  # numbers that fit into the processor's cache
 _BLOCK = 4096
 
 
-class Rows(Cluster):
+class ClusterRows(Cluster):
     """Rows on a cluster, with fits of the models of a stack."""
 
     def fitted(self, model):
@@ -100,7 +103,7 @@ class Distributed:
         TimeoutError
             If a round takes longer than `timeout`; the message names the partitions without answer.
         """
-        with base.rollback_on_error(self):
+        with rollback_on_error(self):
             return self._fit_cluster(X, y, sample_weight, client, timeout)
 
     def _fit_cluster(self, X, y, sample_weight, client, timeout):
@@ -108,11 +111,9 @@ class Distributed:
         raw = solver == "batch" and not getattr(self, "standardize", True)
         as_given = solver in ("exact", "sgd") or raw
         guard = self._GUARDED and not as_given
-        cluster = Rows(
-            X, y, sample_weight, classify=is_classifier(self), client=client, timeout=timeout,
-            guard=guard,
-        )  # fmt: skip
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+        how = {"classify": is_classifier(self), "guard": guard}
+        cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
+        for name in fitted_names(self):
             delattr(self, name)
         self._fit_shown(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)
@@ -248,12 +249,12 @@ def _numbers(part, estimator):
 
 def _moments(part, estimator):
     part = part.positive()
-    return RowMoments.of(part.X, _numbers(part, estimator)[0], part.weights)
+    return Deviations.of(part.X, _numbers(part, estimator)[0], part.weights)
 
 
 def _sampled(part, estimator, seed):
     part = part.positive()
-    return Sample.of(part.X, part.y, part.weights, seed)
+    return SourceSample.of(part.X, part.y, part.weights, seed)
 
 
 def _batches(part, estimator, columns, seed):
@@ -269,7 +270,7 @@ def _batches(part, estimator, columns, seed):
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
     held = estimator._held(strata[rows], 1)
-    size = X.nnz if sparse.issparse(X) else X.size
+    size = n_entries(X)
     # For rows with few entries in many columns, sums would cost more than products.
     step = max(1, max(PIECE, 4 * X.shape[1] * sparse.issparse(X)) * len(weights) // max(1, size))
     return [
@@ -296,14 +297,15 @@ def _fit_by_descent(self, cluster):
     if is_classifier(self):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)
-    m = cluster.total("moments", _moments, worker, merge=joined)
+    moments = cluster.total("moments", _moments, worker, merge=joined)
+    target = moments.means.targets
     sample = None
     if self._learns_law(family):
         seed = seed_of(self.random_state) + 1
         sample = cluster.total("sample", _sampled, worker, seed, merge=joined)
     columns = Units.unchanged(cluster.n_columns)
     if self.standardize:
-        columns = m.columns(self.fit_intercept)
+        columns = Units.of_moments(moments, self.fit_intercept)
     units, centre = columns, None
     sparse_rows = all(f.sparse for f in cluster.facts)
     if sparse_rows and columns.centre.any() and not getattr(family, "tied", False):
@@ -326,12 +328,17 @@ def _fit_by_descent(self, cluster):
         family, link, (theta, offset) = self._law_of(sample, columns)
     else:
         low, high = getattr(link, "range", (np.inf, -np.inf))
-        mean = family.start(m.target[None], np.ones(1))
+        mean = family.start(target[None], np.ones(1))
         inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
         if self.fit_intercept and inside:
             offset = target_margin(link, mean)
     learner = self._mirror((family, link), configurations, 2 if held else 1, bool(held))
-    self._descend(learner, source, columns, (theta, offset), len(m.target), cluster.dtype)
+    self._descend(learner, source, columns, (theta, offset), len(target), cluster.dtype)
+
+
+def _fit_numbers(self, cluster):
+    self._flat = not cluster.facts[0].n_outputs
+    _fit_by_descent(self, cluster)
 
 
 class GLMRegressor(Distributed, glm.GLMRegressor):
@@ -343,10 +350,7 @@ class GLMRegressor(Distributed, glm.GLMRegressor):
     """
 
     _GUARDED = True
-
-    def _fit_on(self, cluster):
-        self._flat = not cluster.facts[0].n_outputs
-        _fit_by_descent(self, cluster)
+    _fit_on = _fit_numbers
 
 
 class GLMClassifier(DistributedClassifier, glm.GLMClassifier):
@@ -360,10 +364,7 @@ class ReflectronRegressor(Distributed, reflectron.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster; see `GLMRegressor`."""
 
     _GUARDED = True
-
-    def _fit_on(self, cluster):
-        self._flat = not cluster.facts[0].n_outputs
-        _fit_by_descent(self, cluster)
+    _fit_on = _fit_numbers
 
 
 class ReflectronClassifier(DistributedClassifier, reflectron.ReflectronClassifier):
@@ -436,10 +437,8 @@ class Predictor(NamedTuple):
 def _predictor(model, weight):
     key = next((k for k in model.leaderboard_[0] if k.startswith("progressive")), None)
     risks = {e["name"]: (weight * e[key], weight) for e in model.leaderboard_} if key else {}
-    return Predictor(
-        float(weight), np.asarray(model.coef_, float), np.asarray(model.intercept_, float), risks,
-        model.n_iter_,
-    )  # fmt: skip
+    line = np.asarray(model.coef_, float), np.asarray(model.intercept_, float)
+    return Predictor(float(weight), *line, risks, model.n_iter_)
 
 
 def _classifier(part, estimator, classes):
@@ -498,52 +497,14 @@ class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
         self.prediction_limits_ = m.target_range.astype(cluster.dtype)
 
 
-class Extent(NamedTuple):
-    """Weighted means of rows and targets, and the ranges of the columns."""
-
-    weight: float
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    target: np.ndarray
-
-    @classmethod
-    def of(cls, X, targets, weights):
-        """The extent of rows of positive weight."""
-        total = float(weights.sum())
-        share = weights / total
-        low, high = X.min(axis=0), X.max(axis=0)
-        if sparse.issparse(X):
-            low, high = low.toarray().reshape(-1), high.toarray().reshape(-1)
-        mean = np.asarray(share @ X, dtype=np.float64).reshape(-1)
-        return cls(total, mean, low.astype(float), high.astype(float), share @ targets)
-
-    def join(self, other):
-        """The extent of both together."""
-        total = self.weight + other.weight
-        share = other.weight / total
-        return Extent(
-            total,
-            self.mean + share * (other.mean - self.mean),
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-            self.target + share * (other.target - self.target),
-        )
-
-    def columns(self, centred):
-        """The coordinates for least squares."""
-        mean, target = (v if centred else np.zeros_like(v) for v in (self.mean, self.target))
-        return spanned(mean, target, self.low, self.high)
-
-
 def _rows(part):
     """Rows of positive weight, their targets as columns, and the weights."""
     part = part.positive()
     return part.X, part.y.reshape(len(part.y), -1).astype(np.float64), part.weights
 
 
-def _extent(part):
-    return Extent.of(*_rows(part))
+def _ranges(part):
+    return Ranges.of(*_rows(part))
 
 
 class Listed(NamedTuple):
@@ -592,7 +553,7 @@ def _held_out(listed, view, spectrum, alphas, per_weight):
 class Ran(NamedTuple):
     """A run of SGD on a partition; it stays on its worker."""
 
-    problem: Problem
+    problem: LeastSquares
     state: tuple
     n_folds: int
     n_passes: int
@@ -672,10 +633,15 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         d = cluster.n_columns
         # The products of columns are decomposed, whatever the number of rows.
         self._choose_solver((d, d))
-        extent = cluster.total("extent", _extent, merge=joined)
-        exact = self.solver_ == "exact"
-        fit = self._exactly if exact else self._by_runs
-        fit(cluster.even() if exact else cluster, extent.columns(self.fit_intercept), extent.weight)
+        ranges = cluster.total("extent", _ranges, merge=joined)
+        total, mean, target = ranges.means
+        if not self.fit_intercept:
+            mean, target = np.zeros_like(mean), np.zeros_like(target)
+        view = spanned(mean, target, ranges.low, ranges.high)
+        if self.solver_ == "exact":
+            self._exactly(cluster.even(), view, total)
+        else:
+            self._by_runs(cluster, view, total)
 
     def _exactly(self, cluster, view, total):
         view = view if self.standardize else view.unscaled()
@@ -684,11 +650,9 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         self.alphas_ = penalties(self.alphas, float(np.trace(gram)))
         spectrum = Spectrum.of(gram, products)
         per_weight = bool(self.fit_intercept) / total
-        (sums,) = cluster.total(
-            "held-out errors", _held_out, view, spectrum, self.alphas_, per_weight,
-            merge=added, parts=listed,
-        )  # fmt: skip
-        model = Run(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
+        asked = view, spectrum, self.alphas_, per_weight
+        (sums,) = cluster.total("held-out errors", _held_out, *asked, merge=added, parts=listed)
+        model = SGDRun(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
         self._choose_exact(view, model, sums / total)
 
     def _by_runs(self, cluster, view, total):

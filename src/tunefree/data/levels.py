@@ -116,8 +116,9 @@ class Levels(NamedTuple):
         numbers = self.numbers(X)
         if columns is not None:
             n = numbers.shape[1]
-            numbers = columns._replace(centre=columns.centre[:n], scale=columns.scale[:n],
-                                       levels=None).rows(numbers, own)  # fmt: skip
+            numbers = columns._replace(
+                centre=columns.centre[:n], scale=columns.scale[:n], levels=None
+            ).rows(numbers, own)
         return Split((Dense(numbers), *self.indicators(X)))
 
     def indicators(self, X):

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from tunefree._threads import team
 from tunefree.data.levels import Levels
-from tunefree.designs import CSR, Centred, Dense
+from tunefree.designs import Centred, Dense, design_of
 
 # From this many dense entries on, moments are computed in blocks of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
@@ -85,20 +85,19 @@ class Units(NamedTuple):
             own = cls.of(levels.numbers(X), weights, centred, scaled)
             shares = np.concatenate([part.adjoint(weights) for part in levels.indicators(X)])
             shares /= weights.sum()
-            return cls(
-                np.concatenate([own.centre, shares * centred]),
-                np.concatenate([own.scale, np.ones_like(shares)]), levels,
-            )  # fmt: skip
+            centre = np.concatenate([own.centre, shares * centred])
+            return cls(centre, np.concatenate([own.scale, np.ones_like(shares)]), levels)
         d, share = X.shape[1], weights / weights.sum()
         if not scaled:
             return cls.unchanged(d)
-        if not sparse.issparse(X) and X.size > _LARGE:
+        is_sparse = sparse.issparse(X)
+        if not is_sparse and X.size > _LARGE:
             return cls(*_spread(X, share, centred))
         # In units of the largest entry squares neither overflow nor underflow.
-        top = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else abs(X).max(axis=0))
-        top = top.reshape(-1).astype(np.float64)
+        top = abs(X).max(axis=0)
+        top = (top.toarray() if is_sparse else top).reshape(-1).astype(np.float64)
         top = np.where(top > 0.0, top, 1.0)
-        if sparse.issparse(X):
+        if is_sparse:
             row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
             value, column, mass = X.data / top[X.indices], X.indices, share[row]
             mean = np.bincount(column, mass * value, minlength=d) * centred
@@ -115,6 +114,17 @@ class Units(NamedTuple):
         return cls(mean * top, np.where(spread > _LEAST_SPREAD, spread, 1.0))
 
     @classmethod
+    def of_moments(cls, moments, centred):
+        """The units in which every column has deviation 1 (from 0 if not centred)."""
+        means = moments.means
+        variance = moments.square / means.weight + (0.0 if centred else means.columns**2)
+        deviation = np.sqrt(variance)
+        # A column that is constant up to rounding keeps its scale.
+        is_constant = deviation <= 1e-12 * np.abs(means.columns) * centred
+        centre = means.columns if centred else np.zeros_like(means.columns)
+        return cls(centre, np.where(is_constant | (deviation == 0.0), 1.0, deviation))
+
+    @classmethod
     def unchanged(cls, d):
         """The columns as they are."""
         return cls(np.zeros(d), np.ones(d))
@@ -124,18 +134,18 @@ class Units(NamedTuple):
 
         If `own`, they may be overwritten.
         """
-        if own and not sparse.issparse(X) and X.dtype == np.float64:
+        if sparse.issparse(X):
+            X = X.copy()
+            X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
+            return X
+        if own and X.dtype == np.float64:
             for i in range(0, len(X), _BLOCK):
                 X[i : i + _BLOCK] -= self.centre
                 X[i : i + _BLOCK] /= self.scale
             return X
-        if not sparse.issparse(X):
-            out = X - self.centre
-            out /= self.scale
-            return np.ascontiguousarray(out, dtype=X.dtype)
-        X = X.copy()
-        X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
-        return X
+        out = X - self.centre
+        out /= self.scale
+        return np.ascontiguousarray(out, dtype=X.dtype)
 
     def design(self, X, own=False):
         """The rows in these units as a design; sparse rows are centred, too."""
@@ -144,62 +154,7 @@ class Units(NamedTuple):
             n_numbers = rows.parts[0].shape[1]
             centre = np.where(np.arange(rows.shape[1]) < n_numbers, 0.0, self.centre)
             return Centred(rows, centre) if centre.any() else rows
-        rows = self.rows(X, own)
-        if not sparse.issparse(X):
-            return Dense(rows)
-        rows = CSR.from_scipy(rows)
-        return Centred(rows, self.centre / self.scale) if self.centre.any() else rows
-
-
-class RowMoments(NamedTuple):
-    """Moments of weighted rows; `square` sums squared deviations, `target` are means."""
-
-    weight: float
-    mean: np.ndarray
-    square: np.ndarray
-    target: np.ndarray
-
-    @classmethod
-    def of(cls, X, targets, weights):
-        """The moments of rows."""
-        total = weights.sum()
-        share = weights / total
-        mean = np.asarray(share @ X, dtype=np.float64).reshape(-1)
-        if sparse.issparse(X):
-            values = X.astype(np.float64)
-            mass = np.repeat(weights, np.diff(X.indptr))
-            square = np.bincount(
-                X.indices, mass * (values.data - mean[X.indices]) ** 2, minlength=len(mean)
-            )
-            zero = total - np.bincount(X.indices, mass, minlength=len(mean))
-            square = square + zero * mean**2
-        else:
-            gap = X - mean
-            square = weights @ np.square(gap, out=gap)
-        return cls(float(total), mean, square, share @ targets)
-
-    def join(self, other):
-        """The moments of the union (Chan, Golub and LeVeque 1979)."""
-        total = self.weight + other.weight
-        share, gap = other.weight / total, other.mean - self.mean
-        return RowMoments(
-            total,
-            self.mean + share * gap,
-            self.square + other.square + self.weight * share * gap**2,
-            self.target + share * (other.target - self.target),
-        )
-
-    def widened(self, d):
-        """The same with d columns; new columns were 0 so far."""
-        wide = np.zeros((2, d))
-        wide[:, : len(self.mean)] = self.mean, self.square
-        return self._replace(mean=wide[0], square=wide[1])
-
-    def columns(self, centred):
-        """The units in which every column has deviation 1 (from 0 if not centred)."""
-        variance = self.square / self.weight + (0.0 if centred else self.mean**2)
-        deviation = np.sqrt(variance)
-        # A column that is constant up to rounding keeps its scale.
-        is_constant = deviation <= 1e-12 * np.abs(self.mean) * centred
-        centre = self.mean if centred else np.zeros_like(self.mean)
-        return Units(centre, np.where(is_constant | (deviation == 0.0), 1.0, deviation))
+        rows = design_of(self.rows(X, own))
+        if isinstance(rows, Dense) or not self.centre.any():
+            return rows
+        return Centred(rows, self.centre / self.scale)

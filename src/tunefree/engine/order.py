@@ -122,10 +122,12 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
         middle = 0.5 * high + 0.5 * low
         start = middle if anchor is None else targets[anchor]
         measured = np.abs(targets - start) * _steps(np.maximum(high - middle, middle - low))
-    d, design = X.shape[1], CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+    d = X.shape[1]
     if sparse.issparse(X):
+        design = CSR.from_scipy(X)
         start, scale = np.zeros(d), _steps(_largest_csr(X.data, X.indices, d))
     else:
+        design = Dense(X)
         low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
         centre = 0.5 * low + 0.5 * high if affine else np.zeros(d)
         scale = _steps(np.maximum(high - centre, centre - low))

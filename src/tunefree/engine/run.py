@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.designs import CSR, Dense
+from tunefree.designs import CSR, Dense, n_entries
 from tunefree.engine.order import Visits
-from tunefree.protocols import Learner, Observed, Remote, Result, Source, State
+from tunefree.protocols import BlockSource, Learner, Observed, Remote, Result, State
 
 __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
 
@@ -23,7 +23,7 @@ __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
 def run(
     learner: Learner,
     state: State,
-    source: Source | Remote,
+    source: BlockSource | Remote,
     *,
     max_passes: int | None = None,
     on_block: Callable | None = None,
@@ -103,7 +103,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Whole(Source):
+class Whole(BlockSource):
     """All rows as a single block, for batch learners."""
 
     X: Any
@@ -116,7 +116,7 @@ class Whole(Source):
 
 
 @dataclass(frozen=True)
-class Batches(Source):
+class Batches(BlockSource):
     """Blocks in memory, for batch learners when rows are held out."""
 
     batches: tuple
@@ -127,7 +127,7 @@ class Batches(Source):
 
 
 @dataclass(frozen=True)
-class Rows(Source):
+class Rows(BlockSource):
     """Rows of an array in the order of their visits, for online learners.
 
     A chunk of a stream is such a source, of one pass. `most_rows()` is the largest number of rows
@@ -142,7 +142,7 @@ class Rows(Source):
     def blocks(self, epoch):
         """The blocks of a pass."""
         rows, weights = self.visits.order(epoch)
-        stored = self.X.nnz if sparse.issparse(self.X) else self.X.size
+        stored = n_entries(self.X)
         per_row = max(1.0, stored / max(1, self.X.shape[0])) * self.targets.shape[1]
         size = min(max(int(_BLOCK_ENTRIES / per_row), 64), _MOST_ROWS)
         start = 0

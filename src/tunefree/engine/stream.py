@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.columns import RunningMoments
+from tunefree.designs import stacked
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import Block, Rows, run
 from tunefree.engine.sources import widened
@@ -24,10 +25,6 @@ _MOST, _MOST_SPARSE = 1024, 4096
 # The limits of dense columns are computed from at least this many rows, evenly spread over all so
 # far, and from as many of the latest rows.
 _SAMPLE = 256
-
-
-def _stack(parts):
-    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
 
 
 class Stream:
@@ -139,7 +136,7 @@ class Stream:
 
     def _open(self):
         X, targets, weights = (
-            _stack([p[0] for p in self.pending]),
+            stacked([p[0] for p in self.pending]),
             np.vstack([p[1] for p in self.pending]),
             np.concatenate([p[2] for p in self.pending]),
         )
@@ -243,10 +240,7 @@ class Stream:
             m.learner.outputs(s, index, sign)
             for m, s in zip(self.portfolio.members, self.state.members, strict=True)
         )
-        p = self.state.progress
-        progress = p._replace(
-            recent=p.recent[:, :, index] * sign, targets=p.targets[:, index] * sign
-        )
+        progress = self.state.progress.rearranged(index, sign)
         self.state = self.state._replace(members=members, progress=progress)
 
     def risk(self, share=1.0):

@@ -23,7 +23,6 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tunefree._parameters import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.candidates import (
     MOST_COLUMNS,
     Fitted,
@@ -37,6 +36,7 @@ from tunefree.estimators.candidates import (
     make_candidates,
     plan_candidates,
 )
+from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.report import Report
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
@@ -61,7 +61,7 @@ from tunefree.select.stacking import (
 )
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import calibrated
-from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, Scores
+from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, ResidualScores
 
 # Rows from which the columns' standard deviations are computed.
 _MOST_SHOWN = 50_000
@@ -1007,7 +1007,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)
         gap = np.abs(np.asarray(y, dtype=np.float64).reshape(predictions.shape) - predictions)
-        return Scores(gap / copy._sigma(X, predictions), weights)
+        return ResidualScores(gap / copy._sigma(X, predictions), weights)
 
     def _columns_of(self, X):
         return self.table_.transform(X)

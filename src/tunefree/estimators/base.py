@@ -1,347 +1,45 @@
-"""What all estimators share: checks, fits that succeed or change nothing, callbacks.
+"""What all estimators share: checks of rows, weights and labels, and held-out values.
 
-Rows, weights and labels are checked, and messages name what is wrong. If a fit fails, attributes
-stay as they were.
-
-Callbacks of scikit-learn (1.9 and later) get the events of a fit. The fit is a task. Its passes, or
-the candidates that it evaluates, are the tasks below it. After each a callback may see the model as
-it would be if the fit had ended there, and may end it. Older scikit-learn has no callbacks:
-estimators then have no `set_callbacks`, and nothing else changes.
+Messages name what is wrong.
 """
 
-import copy
-import functools
-import inspect
 from collections.abc import Callable
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn._config import get_config
 from sklearn.base import ClassifierMixin
-from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tunefree._array import (
-    Elsewhere,
-    as_dense,
-    check_frame,
-    checked,
-    entered,
-    here,
-    is_foreign,
-    space_of,
-)
+from tunefree._array import Elsewhere, as_dense, check_frame, checked
 from tunefree._jit import kernel
-from tunefree._parameters import check_values
-from tunefree._process import check_memory, interruptible, one_blas_thread
-from tunefree.engine.run import run
-from tunefree.estimators.locking import Threaded, alone, fitting
-from tunefree.estimators.state_checks import check_learner
+from tunefree._process import check_memory
+from tunefree.estimators.fitting import CallbackSupport as CallbackSupport
+from tunefree.estimators.fitting import TakesArrays as TakesArrays
+from tunefree.estimators.fitting import Threaded
+from tunefree.estimators.fitting import report_progress as report_progress
 from tunefree.protocols import MatrixLike
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:
-    if not TYPE_CHECKING:
-        CallbackSupportMixin = object
-
-        def with_callbacks(method):
-            """The method itself."""
-            return method
-
-
-# Methods that take arrays of any namespace.
-_METHODS = (
-    "fit", "score", "predict", "predict_proba", "predict_log_proba", "decision_function",
-    "predict_interval", "predict_set", "predict_quantiles",
-)  # fmt: skip
 FLOATS = [np.float64, np.float32]
+# How rows are checked, for `validate_data`.
+ROWS: Any = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C", "accept_large_sparse": True}
 # The largest value allowed in rows.
 HUGE = 1e150
 # The largest weight of a row, relative to all others together, or to an ordinary row of a stream.
 WEIGHTS_APART = 1e10
 # Rows whose weight is below this share of the mean weight are ignored.
 _NEGLIGIBLE = 1e-15
-# Most tasks below a fit. Of more passes several are one task: scikit-learn's progress bar adds up
-# all finished tasks at the end of each.
-_MOST_TASKS = 1000
 _TINY = np.finfo(float).tiny
 # Memory of a fit for each column of sparse rows, in bytes. Measured at 1,000,000 columns: 250 for
 # PiSTOL*, 293 for TuneFree*.
 _COLUMN_BYTES = 300.0
 # Most held-out rows that are stored, and most numbers of their probabilities.
 _MOST_HELD_OUT, _MOST_PROBABILITIES = 5000, 2_000_000
-
-
-@contextmanager
-def rollback_on_error(estimator):
-    """Restore the estimator's attributes if the body raises.
-
-    Inside, BLAS uses one thread, and no other thread fits the estimator.
-    """
-    check_values(estimator)
-    with fitting(estimator):
-        yield from _rollback_on_error(estimator)
-
-
-def _rollback_on_error(estimator):
-    before = vars(estimator).copy()
-    try:
-        with interruptible(), one_blas_thread():
-            yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
-
-
-def all_or_nothing(method):
-    """Make a method restore the estimator's attributes if it raises."""
-
-    @functools.wraps(method)
-    def guarded(self, *args, **kwargs):
-        with rollback_on_error(self):
-            return method(self, *args, **kwargs)
-
-    return guarded
-
-
-class NoProgress:
-    """A fit without callbacks."""
-
-    stopped = False  # whether a callback has asked to end the fit
-
-    def passes(self, most, publish=None):
-        """No callbacks for `engine.run.run`."""
-        return {}
-
-    def expect(self, most):
-        """Do nothing."""
-
-    def begin(self, name):
-        """Do nothing."""
-
-    def evaluated(self, entry, weights):
-        """Do nothing; gets the `Entry` of a candidate, and the rows' weights."""
-
-    def end(self, publish=None):
-        """Whether to stop: never."""
-        return False
-
-
-class Progress(NoProgress):
-    """A fit with callbacks, which get `X`, `y` and `metadata` as given to `fit`."""
-
-    def __init__(self, estimator, arguments):
-        self.estimator, self.arguments = estimator, {"estimator": estimator, **arguments}
-        self.root: Any = None
-        self.task: Any = None
-
-    def expect(self, most):
-        """Begin the fit, with at most `most` tasks."""
-        if self.root is None:
-            self.root = self.estimator._init_callback_context(max_subtasks=most)
-            self.root.call_on_fit_task_begin(**self.arguments)
-
-    def begin(self, name):
-        """Begin a task."""
-        self.task = self.root.subcontext(task_name=name)
-        self.task.call_on_fit_task_begin(**self.arguments)
-
-    def end(self, publish: Any = None):
-        """End the task; `publish(model)` sets what is fitted on a copy of the estimator."""
-
-        def attributes():
-            model = copy.copy(self.estimator)
-            publish(model)
-            return vars(model)
-
-        task, self.task = self.task, None
-        self.stopped |= task.call_on_fit_task_end(
-            **self.arguments, reconstruction_attributes=None if publish is None else attributes
-        )
-        return self.stopped
-
-    def passes(self, most, publish: Any = None):
-        """Callbacks for `engine.run.run`, around each of at most `most` passes."""
-        passes_per_task, n_made = -(-most // _MOST_TASKS), 0
-        self.expect(-(-most // passes_per_task))
-
-        def before_pass():
-            if self.task is None:
-                self.begin("pass")
-
-        def on_pass(state):
-            nonlocal n_made
-            n_made += 1
-            if n_made % passes_per_task:
-                return False
-            return self.end(publish and (lambda model: publish(model, state)))
-
-        return {"before_pass": before_pass, "on_pass": on_pass}
-
-    def close(self):
-        """End the fit: the estimator is fitted."""
-        if self.task is not None:
-            self.end()
-        self.expect(0)
-        self.root.call_on_fit_task_end(**self.arguments, reconstruction_attributes={})
-
-
-class CallbackSupport(Threaded, CallbackSupportMixin):
-    """An estimator whose `fit` has the decorator `report_progress`, and reports to `_progress`."""
-
-    @property
-    def _progress(self):
-        return vars(self).get("_active_progress", _NO_PROGRESS)
-
-    def _after_fit(self, X, y, sample_weight):
-        """Do nothing; a subclass may add something to a fit."""
-
-
-_NO_PROGRESS = NoProgress()
-
-
-def report_progress(fit):
-    """Make `fit` report its beginning and end to callbacks, and change nothing if it fails."""
-    signature = inspect.signature(fit)
-
-    @with_callbacks
-    def with_reports(self, arguments, *args, **kwargs):
-        weights = arguments.get("sample_weight")
-        metadata = None if weights is None else {"sample_weight": weights}
-        progress = Progress(
-            self, {"X": arguments["X"], "y": arguments.get("y"), "metadata": metadata}
-        )
-        self._active_progress = progress
-        try:
-            fit(self, *args, **kwargs)
-        finally:
-            del self._active_progress
-        progress.close()
-        return self
-
-    @functools.wraps(fit)
-    def guarded(self, *args, **kwargs):
-        arguments = signature.bind(self, *args, **kwargs).arguments
-        with rollback_on_error(self):
-            if getattr(self, "_skl_callbacks", None):
-                with_reports(self, arguments, *args, **kwargs)
-            else:
-                fit(self, *args, **kwargs)
-            if "y" in arguments:
-                self._after_fit(arguments["X"], arguments["y"], arguments.get("sample_weight"))
-        return self
-
-    return guarded
-
-
-def runner(estimator):
-    """The function for an estimator's runs: `engine.run.run`, or one that a checkpoint saves."""
-    log = vars(estimator).get("_run_log")
-    return run if log is None else log.run
-
-
-class ReadOnDemand(Threaded):
-    """Fitted attributes that are read out of a stream's learner when they are first used.
-
-    Reading coefficients costs O(d), too much for every small chunk. The subclass has
-    ``_read_stream()``, which sets the attributes named in ``_ON_DEMAND``.
-    """
-
-    _ON_DEMAND = ()
-    # Saved in a model file, so that `partial_fit` and `warm_start` can continue.
-    _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
-
-    def __getattr__(self, name):
-        if name in type(self)._ON_DEMAND and self.__dict__.get("_stream") is not None:
-            with alone(self), one_blas_thread():
-                if name not in self.__dict__:  # no other thread has read it meanwhile
-                    self._read_stream()
-                return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _model_state(self):
-        """The fitted attributes of the predictor, as a model file stores them."""
-        if self.__dict__.get("_stream") is not None and not set(self._ON_DEMAND) <= set(vars(self)):
-            with alone(self), one_blas_thread():
-                self._read_stream()
-        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
-        return {name: vars(self)[name] for name in sorted(names)}
-
-    def _reads_on_demand(self, attributes):
-        return attributes.get("_stream") is not None and not set(self._ON_DEMAND) <= set(attributes)
-
-    def _check_learner(self):
-        """Refuse an inconsistent learner from a model file."""
-        check_learner(self)
-
-    def _forget_read(self):
-        for name in self._ON_DEMAND:
-            self.__dict__.pop(name, None)
-
-
-def _wrapped(name, method):
-    """A method for arrays of any namespace."""
-
-    @functools.wraps(method)
-    def dispatched(self, X, *args, **kwargs):
-        if not get_config().get("array_api_dispatch"):
-            return method(self, X, *args, **kwargs)
-        space = space_of(X)
-        attributes = {} if name == "fit" else vars(self)
-        foreign = [a for a in attributes.values() if is_foreign(a)]
-        if foreign and (space is None or space_of(foreign[0]) != space):
-            raise ValueError(
-                f"Inputs passed to {type(self).__name__}.{name}() must use the same namespace and "
-                "the same device as those passed to fit()."
-            )
-        if space is None:
-            return method(self, X, *args, **kwargs)
-        args = [here(a) for a in args]
-        kwargs = {key: here(a) for key, a in kwargs.items()}
-        with entered(space):
-            if name == "fit":
-                method(self, here(X), *args, **kwargs)
-                on_device = {k: space.put(a) for k, a in vars(self).items() if k != "classes_"}
-                vars(self).update(on_device)
-                return self
-            on_host = object.__new__(type(self))
-            vars(on_host).update({key: here(a) for key, a in vars(self).items()})
-            answer = method(on_host, Elsewhere(X, space), *args, **kwargs)
-        return tuple(map(space.put, answer)) if isinstance(answer, tuple) else space.put(answer)
-
-    vars(dispatched)["_anywhere"] = True
-    return dispatched
-
-
-class TakesArrays:
-    """An estimator whose fits and predictions take arrays of any namespace, and sparse rows."""
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        for name in _METHODS:
-            method: Any = inspect.getattr_static(cls, name, None)
-            if isinstance(method, _AvailableIfDescriptor):
-                if not hasattr(method.fn, "_anywhere"):
-                    setattr(cls, name, available_if(method.check)(_wrapped(name, method.fn)))
-            elif inspect.isfunction(method) and not (
-                hasattr(method, "_anywhere") or method.__module__.startswith("sklearn.")
-            ):  # scikit-learn's own scores dispatch themselves
-                setattr(cls, name, _wrapped(name, method))
-
-    def __sklearn_tags__(self):
-        parent: Any = super()
-        tags = parent.__sklearn_tags__()
-        tags.array_api_support = tags.input_tags.sparse = True
-        return tags
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = False) -> Any:
@@ -352,10 +50,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = F
     if isinstance(X, Elsewhere):
         return checked(X, estimator.n_features_in_)
     check_frame(X)
-    X = validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
-        accept_large_sparse=True, ensure_all_finite=not missing,
-    )  # fmt: skip
+    X = validate_data(estimator, X, reset=reset, ensure_all_finite=not missing, **ROWS)
     return canonical(X)
 
 
@@ -371,11 +66,10 @@ def check_rows_and_targets(
 ) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
     check_frame(X)
+    targets = {"multi_output": multi_output, "y_numeric": numeric}
     X, y = validate_data(
-        estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
-        accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,
-        ensure_all_finite=not missing,
-    )  # fmt: skip
+        estimator, X, y, reset=reset, ensure_all_finite=not missing, **targets, **ROWS
+    )
     if not missing:
         check_size(X)
     return canonical(X), y
@@ -461,14 +155,17 @@ def check_weights(sample_weight, X, *, stream=False):
     return weights
 
 
-def encode_labels(y, fewest=1):
-    """Sorted classes and the class number of every label."""
+def check_labels(y):
+    """Refuse what are no labels of classes, one a row."""
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):
-        raise ValueError(
-            f"Unknown label type: {kind}. Only binary and multiclass labels are taken."
-        )
+        raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
+
+
+def encode_labels(y, fewest=1):
+    """Sorted classes and the class number of every label."""
+    check_labels(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < fewest:
         raise ValueError(
@@ -498,8 +195,9 @@ def balanced(class_weight, classes, codes, weights):
         return weights
     if class_weight == "balanced":
         total = np.bincount(codes, weights, minlength=len(classes))
-        each = np.divide(total.sum(), len(classes) * total, out=np.zeros(len(total)),
-                         where=total > 0)  # fmt: skip
+        each = np.divide(
+            total.sum(), len(classes) * total, out=np.zeros(len(total)), where=total > 0
+        )
     else:
         each = compute_class_weight(class_weight, classes=classes, y=classes[codes])
     return weights * each[codes]

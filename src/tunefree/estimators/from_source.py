@@ -15,11 +15,12 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 from tunefree._array import as_columns
+from tunefree.designs import n_entries, stacked
 from tunefree.engine.order import content_hash
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
-from tunefree.estimators.locking import Threaded
+from tunefree.estimators.fitting import ReadOnDemand, Threaded, all_or_nothing, fitted_names
 
 # Most rows that wait while all are of a single class.
 _MOST_WAITING = 1 << 20
@@ -31,14 +32,14 @@ _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 18, 1 << 22
 _SAMPLE, _OF_CLASS = 20_000, 10
 
 
-class FitsSource(base.ReadOnDemand):
+class FitsSource(ReadOnDemand):
     """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end.
 
     The learner is ``_stream``. It has ``end_pass()`` and, where later rows may have more columns,
     ``columns(d)``; both return the learner to continue with.
     """
 
-    @base.all_or_nothing
+    @all_or_nothing
     def fit_source(
         self,
         source: Any,
@@ -73,10 +74,10 @@ class FitsSource(base.ReadOnDemand):
                 f"max_iter={n_passes} needs a source that can be read again, and {source.name} "
                 "cannot: give a file, or a function that makes the iterator."
             )
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+        for name in fitted_names(self):
             delattr(self, name)
         self._stream = self._run = None
-        run = _Run(self, source, n_passes, classes, on_chunk)
+        run = _SourceRun(self, source, n_passes, classes, on_chunk)
         with contextlib.ExitStack() as stack:
             if n_passes > 1:
                 stack.enter_context(source.parsed_once(checkpoint))
@@ -107,7 +108,7 @@ class FitsSource(base.ReadOnDemand):
         return stream.risk(share) if hasattr(stream, "risk") else float("nan")
 
 
-class _Run:
+class _SourceRun:
     """The passes of a `fit_source` and their position, as a checkpoint saves them.
 
     `mark` is where reading continues, or None while rows wait; `width` is the columns so far.
@@ -229,7 +230,7 @@ class RepeatableSource:
         X: Any = None
         for X, y, weights in self._pieces():
             self.width, self.rows = max(self.width, X.shape[1]), self.rows + X.shape[0]
-            self.entries += X.nnz if sparse.issparse(X) else X.size
+            self.entries += n_entries(X)
             yield X, y, weights
         if not self.rows:
             raise ValueError(f"{self.source.name} has no row with a positive weight.")
@@ -261,7 +262,7 @@ class RepeatableSource:
         return other
 
     def _shown(self):
-        return (Piece(*piece) for piece in self.pieces())
+        return (SourcePiece(*piece) for piece in self.pieces())
 
     def fitted(self, model):
         """A model fitted to all rows; None if it needs them in memory."""
@@ -269,10 +270,10 @@ class RepeatableSource:
         return None if fit_source is None else fit_source(lambda: map(tuple, self._shown()))
 
     def drawn(self, seed, most, labels):
-        """A `Sample` of the rows, drawn in the first pass."""
+        """A `SourceSample` of the rows, drawn in the first pass."""
         whole: Any = None
         for X, y, weights in self.survey():
-            part = Sample.of(X, y, weights, seed, most, labels)
+            part = SourceSample.of(X, y, weights, seed, most, labels)
             whole = part if whole is None else whole.join(part)
         return whole
 
@@ -320,7 +321,7 @@ class FitsSums(Threaded):
 
     _fit_rows: Callable
 
-    @base.all_or_nothing
+    @all_or_nothing
     def fit_source(self, source: Any, *, classes: ArrayLike | None = None) -> Self:
         """Learn from a source of any size, in flat memory.
 
@@ -352,7 +353,7 @@ class FitsSums(Threaded):
         return self
 
 
-class Piece(NamedTuple):
+class SourcePiece(NamedTuple):
     """Some rows for learners by sums; a partition of Dask has the same form."""
 
     X: Any
@@ -360,7 +361,7 @@ class Piece(NamedTuple):
     weights: np.ndarray
 
 
-class Sample(NamedTuple):
+class SourceSample(NamedTuple):
     """The distinct rows with the smallest hashes: an even sample, for any order and chunks of rows.
 
     Equal rows are merged, with the sum of their weights. With `labels` every class has a few rows.
@@ -392,9 +393,7 @@ class Sample(NamedTuple):
         """The sample of the rows of both."""
         width = max(self.X.shape[1], other.X.shape[1])
         rows = [widened(part.X, width) for part in (self, other)]
-        X = base.canonical(sparse.vstack(rows, "csr")) if sparse.issparse(rows[0]) else np.vstack(
-            rows
-        )  # fmt: skip
+        X = base.canonical(stacked(rows))
         hashes, y, weights = (
             np.concatenate([getattr(part, name) for part in (self, other)])
             for name in ("hashes", "y", "weights")
@@ -414,9 +413,11 @@ class Sample(NamedTuple):
             drawn[np.flatnonzero(codes[first] == k)[:_OF_CLASS]] = True
         positions = order[first[drawn]]
         return self._replace(
-            hashes=hashes[first[drawn]], X=base.take(self.X, positions), y=self.y[positions],
+            hashes=hashes[first[drawn]],
+            X=base.take(self.X, positions),
+            y=self.y[positions],
             weights=weights[drawn],
-        )  # fmt: skip
+        )
 
 
 class RunLog:
@@ -462,7 +463,7 @@ class RunLog:
 
 @contextlib.contextmanager
 def run_log(estimator, source, checkpoint):
-    """Let a checkpoint (or None) save the runs that an estimator makes by `base.runner`.
+    """Let a checkpoint (or None) save the runs that an estimator makes by `runner`.
 
     The source is read many times: text is parsed once.
     """

@@ -58,10 +58,8 @@ class UniqueRows(NamedTuple):
         """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
         first, visited = slice(0, _SCALING_ROWS), self.visits.rows < _SCALING_ROWS
         fields: Any = self.visits
-        part = UniqueRows(
-            base.take(self.X, first), self.targets[first], self.totals[first],
-            Visits(*(field[visited] for field in fields)), self.unit,
-        )  # fmt: skip
+        rows = base.take(self.X, first), self.targets[first], self.totals[first]
+        part = UniqueRows(*rows, Visits(*(field[visited] for field in fields)), self.unit)
         scaled = columns(part.X, part.targets, part.totals, intercept=intercept)
         return [progressive_risk(part._in_view(view)) for view in (scaled, scaled.unscaled())]
 
@@ -70,10 +68,10 @@ class UniqueRows(NamedTuple):
         Z, view = shown(self.X, view)
         centre = view.centre(self.X)
         norms, targets = squared_norms(Z, centre), self.targets - view.target
-        return Problem(Z, centre, view, targets, self.totals, self.visits, norms, self.unit)
+        return LeastSquares(Z, centre, view, targets, self.totals, self.visits, norms, self.unit)
 
 
-class Problem(NamedTuple):
+class LeastSquares(NamedTuple):
     """`UniqueRows` in the coordinates of the learner."""
 
     Z: Any  # (m, d), of which `centre`, (d,) or (0,), is to be subtracted
@@ -111,7 +109,7 @@ def penalties(alphas, sized):
     return alphas
 
 
-class Run(NamedTuple):
+class SGDRun(NamedTuple):
     """The result of a run of SGD: a basis of averages, and how the schemes combine it."""
 
     basis: np.ndarray
@@ -131,14 +129,15 @@ class Run(NamedTuple):
 
     def only(self, k):
         """The run with scheme k alone as its basis."""
-        return Run(np.einsum("drk,r->dk", self.basis, self.mix[:, k])[:, None], np.ones((1, 1)))
+        return SGDRun(np.einsum("drk,r->dk", self.basis, self.mix[:, k])[:, None], np.ones((1, 1)))
 
     def predict(self, Z, centre):
         """Predictions of all schemes, of shape (n, n_schemes, n_outputs), less the mean."""
         flat = self.basis.reshape(len(self.basis), -1)
         out = Z @ flat - (centre @ flat if len(centre) else 0.0)
-        return np.einsum("nrk,rs->nsk", out.reshape(-1, *self.basis.shape[1:]), self.mix,
-                         optimize=True)  # fmt: skip
+        return np.einsum(
+            "nrk,rs->nsk", out.reshape(-1, *self.basis.shape[1:]), self.mix, optimize=True
+        )
 
 
 class Folded(NamedTuple):
@@ -184,13 +183,13 @@ def read(problem, state, schemes, tolerance=1e-12):
     """The averages of the outputs that learned all rows; those of others by `state.only`."""
     state = state.only(0, problem.targets.shape[1])
     basis, mix = compress(schemes, sum(map(len, state.rows)) + 1, tolerance)
-    return Run(averages(state, basis, problem.Z, problem.centre), mix)
+    return SGDRun(averages(state, basis, problem.Z, problem.centre), mix)
 
 
 def held_out_risks(problem, state, schemes):
     """Mean squared errors of all schemes on held-out rows.
 
-    Also a list with the held-out rows and the `Run` of the others, for each fold.
+    Also a list with the held-out rows and the `SGDRun` of the others, for each fold.
     """
     n_outputs = problem.targets.shape[1]
     fold, risk, weight, runs = folds(problem)[0], 0.0, 0.0, []
@@ -209,11 +208,10 @@ def held_out_risks(problem, state, schemes):
 
 def held_out_errors(problem, runs, k):
     """The held-out rows of `held_out_risks`, and the errors of scheme k there."""
-    errors = [
-        problem.targets[held]
-        - run.only(k).predict(base.take(problem.Z, held), problem.centre)[:, 0]
-        for held, run in runs
-    ]  # fmt: skip
+    errors = []
+    for held, of_others in runs:
+        predicted = of_others.only(k).predict(base.take(problem.Z, held), problem.centre)
+        errors.append(problem.targets[held] - predicted[:, 0])
     return np.concatenate([held for held, _ in runs]), np.concatenate(errors)
 
 

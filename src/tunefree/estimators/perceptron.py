@@ -18,14 +18,14 @@ from tunefree._warn import warn
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress, runner
+from tunefree.estimators.fitting import CallbackSupport, all_or_nothing, report_progress, runner
 from tunefree.estimators.from_source import RepeatableSource, run_log
 from tunefree.kernels import check_gamma, check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
-from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
+from tunefree.learners.perceptron.margins import Goal, GramRows, LinearRows, certify
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
-from tunefree.protocols import Kernel, MatrixLike, Numbers, Source, TargetLike
+from tunefree.protocols import BlockSource, Kernel, MatrixLike, Numbers, TargetLike
 
 # Up to this many support rows Wolfe's method is the fastest.
 _SMALL_SUPPORT = 300
@@ -76,15 +76,13 @@ class Fit(NamedTuple):
             status = f"no separator with a margin above {proof.upper:.6g}"
         else:
             status = f"not separated; no separator has a margin above {proof.upper:.6g}"
-        return cls(
-            w, p, proof.lower, proof.upper, certified, status,
-            sum(r.state.n_updates for r in results),
-            sum(r.state.n_operations for r in results),
-            sum(r.n_passes for r in results),
-        )  # fmt: skip
+        n_updates = sum(r.state.n_updates for r in results)
+        n_operations = sum(r.state.n_operations for r in results)
+        counts = n_updates, n_operations, sum(r.n_passes for r in results)
+        return cls(w, p, proof.lower, proof.upper, certified, status, *counts)
 
 
-class Problem(NamedTuple):
+class SeparationProblem(NamedTuple):
     """The rows of positive weight, in float64, with signs for one class against the rest."""
 
     X: Any
@@ -446,9 +444,10 @@ class OptimisticPerceptron(Separator):
         self
         """
         self._check_parameters()
-        problem = Problem.of(self, X, y, sample_weight)
+        problem = SeparationProblem.of(self, X, y, sample_weight)
         bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
-        self._fit_rows(Linear(bias), problem.sources(), problem.dtype, problem.rows, problem.n_rows)
+        space, sources = LinearRows(bias), problem.sources()
+        self._fit_rows(space, sources, problem.dtype, problem.rows, problem.n_rows)
         return self
 
     def _fit_rows(self, space, sources, dtype, rows, n_rows):
@@ -473,7 +472,7 @@ class OptimisticPerceptron(Separator):
         `largest` is the largest squared norm of a row.
         """
         bias, goal, fits = self._bias(largest), self._goal(), []
-        game = self._game(Linear(bias), goal)
+        game = self._game(LinearRows(bias), goal)
         for k in range(len(self.classes_)) if len(self.classes_) > 2 else [1]:
             result = runner(self)(game, game.init(), source_of(k), max_passes=self._most_passes + 1)
             s, c = result.state, result.state.certificate
@@ -492,7 +491,7 @@ class OptimisticPerceptron(Separator):
         """Whether the method needs no memory for each row."""
         return self.method == "optimistic" and PLAYERS.find(self.potential).streams
 
-    @base.all_or_nothing
+    @all_or_nothing
     def fit_source(
         self, source: Any, *, classes: ArrayLike | None = None, checkpoint: Any = None
     ) -> Self:
@@ -552,7 +551,7 @@ def signed(X, y, weights, positive, start=0, epoch=0):
 
 
 @dataclass(frozen=True)
-class Signed(Source):
+class Signed(BlockSource):
     """The rows of a `RepeatableSource` as one class against the rest, a block a piece."""
 
     rows: RepeatableSource
@@ -567,21 +566,21 @@ class Signed(Source):
 
 
 class Passing(NamedTuple):
-    """`Linear` for a block whose X is a `RepeatableSource`: a product is a pass over it."""
+    """`LinearRows` for a block whose X is a `RepeatableSource`: a product is a pass over it."""
 
     bias: float = 0.0
 
     def view(self, block):
         """The signed rows of a block."""
-        return _Passes(block.X, block.targets[:, 0], Linear(self.bias))
+        return _Passes(block.X, block.targets[:, 0], LinearRows(self.bias))
 
-    dot, norm, slack = Linear.dot, Linear.norm, Linear.slack
+    dot, norm, slack = LinearRows.dot, LinearRows.norm, LinearRows.slack
 
 
 class _Passes(NamedTuple):
     rows: RepeatableSource
     signs: np.ndarray
-    space: Linear
+    space: LinearRows
 
     def _views(self):
         start = 0
@@ -703,10 +702,9 @@ class KernelOptimisticPerceptron(Separator):
         intercept_scaling: float | str = "auto",
     ):
         self.kernel, self.gamma, self.degree, self.coef0 = kernel, gamma, degree, coef0
-        super().__init__(
-            method, step=step, potential=potential, stop=stop, tol=tol, margin=margin,
-            max_iter=max_iter, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
-        )  # fmt: skip
+        end = {"stop": stop, "tol": tol, "margin": margin, "max_iter": max_iter}
+        bias = {"fit_intercept": fit_intercept, "intercept_scaling": intercept_scaling}
+        super().__init__(method, step=step, potential=potential, **end, **bias)
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -732,7 +730,7 @@ class KernelOptimisticPerceptron(Separator):
         self
         """
         self._check_parameters()
-        problem = Problem.of(self, X, y, sample_weight)
+        problem = SeparationProblem.of(self, X, y, sample_weight)
         X, dtype = problem.X, problem.dtype
         if self.kernel == "precomputed":
             if X.shape[1] != problem.n_rows:
@@ -745,7 +743,7 @@ class KernelOptimisticPerceptron(Separator):
             gram = self._kernel().gram(X, X)
             check_gram(gram, f"kernel={self.kernel!r}")
         bias = self._bias(np.diag(gram))
-        space, fits, watch = Gram(bias), [], self._passes(problem.signs.shape[1])
+        space, fits, watch = GramRows(bias), [], self._passes(problem.signs.shape[1])
         for source in problem.sources(gram):
             view = space.view(next(source.blocks(0)))
 
@@ -854,7 +852,7 @@ class ClassicalPerceptron(Hyperplanes):
         check_passes(self.max_iter)
         if self.intercept_scaling != "auto":
             check_positive(intercept_scaling=self.intercept_scaling)
-        problem, most = Problem.of(self, X, y), self._most_passes
+        problem, most = SeparationProblem.of(self, X, y), self._most_passes
         bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
         cycles = int(np.clip(_CALL_ENTRIES // max(problem.X.size, 1), 1, max(most - 1, 1)))
         learner = Classical(bias, cycles)

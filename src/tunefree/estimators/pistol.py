@@ -25,7 +25,12 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.fitting import (
+    CallbackSupport,
+    TakesArrays,
+    all_or_nothing,
+    report_progress,
+)
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.targets import TargetScale
 from tunefree.estimators.uncertainty_mixins import (
@@ -64,8 +69,8 @@ from tunefree.robust import (
     shrinkage_factor,
     shrinkage_factor_of_classes,
 )
-from tunefree.select.portfolio import Member, Portfolio
-from tunefree.select.progressive_risk import recent_rows, rms, temperature
+from tunefree.select.portfolio import Portfolio, ViewMember
+from tunefree.select.progressive_risk import recent_rows, temperature
 from tunefree.uncertainty.inference import Law
 
 # Wider rows are not whitened: the eigenvectors would take longer than learning.
@@ -96,7 +101,7 @@ MOVING = (
 
 def _members(*entries):
     return tuple(
-        Member(view, learner._replace(negligible=_NEGLIGIBLE), f"{view} {name}")
+        ViewMember(view, learner._replace(negligible=_NEGLIGIBLE), f"{view} {name}")
         for view, name, learner in entries
     )
 
@@ -145,7 +150,7 @@ def regression_members(loss, n_columns, views):
     """The regression recipe under each view: per coordinate, later iterates weigh more."""
     rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
     learner = Diagonal(rule, loss, Polynomial())
-    return tuple(Member(view, learner, f"{view} per-coordinate") for view in views)
+    return tuple(ViewMember(view, learner, f"{view} per-coordinate") for view in views)
 
 
 def is_dense(X):
@@ -165,7 +170,7 @@ def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
     return int(np.clip(np.ceil(min(visits / n_visits, 1e7 / max(entries, 1))), fewest, 12))
 
 
-class Problem(NamedTuple):
+class PiSTOLProblem(NamedTuple):
     """Rows in memory, their targets, and the order in which to learn them."""
 
     X: Any  # of shape (n, d)
@@ -175,12 +180,20 @@ class Problem(NamedTuple):
     totals: np.ndarray
 
 
-class Run(NamedTuple):
+class PiSTOLRun(NamedTuple):
     """The state from which a fit continues."""
 
     portfolio: Portfolio
     state: tuple
     scale: Any = None  # a `TargetScale`, of real targets
+
+
+class Line(NamedTuple):
+    """The predictor that is read out of a portfolio, and what it predicted while learning."""
+
+    coef: np.ndarray  # of shape (d, n_outputs)
+    intercept: np.ndarray
+    held_out: tuple  # predictions of the latest rows before they were learned, targets, weights
 
 
 def run_passes(portfolio, state, source, read, validate=None, watch=None):
@@ -197,7 +210,7 @@ def run_passes(portfolio, state, source, read, validate=None, watch=None):
 
     def note(state):
         line = read(state)
-        lines.append((validate(*line), state.epoch, line))
+        lines.append((validate(line.coef, line.intercept), state.epoch, line))
 
     def on_pass(state):
         note(state)
@@ -246,7 +259,7 @@ def linear_regret(portfolio, state, moving=False, units=None):
     return regret, view._replace(low=None, high=None, rotation=None), *units
 
 
-class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass has the methods that raise NotImplementedError here.
@@ -320,11 +333,11 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         raise NotImplementedError
 
     def _problem(self, X, y, weights, warm):
-        """Rows of positive weight as a `Problem`."""
+        """Rows of positive weight as a `PiSTOLProblem`."""
         raise NotImplementedError
 
     def _begin(self, problem):
-        """The problem as it is learned, and a `Run` before the first row."""
+        """The problem as it is learned, and a `PiSTOLRun` before the first row."""
         raise NotImplementedError
 
     def _open_stream(self, X):
@@ -336,19 +349,15 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         raise NotImplementedError
 
     def _read(self, run, problem=None, candidates=None):
-        """Coefficients (d, n_outputs) and intercepts of the predictor.
-
-        Sets `_held_out_scores`: its predictions of the latest rows, each made before the row was
-        learned, with the targets and weights.
-        """
+        """The `Line` that is read out."""
         raise NotImplementedError
 
     def _publish_line(self, line, scale):
         """Set the attributes that make up the predictor."""
         raise NotImplementedError
 
-    def _held_out_predictions(self, run):
-        """The held-out predictions; `_held_out_scores` is removed."""
+    def _held_out_predictions(self, run, held_out):
+        """The held-out predictions, from those of a `Line`."""
         raise NotImplementedError
 
     @property
@@ -407,14 +416,13 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         validate = None if X_val is None else self._validation(X_val, y_val, scale)
 
         def read(state):
-            return self._read(Run(portfolio, state, scale), problem)
+            return self._read(PiSTOLRun(portfolio, state, scale), problem)
 
         def publish(model, state, line=None, n_passes=None):
             line = read(state) if line is None else line
             if scale is not None:
-                scale.weigh_all(problem, *line)
-            model._held_out_scores = self._held_out_scores  # set by `read`
-            model._publish(Run(portfolio, state, scale), line, n_passes or state.epoch)
+                scale.weigh_all(problem, line.coef, line.intercept)
+            model._publish(PiSTOLRun(portfolio, state, scale), line, n_passes or state.epoch)
 
         watch = self._progress.passes(portfolio.n_passes, publish)
         if warm is None and scale is not None and scale.outliers and portfolio.n_passes > 1:
@@ -425,7 +433,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
             watch = {"max_passes": 0} if self._progress.stopped else watch
         state, n_passes, line = run_passes(portfolio, state, source, read, validate, watch)
         publish(self, state, line, n_passes)
-        self._run, self._stream = Run(portfolio, state, scale), None
+        self._run, self._stream = PiSTOLRun(portfolio, state, scale), None
         if warm is None and validate is None:
             self._compare(problem)
         return self
@@ -474,7 +482,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
     def _read_stream(self):
         ready = self._stream.opened()
         ready.set_column_means()
-        learned = Run(ready.portfolio, ready.state, ready.scale)
+        learned = PiSTOLRun(ready.portfolio, ready.state, ready.scale)
         candidates = ready.best(last=None if self.average == "auto" else ready.portfolio.last)
         self._publish(learned, self._read(learned, candidates=candidates), 1, moving=ready.renew)
         self.trace_["outlier_rows"] = ready.n_outliers
@@ -484,7 +492,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
     def _publish(self, run, line, n_passes, moving=False):
         portfolio, state, scale = run
         self._publish_line(line, scale)
-        self.held_out_ = self._held_out_predictions(run)
+        self.held_out_ = self._held_out_predictions(run, line.held_out)
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)
@@ -702,7 +710,7 @@ class PiSTOLClassifier(
         weights = base.balanced(self.class_weight, classes, codes, weights)
         self.classes_, self.class_count_ = classes, counts
         visits = self._visits(X, codes[:, None].astype(float), weights)
-        return Problem(X, base.signs(codes, len(classes)), *visits)
+        return PiSTOLProblem(X, base.signs(codes, len(classes)), *visits)
 
     def _members(self, n_rows, n_outputs, sparse_data, whiten, stream=False):
         loss = self._loss()
@@ -710,7 +718,7 @@ class PiSTOLClassifier(
             loss = getattr(loss, "uncoupled", loss)
         if self.setting != "auto":
             learner = SETTINGS[self.setting](loss or SmoothedHinge(), n_rows)
-            return (Member("raw", learner, self.setting),)
+            return (ViewMember("raw", learner, self.setting),)
         if stream:
             return stream_members(sparse_data, loss, whiten)
         if sparse_data:
@@ -739,7 +747,7 @@ class PiSTOLClassifier(
         n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
         portfolio = Portfolio(members, True, n_passes, tail=tail)
         state = portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
-        return problem._replace(X=X), Run(portfolio, state)
+        return problem._replace(X=X), PiSTOLRun(portfolio, state)
 
     def _open_stream(self, X):
         sparse_data, whiten = sparse.issparse(X), X.shape[1] <= MOST_WHITENED_STREAM
@@ -787,7 +795,7 @@ class PiSTOLClassifier(
         self.class_count_ = counts
         return np.array([row for _, row in rows])
 
-    @base.all_or_nothing
+    @all_or_nothing
     def _learn_chunk(self, X, y, classes, sample_weight):
         self._check()
         stream = self._going_on()
@@ -827,16 +835,13 @@ class PiSTOLClassifier(
             coef, intercept = portfolio.weights(state, i, last)
             recent, targets, weights = recent_rows(state.progress)
             scored = targets.shape[1] - portfolio.unseen
-            self._held_out_scores = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
-            return (coef[:, :-1], intercept[:-1]) if portfolio.unseen else (coef, intercept)
+            held_out = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
+            return Line(coef[:, :scored], intercept[:scored], held_out)
 
-        def size(coef, intercept, predicted):
-            if problem is None:
-                return rms(predicted)
-            return rms(problem.X[problem.rows[:_SIZE_ROWS]] @ coef + intercept)
-
-        most = _CALIBRATION_ROWS if problem is None else _SIZE_ROWS
-        coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
+        X, most = None, _CALIBRATION_ROWS
+        if problem is not None:
+            X, most = problem.X[problem.rows[:_SIZE_ROWS]], _SIZE_ROWS
+        coef, intercept, predicted = portfolio.blend(state, X, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
         a = temperature(predicted, targets, weights)
@@ -851,8 +856,7 @@ class PiSTOLClassifier(
                     null + factor * (each - null) for each in (intercept, predictions)
                 )
                 coef = factor * coef
-        self._held_out_scores = predictions, targets, weights
-        return coef, intercept
+        return Line(coef, intercept, (predictions, targets, weights))
 
     def _estimand(self, y):
         smooth = (Logistic(), Multinomial())
@@ -862,9 +866,9 @@ class PiSTOLClassifier(
             raise ValueError("Intervals need two classes: give one class against the rest.")
         return Law(Binomial(), LINKS["logit"]), (y == self.classes_[1]).astype(float)
 
-    def _held_out_predictions(self, run):
+    def _held_out_predictions(self, run, held_out):
         progress = run.state.progress
-        held_out, rows, counted = vars(self).pop("_held_out_scores"), int(progress.clock[0]), {}
+        rows, counted = int(progress.clock[0]), {}
         if rows and progress.weight.sum() == rows:
             wrong = progress.risk.sum(axis=0)
             counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
@@ -874,9 +878,8 @@ class PiSTOLClassifier(
         return base.held_out_probabilities(p, base.codes_of(targets), weights, **counted)
 
     def _publish_line(self, line, scale):
-        coef, intercept = line
-        self.coef_ = np.ascontiguousarray(coef.T, dtype=self._dtype)
-        self.intercept_ = intercept.astype(self._dtype)
+        self.coef_ = np.ascontiguousarray(line.coef.T, dtype=self._dtype)
+        self.intercept_ = line.intercept.astype(self._dtype)
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class against the rest.
@@ -1042,7 +1045,7 @@ class PiSTOLRegressor(
         if self._guarded:
             X = clip_outliers(X, rows, EXTREME) if dense else clip_outliers(X, rows)
             y = clip_outliers(y, rows, EXTREME)
-        return Problem(X, y, visits, rows, totals)
+        return PiSTOLProblem(X, y, visits, rows, totals)
 
     def _scale(self):
         return TargetScale(self._loss(), self.cap, self.fit_intercept)
@@ -1051,7 +1054,7 @@ class PiSTOLRegressor(
         loss = within(self._loss(), DELTA)
         view = "scaled" if sparse_data else "standardised"
         if self.setting not in ("auto", "per-coordinate"):
-            return (Member(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
+            return (ViewMember(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
         several = self.setting == "auto" and whiten and not sparse_data
         views = ("standardised", "whitened", "strongly_whitened") if several else (view,)
         return regression_members(loss, d, views)
@@ -1106,7 +1109,7 @@ class PiSTOLRegressor(
         state = portfolio.init(views.make(m, caps), d, targets.shape[1], n_visits)
         state = portfolio.expect(state, X, rows)
         scale.add_all(problem, m)
-        return problem, Run(portfolio, state, scale)
+        return problem, PiSTOLRun(portfolio, state, scale)
 
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
@@ -1146,7 +1149,7 @@ class PiSTOLRegressor(
             return None
         return targets[:, None] if self._flat and np.isfinite(targets).all() else None
 
-    @base.all_or_nothing
+    @all_or_nothing
     def _learn_chunk(self, X, y, sample_weight):
         self._check()
         stream = self._going_on()
@@ -1195,18 +1198,17 @@ class PiSTOLRegressor(
             predictions = predictions + (
                 kappa * p + (level if squared and self.fit_intercept else mean)
             )
-        coef, self._held_out_scores = (
-            coef / len(chosen),
-            (predictions / len(chosen), targets, weights),
-        )
+        coef, held_out = coef / len(chosen), (predictions / len(chosen), targets, weights)
         if not self.fit_intercept:
-            return coef, np.zeros(coef.shape[1])
-        if squared:
-            return coef, scale.mean_y - scale.mean_x @ coef
-        return coef, np.mean([portfolio.weights(state, *c)[1] for c in chosen], axis=0)
+            intercept = np.zeros(coef.shape[1])
+        elif squared:
+            intercept = scale.mean_y - scale.mean_x @ coef
+        else:
+            intercept = np.mean([portfolio.weights(state, *c)[1] for c in chosen], axis=0)
+        return Line(coef, intercept, held_out)
 
     def _publish_line(self, line, scale):
-        coef, intercept = (line[0] * scale.s).T, line[1] * scale.s + scale.m
+        coef, intercept = (line.coef * scale.s).T, line.intercept * scale.s + scale.m
         dtype = np.dtype(self._dtype)
         coef, intercept = np.ascontiguousarray(coef, dtype=dtype), intercept.astype(dtype)
         self.coef_, self.intercept_ = base.of_targets(self._flat, coef, intercept)
@@ -1221,8 +1223,8 @@ class PiSTOLRegressor(
             )
         return Law(Gaussian(), LINKS["identity"]), y
 
-    def _held_out_predictions(self, run):
-        (predictions, targets, weights), scale = vars(self).pop("_held_out_scores"), run.scale
+    def _held_out_predictions(self, run, held_out):
+        (predictions, targets, weights), scale = held_out, run.scale
         predictions, targets = (a * scale.s + scale.m for a in (predictions, targets))
         late = len(predictions) // 2  # early predictions are worse than the final ones
         return base.held_out_predictions(

@@ -15,10 +15,15 @@ from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.fitting import (
+    CallbackSupport,
+    TakesArrays,
+    all_or_nothing,
+    report_progress,
+)
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.least_squares import (
-    Run,
+    SGDRun,
     UniqueRows,
     descend,
     folds,
@@ -59,7 +64,7 @@ _RIDGE = "auto", "geometric"
 
 
 class RidgePathRegressor(
-    base.TakesArrays,
+    TakesArrays,
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,
@@ -362,16 +367,18 @@ class RidgePathRegressor(
         self.alpha_ = float(self.alphas_[k]) if k < n_alphas else None
         self.validation_scores_ = None if risks is None else risks[:n_alphas]
         alphas = [*self.alphas_.tolist(), *[None] * (len(schemes) - n_alphas)]
-        self.leaderboard_ = [] if risks is None else [
-            {"average": scheme, "alpha": alpha, "risk": float(risk)}
-            for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
-        ]  # fmt: skip
+        self.leaderboard_ = []
+        if risks is not None:
+            self.leaderboard_ = [
+                {"average": scheme, "alpha": alpha, "risk": float(risk)}
+                for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
+            ]
         self._path = (columns, model) if has_path else None
         position = k if has_path else 0
         self._publish(*model.fold(columns, position, position + 1, dtype=self._dtype))
         return self
 
-    @base.all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -488,7 +495,7 @@ def exact_path(problem, alphas, intercept):
     weights = problem.totals * problem.unit
     spectrum, left, targets = decompose(problem.Z, problem.targets, weights)
     held_out = HeldOutErrors(spectrum, left, targets, weights, bool(intercept), alphas)
-    return Run(spectrum.path(alphas), np.eye(len(alphas))), held_out
+    return SGDRun(spectrum.path(alphas), np.eye(len(alphas))), held_out
 
 
 class HeldOutErrors(NamedTuple):
@@ -569,9 +576,14 @@ def sgd_ridge_path(
     if standardize == "auto":
         standardize = not sparse.issparse(X)
     model = RidgePathRegressor(
-        "geometric", solver=solver, alphas=alphas, max_iter=max_iter, standardize=standardize,
-        fit_intercept=fit_intercept, random_state=random_state,
-    )  # fmt: skip
+        "geometric",
+        solver=solver,
+        alphas=alphas,
+        max_iter=max_iter,
+        standardize=standardize,
+        fit_intercept=fit_intercept,
+        random_state=random_state,
+    )
     model._check()
     problem = model._pose(X, y, sample_weight)
     alphas = penalties(alphas, problem.sized())

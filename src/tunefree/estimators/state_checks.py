@@ -1,7 +1,8 @@
 """Checks that the arrays of a learner from a model file have the shapes that compiled code assumes.
 
 A checksum detects damage, but not a forged file. Kernels index arrays without bounds checks, so
-each array is compared with that of a fresh learner before anything is learned.
+each array is compared with that of a fresh learner before anything is learned. What differs raises
+a ValueError.
 """
 
 from typing import Any
@@ -16,21 +17,12 @@ from tunefree.learners.sgd.stream import StreamSGD, StreamState
 from tunefree.learners.trees.bins import MOST_BORDERS, Bins
 from tunefree.learners.trees.boosting import Forest
 from tunefree.robust import OutlierFilter
-from tunefree.select.portfolio import Member, Portfolio, PortfolioState
+from tunefree.select.portfolio import Portfolio, PortfolioState, ViewMember
 from tunefree.select.progressive_risk import N_SLOTS
 
 
 def same_form(one, other):
-    """Whether two values have the same types and, where they are arrays, the same shapes.
-
-    Parameters
-    ----------
-    one, other : object
-        Arrays, numbers, or tuples of these.
-
-    Returns
-    -------
-    bool
+    """Whether arrays, numbers or tuples of these have the same types and shapes.
 
     Examples
     --------
@@ -71,21 +63,9 @@ def check_array(array, dtype, *shape):
 
 
 def check_state(portfolio, state, n_columns, n_outputs):
-    """Check a portfolio and its state.
-
-    Parameters
-    ----------
-    portfolio : Portfolio
-    state : PortfolioState
-    n_columns, n_outputs : int
-
-    Raises
-    ------
-    ValueError
-        If an array differs in form from that of a fresh state.
-    """
+    """Check a `Portfolio` and its state: arrays have the form of those of a fresh state."""
     require(type(portfolio) is Portfolio and type(state) is PortfolioState)
-    require(all(type(m) is Member and m.view in state.views for m in portfolio.members))
+    require(all(type(m) is ViewMember and m.view in state.views for m in portfolio.members))
     for view in state.views.values():
         require(type(view) is View and type(view.bias) is float)
         for name in ("shift", "scale", "low", "high"):
@@ -107,18 +87,7 @@ def check_state(portfolio, state, n_columns, n_outputs):
 
 
 def check_scale(scale, n_columns, n_outputs):
-    """Check the limits of a run that compiled code reads.
-
-    Parameters
-    ----------
-    scale : TargetScale
-    n_columns, n_outputs : int
-
-    Raises
-    ------
-    ValueError
-        If an array has a wrong form.
-    """
+    """Check the limits of a run's `TargetScale`, which compiled code reads."""
     require(type(scale) is TargetScale and type(scale.extent) is Extent)
     extent, fresh = scale.extent, Extent(n_columns, n_outputs)
     names = ("farthest", "columns", "beyond", "sides", "hull")
@@ -133,18 +102,7 @@ def check_scale(scale, n_columns, n_outputs):
 
 
 def check_learner(estimator):
-    """Check the learner of an estimator from a file.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With the attributes `_stream` or `_run`, and its fitted attributes.
-
-    Raises
-    ------
-    ValueError
-        If it is inconsistent.
-    """
+    """Check the learner of an estimator from a file: its `_stream`, or its `_run`."""
     saved, d = vars(estimator), estimator.n_features_in_
     require(type(d) is int and d > 0)
     stream, run, classes = saved.get("_stream"), saved.get("_run"), saved.get("classes_")
@@ -198,18 +156,7 @@ def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
 
 
 def check_stream(stream, n_columns, n_outputs):
-    """Check a stream: its state, its running moments, and the rows that wait.
-
-    Parameters
-    ----------
-    stream : Stream
-    n_columns, n_outputs : int
-
-    Raises
-    ------
-    ValueError
-        If it is inconsistent.
-    """
+    """Check a `Stream`: its state, its running moments, and the rows that wait."""
     require(type(stream.seen) is int and stream.seen >= 0)
     require(stream.state is not None or stream.seen < FIRST)  # until then rows wait
     for X, targets, weights in stream.pending:

@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tunefree._array import check_frame
+from tunefree._array import as_dense, check_frame
 from tunefree.bounds.stream import stream_mixing
 from tunefree.estimators import base
-from tunefree.estimators.locking import Threaded
+from tunefree.estimators.fitting import Threaded, rollback_on_error
 from tunefree.estimators.state_checks import require
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.learner import Mixture
@@ -43,6 +42,8 @@ from tunefree.uncertainty.risk import online
 _MOST_COLUMNS = 1 << 16
 # Most predictions that wait for their label.
 _MOST_WAITING = 1 << 20
+# What was learned, which `fit` forgets.
+_LEARNED = "mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label", "_waiting"
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
     *(f"gradient, rate {e:.3g}" for e in RATES),
@@ -80,10 +81,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
             raise ValueError("This stream has rows with names: give a list of dicts.")
         check_frame(X)
         targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
-        checked = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=base.FLOATS, order="C",
-            ensure_all_finite="allow-nan", accept_large_sparse=True, **targets,
-        )  # fmt: skip
+        form = base.ROWS | {"ensure_all_finite": "allow-nan"}
+        checked = validate_data(self, X, reset=reset, **form, **targets)
         X, y = checked if targets else (checked, None)
         d = X.shape[1]
         if reset:
@@ -93,7 +92,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
         if self.mixture_.form == SPARSE:
             X = base.canonical(sparse.csr_array(X))
             return (X.indptr, X.indices.astype(np.int64), _writable(X.data)), y
-        values = _writable(X.toarray() if sparse.issparse(X) else X).ravel()
+        values = _writable(as_dense(X)).ravel()
         return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
 
     def _as_records(self, X):
@@ -226,9 +225,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def fit(self, X: MatrixLike, y: TargetLike) -> Self:
         """Begin again, and learn rows in the order given (see `partial_fit`)."""
-        with base.rollback_on_error(self):
-            for name in ("mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label",
-                         "_waiting"):  # fmt: skip
+        with rollback_on_error(self):
+            for name in _LEARNED:
                 vars(self).pop(name, None)
             return self._learn(X, y)
 
@@ -373,9 +371,12 @@ class LearnsByMixture(Threaded, BaseEstimator):
         first, last = int(table[a, 0]), int(table[b, 0])
         bound = stream_mixing(max(last, 1), first, clipped=not self._REAL)
         return {
-            "start": first, "stop": last, "member": _MEMBERS[best],
-            "excess": float(gained[3] - gained[4 + best]), "bound": bound,
-        }  # fmt: skip
+            "start": first,
+            "stop": last,
+            "member": _MEMBERS[best],
+            "excess": float(gained[3] - gained[4 + best]),
+            "bound": bound,
+        }
 
 
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
@@ -494,7 +495,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         -------
         self
         """
-        with base.rollback_on_error(self):
+        with rollback_on_error(self):
             return self._learn(X, y, sample_weight, classes)
 
     def _learn(self, X, y, sample_weight=None, classes=None):
@@ -502,16 +503,16 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         if _is_records(X):
             return self._learn_records(X, y, sample_weight)
         rows, y = self._matrix(X, not self._ready, y)
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind not in ("binary", "multiclass"):
-            raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
+        base.check_labels(y)
         weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
         self._expect(np.unique([] if classes is None else classes).tolist())
         found, first, codes = np.unique(y, return_index=True, return_inverse=True)
         labels = found.tolist()
-        cuts = sorted((int(i), label) for i, label in zip(first, labels, strict=True)
-                      if label not in self._codes())  # fmt: skip
+        cuts = sorted(
+            (int(i), label)
+            for i, label in zip(first, labels, strict=True)
+            if label not in self._codes()
+        )
         codes_of: Any = np.full(len(labels), -1)
         start = 0
         for stop, label in [*cuts, (len(y), None)]:
@@ -711,7 +712,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         -------
         self
         """
-        with base.rollback_on_error(self):
+        with rollback_on_error(self):
             return self._learn(X, y, sample_weight)
 
     def _learn(self, X, y, sample_weight=None):

@@ -72,6 +72,10 @@ def _weigh_columns(X, low, high, residuals, weights, coef, columns, beyond):
                     columns[j] += weights[i] * (2.0 * residuals[i, c] * e - e * e)
 
 
+def _no_range(n):
+    return np.array([np.full(n, np.inf), np.full(n, -np.inf)])
+
+
 class Extent:
     """Whether a line predicts rows beyond the limits better than clipping does.
 
@@ -99,9 +103,9 @@ class Extent:
 
     def __init__(self, d, k):
         self.coef = self.intercept = None
-        self.farthest = np.array([np.full(d, np.inf), np.full(d, -np.inf)])
+        self.farthest = _no_range(d)
         self.columns, self.beyond, self.sides = np.zeros(d), np.zeros(d), np.zeros((2, k))
-        self.hull = np.array([np.full(k, np.inf), np.full(k, -np.inf)])
+        self.hull = _no_range(k)
 
     def judge(self, coef, intercept):
         """Evaluate this line from now on."""
@@ -113,17 +117,18 @@ class Extent:
         `limits` are those of the columns. `inner` and `outer` have the shape (2, k): there are few
         targets beyond `inner`; a target beyond `outer` counts at most as far as the line predicts.
         """
-        if not sparse.issparse(X):
+        is_sparse, clipped = sparse.issparse(X), None
+        if not is_sparse:
             self.farthest[0] = np.minimum(self.farthest[0], X.min(axis=0))
             self.farthest[1] = np.maximum(self.farthest[1], X.max(axis=0))
         if self.coef is None:
             return
-        if sparse.issparse(X):
+        if is_sparse:
             line = X @ self.coef + self.intercept
         else:
             line, clipped = _lines(X, *limits, self.coef, self.intercept)
         _weigh_sides(line, y, weights, np.asarray(inner), np.asarray(outer), self.sides, self.hull)
-        if not sparse.issparse(X):
+        if clipped is not None:
             _weigh_columns(X, *limits, y - clipped, weights, self.coef, self.columns, self.beyond)
 
     def open_columns(self):
@@ -196,7 +201,7 @@ class TargetScale:
             self.low, self.high = column_caps(X, np.arange(X.shape[0]), self.cap)
         self.seen_low, self.seen_high = np.full(d, np.inf), np.full(d, -np.inf)
         self.total, self.mean_x, self.mean_y = 0.0, np.zeros(d), np.zeros(k)
-        self.range_y = np.array([np.full(k, np.inf), np.full(k, -np.inf)])
+        self.range_y = _no_range(k)
         self.window, self.limit = y[:0], self._limits(y)
         self.inner, self.extent = few_beyond(y, np.ones(len(y))), Extent(d, k)
         return self
@@ -218,8 +223,8 @@ class TargetScale:
 
     def columns(self, d):
         """Have d columns from now on (sparse data only, which have no limits)."""
-        for name, initial in (("low", -np.inf), ("high", np.inf), ("seen_low", np.inf),
-                              ("seen_high", -np.inf), ("mean_x", 0.0)):  # fmt: skip
+        limits = {"low": -np.inf, "high": np.inf, "seen_low": np.inf, "seen_high": -np.inf}
+        for name, initial in (limits | {"mean_x": 0.0}).items():
             setattr(self, name, resized(getattr(self, name), d, fill=initial))
         self.extent.resized(d)
 

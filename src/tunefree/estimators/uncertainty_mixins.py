@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tunefree._array import as_columns
 from tunefree.engine.order import row_hash
 from tunefree.estimators import base
-from tunefree.estimators.locking import Threaded
+from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers

@@ -8,9 +8,7 @@ import os
 import re
 from typing import Any
 
-import numpy as np
-from scipy import sparse
-
+from tunefree.designs import stacked
 from tunefree.io.arrays import row_blocks
 from tunefree.io.files import DataError, Skipped, chunks, name_of
 from tunefree.io.libsvm import read_libsvm
@@ -82,9 +80,13 @@ def read(
         )
         return Table(X, y, None, None, path, zero_based, ignored=ignored)
     options = {
-        "target": target, "weight_column": weight_column, "n_features": n_features,
-        "columns": columns, "target_type": target_type, "skipped": skipped,
-    }  # fmt: skip
+        "target": target,
+        "weight_column": weight_column,
+        "n_features": n_features,
+        "columns": columns,
+        "target_type": target_type,
+        "skipped": skipped,
+    }
     if kind == "csv":
         X, y, weight, layout = read_table(source, header=header, **options)
     else:
@@ -104,7 +106,7 @@ def _read_arrays(source, path, format, *, n_features, target_type, **options):
     if not sum(block[0].shape[0] for block in found):
         raise DataError("the file has no rows", path)
     columns: Any = (
-        None if parts[0] is None else _joined(parts) for parts in list(zip(*found, strict=True))[:3]
+        None if parts[0] is None else stacked(parts) for parts in list(zip(*found, strict=True))[:3]
     )
     X, y, weight = columns
     if target_type is str and y is not None and y.dtype.kind == "f":
@@ -113,12 +115,6 @@ def _read_arrays(source, path, format, *, n_features, target_type, **options):
         words = f"the file has {X.shape[1]} features, but {n_features} are expected"
         raise DataError(words, path)
     return X, y, weight, found[0][3]
-
-
-def _joined(parts):
-    return (
-        sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
-    )
 
 
 class Named:

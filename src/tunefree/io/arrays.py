@@ -58,10 +58,11 @@ def finite_rows(X, y, weight, name, start, skipped=None):
 
 def _not_finite(X):
     """Which rows hold a number that is not finite."""
-    values = X.data if sparse.issparse(X) else X
+    is_sparse = sparse.issparse(X)
+    values = X.data if is_sparse else X
     if values.dtype.kind not in "fc" or np.isfinite(values).all():
         return np.empty(0, int)
-    if sparse.issparse(X):
+    if is_sparse:
         bad = np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(values)), side="right") - 1
         return np.unique(bad)
     return np.flatnonzero(~np.isfinite(X).all(axis=1))

@@ -32,7 +32,7 @@ _MOST_DIGITS = 18  # of an index: what int64 holds without overflow
 _SMALLEST_ENTRY = 4  # bytes: " 1:1"
 
 
-class Block(NamedTuple):
+class LibsvmBlock(NamedTuple):
     """Consecutive rows; indices are as in the file, from 0 or from 1."""
 
     labels: np.ndarray  # NaN where a row has none
@@ -157,10 +157,9 @@ class Parser:
         if len(text) > self.capacity:
             self._allocate(len(text))
         labels, starts, indices, values = self.labels, self.starts, self.indices, self.values
-        rows, slows, ordered, outcome, at = _parse(
-            np.frombuffer(text, np.uint8), not self.labelled, self.lowest, self.highest,
-            labels, starts, indices, values, self.slow,
-        )  # fmt: skip
+        read = np.frombuffer(text, np.uint8), not self.labelled, self.lowest, self.highest
+        written = labels, starts, indices, values, self.slow
+        rows, slows, ordered, outcome, at = _parse(*read, *written)
         faults = [] if outcome == _FINE else [(at, _message(outcome, text, at, self.highest))]
         for entry, begin in self.slow[:slows].tolist():
             number = python_number(text, begin)
@@ -172,7 +171,7 @@ class Parser:
             else:
                 labels[-1 - entry] = number
         n = starts[rows] if rows else 0
-        block = Block(
+        block = LibsvmBlock(
             labels[:rows].copy(), starts[: rows + 1].copy(), indices[:n].copy(), values[:n].copy()
         )
         if not ordered and not _sort_rows(block):
@@ -187,7 +186,7 @@ class Parser:
 def blocks(
     source, *, labelled=True, zero_based="auto", n_features=None, skipped=None, place=(0, 1)
 ):
-    """Read libsvm text from a place on: pairs of a `Block` and the place after it.
+    """Read libsvm text from a place on: pairs of a `LibsvmBlock` and the place after it.
 
     The options are those of `read_libsvm`. Memory does not depend on the size of the file.
     """

@@ -86,9 +86,16 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
 
 
 def mixed_parts(
-    source, *, kinds=None, skipped=None, whole=False, format=None, header=None, target_type=None,
+    source,
+    *,
+    kinds=None,
+    skipped=None,
+    whole=False,
+    format=None,
+    header=None,
+    target_type=None,
     **columns,
-):  # fmt: skip
+):
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
     options = _Options(name_of(source), kinds, skipped, target_type)
     kind, source = detected(source, format)
@@ -120,10 +127,8 @@ def _table(columns, kinds, y, weight, layout, options, faults):
         X = np.column_stack([_floats(c) for c in columns])
     else:
         X = pa.table(columns, layout.feature_names or [unnamed(j) for j in layout.features])
-    return Table(
-        X, y, weight, layout.feature_names, options.path, target=layout.find(TARGET),
-        weight_column=layout.find(WEIGHT), kinds=list(kinds),
-    )  # fmt: skip
+    places = {"target": layout.find(TARGET), "weight_column": layout.find(WEIGHT)}
+    return Table(X, y, weight, layout.feature_names, options.path, kinds=list(kinds), **places)
 
 
 def _floats(column):

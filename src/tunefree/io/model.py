@@ -135,13 +135,11 @@ def save_model(
 
 def _save(estimator, name, path, learner, notes):
     check_is_fitted(estimator)
-    width = getattr(estimator, "n_features_in_", None)
+    width = vars(estimator).get("n_features_in_")
     facts = {"n_features": width, "notes": notes or {}, "model": estimator}
     encoder, header = _encoded(name, facts, learner=bool(learner))
     # Without its learner a stream or a warm start could not continue.
-    continues = vars(estimator).get("_stream") is not None or getattr(
-        estimator, "warm_start", False
-    )
+    continues = vars(estimator).get("_stream") is not None or vars(estimator).get("warm_start")
     if learner == "auto" and encoder.length > _LARGE and not continues:
         encoder, header = _encoded(name, facts, learner=False)
     header["learner"] = bool(header["model"]["estimator"][3])
@@ -370,7 +368,7 @@ class Encoder:
 def _parameters(estimator):
     """Parameters, without splitters and callables that only `fit` uses."""
     parameters = estimator.get_params(deep=False)
-    for name in getattr(estimator, "_FOR_FIT", ()):
+    for name in getattr(type(estimator), "_FOR_FIT", ()):
         if not isinstance(parameters[name], int | str):
             parameters[name] = None
     return parameters

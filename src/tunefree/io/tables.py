@@ -152,9 +152,16 @@ def plan(line, place, *, header=None, **columns):
 
 
 def assign(
-    names, width, place, *, delimiter="", target=None, weight_column=None, n_features=None,
+    names,
+    width,
+    place,
+    *,
+    delimiter="",
+    target=None,
+    weight_column=None,
+    n_features=None,
     columns=None,
-):  # fmt: skip
+):
     """The `Layout` of columns with the given roles, by name or position."""
     slots = np.full(width, IGNORED, np.int64)
     if names is not None and len(set(names)) < width:
@@ -258,7 +265,7 @@ def _listed(names):
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-class Block(NamedTuple):
+class TableBlock(NamedTuple):
     """Consecutive rows."""
 
     X: np.ndarray
@@ -367,7 +374,7 @@ def _parse(text, at, delimiter, slots, X, y, weight, spans, slow):
 
 
 def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None, **columns):
-    """Read delimited text from a place on: pairs of a `Block` and the place after it.
+    """Read delimited text from a place on: pairs of a `TableBlock` and the place after it.
 
     The options are those of `tunefree.io.read`; a place after the start needs the layout.
     """
@@ -386,10 +393,8 @@ def _read_block(text, line, layout, path, target_type):
     most = len(text) // len(layout.slots) + 1
     X, y, weight = np.empty((most, layout.n_features)), np.empty(most), np.empty(most)
     spans, slow = np.empty((most, 2), np.int64), np.empty((len(text) // 4 + 1, 3), np.int64)
-    rows, slows, outcome, at, column = _parse(
-        np.frombuffer(text, np.uint8), 0, ord(layout.delimiter), layout.slots, X, y, weight, spans,
-        slow,
-    )  # fmt: skip
+    read = np.frombuffer(text, np.uint8), 0, ord(layout.delimiter), layout.slots
+    rows, slows, outcome, at, column = _parse(*read, X, y, weight, spans, slow)
     faults = [] if outcome == _FINE else [(at, outcome, column)]
     for row, where, begin in slow[:slows].tolist():
         number, slot = python_number(text, begin), layout.slots[where]
@@ -413,7 +418,7 @@ def _read_block(text, line, layout, path, target_type):
         raise _error(outcome, text, at, layout, column, path, line)
     if target and target_type is not float:
         labels = b"".join(text[begin:end] + b"\n" for begin, end in spans.tolist())
-    return Block(X, y, weight, labels, stray, layout)
+    return TableBlock(X, y, weight, labels, stray, layout)
 
 
 def read_table(source, *, target_type=None, skipped=None, **columns):

@@ -25,7 +25,7 @@ natural-gradient flow.
 Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and Slotine 2020, B.2.
 """
 
-from tunefree._parts import Table
+from tunefree._parts import PartTable
 from tunefree.potentials.entropy import Entropy
 from tunefree.potentials.grouped import Grouped
 from tunefree.potentials.spectral import Spectral
@@ -45,7 +45,7 @@ __all__ = [
     "Whitened",
 ]
 
-POTENTIALS = Table(
+POTENTIALS = PartTable(
     "potential",
     "inverse",
     {

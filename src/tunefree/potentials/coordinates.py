@@ -17,8 +17,11 @@ import numpy as np
 from tunefree._jit import part, verb
 
 coordinate, stat, factor, reference = (
-    verb("coordinate", 2), verb("stat", 3), verb("factor", 2), verb("reference", 2)
-)  # fmt: skip
+    verb("coordinate", 2),
+    verb("stat", 3),
+    verb("factor", 2),
+    verb("reference", 2),
+)
 _LARGEST_EXPONENT = 700.0
 _SMALLEST, _LARGEST = 1e-300, 1e290
 
@@ -45,12 +48,12 @@ class _Alone:
 
 
 @separable
-class Linear(NamedTuple):
+class Unchanged(NamedTuple):
     """The Euclidean potential: theta_j = w_j.
 
     Examples
     --------
-    >>> Linear().coordinate(2.0, 0.0)
+    >>> Unchanged().coordinate(2.0, 0.0)
     2.0
     """
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.potentials.coordinates import Linear, NormPower, Root, Sinh
+from tunefree.potentials.coordinates import NormPower, Root, Sinh, Unchanged
 
 _LARGEST_POWER = 40.0
 _NEWTON_STEPS = 200  # five are usual
@@ -56,7 +56,7 @@ class Euclidean(Potential):
 
     def coordinates(self, size: int) -> Any:
         """One coordinate at a time."""
-        return Linear()
+        return Unchanged()
 
     def metric_solve(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Inverse Hessian of psi at x, times g."""

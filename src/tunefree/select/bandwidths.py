@@ -2,7 +2,7 @@
 
 These learners run several kernel learners at once; `engine.run.run` runs them over a `Data`:
 
-`Passes`
+`KernelPasses`
     learns with all members side by side. In the first pass each row is predicted before it is
     learned. A pre-selection runs it on the first rows, with every view and every bandwidth of a
     grid: the best three bandwidths of the best view continue.
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Memory, Rows, base, root_of
-from tunefree.protocols import Source
+from tunefree.protocols import BlockSource
 from tunefree.select.progressive_risk import (
     ProgressiveRisk,
     curve,
@@ -53,7 +53,7 @@ _SMALL = 0.25
 
 
 @dataclass(frozen=True)
-class Data(Source):
+class Data(BlockSource):
     """Rows in memory, in the order in which the first pass visits them: the source of a run."""
 
     rows: Any  # `Facts` in the coordinates of learning; None where the cache is enough
@@ -118,7 +118,7 @@ class ReadOut(NamedTuple):
     decisions: np.ndarray  # of the held-out rows
 
 
-class State(NamedTuple):
+class SelectionState(NamedTuple):
     """State of a run."""
 
     engine: Blocked  # all members' learners; changed in place
@@ -127,7 +127,7 @@ class State(NamedTuple):
     read_outs: tuple = ()
 
 
-class Outcome(NamedTuple):
+class BandwidthOutcome(NamedTuple):
     """A predictor, and held-out decisions with the targets and weights of their rows."""
 
     coefs: dict  # bandwidth to coefficients of shape (n_slots, n_outputs)
@@ -137,7 +137,7 @@ class Outcome(NamedTuple):
     trace: dict
 
 
-class Passes:
+class KernelPasses:
     """Passes of members side by side; the first predicts each row before it is learned.
 
     With `classify` it records mistakes rather than squared errors.
@@ -151,7 +151,7 @@ class Passes:
     def init(self, engine):
         """The state before the first row."""
         n = len(engine.members) * self._RECORDED
-        return State(engine, start_progress(n, engine.n_outputs, engine.memory.n))
+        return SelectionState(engine, start_progress(n, engine.n_outputs, engine.memory.n))
 
     def scan(self, state, rows):
         """Learn a block of rows."""
@@ -170,7 +170,7 @@ class Passes:
         return state._replace(epoch=epoch), epoch >= self.n_passes
 
 
-class SingleRun(Passes):
+class SingleRun(KernelPasses):
     """Passes of a single member, whose average, or `last` iterate, is read.
 
     `suffix` restarts the average with each pass. A `late` average has no mass in the beginning, so
@@ -194,13 +194,17 @@ class SingleRun(Passes):
         engine, progress = state.engine, state.progress
         decisions, targets, weights = recent_rows(progress)
         rows, risk = curve(progress)
-        trace = {"rows": rows, "progressive_error_average": risk[:, 0],
-                 "progressive_error_last": risk[:, 1]}  # fmt: skip
+        trace = {
+            "rows": rows,
+            "progressive_error_average": risk[:, 0],
+            "progressive_error_last": risk[:, 1],
+        }
         coefs = {engine.members[0].gamma: engine.last(0) if self.last else engine.mean(0)}
-        return Outcome(coefs, decisions[:, int(self.last or self.late)], targets, weights, trace)
+        chosen = decisions[:, int(self.last or self.late)]
+        return BandwidthOutcome(coefs, chosen, targets, weights, trace)
 
 
-class ProgressiveSelection(Passes):
+class ProgressiveSelection(KernelPasses):
     """One pass of several rules and bandwidths, weighted by their progressive errors."""
 
     def __init__(self, team, loss_of, normalise):
@@ -235,7 +239,7 @@ class HoldOutSelection:
 
     def init(self, engine):
         """The state before the first row."""
-        return State(engine)
+        return SelectionState(engine)
 
     def scan(self, state, rows):
         """Learn a block of rows."""
@@ -312,7 +316,7 @@ def standard_error(loss):
 
 
 def blend(outs, targets, weights, n_slots, normalise):
-    """The `Outcome` of weighted read-outs; targets and weights are of their decisions' rows."""
+    """What weighted read-outs give; targets and weights are of their decisions' rows."""
     shares = _shares([(r.passes, r.error, r.spread) for r in outs])
     trace = [
         {"gamma": r.gamma, "pass": r.passes, "error": r.error, "weight": float(w)}
@@ -325,7 +329,7 @@ def blend(outs, targets, weights, n_slots, normalise):
         total = coefs.setdefault(r.gamma, np.zeros((n_slots, r.coef.shape[1])))
         total[: len(r.coef)] += share * r.coef
         decisions = decisions + share * r.decisions
-    return Outcome(coefs, decisions, targets, weights, {"read_outs": trace})
+    return BandwidthOutcome(coefs, decisions, targets, weights, {"read_outs": trace})
 
 
 def cross_fitted(outs, targets, loss_of, normalise):

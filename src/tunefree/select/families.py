@@ -268,9 +268,11 @@ class _Selection:
         """Continue in the chosen geometry, with another family or link."""
         learner, c = self.learner, self.learner.chosen(state)
         learner = learner._replace(
-            configurations=(learner.configurations[c],), first_step=float(state.step[c]),
-            patience=min(learner.patience, _FIRST_PATIENCE), **changes,
-        )  # fmt: skip
+            configurations=(learner.configurations[c],),
+            first_step=float(state.step[c]),
+            patience=min(learner.patience, _FIRST_PATIENCE),
+            **changes,
+        )
         start = state.best.theta[c], state.best.offset[c]
         return self._course(learner, start, most=_MOST_PASSES)
 
@@ -289,8 +291,8 @@ class _Selection:
         s, batch = self._margins(learner, state), self.batches[0]
         if len(self.batches) > 1:
             other = self.batches[1]
-            return [((s[0][:, 0], batch.targets, batch.weights),
-                     (s[1][:, 0], other.targets, other.weights))]  # fmt: skip
+            learned = s[0][:, 0], batch.targets, batch.weights
+            return [(learned, (s[1][:, 0], other.targets, other.weights))]
         folds = []
         for m in range(1, s[0].shape[1]):
             sides = batch.held != m, batch.held == m
@@ -301,8 +303,10 @@ class _Selection:
     def _risks(self, folds, links):
         """Deviances of held-out rows, with one link for each fold, and their weights."""
         family = self.learner.family
-        costs = [family.residuals(link, s, y)[1].sum(axis=1)
-                 for link, (_, (s, y, _)) in zip(links, folds, strict=True)]  # fmt: skip
+        costs = [
+            family.residuals(link, s, y)[1].sum(axis=1)
+            for link, (_, (s, y, _)) in zip(links, folds, strict=True)
+        ]
         return np.concatenate(costs), np.concatenate([test[2] for _, test in folds])
 
     def _tried(self, base, folds, points, shape):
@@ -400,8 +404,9 @@ class _Selection:
         def joined(arrays):
             return np.concatenate([wide(a, own) for a, own in arrays])
 
-        trace = {name: joined([(f.trace[name], own) for f, own in self.courses])
-                 for name in first.trace}  # fmt: skip
+        trace = {
+            name: joined([(f.trace[name], own) for f, own in self.courses]) for name in first.trace
+        }
         passes = sum(f.n_iter for f, _ in self.courses)
         return first._replace(
             theta=theta, offset=offset, board=self.board, trace=trace, n_iter=passes

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.designs import CSR, Dense
+from tunefree.designs import design_of
 from tunefree.learners.reflectron.stochastic import discounted_risk
 from tunefree.links import target_margin
 from tunefree.robust import OutlierFilter
@@ -51,7 +51,7 @@ class Pace(NamedTuple):
         n = X.shape[0]
         if self.fixed is not None:
             return np.full(n, self.fixed), longest
-        design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+        design = design_of(X)
         norms = design.norms(self.exponent)
         if self.euclidean:
             norms = np.hypot(norms, np.sqrt(self.euclidean) * design.norms(2.0))

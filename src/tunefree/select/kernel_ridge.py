@@ -49,7 +49,8 @@ def choose_geometry(problem, like: Any = None):
     `like` is the `KernelTransform` of another fit. If its kernel is another one, its view is used.
     """
     p, X, n, kernel = problem, problem.X, len(problem.X), KERNELS[problem.options.kernel]
-    if like is not None and like.geometry is not None and like.geometry.kernel == kernel:
+    known = None if like is None else like.geometry
+    if known is not None and type(known.kernel) is type(kernel):
         return p.transformed(like)
     wide = p.options.kernel == "rbf" and X.shape[1] >= _WIDE
     # If there are several views, they are compared on a part of the rows.

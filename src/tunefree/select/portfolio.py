@@ -20,7 +20,7 @@ from tunefree.select.progressive_risk import (
 )
 
 
-class Member(NamedTuple):
+class ViewMember(NamedTuple):
     """A learner and the view of the columns that it is given."""
 
     view: str
@@ -40,31 +40,15 @@ class PortfolioState(NamedTuple):
 
 
 class Portfolio(NamedTuple):
-    """Learn with all members, select by progressive validation, continue with the best.
+    """Learn with all members, select by progressive validation, continue with the best."""
 
-    Parameters
-    ----------
-    members : tuple of Member
-    classify : bool
-        Score by mistakes rather than squared errors.
-    n_passes : int
-        Passes in all; members are selected after the first.
-    keep : int, default=2
-        How many members continue.
-    tail : float, default=0.5
-        Average the iterates of this share of the passes, the last ones; 0 reads the last iterate.
-    unseen : bool, default=False
-        The last output is for classes that have not appeared: it is learned, but not scored.
-    rank : callable, optional
-        (coef, intercept) -> risk, used in place of the progressive risk.
-    """
-
-    members: tuple
-    classify: bool
-    n_passes: int
-    keep: int = 2
-    tail: float = 0.5
-    unseen: bool = False
+    members: tuple  # of `ViewMember`
+    classify: bool  # scored by mistakes rather than squared errors
+    n_passes: int  # in all; members are selected after the first
+    keep: int = 2  # how many members continue
+    tail: float = 0.5  # the last share of passes, which is averaged; 0 reads the last iterate
+    unseen: bool = False  # the last output is for classes to come: learned, but not scored
+    # (coef, intercept) -> risk, used in place of the progressive risk.
     rank: Callable[..., float] | None = None
 
     @property
@@ -171,11 +155,11 @@ class Portfolio(NamedTuple):
         last = self.last or 0 < state.epoch == self._restart
         return [(i, last) for i in state.chosen]
 
-    def blend(self, state, size, candidates=None, most=8192):
+    def blend(self, state, X=None, candidates=None, most=8192):
         """Sum of the candidates, (member, last), each divided by the size of its decisions.
 
-        ``size(coef, intercept, predictions)`` measures this size. Also returns the same sum for the
-        latest progressive predictions, at most `most` rows.
+        The size is their root mean square on the rows X, by default that of the progressive
+        predictions. Also returns the same sum for the latest of these, at most `most` rows.
         """
         recent, _, _ = recent_rows(state.progress, most=most)
         coef = intercept = predicted = 0.0
@@ -184,7 +168,7 @@ class Portfolio(NamedTuple):
             p = recent[:, 2 * i + last]
             if self.unseen:
                 c, b, p = c[:, :-1], b[:-1], p[:, :-1]
-            s = size(c, b, p)
+            s = rms(p if X is None else X @ c + b)
             coef, intercept = coef + c / s, intercept + b / s
             predicted = predicted + p / rms(p)
         return coef, intercept, predicted

@@ -28,6 +28,11 @@ class ProgressiveRisk(NamedTuple):
     targets: np.ndarray  # of shape (n_recent, n_outputs)
     weights: np.ndarray  # of shape (n_recent,)
 
+    def rearranged(self, index, sign):
+        """The record whose output i is sign[i] times the output index[i]."""
+        targets = self.targets[:, index] * sign
+        return self._replace(recent=self.recent[:, :, index] * sign, targets=targets)
+
 
 def start_progress(n_candidates, n_outputs, rows=None):
     """An empty record; `rows` (if known) bounds how many predictions it must keep."""

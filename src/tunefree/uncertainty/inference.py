@@ -53,9 +53,13 @@ class Summary(NamedTuple):
         """The columns of the table, by their headings."""
         limits = f"[{0.5 * self.alpha:g}", f"{1.0 - 0.5 * self.alpha:g}]"
         return {
-            "coef": self.coef, "std err": self.standard_error, "t": self.statistic,
-            "P>|t|": self.p_value, limits[0]: self.low, limits[1]: self.high,
-        }  # fmt: skip
+            "coef": self.coef,
+            "std err": self.standard_error,
+            "t": self.statistic,
+            "P>|t|": self.p_value,
+            limits[0]: self.low,
+            limits[1]: self.high,
+        }
 
     def to_frame(self) -> Any:
         """The table as a pandas DataFrame, one row a coefficient."""
@@ -65,15 +69,15 @@ class Summary(NamedTuple):
 
     def __repr__(self):
         table = self.columns()
-        body = [[name, *(f"{v[i]:.4g}" for v in table.values())]
-                for i, name in enumerate(self.names)]  # fmt: skip
+        body = [
+            [name, *(f"{v[i]:.4g}" for v in table.values())] for i, name in enumerate(self.names)
+        ]
         rows = [["", *table], *body]
         widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]),
-                       *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-            for row in rows
-        ]  # fmt: skip
+        lines = []
+        for name, *cells in rows:
+            right = [c.rjust(w) for c, w in zip(cells, widths[1:], strict=True)]
+            lines.append("  ".join([name.ljust(widths[0]), *right]))
         return "\n".join([*lines, "", self.note])
 
     __str__ = __repr__
@@ -264,7 +268,5 @@ def table(coef, covariance, n, names, alpha, note):
     error, degrees = np.sqrt(np.diag(covariance)), n - len(coef)
     reach = student.ppf(1.0 - 0.5 * alpha, degrees) * error
     t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error > 0.0)
-    return Summary(
-        names, coef, error, t, 2.0 * student.sf(np.abs(t), degrees), coef - reach, coef + reach,
-        alpha, note,
-    )  # fmt: skip
+    p_value, limits = 2.0 * student.sf(np.abs(t), degrees), (coef - reach, coef + reach)
+    return Summary(names, coef, error, t, p_value, *limits, alpha, note)

@@ -419,7 +419,7 @@ def intervals(parts, y, sigma, alphas, joint=False):
     return out
 
 
-class Scores(NamedTuple):
+class ResidualScores(NamedTuple):
     """|residual| / sigma of the held-out rows of one model, by that model."""
 
     scores: np.ndarray  # (n, n_targets)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from tunefree.designs import n_entries
 from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.files import DataError, Skipped
@@ -88,9 +89,16 @@ class Libsvm(_Text):
     """LIBSVM text; the number of columns may increase from piece to piece."""
 
     def __init__(
-        self, source: Any, name: str, *, lenient=False, n_features: int | None = None,
-        unseen: Any = "error", zero_based: Any = "auto", labelled: Any = True,
-    ):  # fmt: skip
+        self,
+        source: Any,
+        name: str,
+        *,
+        lenient=False,
+        n_features: int | None = None,
+        unseen: Any = "error",
+        zero_based: Any = "auto",
+        labelled: Any = True,
+    ):
         super().__init__(source, name, lenient)
         self.n_features, self.labelled = n_features, labelled
         self.cut, self.ignored = unseen == "ignore", 0
@@ -141,10 +149,9 @@ class Csv(_Text):
         self.settings = columns, self.target_type
 
     def _parsed(self, place, skipped):
-        for block, after in table_blocks(
-            self._open(look=False), target_type=self.target_type, skipped=skipped,
-            place=place or _START, layout=self.layout, **self.columns,
-        ):  # fmt: skip
+        how = {"target_type": self.target_type, "skipped": skipped, "layout": self.layout}
+        text = self._open(look=False)
+        for block, after in table_blocks(text, place=place or _START, **how, **self.columns):
             y = None
             if self.target:
                 y = block.y if self.target_type is float else block.texts()
@@ -189,7 +196,7 @@ class Arrays:
     def pieces(self, place, skipped):
         """The rows after a position."""
         X, y, weight = self.parts
-        entries = X.nnz if sparse.issparse(X) else X.size
+        entries = n_entries(X)
         size = max(1, int(_ENTRIES * X.shape[0] // max(entries, 1)))
         (first,) = place or (0,)
         for start in range(first, X.shape[0], size):

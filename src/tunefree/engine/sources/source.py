@@ -17,6 +17,7 @@ from scipy import sparse
 from sklearn.feature_extraction import FeatureHasher
 
 from tunefree._version import __version__
+from tunefree.designs import stacked
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
 from tunefree.io import FORMATS, format_of, sniff_text
@@ -80,11 +81,8 @@ def joined(chunks):
     if len(chunks) == 1:
         return chunks[0]
     X = [c.X for c in chunks]
-    if sparse.issparse(X[0]):
-        d = max(x.shape[1] for x in X)
-        X = sparse.vstack([widened(x, d) for x in X], format="csr")
-    else:
-        X = np.concatenate(X)
+    d = max(x.shape[1] for x in X)
+    X = stacked([widened(x, d) for x in X])
     y, weight = (
         None if parts[0] is None else np.concatenate(parts)
         for parts in ([c.y for c in chunks], [c.weight for c in chunks])

@@ -22,8 +22,13 @@ from tunefree.bounds.pistol import run_regret
 from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, ReadOnDemand, report_progress
-from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
+from tunefree.estimators.fitting import (
+    CallbackSupport,
+    ReadOnDemand,
+    all_or_nothing,
+    report_progress,
+)
+from tunefree.estimators.kernel.problem import Choice, KernelPiSTOLProblem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
 from tunefree.estimators.uncertainty_mixins import (
@@ -86,9 +91,12 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """Abstract: targets of the rows `kept`, labels for the order of rows, and weights."""
         raise NotImplementedError
 
-    def _standard(self, targets, rows, totals, dtype):
-        """Targets in the units of learning, from the distinct rows and their weights."""
-        return targets
+    def _standard(self, encoded, rows, totals, dtype):
+        """Targets in the units of learning, and what predictions are shrunk to (None: nothing).
+
+        `encoded` is what `_encode` returns; `rows` are the distinct rows, with their weights.
+        """
+        return encoded[0], None
 
     def _losses(self, decisions, targets):
         """Abstract: the loss of every row, for the selection."""
@@ -98,8 +106,11 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """Abstract: the loss of every row, for a compression."""
         raise NotImplementedError
 
-    def _finish(self, engine, outcome):
-        """Abstract: the factor of coefficients, and the predictions of `held` rows."""
+    def _finish(self, engine, outcome, prior):
+        """Abstract: the factor of coefficients, predictions of `held` rows, and those to keep.
+
+        Predictions are shrunk to `prior`, which `_standard` gave.
+        """
         raise NotImplementedError
 
     def _scheme(self):
@@ -161,14 +172,14 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         weights = base.check_weights(sample_weight, X)
         recipe.check(X)
         kept = np.flatnonzero(weights)
-        targets, labels, weights = self._encode(y, kept, weights[kept])
+        encoded = _, labels, weights = self._encode(y, kept, weights[kept])
         X, seed = X if len(kept) == X.shape[0] else X[kept], seed_of(self.random_state)
         visits, rows, totals = visits_of(
             X, labels, weights, self.shuffle, seed, affine=real and is_dense(X)
         )
-        targets = self._standard(targets, rows, totals, X.dtype)
+        targets, prior = self._standard(encoded, rows, totals, X.dtype)
         X = self._screened(recipe, X, rows)
-        problem = Problem(X, targets, visits, kept)
+        problem = KernelPiSTOLProblem(X, targets, visits, kept, prior)
         problem.check_memory(6, 4 if recipe.single(X.dtype, X) else 8)
         return problem
 
@@ -239,9 +250,11 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         Rows with a coefficient are the support.
         """
         engine = result.state.engine
-        factor, predictions = self._finish(engine, outcome)
-        coefs = [np.pad(factor * c, ((0, engine.n_slots - len(c)), (0, 0)))
-                 for c in outcome.coefs.values()]  # fmt: skip
+        factor, predictions, self.held_out_ = self._finish(engine, outcome, problem.prior)
+        coefs = [
+            np.pad(factor * c, ((0, engine.n_slots - len(c)), (0, 0)))
+            for c in outcome.coefs.values()
+        ]
         kept = np.flatnonzero(np.any([c.any(axis=1) for c in coefs], axis=0))
         numbers = engine.numbers()[kept]
         self._stream, self.n_iter_ = None, result.n_passes
@@ -253,7 +266,6 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         coefs = tuple(c[kept].astype(engine.dtype) for c in coefs)
         self.expansion_ = Expansion(choice.recipe.with_bandwidths(outcome.coefs), support, coefs)
         self._compress(problem)
-        self.held_out_ = self._held_out_predictions(outcome, factor)
         return predictions
 
     def _held_out_predictions(self, outcome, factor):
@@ -274,10 +286,13 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         else:
             rows = self.coordinates_.show(rows)
         targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
+
+        def risk(values):
+            return float(share @ self._log_losses(values, targets))
+
         self.expansion_, kept, self.compression_ = compress(
-            f, rows, lambda values: float(share @ self._log_losses(values, targets)),
-            **options, support_rows=support_rows, n_jobs=self.n_jobs,
-        )  # fmt: skip
+            f, rows, risk, **options, support_rows=support_rows, n_jobs=self.n_jobs
+        )
         self.support_ = self.support_[kept]
 
     def _opened(self, recipe, X, units=None):
@@ -362,8 +377,8 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         own = np.take_along_axis(values, targets.argmax(axis=1)[:, None], axis=1)[:, 0]
         return logsumexp(values, axis=1) - own
 
-    def _finish(self, engine, outcome):
-        return 1.0, outcome.decisions
+    def _finish(self, engine, outcome, prior):
+        return 1.0, outcome.decisions, None
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Decisions for the second class or every class; log-odds where there are probabilities.
@@ -481,7 +496,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         Bandwidths in the coordinates of learning.
     support_ : ndarray of shape (n_support,)
         The numbers of the input rows that have a coefficient (after `fit`).
-    coordinates_ : Coordinates
+    coordinates_ : KernelView
         The transformation of rows for the kernel; `name` is the view that was chosen.
     expansion_ : Expansion
         The predictor as a function of rows in these coordinates.
@@ -593,24 +608,23 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         p = base.probabilities(factor * outcome.decisions + self.intercept_, joint=True)
         return base.held_out_probabilities(p, base.codes_of(outcome.targets), outcome.weights)
 
-    def _finish(self, engine, outcome):
+    def _finish(self, engine, outcome, prior):
         self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
         a = temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
-        null = vars(self).pop("_null")
         if self.calibrate and self.setting == "auto" and self.average == "auto":
-            p, prior = (base.probabilities(each, joint=True) for each in (a * f, null[None]))
-            share = shrinkage_factor_of_classes(p, prior[0], base.codes_of(y), weights)
+            p, shares = (base.probabilities(each, joint=True) for each in (a * f, prior[None]))
+            share = shrinkage_factor_of_classes(p, shares[0], base.codes_of(y), weights)
         else:
             share = 1.0
-        self.intercept_ = (1.0 - share) * null
-        return share * a, share * a * f + self.intercept_
+        self.intercept_, factor = (1.0 - share) * prior, share * a
+        held_out = self._held_out_predictions(outcome, factor)
+        return factor, factor * f + self.intercept_, held_out
 
-    def _encode(self, y, kept, weights):
-        signs, codes, weights = super()._encode(y, kept, weights)
-        self._null = shares_as_scores(codes[:, 0].astype(int), weights, signs.shape[1])
-        return signs, codes, weights
+    def _standard(self, encoded, rows, totals, dtype):
+        signs, codes, weights = encoded
+        return signs, shares_as_scores(codes[:, 0].astype(int), weights, signs.shape[1])
 
-    @base.all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self,
         X: MatrixLike,
@@ -732,14 +746,13 @@ class KernelRegressor(
         targets = targets.reshape(len(y), -1)[kept]
         return targets, targets, weights
 
-    def _standard(self, targets, rows, totals, dtype):
-        targets = clip_outliers(targets, rows, EXTREME)
+    def _standard(self, encoded, rows, totals, dtype):
+        targets = clip_outliers(encoded[0], rows, EXTREME)
         standard = Standard.of(targets[rows], self._tails)
         limited = np.clip(standard(targets), -DELTA, DELTA) * standard.s + standard.m
         self._set_units(standard, [limited.min(axis=0), limited.max(axis=0)], dtype)
         targets = standard(targets)
-        self._unit = standard, np.average(targets[rows], axis=0, weights=totals)
-        return targets
+        return targets, (standard, np.average(targets[rows], axis=0, weights=totals))
 
     def _set_units(self, standard, ends, dtype):
         m, s = standard
@@ -747,8 +760,6 @@ class KernelRegressor(
         (self.intercept_,) = base.of_targets(self._flat, m.astype(dtype))
 
     def _held_out_predictions(self, outcome, factor):
-        if "_held_out_scores" in vars(self):
-            return vars(self).pop("_held_out_scores")
         s, m = (np.atleast_1d(a).astype(np.float64) for a in (self.scale_, self.intercept_))
         predictions, targets = outcome.decisions * s + m, outcome.targets * s + m
         return base.held_out_predictions(
@@ -763,8 +774,8 @@ class KernelRegressor(
     def _log_losses(self, values, targets):
         return np.square(values - targets).sum(axis=1)
 
-    def _finish(self, engine, outcome):
-        ((m, s), mean), share = vars(self).pop("_unit"), 1.0
+    def _finish(self, engine, outcome, prior):
+        ((m, s), mean), share = prior, 1.0
         f, y, weights = outcome.decisions, outcome.targets, outcome.weights
         if mean is None or not getattr(LOSSES.find(self.loss), "elicits_mean", False):
             mean = 0.0
@@ -775,10 +786,10 @@ class KernelRegressor(
                 (m + s * mean, s), self.prediction_limits_, self.prediction_limits_.dtype
             )
         predictions = (mean + share * f) * s + m
-        self._held_out_scores = base.held_out_predictions(
+        held_out = base.held_out_predictions(
             predictions, y * s + m, weights, self.prediction_limits_
         )
-        return share, np.clip(predictions, *self.prediction_limits_)
+        return share, np.clip(predictions, *self.prediction_limits_), held_out
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Targets, within `prediction_limits_`, of shape (n_samples,) or (n_samples, n_targets).
@@ -903,7 +914,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         loss = make_loss(self.loss, "regression")
         return Isotropic(_RULE, loss if np.isfinite(loss.bound()) else within(loss, DELTA))
 
-    @base.all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:

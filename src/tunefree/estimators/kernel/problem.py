@@ -21,7 +21,7 @@ from tunefree.kernels import (
     resolve_gamma,
 )
 from tunefree.learners.kernel.blocked import Cache, Facts, Member
-from tunefree.select.bandwidths import CACHED, PRESELECTION, Data, Passes, pairs, shortlist
+from tunefree.select.bandwidths import CACHED, PRESELECTION, Data, KernelPasses, pairs, shortlist
 from tunefree.select.progressive_risk import curve, risks
 
 # The grid of bandwidths, in units of 1 / median distance.
@@ -32,7 +32,7 @@ _TRIED, _FILLED = 50, 1 << 30
 _SINGLE = 1e-15, 1e15
 
 
-class Coordinates(NamedTuple):
+class KernelView(NamedTuple):
     """The transformation of rows for the kernel."""
 
     name: str  # 'raw', 'standardised' or 'asinh' (standardised on an asinh scale)
@@ -121,21 +121,21 @@ class Recipe(NamedTuple):
             X.shape[0] * X.shape[1] * 4 <= _FILLED and base.share_stored(X) > 0.005
         )
         if self.as_given or not filled:
-            return [Coordinates("raw", (), filled, single)]
+            return [KernelView("raw", (), filled, single)]
         # Centring does not change distances, and keeps their digits.
         raw = (Scaling(problem.centre(), np.ones(X.shape[1]), asinh=False),) if self.radial else ()
-        raw = Coordinates("raw", raw, True, single)
+        raw = KernelView("raw", raw, True, single)
         if not self.standard:
             return [raw]
         rows = problem.rows()
         rows = as_dense(rows)
         parts = (standard_scaling(rows, problem.weights),)
-        standardised = Coordinates("standardised", parts, True, single)
+        standardised = KernelView("standardised", parts, True, single)
         if self.standardize is True or not self.radial:
             return [standardised]
         asinh = asinh_scaling(rows)
         parts = (asinh, standard_scaling(asinh.show(rows), problem.weights))
-        return [raw, standardised, Coordinates("asinh", parts, True, single)]
+        return [raw, standardised, KernelView("asinh", parts, True, single)]
 
     @property
     def scaled(self):
@@ -156,16 +156,17 @@ class Recipe(NamedTuple):
         )
 
 
-class Problem:
+class KernelPiSTOLProblem:
     """Rows in memory with their targets, in the order in which the first pass visits them.
 
-    `numbers` are their positions in the rows given to `fit`.
+    `numbers` are their positions in the rows given to `fit`; predictions are shrunk to `prior`.
     """
 
-    def __init__(self, X, targets, visits, numbers):
+    def __init__(self, X, targets, visits, numbers, prior=None):
         rows, _ = visits.order(0)
         _, first = np.unique(rows, return_index=True)
         self.X, self.visits, self.stored = X, visits, rows[np.sort(first)]
+        self.prior = prior
         self._number = np.full(X.shape[0], -1)
         self._number[self.stored] = np.arange(len(self.stored))
         self.given, self.targets = numbers[self.stored], targets[self.stored]
@@ -222,7 +223,7 @@ class Choice(NamedTuple):
     """The coordinates and bandwidths of the fit, and how they were chosen."""
 
     recipe: Recipe
-    view: Coordinates
+    view: KernelView
     gammas: list  # None for a kernel without bandwidths
     leaderboard: list  # of the pre-selection, the best first
     trace: dict
@@ -261,7 +262,7 @@ class Choice(NamedTuple):
         kernel, n = recipe.kernel, len(problem.stored)
         most = min(n, max(PRESELECTION, n // 8))
         order, results = problem.order if apart is None else problem.without(apart), []
-        passes = Passes(team, classify=classify)
+        passes = KernelPasses(team, classify=classify)
         for view in views:
             rows = view.show(problem.rows(most))
             unit = median_gamma(kernel, rows)

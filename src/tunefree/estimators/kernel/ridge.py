@@ -14,7 +14,7 @@ from tunefree._process import check_memory, one_blas_thread
 from tunefree._threads import n_threads, workers
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.fitting import CallbackSupport, TakesArrays, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
@@ -114,7 +114,7 @@ class FittedKernel(NamedTuple):
     compression: Any = None
 
 
-class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
+class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Least squares on landmarks; subclasses define what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
@@ -284,11 +284,10 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             given = np.argsort(rows[held], kind="stable")
         order = np.argsort(held, kind="stable")
         groups = None if groups is None else groups[order]
-        return KernelProblem(
-            table.X[rows[order]], ((y - level) / unit)[order], level, unit,
-            (y.min(axis=0), y.max(axis=0)), weights[order], int(held.sum()), given, groups,
-            memory, team,
-        )  # fmt: skip
+        limits, n_held = (y.min(axis=0), y.max(axis=0)), int(held.sum())
+        targets = ((y - level) / unit)[order], level, unit, limits
+        X = table.X[rows[order]]
+        return KernelProblem(X, *targets, weights[order], n_held, given, groups, memory, team)
 
     def _learned(self, table, like: Any = None, column_groups=(), stream: Any = None):
         """What the rows teach; `stream` has more rows."""
@@ -377,10 +376,11 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         A = transform(X[rows].astype(coef.dtype))
         share, targets = totals / totals.sum(), table.targets[rows]
         f = Expansion((transform.geometry,), landmarks.centers.astype(A.dtype), (coef,))
-        f, kept, report = compress(
-            f, A, lambda values: float(share @ self._losses(values + intercept, targets)),
-            **options, most=most, n_jobs=self.n_jobs,
-        )  # fmt: skip
+
+        def risk(values):
+            return float(share @ self._losses(values + intercept, targets))
+
+        f, kept, report = compress(f, A, risk, **options, most=most, n_jobs=self.n_jobs)
         landmarks = landmarks._replace(centers=landmarks.centers[kept])
         width = np.ptp(f(A, self.n_jobs), axis=0)
         predictor = fitted.predictor._replace(landmarks=landmarks, coef=f.coefs[0])
@@ -395,11 +395,6 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             transform, self.landmarks_, self.dual_coef_, self.intercept_, self.single_precision_
         )
         return predictor(base.check_rows(self, X), self.n_jobs)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _of_log_loss(problem):
@@ -459,8 +454,8 @@ class KernelRidgeRegressor(
     dual_coef_ : ndarray of shape (n_landmarks, n_targets)
     intercept_ : float or ndarray of shape (n_targets,)
     view_ : part
-        The coordinates of the columns (`tunefree.columns.Coordinates`), or from 32 columns on, if
-        they have more evidence, principal components (`tunefree.columns.Components`).
+        `tunefree.columns.Coordinates` of the columns, or from 32 columns on, if they have
+        more evidence, principal components (`tunefree.columns.Components`).
     geometry_ : part or None
         Kernel, rates, slope and penalty.
     landmarks_ : part
@@ -639,10 +634,8 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         class_weight: Any = None,
         random_state: Seed = None,
     ):
-        super().__init__(
-            kernel, n_landmarks=n_landmarks, compress=compress, max_memory=max_memory,
-            n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
+        size = {"n_landmarks": n_landmarks, "compress": compress, "max_memory": max_memory}
+        super().__init__(kernel, **size, n_jobs=n_jobs, random_state=random_state)
         self.loss = loss
         self.class_weight = class_weight
 
@@ -671,9 +664,12 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
             result = _held_out_classes(scores, codes, weights)
         predictor = predictor.scaled(a * share, intercept).rounded(table.X.dtype, 2.0 * a)
         return fitted._replace(
-            predictor=predictor, slope=a, held_out=fitted.held_out._replace(predictions=scores),
-            effects=a * fitted.effects, held_out_result=result,
-        )  # fmt: skip
+            predictor=predictor,
+            slope=a,
+            held_out=fitted.held_out._replace(predictions=scores),
+            effects=a * fitted.effects,
+            held_out_result=result,
+        )
 
     def _shrunk(self, fitted, table, held_out):
         scores, targets, weights, _ = held_out

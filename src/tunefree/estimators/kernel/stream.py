@@ -16,7 +16,7 @@ from tunefree._array import as_dense
 from tunefree._threads import workers
 from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
-from tunefree.estimators.kernel.problem import GRID, Coordinates
+from tunefree.estimators.kernel.problem import GRID, KernelView
 from tunefree.kernels import median_gamma
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
 from tunefree.learners.kernel.projection import limit_support
@@ -132,11 +132,11 @@ class KernelStream:
 
     def _open(self, X, targets):
         """Compute scaling and bandwidths from the first rows."""
-        recipe, parts = self.recipe, ()
-        if recipe.standard and not sparse.issparse(X):
+        recipe, parts, dense = self.recipe, (), not sparse.issparse(X)
+        if recipe.standard and dense:
             parts = (standard_scaling(X, np.ones(len(targets))),)
         name = "standardised" if parts else "raw"
-        self.coordinates = Coordinates(name, parts, not sparse.issparse(X), self.single)
+        self.coordinates = KernelView(name, parts, dense, self.single)
         rows = self.coordinates.show(X)
         if recipe.radial and recipe.auto:
             gammas = median_gamma(recipe.kernel, rows) * GRID
@@ -156,10 +156,7 @@ class KernelStream:
         if self.engine is None:
             return
         self.engine.outputs(index, sign)
-        p = self.progress
-        self.progress = p._replace(
-            recent=p.recent[:, :, index] * sign, targets=p.targets[:, index] * sign
-        )
+        self.progress = self.progress.rearranged(index, sign)
 
     def caught_up(self, n_jobs):
         """The stream, or a copy that has learned the rows of the incomplete block, too."""
@@ -193,10 +190,14 @@ class KernelStream:
             coefs[self.engine.members[i].gamma] = w * self.engine.mean(i)[:, :k]
             decisions = decisions + w * f
         board = [
-            {"name": name, "progressive_error": float(risk[name]), "chosen": name in best,
-             "dropped": name not in kept}
+            {
+                "name": name,
+                "progressive_error": float(risk[name]),
+                "chosen": name in best,
+                "dropped": name not in kept,
+            }
             for name in sorted(self.names, key=lambda name: (name not in best, risk[name]))
-        ]  # fmt: skip
+        ]
         coefs = {g: coefs[g] for g in sorted(coefs, key=lambda g: g or 0.0)}
         rows, curves = curve(self.progress)
         errors = dict(zip(self.names, curves.T, strict=True))

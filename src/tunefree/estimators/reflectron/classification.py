@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from tunefree.constraints.rules import is_odd
 from tunefree.estimators import base
 from tunefree.estimators.base import new_columns, stream_labels
+from tunefree.estimators.fitting import all_or_nothing
 from tunefree.estimators.reflectron.descent import (
     MirrorDescent,
     Training,
@@ -63,7 +64,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         return self
 
     @available_if(is_streamed)
-    @base.all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self,
         X: MatrixLike,

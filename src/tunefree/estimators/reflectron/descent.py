@@ -22,13 +22,13 @@ from tunefree.engine.order import given_visits, hashed_visits, row_hash
 from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, runner
 from tunefree.estimators.exposures import Terms
+from tunefree.estimators.fitting import CallbackSupport, TakesArrays, all_or_nothing, runner
 from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
 from tunefree.estimators.reflectron.feature_maps import fitted_map, is_kernel
 from tunefree.estimators.reflectron.problem import (
+    DescentProblem,
     DescentResult,
-    Problem,
     Score,
     check_theorems,
     combinations,
@@ -143,12 +143,16 @@ class Training(NamedTuple):
             return self
         offset, exposure = (None if a is None else a[used] for a in (self.offset, self.exposure))
         return self._replace(
-            X=self.X[used], targets=self.targets[used], weights=self.weights[used],
-            strata=self.strata[used], offset=offset, exposure=exposure,
-        )  # fmt: skip
+            X=self.X[used],
+            targets=self.targets[used],
+            weights=self.weights[used],
+            strata=self.strata[used],
+            offset=offset,
+            exposure=exposure,
+        )
 
 
-class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A generalized linear model learned by mirror descent; subclasses define its targets.
 
     Each subclass shows some of the settings as parameters. The others keep the values here.
@@ -295,7 +299,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         held = np.full(len(rows), NONE)
         if validation is None:
             held = self._held(strata[rows], self._splits_in_memory(family, len(rows)))
-        problem = Problem(
+        problem = DescentProblem(
             setup.link, setup.configurations, setup.scheme, X, targets, visits, rows,
             distinct_weights, held, validation, seed, family,
             None if offset is None else offset[rows], terms, among,
@@ -325,10 +329,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         """The units of the columns and the result of full batches."""
         columns, batches, start = self._batches(problem)
         design = batches[0].design
-        configurations = with_steps(
-            problem.configurations, design, problem.link, self.fit_intercept,
-            self._most_passes(), problem.targets.shape[1],
-        )  # fmt: skip
+        how, n_outputs = (self.fit_intercept, self._most_passes()), problem.targets.shape[1]
+        configurations = with_steps(problem.configurations, design, problem.link, *how, n_outputs)
         configurations = in_units(configurations, columns)
         configurations = bound(configurations, design, problem.weights)
         learner = self._mirror(
@@ -337,9 +339,10 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         if SPACE.get() is not None:
             batches = [
                 b._replace(design=Dense(moved(b.design.values)))
-                if isinstance(b.design, Dense) else b
+                if isinstance(b.design, Dense)
+                else b
                 for b in batches
-            ]  # fmt: skip
+            ]
         if learner.family is not None:
             learner, task = self._selection(problem, learner, columns, batches, start)
             fitted, learner, state = select_family(learner, task)
@@ -365,10 +368,10 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         pilot = None
         if n_pilot:
             rows = problem.rows[:n_pilot]
-            pilot = self._batch(
-                columns, problem.X[rows], batch.targets[:n_pilot], batch.weights[:n_pilot],
-                batch.held[:n_pilot], None if batch.offset is None else batch.offset[:n_pilot],
-            )  # fmt: skip
+            offset = None if batch.offset is None else batch.offset[:n_pilot]
+            targets, weights = batch.targets[:n_pilot], batch.weights[:n_pilot]
+            held = batch.held[:n_pilot]
+            pilot = self._batch(columns, problem.X[rows], targets, weights, held, offset)
 
         def start_with(link):
             if link is learner.link:
@@ -419,10 +422,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             offset = np.reshape(offset, (-1, k))[-1]  # of the member without held-out rows
         most = self._most_passes()
         rule = self._rule(Setup(problem.family, *problem[:3]), most * len(rows))
-        return columns, fit_passes(
-            problem, rule, columns, (theta, offset), most=most, tol=self.tol,
-            watch=self._progress.passes(2 * most),
-        )  # fmt: skip
+        end = {"most": most, "tol": self.tol, "watch": self._progress.passes(2 * most)}
+        return columns, fit_passes(problem, rule, columns, (theta, offset), **end)
 
     def _check_choice(self, choosing, n_rows, configurations):
         # With very few rows none are held out: the training risk chooses.
@@ -524,10 +525,16 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         """The batch learner."""
         family, link = family_link
         return Mirror(
-            link, configurations, intercept=self.fit_intercept, members=members,
-            patience=self.patience, behind=max(1, self.patience // _BEHIND), tol=self.tol,
-            last=not choosing, family=None if isinstance(family, Matching) else family,
-        )  # fmt: skip
+            link,
+            configurations,
+            intercept=self.fit_intercept,
+            members=members,
+            patience=self.patience,
+            behind=max(1, self.patience // _BEHIND),
+            tol=self.tol,
+            last=not choosing,
+            family=None if isinstance(family, Matching) else family,
+        )
 
     def _descend(self, learner, source, columns, start, k, dtype, on_block=None):
         """Pass over a source and set the fitted attributes."""
@@ -545,10 +552,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             model.link_, model.family_ = learner.link, learner.family or Matching()
             model._predict_with(*learner.read(state), columns, dtype)
 
-        result = runner(self)(
-            learner, state, source, max_passes=most, on_block=on_block,
-            **self._progress.passes(limit, publish),
-        )  # fmt: skip
+        watch = self._progress.passes(limit, publish)
+        result = runner(self)(learner, state, source, max_passes=most, on_block=on_block, **watch)
         state = result.state
         if not np.isfinite(state.score).any():
             raise ValueError("No step was finite: give a smaller step, or step='auto'.")
@@ -567,7 +572,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
 
     # ---------------------------------------------------------------- sources and streams
 
-    @base.all_or_nothing
+    @all_or_nothing
     def fit_source(
         self,
         source: Any,
@@ -631,10 +636,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             return (row_hash(X, seed) % np.uint64(n_folds)).astype(np.intp)
 
         learns = self._learns_law(family)
-        survey = Survey(
-            rows, fold_of, n_folds, is_classifier(self), family_range(family, link),
-            seed + 1 if learns else None,
-        )  # fmt: skip
+        inside, drawn = family_range(family, link), seed + 1 if learns else None
+        survey = Survey(rows, fold_of, n_folds, is_classifier(self), inside, drawn)
         targets, sums = self._source_targets(survey, classes, rows)
         if is_classifier(self):
             family, link = self._law(self.classes_)
@@ -645,15 +648,14 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         self._check_choice(choosing, rows.rows, configurations)
         columns = Units.unchanged(rows.width)
         if self.standardize:
-            columns = survey.moments.columns(self.fit_intercept)
+            columns = Units.of_moments(survey.moments, self.fit_intercept)
         start: Any = None
         if learns:
             family, link, start = self._law_of(survey.sample, columns)
         source = Surveyed(rows, columns, targets, lambda X: held[fold_of(X)])
-        configurations = with_steps(
-            in_units(configurations, columns), source, link, self.fit_intercept,
-            self._most_passes(), sums.shape[1],
-        )  # fmt: skip
+        how, n_outputs = (self.fit_intercept, self._most_passes()), sums.shape[1]
+        configurations = in_units(configurations, columns)
+        configurations = with_steps(configurations, source, link, *how, n_outputs)
         learner = self._mirror((family, link), configurations, 1 + max(0, held.max()), choosing)
         means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
         # The start depends on the means of targets only: one row for each fold is enough.
@@ -663,16 +665,16 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         if learner.family is not None:
             learner = self._with_geometries(learner, (rows.rows, rows.width))
             learner = with_first_step(learner, start[1], means.shape[1])
-            learner = learner._replace(configurations=bound(
-                learner.configurations, source, None, float(survey.weight.sum())
-            ))  # fmt: skip
+            total = float(survey.weight.sum())
+            bounded = bound(learner.configurations, source, None, total)
+            learner = learner._replace(configurations=bounded)
 
         def on_block(state, block):
             on_chunk(self, rows.source.rows, state.passes)
 
         self.n_features_in_, self.feature_map_, self._stream = rows.width, None, None
-        self._descend(learner, source, columns, start, means.shape[1], rows.dtype,
-                      on_block if on_chunk is not None else None)  # fmt: skip
+        watch = on_block if on_chunk is not None else None
+        self._descend(learner, source, columns, start, means.shape[1], rows.dtype, watch)
 
     def _learns_law(self, family):
         """Whether a link, or parameters of a family, are to be learned."""
@@ -684,10 +686,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
     def _rule(self, setup, rounds):
         """What the stochastic runs have in common; `rounds` is the most rows."""
         family, link, configurations, scheme = setup
-        return Rule(
-            link, configurations, scheme, stochastic_weight(family, link), self.fit_intercept,
-            self.batch_size, rounds,
-        )  # fmt: skip
+        weight, how = stochastic_weight(family, link), (self.fit_intercept, self.batch_size)
+        return Rule(link, configurations, scheme, weight, *how, rounds)
 
     def _stream_rule(self):
         """The rule of `partial_fit`."""
@@ -799,11 +799,6 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             return levels.design(X).apply(coef.T) + np.reshape(self.intercept_, -1)
         coef = self.coef_.reshape(-1, X.shape[1])
         return product(X, coef.T) + np.reshape(self.intercept_, -1)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def shrunk(fitted, share, null):

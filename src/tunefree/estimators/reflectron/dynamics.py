@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tunefree._parameters import seed_of
 from tunefree._process import product
 from tunefree._warn import warn
-from tunefree.estimators.base import FLOATS, CallbackSupport, report_progress
+from tunefree.estimators.base import FLOATS
+from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training
 from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
@@ -20,8 +21,11 @@ from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 from tunefree.uncertainty.intervals import in_order
 
 # The candidates of potential='auto': no bias, and several degrees of bias towards low rank.
-AUTO = (Euclidean(), Spectral(PNorm(1.1)),
-        *(Spectral(Hypentropy(beta)) for beta in (1e-2, 1e-4, 1e-6)))  # fmt: skip
+AUTO = (
+    Euclidean(),
+    Spectral(PNorm(1.1)),
+    *(Spectral(Hypentropy(beta)) for beta in (1e-2, 1e-4, 1e-6)),
+)
 # Where u is nearly linear, a multiple of the identity fits as well in Theta as in rho. So rho is
 # estimated in a geometry that disfavours the identity, which has full rank.
 RHO_POTENTIAL = Spectral(Hypentropy(1e-2))
@@ -239,10 +243,14 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         if rho is None:
             first, few = _regression(now, after), min(most, _RHO_PASSES)
             search = RHO_POTENTIAL if _is_auto(self.potential) else self.potential
+
+            def risk(rho):
+                return learn(rho, search, few).leaderboard_[0]["risk"]
+
+            ends = first - _RHO_WITHIN, first + _RHO_WITHIN
             rho = minimize_scalar(
-                lambda rho: learn(rho, search, few).leaderboard_[0]["risk"], method="bounded",
-                bounds=(first - _RHO_WITHIN, first + _RHO_WITHIN), options={"xatol": _RHO_TOL},
-            ).x  # fmt: skip
+                risk, method="bounded", bounds=ends, options={"xatol": _RHO_TOL}
+            ).x
         self.rho_ = float(rho)
         inner = learn(self.rho_, potential, most)
         if self.validation_fraction != 0.0:
@@ -280,10 +288,9 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
             rows, lengths = X, None
         # Steps between the two states of a difference.
         reach = 1 if self.dt is None else 2
-        rows = validate_data(
-            self, rows, dtype=FLOATS, order="C", ensure_min_samples=reach + 1,
-            ensure_all_finite=True if mask is None else "allow-nan",
-        )  # fmt: skip
+        finite: Any = True if mask is None else "allow-nan"
+        form: Any = {"dtype": FLOATS, "order": "C", "ensure_min_samples": reach + 1}
+        rows = validate_data(self, rows, ensure_all_finite=finite, **form)
         lengths = [len(rows)] if lengths is None else lengths
         observed = np.ones(len(rows), dtype=bool)
         if mask is not None:

@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from scipy.integrate import OdeSolver
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_array, check_consistent_length
 
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread
-from tunefree.designs import CSR, Dense, Shared
+from tunefree.designs import Shared, design_of
 from tunefree.learners.reflectron import flow as flows
 from tunefree.links import LINKS, check_increasing
 from tunefree.potentials import POTENTIALS
@@ -72,9 +71,11 @@ class Trajectory:
         i = int(np.argmin(held_risk))
         low, high = self.times[max(i - 1, 0)], self.times[min(i + 1, len(self.times) - 1)]
         found = minimize_scalar(
-            lambda t: self.risk_at(t, held=True)[0], bounds=(low, high), method="bounded",
+            lambda t: self.risk_at(t, held=True)[0],
+            bounds=(low, high),
+            method="bounded",
             options={"xatol": 1e-6 * high},
-        )  # fmt: skip
+        )
         return float(found.x if found.fun < held_risk[i] else self.times[i])
 
 
@@ -188,10 +189,8 @@ def flow(
     if init is not None:
         init = check_array(np.reshape(init, whole.shape), input_name="init")
     start = whole.start(init, rng=np.random.default_rng(seed_of(random_state)))
-    piece = flows.follow(
-        whole, 0.0, float(horizon), start, held=held, method=method, rtol=rtol, atol=atol,
-        until=until,
-    )  # fmt: skip
+    integrator = {"method": method, "rtol": rtol, "atol": atol}
+    piece = flows.follow(whole, 0.0, float(horizon), start, held=held, until=until, **integrator)
     return Trajectory(whole, held, piece)
 
 
@@ -208,5 +207,5 @@ def _sample(X, y, name, y_name):
         return flows.Sample(X, y.reshape(-1, 1), np.ones(X.shape[0]))
     X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name=name)
     check_consistent_length(X, y)
-    design = CSR.from_scipy(sparse.csr_array(X)) if sparse.issparse(X) else Dense(X)
+    design = design_of(X)
     return flows.Sample(design, y.reshape(len(y), -1), np.ones(len(y)))

@@ -9,8 +9,8 @@ from sklearn.utils import column_or_1d
 from tunefree._warn import warn
 from tunefree.data.levels import coded, with_indicators
 from tunefree.estimators import base
-from tunefree.estimators.base import report_progress
 from tunefree.estimators.exposures import TakesExposures, of_rows, rates
+from tunefree.estimators.fitting import report_progress
 from tunefree.estimators.reflectron.classification import MirrorClassifier
 from tunefree.estimators.reflectron.descent import (
     COMMON,

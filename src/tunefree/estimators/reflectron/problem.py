@@ -43,10 +43,11 @@ def combinations(potential, constraint, step, per_output=False):
                 f"{', '.join(THEOREMS)}."
             )
     return tuple(
-        LowRank(*each) if of_singular_values(*each[:2]) and not per_output
+        LowRank(*each)
+        if of_singular_values(*each[:2]) and not per_output
         else Configuration(*each, per_output)
         for each in product(potentials, constraints, steps)
-    )  # fmt: skip
+    )
 
 
 def scheme_of(average):
@@ -54,7 +55,7 @@ def scheme_of(average):
     if isinstance(average, str) and average == "last":
         return None
     if isinstance(average, str) and average == "auto":
-        average = "uniform"
+        return averaging.Uniform()
     return averaging.scheme_of(average, also=["auto", "last"], online=True)
 
 
@@ -110,10 +111,8 @@ def with_steps(configurations, design, link, intercept, rounds, k):
         norm = float(design.norms(exponent).max())
         if intercept:  # one more column of ones, with the Euclidean potential
             norm, sigma = np.hypot(norm, 1.0), min(sigma, 1.0)
-        return reflectron_step(
-            norm, link.bound(), convexity=sigma, theorem=THEOREMS[configuration.step],
-            rounds=rounds,
-        )  # fmt: skip
+        name = THEOREMS[configuration.step]
+        return reflectron_step(norm, link.bound(), convexity=sigma, theorem=name, rounds=rounds)
 
     return tuple(
         c._replace(step=theorem(c)) if isinstance(c.step, str) else c for c in configurations
@@ -165,15 +164,14 @@ def paced(configuration, rule, d, k=1):
             for m in MULTIPLES
         ]
     sigma, exponent = _geometry(configuration, d, k)
-    base = reflectron_step(
-        1.0, bound, convexity=min(sigma, 1.0) if rule.intercept else sigma, weight=largest,
-        theorem="4.1" if step == "theorem-4.1" else "5.2",
-    )  # fmt: skip
+    convexity = min(sigma, 1.0) if rule.intercept else sigma
+    name = "4.1" if step == "theorem-4.1" else "5.2"
+    base = reflectron_step(1.0, bound, convexity=convexity, weight=largest, theorem=name)
     most = 1.0 / np.sqrt(rule.rounds) if THEOREMS[step] == "5.1" else np.inf
     return [(configuration, Pace(None, base, exponent, extra, float(most)))]
 
 
-class Problem(NamedTuple):
+class DescentProblem(NamedTuple):
     """The rows of a fit, and what is to be learned from them."""
 
     link: Any

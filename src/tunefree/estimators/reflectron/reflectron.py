@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tunefree.estimators import base
-from tunefree.estimators.base import report_progress
+from tunefree.estimators.fitting import report_progress
 from tunefree.estimators.reflectron.classification import MirrorClassifier
 from tunefree.estimators.reflectron.descent import COMMON, FITTED, GEOMETRY, Training, documented
 from tunefree.estimators.reflectron.problem import link_range

@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 
 from tunefree._warn import warn
 from tunefree.estimators import base
+from tunefree.estimators.fitting import all_or_nothing
 from tunefree.estimators.reflectron.descent import MirrorDescent, is_streamed, validation_rows
 from tunefree.estimators.reflectron.problem import link_range
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, RiskIntervalMixin
@@ -30,7 +31,7 @@ class MirrorRegressor(
         return X_val, family.targets(y_val), np.ones(X_val.shape[0])
 
     @available_if(is_streamed)
-    @base.all_or_nothing
+    @all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:

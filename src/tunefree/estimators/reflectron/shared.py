@@ -8,11 +8,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from tunefree._array import as_dense
 from tunefree._process import product
 from tunefree.data.units import Units
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training
 from tunefree.estimators.reflectron.problem import link_range
 from tunefree.estimators.reflectron.regression import share_outside, warn_outside
@@ -199,11 +200,9 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         """One row of k p entries a sample, and k."""
         if self.matrices is not None and not callable(self.matrices):
             raise ValueError(f"matrices={self.matrices!r} is neither None nor a function of a row.")
-        are_matrices = self.matrices is None and (
-            (isinstance(X, np.ndarray) and X.ndim == 3)
-            or (isinstance(X, list | tuple) and len(X) > 0
-                and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2))
-        )  # fmt: skip
+        stacked = isinstance(X, np.ndarray) and X.ndim == 3
+        listed = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 2
+        are_matrices = self.matrices is None and (stacked or listed)
         if are_matrices:
             rows, k = equations(X)
             samples = rows.reshape((rows.shape[0] // k, -1))
@@ -213,9 +212,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
             tiled = [X] * n_targets
             samples = sparse.hstack(tiled, "csr") if sparse.issparse(X) else np.hstack(tiled)
             return base.canonical(samples), n_targets
-        if sparse.issparse(X):
-            X = X.toarray()
-        rows, k = equations([self.matrices(x) for x in X])
+        rows, k = equations([self.matrices(x) for x in as_dense(X)])
         return base.canonical(rows.reshape((rows.shape[0] // k, -1)).astype(X.dtype)), k
 
     def __sklearn_tags__(self):

@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.data.units import RowMoments, Units
-from tunefree.estimators.from_source import RepeatableSource, Sample
+from tunefree.columns import Deviations
+from tunefree.data.units import Units
+from tunefree.estimators.from_source import RepeatableSource, SourceSample
 from tunefree.learners.reflectron.mirror import Batch
-from tunefree.protocols import Source
+from tunefree.protocols import BlockSource
 
 
 @dataclass(frozen=True)
-class Surveyed(Source):
+class Surveyed(BlockSource):
     """The blocks of a source, made as it is read in every pass; also a design of all its rows."""
 
     rows: RepeatableSource
@@ -44,7 +45,7 @@ class Survey:
 
     `fold_of` is a function of X: the fold of each row. `outside` counts targets outside the range
     `inside`. `weight` and `sums` have a row for every fold; `sums` has its weighted targets, or the
-    weight of each of the `classes`. With a `seed` a `Sample` is drawn.
+    weight of each of the `classes`. With a `seed` a `SourceSample` is drawn.
     """
 
     def __init__(self, rows, fold_of, n_folds, classify, inside, seed=None):
@@ -53,12 +54,12 @@ class Survey:
         self.weight, self.outside, found = np.zeros(n_folds), 0, {}
         for X, y, weights in rows.survey():
             fold = fold_of(X)
-            part = RowMoments.of(X, np.empty((len(y), 0)), weights)
-            before = self.moments and self.moments.widened(part.mean.size)
+            part = Deviations.of(X, np.empty((len(y), 0)), weights)
+            before = self.moments and self.moments.widened(len(part.square))
             self.moments = before.join(part) if before else part
             self.weight += np.bincount(fold, weights, minlength=n_folds)
             if seed is not None:
-                drawn = Sample.of(X, np.asarray(y), weights, seed)
+                drawn = SourceSample.of(X, np.asarray(y), weights, seed)
                 self.sample = self.sample.join(drawn) if self.sample else drawn
             if not classify:
                 self.outside += np.count_nonzero((y < inside[0]) | (y > inside[1]))

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._jit import REASSOCIATE, Kernel, part
+from tunefree._jit import REASSOCIATE, PartKernel, part
 from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay
 from tunefree.learners.pistol.linear import IsotropicState, coefficients, recursion
@@ -249,7 +249,7 @@ class Memory(NamedTuple):
         return self._replace(cache=Cache(values, gamma))
 
 
-class Sums(NamedTuple):
+class KernelSums(NamedTuple):
     """Sums of one member: z and u times the kernel, over the rows learned so far."""
 
     z: np.ndarray  # at all rows in memory, of shape (n_outputs, n)
@@ -291,7 +291,7 @@ class FeatureSpace(NamedTuple):
             table[1, k, i] = second[k]
 
 
-_learn = Kernel(recursion, fastmath=REASSOCIATE)
+_learn = PartKernel(recursion, fastmath=REASSOCIATE)
 
 
 @compiled
@@ -379,10 +379,10 @@ class Blocked:
         # In memory: the sums at all rows, and the pending updates that they do not include yet.
         # These are the rows' numbers, and for each member the coefficients that were added to z and
         # u, of shape (2, n_outputs, n).
-        self._sums: list[Sums] = []
+        self._sums: list[KernelSums] = []
         if memory is not None:
             shapes = (n_outputs, memory.n), (n_outputs, len(memory.watched))
-            self._sums = [Sums(*map(np.zeros, shapes)) for _ in self.members]
+            self._sums = [KernelSums(*map(np.zeros, shapes)) for _ in self.members]
         self._clear_pending()
 
     @property
@@ -595,10 +595,11 @@ class Blocked:
         """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
         self.n_outputs = len(index)
         self.states = [
-            s._replace(z=s.z[:, index] * sign, u=s.u[:, index] * sign,
-                       scalars=s.scalars[index].copy())
+            s._replace(
+                z=s.z[:, index] * sign, u=s.u[:, index] * sign, scalars=s.scalars[index].copy()
+            )
             for s in self.states
-        ]  # fmt: skip
+        ]
         self.updates, self._tables = self.updates[:, index], None
 
     def numbers(self):

@@ -67,10 +67,11 @@ class Expansion(NamedTuple):
             return lambda rows: np.asarray(rows @ weights, np.float64)
         support, team = self.support, Workers()  # one thread a block of rows, with its own memory
         m, numbers = support.shape[0], support.dtype.kind == "i"
-        fill = sparse.issparse(support) and support.nnz > DENSE * m * support.shape[1]
+        is_sparse = sparse.issparse(support)
+        fill = is_sparse and support.nnz > DENSE * m * support.shape[1]
         tables = [c.astype(self.dtype, copy=False) for c in self.coefs]
         share, centre = all(hasattr(k, "distances") for k in self.kernels), None
-        if share and m and not sparse.issparse(support):  # so distances keep their digits
+        if share and m and not is_sparse:  # so distances keep their digits
             centre = support.mean(axis=0)
             support = support - centre
         pairs = [((k,), (table,)) for k, table in zip(self.kernels, tables, strict=True)]
@@ -92,7 +93,7 @@ class Expansion(NamedTuple):
         def values(rows):
             if not numbers:
                 rows = rows.astype(support.dtype, copy=False)
-                if fill or not sparse.issparse(support):
+                if fill or not is_sparse:
                     rows = as_dense(rows)
                 rows = rows if centre is None else rows - centre
             total: Any = np.zeros((rows.shape[0], self.n_outputs))

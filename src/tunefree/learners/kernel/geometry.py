@@ -33,8 +33,11 @@ from tunefree.kernels import HALVED, decay, mirror
 # Prior deviation of the logarithms of rates, and where targets are classes; prior mean and
 # deviation of the logarithms of penalty and slope.
 _RATES, _OF_LABELS, _MIDDLE, _WIDTH = 1.5, 0.6, np.log(0.1), 3.0
-_BOUNDS = {"rate": (-14.0, 4.0), "penalty": (np.log(1e-4), np.log(30.0)),
-           "slope": (np.log(1e-3), np.log(10.0))}  # fmt: skip
+_BOUNDS = {
+    "rate": (-14.0, 4.0),
+    "penalty": (np.log(1e-4), np.log(30.0)),
+    "slope": (np.log(1e-3), np.log(10.0)),
+}
 # Starts: rate times the median distance, penalty. The last one is needed for a parity target.
 _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
 # Rows of a search at least and at most.
@@ -77,17 +80,9 @@ def _values64(D, left, right, slope):
 
 
 class Geometry(NamedTuple):
-    """A kernel with a rate for each column.
+    """A kernel with a rate for each column."""
 
-    Attributes
-    ----------
-    kernel : part
-        `tunefree.kernels.RBF` (p = 2) or `tunefree.kernels.Laplacian` (p = 1) with gamma = 1.
-    rates : ndarray of shape (d,)
-    slope, penalty : float
-    """
-
-    kernel: Any
+    kernel: Any  # `kernels.RBF` (p = 2) or `kernels.Laplacian` (p = 1) with gamma = 1
     rates: np.ndarray
     slope: float
     penalty: float

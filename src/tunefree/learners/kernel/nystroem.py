@@ -6,7 +6,7 @@ the penalty :math:`\alpha \|f\|^2` in the kernel's norm. In the coordinates
 m columns; one eigendecomposition gives the solutions of all penalties, and with them every row's
 leverage. Threads visit blocks of rows: memory is O(m^2). A solution needs sums over the rows only,
 which `accumulate` computes; sums over parts of the rows, on several machines, are added up. The
-features of a linear model are `Columns`.
+features of a linear model are `ColumnFeatures`.
 
 Source: Williams and Seeger 2001 (Nystroem); Allen 1974 (leave-one-out by leverages).
 """
@@ -70,7 +70,7 @@ class Landmarks(NamedTuple):
         return self._replace(basis=_NO_BASIS)
 
 
-class Columns(NamedTuple):
+class ColumnFeatures(NamedTuple):
     """The columns as features of a linear model."""
 
     size: int
@@ -107,7 +107,7 @@ class RowBlocks(NamedTuple):
         return self.A[start:stop].astype(self.dtype, copy=False)
 
 
-class Sums(NamedTuple):
+class ProductSums(NamedTuple):
     """Weighted sums over the rows, from which a solution is computed."""
 
     total: float  # the weights
@@ -118,7 +118,7 @@ class Sums(NamedTuple):
 
     def plus(self, other, *_):
         """The sums over the rows of both."""
-        return Sums(*(a + b for a, b in zip(self, other, strict=True)))
+        return ProductSums(*(a + b for a, b in zip(self, other, strict=True)))
 
     def centred(self):
         """Products of centred features, and of these with centred targets."""
@@ -224,7 +224,7 @@ def blocks(landmarks, n):
 
 
 def accumulate(landmarks, rows, targets, weights, shift=0.0, team=ALONE):
-    """The `Sums` over rows, of targets less `shift`.
+    """The `ProductSums` over rows, of targets less `shift`.
 
     `rows(start, stop)` are transformed rows: products have their type of float, sums double
     precision.
@@ -238,9 +238,9 @@ def accumulate(landmarks, rows, targets, weights, shift=0.0, team=ALONE):
         if (w != 1.0).any():
             F = F * np.sqrt(w).astype(F.dtype)  # a copy: F may be cached
         second = syrk(F, np.zeros((m, m), F.dtype, order="F"))
-        return second, Sums(w.sum(), first, 0.0, w @ y, cross)
+        return second, ProductSums(w.sum(), first, 0.0, w @ y, cross)
 
-    second, sums = np.zeros((m, m), order="F"), Sums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
+    second, sums = np.zeros((m, m), order="F"), ProductSums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
     for products, part_sums in team.each(part, blocks(landmarks, len(targets))):
         second += products  # in place: it is large
         sums = sums.plus(part_sums)
@@ -258,7 +258,7 @@ def _accumulate_there(landmarks, rows, targets, weights, shift, _):
         parts = w.T @ F, F.T @ (w * F), F.T @ y
         total = [a + b for a, b in zip(total, parts, strict=True)]
     first, second, cross = map(here, total)
-    return Sums(weights.sum(), first[0], np.triu(second), weights @ (targets - shift), cross)
+    return ProductSums(weights.sum(), first[0], np.triu(second), weights @ (targets - shift), cross)
 
 
 def solve(
@@ -300,10 +300,9 @@ def solve(
 
     most = n if most is None else min(most, n)
     predictions, rest = zip(*team.map(held_out, parts_of(most, _WHOLE)), strict=True)
-    return RidgePath(
-        coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape),
-        np.concatenate(predictions), np.concatenate(rest), (np.maximum(values, 0.0), vectors),
-    )  # fmt: skip
+    line = coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape)
+    of_held_out = np.concatenate(predictions), np.concatenate(rest)
+    return RidgePath(*line, *of_held_out, (np.maximum(values, 0.0), vectors))
 
 
 def refined(landmarks, rows, targets, weights, path, i, team=ALONE):

@@ -161,7 +161,7 @@ class Compression(NamedTuple):
 
 def compress(
     f, rows, loss, *, tolerance=None, count=None, support_rows=None, most=None, n_jobs=None
-):  # fmt: skip
+):
     """Project an expansion onto landmarks: a given number, or as few as keep the loss.
 
     `loss` is a function of the values on `rows`. With a tolerance several numbers are tried. The

@@ -26,10 +26,10 @@ from tunefree.learners.kernel.geometry import exact, n_permuted_rows, permutatio
 from tunefree.learners.kernel.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn
 from tunefree.learners.kernel.nystroem import (
     ALPHAS,
-    Columns,
+    ColumnFeatures,
     Landmarks,
+    ProductSums,
     RowBlocks,
-    Sums,
     accumulate,
     cells,
     make_landmarks,
@@ -340,10 +340,9 @@ class AllRowsSolver(NamedTuple):
         p = p._replace(A=p.A.astype(np.float32))
         m = min(self.n_preconditioner, preconditioner_rows(len(p.A), geometry.penalty))
         coef, intercept, held_out = full(p, m)
-        return Solution(
-            p.transform, Landmarks(p.A, geometry), coef, intercept, held_out, geometry.penalty,
-            p.permuted_rows(len(coef)),
-        )  # fmt: skip
+        features, permuted = Landmarks(p.A, geometry), p.permuted_rows(len(coef))
+        found = coef, intercept, held_out, geometry.penalty
+        return Solution(p.transform, features, *found, permuted)
 
 
 class SumsSolver(NamedTuple):
@@ -356,9 +355,8 @@ class SumsSolver(NamedTuple):
     def solve(self, problem):
         """The solution; its penalty has the least risk on held-out rows of the sample."""
         p, landmarks = problem, _features(problem, problem.A[: self.n_landmarks])
-        sums = self.source.total(
-            "features", _piece_sums, p.transform, self.target_transform, landmarks, merge=Sums.plus
-        )
+        asked = p.transform, self.target_transform, landmarks
+        sums = self.source.total("features", _piece_sums, *asked, merge=ProductSums.plus)
         rows = RowBlocks(p.held_out(p.A), np.float64)
         targets, weights = p.held_out(p.Y), p.held_out(p.weights)
         found = solve(landmarks, rows, targets, weights, team=p.team, sums=sums)
@@ -377,7 +375,7 @@ def _piece_sums(piece, transform, target_transform, landmarks):
 def _features(problem, centers):
     """The landmarks of a kernel, or the columns of a linear model."""
     if problem.geometry is None:
-        return Columns(centers.shape[1])
+        return ColumnFeatures(centers.shape[1])
     return make_landmarks(centers, problem.geometry, problem.team)
 
 
@@ -393,11 +391,9 @@ def _of_least_risk(problem, landmarks, path, single=False):
     risk = weights @ np.square(path.held_out - Y[:, None]).sum(axis=2)
     i = int(np.argmin(risk))
     m = max(_FEW_LANDMARKS, len(path.coef))
-    return Solution(
-        problem.transform, landmarks, path.coef[:, i], path.intercept[i], path.held_out[:, i],
-        float(ALPHAS[i]), problem.permuted_rows(m),
-        path=(path, i) if single else None,
-    )  # fmt: skip
+    found = path.coef[:, i], path.intercept[i], path.held_out[:, i], float(ALPHAS[i])
+    permuted, kept = problem.permuted_rows(m), (path, i) if single else None
+    return Solution(problem.transform, landmarks, *found, permuted, path=kept)
 
 
 def in_double_precision(problem, solution):
@@ -440,7 +436,7 @@ def _function_space(problem, landmarks):
         return OnTiles(centers[:n_rows], geometry, centers, team)
     dtype: Any = np.float64 if geometry is None or n <= EXACT_ROWS else np.float32
     if geometry is None:  # with a constant, as kernels have
-        landmarks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
+        landmarks, A = ColumnFeatures(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
     free = memory.bytes - memory.rows - memory.landmarks(landmarks.size)
     cached = min(_CACHED_BYTES, free) / np.dtype(dtype).itemsize
     return OnLandmarks(landmarks, RowBlocks(A, dtype), n, cached, team)

@@ -257,10 +257,9 @@ class Mixture:
         shape, start = self.shape, np.zeros(2, dtype=np.int64)
         _, n_prediction, n_scratch = shape.sizes()
         self.parts = shape.state_of(self.state)
-        self.stream = (
-            np.array(shape), self.state, np.full(n_prediction, -1.0), np.full(n_scratch, -1.0),
-            np.zeros(self.d + 1, dtype=np.int64), self.memory, self.past, self.trace,
-        )  # fmt: skip
+        scratch = np.full(n_prediction, -1.0), np.full(n_scratch, -1.0)
+        places, kept = np.zeros(self.d + 1, dtype=np.int64), (self.memory, self.past, self.trace)
+        self.stream = (np.array(shape), self.state, *scratch, places, *kept)
         self.one = start, start[:1].copy(), np.zeros(1), np.zeros(1), np.empty((1, self.width))
         return getattr(self, name)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import Kernel, part
+from tunefree._jit import PartKernel, part
 from tunefree.designs import count, entry, index
 
 _STREAK, _UPDATES, _PRODUCTS = 0, 1, 2
@@ -37,7 +37,7 @@ class ClassicalState(NamedTuple):
         return int(self.counts[_UPDATES] + self.counts[_PRODUCTS])
 
 
-@Kernel
+@PartKernel
 def _cycle(design, signs, weights, bias, w, counts, n_rows, passes):
     """Visit the rows, `passes` times at most, until n_rows in succession have no mistake."""
     d = w.shape[0] - 1 if bias != 0.0 else w.shape[0]
@@ -84,10 +84,9 @@ class Classical(NamedTuple):
     def scan(self, state, block):
         """Visit a block's rows in order."""
         unknown = np.iinfo(np.int64).max
-        _cycle(
-            block.design, block.targets[:, 0], block.weights, self.bias, state.w, state.counts,
-            state.n_rows or unknown, self.cycles if state.n_rows else 1,
-        )  # fmt: skip
+        rows = block.design, block.targets[:, 0], block.weights
+        cycles = self.cycles if state.n_rows else 1
+        _cycle(*rows, self.bias, state.w, state.counts, state.n_rows or unknown, cycles)
         return state._replace(seen=max(state.seen, block.start + len(block.weights)))
 
     def turn(self, state):

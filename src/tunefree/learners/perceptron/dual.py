@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from tunefree._jit import part
-from tunefree.learners.perceptron.margins import EPS, Certificate, Goal, Linear, tally
+from tunefree.learners.perceptron.margins import EPS, Certificate, Goal, LinearRows, tally
 from tunefree.learners.perceptron.optimistic import project_simplex
 
 _LEAST_WEIGHT = 1e-13  # rows with a smaller weight leave the support
@@ -56,7 +56,7 @@ class AcceleratedState(NamedTuple):
 class Accelerated(NamedTuple):
     """Learn a separator by accelerated descent in the dual; the rows must come as one block."""
 
-    space: Any = Linear()
+    space: Any = LinearRows()
     goal: Any = Goal()
 
     def init(self, p=None):
@@ -134,12 +134,9 @@ class Accelerated(NamedTuple):
         along = view.pull(slope)
         steepness = float(slope @ margins)
         smoothness = self.space.dot(along, along) / steepness if steepness > 0.0 else square
-        state = AcceleratedState(
-            p, p, x, x, margins, margins,
-            smoothness=max(smoothness / 8.0, 1e-12 * square) or 1.0,
-            radius=float(np.sqrt(square)),
-            n_operations=3 * len(prior),
-        )  # fmt: skip
+        smoothness, radius = max(smoothness / 8.0, 1e-12 * square) or 1.0, float(np.sqrt(square))
+        sizes = {"smoothness": smoothness, "radius": radius, "n_operations": 3 * len(prior)}
+        state = AcceleratedState(p, p, x, x, margins, margins, **sizes)
         return self._certify(state, weights)
 
     def _certify(self, state, weights):
@@ -174,7 +171,7 @@ class MinNorm(NamedTuple):
     `most` is the largest support; a round costs O(k^2), or O(k^3) when a row is dropped.
     """
 
-    space: Any = Linear()
+    space: Any = LinearRows()
     goal: Any = Goal()
     most: int = 2000
 
@@ -262,6 +259,10 @@ class MinNorm(NamedTuple):
             gram = gram[np.ix_(stay, stay)]
             factor = np.linalg.cholesky(gram)
         return state._replace(
-            support=support, p=nearest, gram=gram, factor=factor,
-            n_updates=state.n_updates + 1, n_operations=state.n_operations + k,
-        )  # fmt: skip
+            support=support,
+            p=nearest,
+            gram=gram,
+            factor=factor,
+            n_updates=state.n_updates + 1,
+            n_operations=state.n_operations + k,
+        )

@@ -1,9 +1,9 @@
 r"""Margins: spaces of signed rows, and two-sided certificates of the largest margin in them.
 
 A learner reaches the signed rows Z_i = y_i x_i only through ``push`` (Z x), ``pull`` (Z' p) and
-``dot``. `Linear` keeps a vector as its coordinates; `Gram` keeps it as the pair (p, Q p) with
-Q_ij = y_i y_j K(x_i, x_j), so that every algorithm written for rows runs on a kernel matrix, with
-one product an iteration. The maximal margin is a minimax value,
+``dot``. `LinearRows` keeps a vector as its coordinates; `GramRows` keeps it as the pair (p, Q p)
+with Q_ij = y_i y_j K(x_i, x_j), so that every algorithm written for rows runs on a kernel matrix,
+with one product an iteration. The maximal margin is a minimax value,
 
     max_{\|w\| <= 1} min_i Z_i w  =  min_{p in the simplex} \|Z' p\|,
 
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import Kernel, kernel, part
+from tunefree._jit import PartKernel, kernel, part
 from tunefree.designs import count, entry, index
 
 # Twice the unit roundoff: a factor of two for the rounding of the bounds themselves.
 EPS = float(np.finfo(np.float64).eps)
 
 
-@Kernel
+@PartKernel
 def _squared_norms(design, out):
     for i in range(out.shape[0]):
         total = 0.0
@@ -31,7 +31,7 @@ def _squared_norms(design, out):
         out[i] = total
 
 
-@Kernel
+@PartKernel
 def _row_products(design, rows, j, buffer, out):
     """out[k] = row rows[k] times row j; the buffer (one number a column) is 0 before and after."""
     for k in range(count(design, j)):
@@ -46,7 +46,7 @@ def _row_products(design, rows, j, buffer, out):
 
 
 class _Rows(NamedTuple):
-    """What `Linear` and `Gram` views offer: Z x, Z' p, squared norms, and Z_i Z_j for rows i."""
+    """What views of both spaces offer: Z x, Z' p, squared norms, and Z_i Z_j for rows i."""
 
     matrix: Any
     design: Any
@@ -77,7 +77,7 @@ class _Rows(NamedTuple):
 
 
 @part
-class Linear(NamedTuple):
+class LinearRows(NamedTuple):
     """Rows as they are: a vector is the array of its coordinates; `bias` is one more coordinate."""
 
     bias: float = 0.0
@@ -122,7 +122,7 @@ class _Matrix(NamedTuple):
 
 
 @part
-class Gram(NamedTuple):
+class GramRows(NamedTuple):
     """Rows given by their inner products (a block's X): a vector is the pair (p, Q p).
 
     The square of `bias` is added to the kernel: the constant feature of the intercept.

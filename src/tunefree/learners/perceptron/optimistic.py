@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._jit import fast_exp, kernel, part
-from tunefree._parts import Table
-from tunefree.learners.perceptron.margins import Certificate, Goal, Linear, tally
+from tunefree._parts import PartTable
+from tunefree.learners.perceptron.margins import Certificate, Goal, LinearRows, tally
 
 
 @kernel
@@ -86,7 +86,7 @@ def _advance(x, step, sums, longer, trial, w, out):
 
 
 @part
-class Entropy(NamedTuple):
+class EntropyPlayer(NamedTuple):
     """Negative entropy, as in the paper: D is the Kullback-Leibler divergence.
 
     A player plays argmin_p <p, g> + D(p, p_{t-1}), D the divergence of its potential.
@@ -113,7 +113,7 @@ class Entropy(NamedTuple):
 
 
 @part
-class Euclidean(NamedTuple):
+class EuclideanPlayer(NamedTuple):
     """Half the squared distance in units of p_0: D(p, p') = sum (p - p')^2 / (2 p_0).
 
     Strongly convex with lambda = 1 in the 1-norm, as the entropy, but its range is (n - 1) / 2
@@ -131,7 +131,7 @@ class Euclidean(NamedTuple):
         return 0.5 * (1.0 / least - 1.0)
 
     def respond(self, margins, before, previous, weights, least):
-        """As `Entropy.respond`; no exponent is divided by."""
+        """As `EntropyPlayer.respond`; no exponent is divided by."""
         out, prior = np.empty_like(margins), weights / weights.sum()
         density = np.divide(previous, prior, out=np.ones_like(prior), where=prior > 0.0)
         project_simplex(density - (margins - before), prior, out)
@@ -143,7 +143,8 @@ class Euclidean(NamedTuple):
         return 0.5 * float(np.sum(move * move / np.where(memory.prior > 0.0, memory.prior, 1.0)))
 
 
-PLAYERS = Table("potential", "respond", {"entropy": Entropy(), "euclidean": Euclidean()})
+_BY_NAME = {"entropy": EntropyPlayer(), "euclidean": EuclideanPlayer()}
+PLAYERS = PartTable("potential", "respond", _BY_NAME)
 
 
 class Sweep(NamedTuple):
@@ -182,7 +183,7 @@ class Sweep(NamedTuple):
         )
 
 
-class Memory(NamedTuple):
+class RowMemory(NamedTuple):
     """What is stored for each row when all rows are in memory."""
 
     margins: np.ndarray  # Z v before and after the trial step
@@ -213,7 +214,7 @@ class OptimisticState(NamedTuple):
     n_sweeps: int = 0
     certificate: Certificate = Certificate()
     sweep: Sweep = Sweep()
-    memory: Memory | None = None
+    memory: RowMemory | None = None
 
     @property
     def n_updates(self):
@@ -237,9 +238,9 @@ class Optimistic(NamedTuple):
     far minus log2(passes): the guarantee is that of the constant step, but for log2 T passes.
     """
 
-    space: Any = Linear()
+    space: Any = LinearRows()
     goal: Any = Goal()
-    player: Any = Entropy()
+    player: Any = EntropyPlayer()
     step: float | None = None
     growth: float = 1.1
 
@@ -253,7 +254,7 @@ class Optimistic(NamedTuple):
             if not self.player.streams:
                 raise ValueError(f"{type(self.player).__name__} needs all rows in memory: n_rows=.")
             return OptimisticState()
-        return OptimisticState(memory=Memory(*(np.zeros(n_rows) for _ in Memory._fields)))
+        return OptimisticState(memory=RowMemory(*(np.zeros(n_rows) for _ in RowMemory._fields)))
 
     def scan(self, state, block):
         """Add a block's part of the data's answer to the trial vector."""
@@ -375,7 +376,7 @@ class Optimistic(NamedTuple):
         _blend(x.ravel(), state.mean.ravel(), rho)
         if memory is not None:
             _blend(memory.answer, memory.mean, rho)
-            memory = Memory(memory.trial, memory.margins, memory.answer, memory.p, *memory[4:])
+            memory = RowMemory(memory.trial, memory.margins, memory.answer, memory.p, *memory[4:])
         if self.step is None:
             passes = state.n_sweeps + 1
             credit = time / shortest - passes if shortest > 0.0 else 0.0

@@ -143,9 +143,17 @@ class Piece(NamedTuple):
 
 
 def follow(
-    flow, start, stop, unknowns, *, held: Any = None, method: Any = "DOP853", rtol=1e-6, atol=None,
+    flow,
+    start,
+    stop,
+    unknowns,
+    *,
+    held: Any = None,
+    method: Any = "DOP853",
+    rtol=1e-6,
+    atol=None,
     until=(),
-):  # fmt: skip
+):
     """Follow a flow from one time to another, or until an event.
 
     The events are 'rise' (of the risk on the sample `held`) and 'stationary'; those in `until` end
@@ -178,10 +186,9 @@ def follow(
     checks = {"stationary": stationary} | ({} if held is None else {"rise": rise})
     for name, event in checks.items():
         event.terminal, event.direction = name in until, -1.0 if name == "stationary" else 1.0
-    found = solve_ivp(
-        field, (start, stop), unknowns, method=method, rtol=rtol, atol=atol, dense_output=True,
-        events=list(checks.values()),
-    )  # fmt: skip
+    asked = {"dense_output": True, "events": list(checks.values())}
+    integrator = {"method": method, "rtol": rtol, "atol": atol}
+    found = solve_ivp(field, (start, stop), unknowns, **integrator, **asked)
     if found.status < 0:
         raise ValueError(
             f"The integrator {method} failed at time {found.t[-1]:g} of {stop:g}: {found.message} "

@@ -153,13 +153,11 @@ class Batch(NamedTuple):
         if n < 4 * _PIECE:
             return [self]
         held = np.broadcast_to(self.held, n)
-        return [
-            Batch(
-                self.design.rows(part), self.targets[part], self.weights[part], held[part],
-                None if self.offset is None else self.offset[part],
-            )
-            for part in (slice(i, min(i + _PIECE, n)) for i in range(0, n, _PIECE))
-        ]  # fmt: skip
+        pieces = []
+        for part in (slice(i, min(i + _PIECE, n)) for i in range(0, n, _PIECE)):
+            rows = self.design.rows(part), self.targets[part], self.weights[part], held[part]
+            pieces.append(Batch(*rows, None if self.offset is None else self.offset[part]))
+        return pieces
 
 
 class _Judged(NamedTuple):
@@ -271,9 +269,9 @@ class Mirror(NamedTuple):
             if theta is not None:
                 duals[c] = configuration.mirror(theta)
             thetas[c], duals[c] = configuration.place(duals[c])
-        offsets = np.zeros((n, *shape[:2])) if offset is None else np.tile(
-            np.broadcast_to(offset, shape[:2]), (n, 1, 1)
-        )  # fmt: skip
+        offsets = np.zeros((n, *shape[:2]))
+        if offset is not None:
+            offsets = np.tile(np.broadcast_to(offset, shape[:2]), (n, 1, 1))
         start = Point(duals, thetas, offsets)
         steps = [self.first_step if c.step is None else c.step for c in self.configurations]
         potentials = [c.potential for c in self.configurations]
@@ -523,11 +521,12 @@ class Mirror(NamedTuple):
         if not continues.all():
             state = state._replace(
                 live=state.live[continues],
-                now=state.now.take(continues), trial=state.trial.take(continues),
+                now=state.now.take(continues),
+                trial=state.trial.take(continues),
                 gradient=state.gradient[continues],
                 offset_gradient=state.offset_gradient[continues],
                 chain=None if state.chain is None else state.chain.take(continues),
-            )  # fmt: skip
+            )
         return state, len(state.live) == 0
 
     def _next_points(self, state, step, plain):

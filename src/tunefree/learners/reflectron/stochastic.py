@@ -28,11 +28,10 @@ Source: Boffi, Tu and Slotine 2021, eq. 9-10; averages as in `tunefree.averaging
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from tunefree._jit import Kernel, kernel, verb
+from tunefree._jit import PartKernel, kernel, verb
 from tunefree.averaging import mass
-from tunefree.designs import CSR, Dense, count, entry, index
+from tunefree.designs import count, design_of, entry, index, stacked
 from tunefree.links import residuals
 from tunefree.potentials.coordinates import coordinate, factor, reference, stat
 
@@ -78,7 +77,7 @@ def _renew(part, g, dual, coords, scale, sums, seen, running):
     running[g], scale[g, PEAK] = 0.0, scale[g, TOTAL]
 
 
-@Kernel
+@PartKernel
 def _scan(
     design, targets, importance, steps, part, link, by_slope, scheme, averaged, intercept, limits,
     dual, coords, scale, sums, seen, running, offset, offset_sum, clock,
@@ -215,7 +214,7 @@ class Lazy(NamedTuple):
 
     def scan(self, state, X, targets, importance, steps):
         """Learn rows in order, one step each; the state is consumed."""
-        design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+        design = design_of(X)
         scheme, averaged = (_ANY, False) if self.scheme is None else (self.scheme, True)
         _scan(
             design, targets, importance, steps, self._part(*state.dual.shape), self.link,
@@ -302,11 +301,11 @@ class MiniBatches(NamedTuple):
     def _step(self, state):
         """Predict the waiting rows, and take a step."""
         clock = state.clock.copy()
-        rows, targets, importance, steps = (_stack(a) for a in zip(*state.waiting, strict=True))
+        rows, targets, importance, steps = map(stacked, zip(*state.waiting, strict=True))
         state = state._replace(waiting=(), clock=clock)
         if not np.isfinite(clock[RISK]):
             return state
-        design = CSR.from_scipy(rows) if sparse.issparse(rows) else Dense(rows)
+        design = design_of(rows)
         if clock[ROUNDS] * self.size >= clock[HALF]:
             clock[HALF] *= 2.0
             clock[RISK] *= 0.5
@@ -355,14 +354,6 @@ class MiniBatches(NamedTuple):
         if state.clock[MASS] == 0.0:
             return state.theta, state.offset
         return state.sums / state.clock[MASS], state.offset_sum / state.clock[MASS]
-
-
-def _stack(parts):
-    if len(parts) == 1:
-        return parts[0]
-    if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)
 
 
 def stochastic(link, configuration, scheme, weight, intercept, d, size=1):

@@ -89,15 +89,15 @@ def _deviations(data, indices, n, mean):
 
 
 def columns(X, targets, weights, *, intercept=True):
-    """Means and largest deviations of columns; without an intercept nothing is centred."""
+    """RowMeans and largest deviations of columns; without an intercept nothing is centred."""
     share = weights / weights.sum()
     mean, target = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
     if intercept:
         mean, target = np.asarray(share @ X, dtype=float), share @ targets
-    if sparse.issparse(X):
-        largest = _deviations(X.data, X.indices, X.shape[0], mean)
-        return _measured(mean, target, largest, np.abs(mean))
-    return spanned(mean, target, X.min(axis=0).astype(float), X.max(axis=0).astype(float))
+    if not sparse.issparse(X):
+        return spanned(mean, target, X.min(axis=0).astype(float), X.max(axis=0).astype(float))
+    largest = _deviations(X.data, X.indices, X.shape[0], mean)
+    return _measured(mean, target, largest, np.abs(mean))
 
 
 def spanned(mean, target, low, high):

@@ -19,13 +19,12 @@ Source: Neu and Rosasco 2018, section 4.1; the scalars are ours.
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
 from tunefree._array import moved
-from tunefree._jit import Kernel, kernel
+from tunefree._jit import PartKernel, kernel
 from tunefree.averaging import Geometric, survival
-from tunefree.designs import CSR, Dense, count, entry, index
+from tunefree.designs import count, design_of, entry, index
 
 _STRIPE, _BLOCK = 4096, 4096
 _RANK = 1e-14  # smaller eigenvalues, relative to the largest, are rounding
@@ -48,7 +47,7 @@ class SGDState(NamedTuple):
         return self._replace(weights=self.weights[part], shift=self.shift[:, part], scalars=scalars)
 
 
-@Kernel
+@PartKernel
 def _scan(
     design, rows, targets, importance, step, square, offsets, fold, absent, weights, shift, scalars
 ):
@@ -126,7 +125,7 @@ class SGD(NamedTuple):
         offsets = np.zeros(n) if self.offsets is None else self.offsets
         fold = np.zeros(n, np.int64) if self.fold is None else self.fold
         absent = np.full(n_outputs, -1) if self.absent is None else self.absent
-        design = CSR.from_scipy(block.X) if sparse.issparse(block.X) else Dense(block.X)
+        design = design_of(block.X)
         scalars = np.empty(block.targets.shape)
         _scan(design, block.rows, block.targets, block.weights, self.step, self.square, offsets,
               fold, absent, state.weights, state.shift, scalars)  # fmt: skip

@@ -11,10 +11,10 @@ Source: Neu and Rosasco 2018; Ross, Mineiro and Langford 2013 (scales).
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from tunefree._jit import Kernel, part
-from tunefree.designs import CSR, Dense, count, entry, index, resized
+from tunefree._array import as_dense
+from tunefree._jit import PartKernel, part
+from tunefree.designs import count, design_of, entry, index, resized
 from tunefree.robust import OutlierFilter
 
 _BY_COLUMN = ("weights", "sums", "largest")
@@ -50,7 +50,7 @@ class StreamState(NamedTuple):
         return self
 
 
-@Kernel
+@PartKernel
 def _scan(design, rows, targets, importance, log, weights, sums, masses, largest, clock, risks):
     """Predict and learn rows in order."""
     n_outputs, n_averages = weights.shape[1], masses.shape[0]
@@ -154,12 +154,12 @@ class StreamSGD(NamedTuple):
         rows, targets = np.arange(len(block.rows)), block.targets
         is_all = len(rows) == block.X.shape[0] and np.array_equal(block.rows, rows)
         X = block.X if is_all else block.X[block.rows]
-        if len(state.origin) and sparse.issparse(X):
-            X = X.toarray()
+        if len(state.origin):
+            X = as_dense(X)
         X, targets = state.guards[0].screen(X), state.guards[1].screen(targets)
         if len(state.origin):
             X = X - state.origin
-        design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+        design = design_of(X)
         log = -np.log1p(np.array(self.rates))
         _scan(design, rows, targets, block.weights, log, *state[1:-1])
         return state
