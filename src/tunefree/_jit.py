@@ -114,13 +114,21 @@ def _cached(function, fastmath, borrows=False) -> Any:
             return compiled
         finally:
             _config.CACHE_DIR = configured
-    save = compiled._cache.save_overload
+    cache = compiled._cache
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_if_possible(*args):
+        try:
+            return load(*args)
+        except (AttributeError, ImportError):  # it names a part that another version had
+            cache.flush()
+            return None
 
     def save_if_possible(*args):
         with suppress(OSError):  # a full disk: the next process compiles again
             save(*args)
 
-    compiled._cache.save_overload = save_if_possible
+    cache.load_overload, cache.save_overload = load_if_possible, save_if_possible
     return compiled
 
 

@@ -18,10 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tunefree._array import Elsewhere, as_dense, check_frame, checked
 from tunefree._jit import kernel
 from tunefree._process import check_memory
-from tunefree.estimators.fitting import CallbackSupport as CallbackSupport
-from tunefree.estimators.fitting import TakesArrays as TakesArrays
 from tunefree.estimators.fitting import Threaded
-from tunefree.estimators.fitting import report_progress as report_progress
 from tunefree.protocols import MatrixLike
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 

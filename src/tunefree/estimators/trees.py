@@ -15,15 +15,15 @@ from tunefree._parameters import seed_of
 from tunefree._threads import workers
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.exposures import TakesExposures, Terms, of_rows, rates
+from tunefree.estimators.fitting import CallbackSupport, TakesArrays, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.state_checks import check_trees
 from tunefree.estimators.uncertainty_mixins import PredictsSets, RiskIntervalMixin
 from tunefree.families import FAMILIES, Quantile
 from tunefree.learners.trees.bins import bins_of
 from tunefree.learners.trees.boosting import MOST_REPORTS, BinnedRows, boost
-from tunefree.learners.trees.losses import Deviance, LogLoss, QuantileLoss
+from tunefree.learners.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.select.stacking import FEW_ROWS, folds_of
 from tunefree.uncertainty.intervals import Residuals
@@ -133,7 +133,7 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
-class _BoostedTrees(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
+class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Boosted trees; subclasses define what is marked as abstract."""
 
     class_weight: Any = None  # a parameter of classifiers
@@ -442,6 +442,8 @@ class BoostedTreesRegressor(
         family.check(targets)
         is_quantile = isinstance(family, Quantile)
         loss = QuantileLoss(family) if is_quantile else Deviance(family, self.link_)
+        if self.loss == "squared_error":
+            loss = SquaredError()
         strata = np.zeros(len(targets), np.int64)
         return GivenRows(None, loss, targets, weights, strata, None, offset, exposure)
 

@@ -164,10 +164,12 @@ class Booster:
         return Forest(parts[0], parts[1], parts[2], parts[3], self.start)
 
     def _risk(self):
+        """The losses of every other held-out row, and of the rest."""
         out = self._held_out
         if not len(out.weights):
-            return np.empty(0)
-        return self._loss.losses(self.held_out_scores, out.targets) * out.weights
+            return np.zeros(2)
+        losses = self._loss.losses(self.held_out_scores, out.targets) * out.weights
+        return np.array([losses[::2].sum(), losses[1::2].sum()])
 
     def _learn(self):
         """Add a tree; False if no split lowers the loss."""
@@ -271,19 +273,17 @@ def boost(sample, folds, loss, bins, depth, seed=0, step=STEP, signs=None, halt=
 
 def _held_out_scores(sample, folds, boosters):
     """Held-out scores of rounds that were chosen by other held-out rows."""
-    curves = [np.array(booster.risks) for booster in boosters]  # of shape (rounds, rows)
+    curves = np.array([booster.risks for booster in boosters])  # of shape (folds, rounds, halves)
     out = []
     for f, (booster, (_, rows)) in enumerate(zip(boosters, folds, strict=True)):
-        codes = sample.codes[:, rows]
         scores = np.empty((len(rows), len(booster.start)))
-        halves = [slice(None)] if len(folds) > 1 else [slice(0, None, 2), slice(1, None, 2)]
-        for half in halves:
-            if len(folds) > 1:
-                others = sum(c.sum(axis=1) for g, c in enumerate(curves) if g != f)
-            else:
-                others = curves[f].sum(axis=1) - curves[f][:, half].sum(axis=1)
-            forest = booster.forest(int(np.argmin(others)))
-            scores[half] = forest.scores(np.ascontiguousarray(codes[:, half]))
+        parts, others = [slice(None)], [(curves.sum(axis=0) - curves[f]).sum(axis=1)]
+        if len(folds) == 1:
+            parts = [slice(0, None, 2), slice(1, None, 2)]
+            others = [curves[0, :, 1], curves[0, :, 0]]
+        for part, risks in zip(parts, others, strict=True):
+            forest = booster.forest(int(np.argmin(risks)))
+            scores[part] = forest.scores(np.ascontiguousarray(sample.codes[:, rows[part]]))
         offset = sample.offset if np.ndim(sample.offset) == 0 else sample.offset[rows]
         out.append(scores + offset)
     return np.concatenate(out)

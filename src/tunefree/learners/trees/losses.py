@@ -100,6 +100,26 @@ def _leaf_quantiles(leaves, numbers, weights, order, shares):
     return out
 
 
+class SquaredError(NamedTuple):
+    """The squared error; scores are means."""
+
+    def start(self, sample):
+        """The means of all outputs."""
+        return sample.weights @ sample.targets / sample.weights.sum()
+
+    def slopes(self, scores, targets):
+        """Pseudogradients and curvatures."""
+        return targets - scores, np.ones_like(scores)
+
+    def losses(self, scores, targets):
+        """The squared error of every row."""
+        gaps = np.square(scores - targets)
+        return gaps[:, 0] if gaps.shape[1] == 1 else gaps.sum(axis=1)
+
+    values = staticmethod(newton_values)
+    shift = staticmethod(no_shift)
+
+
 class LogLoss(NamedTuple):
     """The log-loss of two classes, whose scores are log-odds, or of several, by a softmax."""
 
