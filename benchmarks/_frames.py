@@ -9,8 +9,8 @@ The frames. In the order of package and name: 300 to 50,000 rows, 4 to 100 colum
 of a package, and no two with the same title, or the same name. The target is the last column that
 suits. Numbers of more than ten values are numbers, or counts if they are whole and start at 0 or
 1; two to ten values, each in 2 % of the rows and in 20 rows or more, are classes. Row numbers, and
-columns with more than half of the values missing, are left out. So is text of more levels than a
-tenth of the rows: it names them. A target is skipped if another column gives it away: a rank
+columns with more than half of the values missing, are no features. Nor is text of more levels than
+a tenth of the rows: it names them. A target is skipped if another column gives it away: a rank
 correlation above .98, or levels that determine it.
 
     python benchmarks/_frames.py            # the open frames

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
 from tunefree._process import amount, machine_memory
-from tunefree.select.costs import Cost, Limits, Option, Step, machine_speed
+from tunefree.select.costs import Cost, Limits, Step, machine_speed
 
 
 class Runner(NamedTuple):
@@ -23,18 +23,14 @@ class Runner(NamedTuple):
         return self._replace(cost=Cost(self.cost.seconds * share, self.cost.bytes * share))
 
 
-def no_time(runner):
-    return Cost(0.0, 0.0)
-
-
-def sizes_of(runner, again):
-    """A runner's options, the largest first."""
+def sizes_of(runner):
+    """A runner's steps, the largest first."""
     each = [(limit, runner.limited(limit)) for limit in (None, *runner.limits)]
-    return [Option(Step(runner.name, *c.cost, limit, c.unit), again(c)) for limit, c in each]
+    return [Step(runner.name, *c.cost, limit, c.unit) for limit, c in each]
 
 
-def plan(runners, budget=None, memory=None, again=no_time):
-    made = Limits(budget, memory).plan_for([sizes_of(c, again) for c in runners])
+def plan(runners, budget=None, memory=None):
+    made = Limits(budget, memory).plan_for([sizes_of(c) for c in runners])
     steps = {step.candidate: step for step in made.steps}
     return made, [c.limited(steps[c.name].limit) for c in runners]
 
@@ -77,10 +73,6 @@ def test_the_dearest_is_made_smaller_first_and_what_is_left_says_so():
     text = repr(plan(each, 4)[0])
     assert "b: 2 s, 2.5e-07 MB, limited to 25 rows" in text and "at most 3 s" in text
     # What may follow counts, too.
-    assert plan(each, 13)[0].again == 0.0
-    assert plan(each, 13, again=lambda c: Cost(1.0, 0.0))[0].again is None
-    more = plan(each, 17, again=lambda c: c.cost)[0]  # of limited ones
-    assert more.again is None and plan(each, 26, again=lambda c: c.cost)[0].again == 13
     with pytest.raises(ValueError, match="is a plan of a, b, c; the candidates .* are a, b"):
         plan(each[:2], plan(each)[0])
 
@@ -90,7 +82,7 @@ def test_seconds_of_the_clock_are_those_of_this_machine_from_the_call_on(monkeyp
     monkeypatch.setattr("tunefree.select.costs.machine_speed", lambda: 0.5)
     each = [Runner("a", Cost(1, 1)), Runner("b", Cost(3, 1), (50,))]
     limits = Limits("9s", None)
-    options = [sizes_of(c, lambda c: c.cost) for c in each]
+    options = [sizes_of(c) for c in each]
     assert limits.plan_for(options).expected.seconds == 8
     limits.start -= 2  # reading the table has taken time
     assert limits.plan_for(options).expected.seconds == 5
