@@ -646,7 +646,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
 
     It takes any table: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow
     columns with categories and missing values. The candidates are kernels with a geometry learned
-    from the data, ridge regression on ranks and levels, linear PiSTOL and kernel PiSTOL. Each one
+    from the data, boosted trees, ridge regression on ranks and levels, and linear PiSTOL. Each one
     predicts held-out rows: every row below 2,000 rows, else a fifth of them (at most 5,000). The
     model is the weighted sum of candidates with the least log-loss on these rows.
 

@@ -490,23 +490,19 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
     few = {"linear", "kernel"} <= set(kinds) and _has_view(shape) and _solved_exactly(problem)
     if "linear" in kinds and not few:
         linear, skipped = _linear_candidates(problem)
-    kernels, late = [], []
-    if "kernel" in kinds:
+    kernels = []
+    if "kernel" in kinds and _has_view(shape):
         kernels = _kernels(problem, "linear" in kinds, n_jobs)
-        late = _kernel_pistol(problem, n_jobs, compress)
-        if not _has_view(shape):
-            skipped[KERNELS["rbf"]] = f"{shape.d} columns are too many"
-        if problem.given:
-            skipped["kernel PiSTOL"] = "with cv= it would be fitted fold by fold"
-        elif problem.groups is not None:
-            skipped["kernel PiSTOL"] = "it cannot hold out whole groups"
+    elif "kernel" in kinds:
+        kernels, reasons = _kernel_pistol(problem, n_jobs, compress)
+        skipped |= reasons
     trees = []
     if "trees" in kinds:
         trees, reasons = _trees(problem, n_jobs)
         skipped |= reasons
     n_ranks = sum(isinstance(c, RidgeOnRanks) for c in kernels)
     first, kernels = kernels[:n_ranks], kernels[n_ranks:]
-    return [*first, *linear, *trees, *kernels, *late, *_of_family(problem)], skipped
+    return [*first, *linear, *trees, *kernels, *_of_family(problem)], skipped
 
 
 def _trees(problem, n_jobs):
@@ -575,8 +571,6 @@ def _of_family(problem):
 def _kernels(problem, linear, n_jobs):
     """Kernel ridge regression; first, if linear models are asked for, on ranks and levels."""
     shape, whole_groups = problem.shape, problem.groups is not None or problem.given
-    if not _has_view(shape):
-        return []
     make, found = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs), []
     if linear and shape.d <= _FEW_COLUMNS:
         evaluation = Folds() if whole_groups else OneFit()
@@ -609,14 +603,16 @@ def _evaluation_of_kernels(problem):
 
 
 def _kernel_pistol(problem, n_jobs, compress):
-    """Kernel PiSTOL, if rows have too many columns or cells for the other kernels."""
-    n = problem.shape.n
-    if problem.groups is not None or problem.given or _has_view(problem.shape):
-        return []
+    """Kernel PiSTOL, for rows of too many columns for other kernels, and why others are skipped."""
+    n, skipped = problem.shape.n, {KERNELS["rbf"]: f"{problem.shape.d} columns are too many"}
+    if problem.given:
+        return [], skipped | {"kernel PiSTOL": "with cv= it would be fitted fold by fold"}
+    if problem.groups is not None:
+        return [], skipped | {"kernel PiSTOL": "it cannot hold out whole groups"}
     limits = tuple(m for m in (costs.MOST_ROWS // 2, costs.MOST_ROWS // 4) if m < n)
     made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
     evaluation = OneFit() if n >= FEW_ROWS else Folds()
-    return [KernelPiSTOL("kernel PiSTOL", made, evaluation, limits, costs.MOST_ROWS)]
+    return [KernelPiSTOL("kernel PiSTOL", made, evaluation, limits, costs.MOST_ROWS)], skipped
 
 
 def plan_candidates(candidates, limits, problem):
