@@ -22,6 +22,7 @@ from tunefree._registry import estimator_class
 from tunefree.columns import asinh_scaling, show
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.geometry import n_permuted_rows
+from tunefree.learners.trees.boosting import MOST_ROUNDS
 from tunefree.select import costs
 from tunefree.select.costs import Cost, Shape, Step
 from tunefree.select.stacking import (
@@ -57,6 +58,8 @@ _PILOTED, _KERNEL_PILOT_ROWS, _LEAST_GAIN = 5000, 4000, 0.005
 _FEWEST_ROWS = 40
 # The name of the trees, which are a candidate from so many rows on.
 _TREES, _TREE_ROWS = "boosted trees", 100
+# Rounds to which a plan may limit them.
+_FEWER_ROUNDS = (1000, 500, 250)
 
 
 class StackProblem(NamedTuple):
@@ -379,23 +382,33 @@ class PilotedKernel(KernelRidge):
         return (1.0 - after / before if scores and before > 0.0 else -after), fitted
 
 
+@dataclass(frozen=True)
 class BoostedTrees(Candidate):
     """Boosted trees, whose held-out predictions are those that choose the number of rounds."""
 
+    most_rounds: int = MOST_ROUNDS
     kind = "trees"
+    unit = "rounds"
 
     def cost(self, shape):
         """The `Cost` of the evaluation and the last fit, which are one."""
-        return costs.trees_cost(shape, n_folds(shape.n) if shape.n < FEW_ROWS else 1)
+        count = n_folds(shape.n) if shape.n < FEW_ROWS else 1
+        return costs.trees_cost(shape, count, self.most_rounds)
 
     def total_cost(self, shape, folds=None):
         """The same, on `folds` if they are given."""
-        return self.cost(shape) if folds is None else costs.trees_cost(shape, len(folds))
+        if folds is None:
+            return self.cost(shape)
+        return costs.trees_cost(shape, len(folds), self.most_rounds)
+
+    def limited(self, limit):
+        """The candidate of so many rounds."""
+        return self if limit is None else replace(self, most_rounds=limit)
 
     def evaluate(self, problem, others):
         """The `Entry` of the candidate."""
         model = clone(self.estimator)
-        scores = model._learn(*problem[:3], problem.folds)
+        scores = model._learn(*problem[:3], problem.folds, self.most_rounds)
         fitted, rows = Fitted((), model), np.flatnonzero(problem.held())
         effects = permutation_effects(fitted, problem, rows[: n_permuted_rows(*problem.shape[:2])])
         return problem.entry_of_one_fit(self, fitted, problem.score.of_all(scores, model), effects)
@@ -520,7 +533,8 @@ def _trees(problem, n_jobs):
         reason = f"{shape.n} rows are too few"
     if reason:
         return [], {_TREES: reason}
-    return [BoostedTrees(_TREES, _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options))], {}
+    made = _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options)
+    return [BoostedTrees(_TREES, made, limits=_FEWER_ROUNDS)], {}
 
 
 def _has_view(shape):

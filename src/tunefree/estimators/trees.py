@@ -22,7 +22,7 @@ from tunefree.estimators.state_checks import check_trees
 from tunefree.estimators.uncertainty_mixins import PredictsSets, RiskIntervalMixin
 from tunefree.families import FAMILIES, Quantile
 from tunefree.learners.trees.bins import bins_of
-from tunefree.learners.trees.boosting import MOST_REPORTS, BinnedRows, boost
+from tunefree.learners.trees.boosting import MOST_ROUNDS, BinnedRows, boost, n_reports
 from tunefree.learners.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.select.stacking import FEW_ROWS, folds_of
@@ -67,6 +67,7 @@ class TreeRows(NamedTuple):
     strata: np.ndarray
     groups: Any = None
     terms: Any = None  # `Terms` of rows with an exposure or an offset
+    most_rounds: int = MOST_ROUNDS
 
     def folds(self):
         """Training rows and held-out rows: of all folds, or of one if rows are many."""
@@ -98,10 +99,11 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     bins, loss, sample = table[:3]
     halt, alone = threading.Event(), threading.Lock()
     depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
-    progress.expect(len(depths) * MOST_REPORTS)
+    progress.expect(len(depths) * n_reports(table.most_rounds))
 
     def learn(depth):
-        rounds, ended = boost(sample, folds, loss, bins, depth, seed, signs=signs, halt=halt), None
+        options = {"signs": signs, "halt": halt, "most_rounds": table.most_rounds}
+        rounds, ended = boost(sample, folds, loss, bins, depth, seed, **options), None
         while True:
             try:
                 rounds.send(ended)
@@ -185,12 +187,12 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         sample = rows.drawn(seed_of(self.random_state), _MOST_SAMPLED, is_classifier(self))
         return self.fit(sample.X, sample.y, sample_weight=sample.weights)
 
-    def _learn(self, X, y, weights, folds):
+    def _learn(self, X, y, weights, folds, most_rounds=MOST_ROUNDS):
         """Learn distinct rows; returns the scores of the held-out rows of `folds`, in order."""
         given = self._given(X, y, weights)
         bins = bins_of(given.X, given.weights)
         sample = BinnedRows(bins.codes(given.X), given.targets, given.weights)
-        table = TreeRows(bins, given.loss, sample, given.strata)
+        table = TreeRows(bins, given.loss, sample, given.strata, most_rounds=most_rounds)
         fitted = self._learned(table, folds)
         self._publish(fitted, table)
         return self._outputs(fitted.held_out)

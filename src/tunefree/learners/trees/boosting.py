@@ -30,9 +30,7 @@ from tunefree.learners.trees.tree import add_values, grow, histogram_memory, lea
 
 STEP, RIDGE = 0.12, 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
-_PATIENCE, _MOST_ROUNDS = 30, 2000
-# The most reports of the rounds of one depth.
-MOST_REPORTS = -(-_MOST_ROUNDS // _PATIENCE)
+_PATIENCE, MOST_ROUNDS = 30, 2000
 # Rows that choose the splits of a tree.
 _MOST_SPLIT_ROWS = 131_072
 # For more outputs than this, splits are found on so many random projections of them.
@@ -241,7 +239,23 @@ class Boosted(NamedTuple):
     risks: np.ndarray  # the held-out loss after every round
 
 
-def boost(sample, folds, loss, bins, depth, seed=0, step=STEP, signs=None, halt=None):
+def n_reports(most_rounds):
+    """How often `boost` yields at most."""
+    return -(-most_rounds // _PATIENCE)
+
+
+def boost(
+    sample,
+    folds,
+    loss,
+    bins,
+    depth,
+    seed=0,
+    step=STEP,
+    signs=None,
+    halt=None,
+    most_rounds=MOST_ROUNDS,
+):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
@@ -255,7 +269,7 @@ def boost(sample, folds, loss, bins, depth, seed=0, step=STEP, signs=None, halt=
         for train, out in folds
     ]
     n_rounds, best, curve = 0, 0, np.empty(0)
-    while n_rounds < _MOST_ROUNDS and n_rounds < best + _PATIENCE:
+    while n_rounds < most_rounds and n_rounds < best + _PATIENCE:
         n_rounds += _PATIENCE
         team().map(lambda booster, n=n_rounds: booster.run(n), boosters)
         curve = np.sum([[r.sum() for r in booster.risks] for booster in boosters], axis=0)
