@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -97,6 +98,17 @@ PEERS = {
 }
 
 
+# Peers that refuse sparse rows.
+NO_SPARSE_ROWS = ("HistGB", "SVM CV", "xRFM", "RealMLP")
+
+
+def dense(data):
+    """The data with dense rows."""
+    if not sparse.issparse(data.X_train):
+        return data
+    return data._replace(X_train=data.X_train.toarray(), X_test=data.X_test.toarray())
+
+
 def measured(make, data):
     """Losses of every test row, their means, CPU seconds to fit and microseconds a row predicted.
 
@@ -135,7 +147,8 @@ class Peers:
             else:
                 try:
                     with threadpool_limits(1):
-                        known[name] = measured(lambda name=name: PEERS[name](data.task), data)
+                        rows = dense(data) if name in NO_SPARSE_ROWS else data
+                        known[name] = measured(lambda name=name: PEERS[name](data.task), rows)
                 except ImportError:
                     continue
                 if self.path is not None:
