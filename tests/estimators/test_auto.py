@@ -154,6 +154,9 @@ def test_kernels_of_many_rows_wait_for_a_pilot(monkeypatch):
         chosen.append(status["kernel ridge"])
     assert chosen[0] == "finished"
     assert chosen[1].startswith("skipped: kernels of 1000 rows did not lower")
+    rare = np.arange(len(X)) < 3
+    rarely = TuneFreeClassifier(random_state=0).fit(X, rare)
+    assert np.isfinite(rarely.predict_proba(X)).all(), "few rows may have one class"
     alone = TuneFreeRegressor(("kernel",), random_state=0).fit(X, steps)
     assert list(alone.chosen_) == ["kernel ridge"], "no other candidate is there to be compared"
 

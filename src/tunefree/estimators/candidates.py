@@ -351,29 +351,29 @@ class PilotedKernel(KernelRidge):
 
     def cost(self, shape):
         """The `Cost` of two pilots and one fit."""
-        whole = super().cost(shape)
-        few = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS))
-        pilots = [costs.kernel_ridge_cost(few, kernel, "auto").seconds for kernel in KERNELS]
-        return whole._replace(seconds=whole.seconds + sum(pilots))
+        few, landmarks = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS)), self.estimator.n_landmarks
+        pilots = [costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS]
+        each = [super().cost(shape), *pilots]
+        return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
 
     def evaluate(self, problem, others):
         """The `Entry` of the kernel that is better in the pilot."""
-        gain, pilot = max(
-            (self._pilot(problem, others, kernel) for kernel in KERNELS), key=lambda p: p[0]
-        )
-        rows = min(_KERNEL_PILOT_ROWS, len(problem.folds[0][0]))
+        train, held = problem.folds[0]
+        few = train[:_KERNEL_PILOT_ROWS]
+        if not problem.learnable([(few, held)]):
+            return Entry.unscored(self, f"skipped: {len(few)} rows have one class only")
+        pilots = [self._pilot(problem, others, kernel, few, held) for kernel in KERNELS]
+        gain, pilot = max(pilots, key=lambda p: p[0])
         if gain < _LEAST_GAIN and finished(others):
-            words = f"skipped: kernels of {rows} rows did not lower the stack's loss by 0.5 %"
+            words = f"skipped: kernels of {len(few)} rows did not lower the stack's loss by 0.5 %"
             return Entry.unscored(self, words)
         model = clone(self.estimator).set_params(kernel=pilot.model.kernel)
         return replace(self, estimator=model).in_one_fit(problem, pilot.model)
 
-    def _pilot(self, problem, others, kernel):
+    def _pilot(self, problem, others, kernel, few, held):
         """How much a kernel of few rows lowers the stack's held-out loss, and its `Fitted`."""
-        train, held = problem.folds[0]
-        model = clone(self.estimator).set_params(kernel=kernel, n_landmarks="auto")
-        few = problem.part(train[:_KERNEL_PILOT_ROWS])
-        fitted = replace(self, estimator=model).fit(*few, donor=view_donor(others))
+        one = replace(self, estimator=clone(self.estimator).set_params(kernel=kernel))
+        fitted = one.fit(*problem.part(few), donor=view_donor(others))
         scores = [entry.scores for entry in finished(others)]
         both = [*scores, problem.score.scores_of(fitted, problem.X[held])]
         y, weights = problem.y[held], problem.weights[held]
@@ -440,7 +440,9 @@ class KernelPiSTOL(Candidate):
             scores = problem.score.scores_of(fitted, problem.X[rows])
         else:
             scores = problem.score.of_all(model._learn(*problem[:3], held=held), model)
-        return problem.entry_of_one_fit(self, fitted, scores, None)
+        some = rows[: n_permuted_rows(self.most_rows, problem.shape.d)]
+        effects = permutation_effects(fitted, problem, some)
+        return problem.entry_of_one_fit(self, fitted, scores, effects)
 
 
 def permutation_effects(fitted, problem, rows):
@@ -462,15 +464,9 @@ def view_givers(entries):
     return [e for e in entries if isinstance(e.candidate, KernelRidge) and e.fitted is not None]
 
 
-def view_donor(entries, weights=None):
-    """The last model whose view of the columns others reuse, or None.
-
-    With the rows' weights: the kernel of least held-out loss among these models.
-    """
+def view_donor(entries):
+    """The last model whose view of the columns others reuse, or None."""
     donors = view_givers(entries)
-    if weights is not None:
-        donors = [e for e in donors if e.candidate.kind == "kernel"]
-        donors.sort(key=lambda e: -weights[e.rows] @ e.proper_losses)
     return donors[-1].fitted.model if donors else None
 
 

@@ -104,8 +104,8 @@ class SquaredError(NamedTuple):
     """The squared error; scores are means."""
 
     def start(self, sample):
-        """The means of all outputs."""
-        return sample.weights @ sample.targets / sample.weights.sum()
+        """The means of all outputs, less their offsets."""
+        return sample.weights @ (sample.targets - sample.offset) / sample.weights.sum()
 
     def slopes(self, scores, targets):
         """Pseudogradients and curvatures."""
