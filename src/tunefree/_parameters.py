@@ -50,6 +50,14 @@ def _is_count(value):
     return is_number(value) and value == int(value) and value != 0
 
 
+def _is_levels(value):
+    if isinstance(value, str) or _is_switch(value) or not _is_array(value):
+        return False
+    levels = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    inside = (levels > 0.0) & (levels < 1.0)
+    return levels.ndim == 1 and len(levels) > 0 and inside.all() and (np.diff(levels) > 0.0).all()
+
+
 # Parameters by name: a test of the value, and the message where it fails.
 _RULES = {
     "alphas": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
@@ -74,7 +82,7 @@ _RULES = {
                     "neither None nor a whole number from 2 on"),
     "min_share": (lambda v: is_number(v) and 0 <= v <= 1, "not a share between 0 and 1"),
     "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number other than 0"),
-    "quantile": (lambda v: is_number(v) and 0 < v < 1, "not a number between 0 and 1"),
+    "quantile": (_is_levels, "neither a number between 0 and 1 nor increasing ones"),
     "tol": (lambda v: is_number(v) and v >= 0, "not a number from 0 on"),
 }  # fmt: skip
 _SWITCH = _is_switch, "neither True nor False"

@@ -413,6 +413,11 @@ class Quantile(Family):
         if q.ndim != 1 or not ((q > 0.0) & (q < 1.0)).all() or (np.diff(q) <= 0.0).any():
             raise ValueError(f"levels={self.levels!r} are not increasing numbers between 0 and 1.")
 
+    @classmethod
+    def of(cls, levels: Any) -> "Quantile":
+        """The quantile of one level, or quantiles of a sequence of levels."""
+        return cls(float(levels) if np.ndim(levels) == 0 else tuple(map(float, levels)))
+
     @property
     def q(self) -> np.ndarray:
         """The levels."""

@@ -57,6 +57,21 @@ def test_a_leaf_steps_towards_the_quantile_of_its_residuals():
         assert values[leaf, 0] == pytest.approx(STEP * step, rel=1e-9)
 
 
+def test_several_quantiles_have_the_same_splits_and_do_not_cross():
+    X, y = problem(600)
+    X_new, y_new = problem(4000, seed=1)
+    levels = (0.1, 0.5, 0.9)
+    model = regressor("quantile", quantile=levels).fit(X, y)
+    assert model.forests_[0].values.shape[2] == 3
+    q = model.predict(X_new)
+    assert (np.diff(q, axis=1) >= 0.0).all()
+    assert np.abs((y_new[:, None] < q).mean(axis=0) - levels).max() < 0.04
+    for level, p in zip(levels, q.T, strict=True):
+        alone = regressor("quantile", quantile=level).fit(X, y).predict(X_new)
+        losses = [mean_pinball_loss(y_new, each, alpha=level) for each in (p, alone)]
+        assert losses[0] < 1.05 * losses[1]
+
+
 def test_equal_bits_of_quantiles():
     X, y = problem()
     order = np.random.default_rng(5).permutation(len(y))
@@ -108,7 +123,7 @@ def test_quantiles_of_targets_with_an_atom():
 
 @pytest.mark.parametrize("q", [0.0, 1.0, None, "0.5"])
 def test_levels_are_between_0_and_1(q):
-    with pytest.raises(ValueError, match="quantile=.* is not a number between 0 and 1"):
+    with pytest.raises(ValueError, match="quantile=.* is neither a number between 0 and 1"):
         regressor("quantile", quantile=q).fit(np.eye(4), np.arange(4.0))
 
 

@@ -18,7 +18,11 @@ from sklearn.base import (
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    _check_monotonic_cst,
+    check_is_fitted,
+)
 
 from tunefree._parameters import seed_of
 from tunefree.engine.order import hashed_visits
@@ -36,11 +40,12 @@ from tunefree.estimators.candidates import (
     make_candidates,
     plan_candidates,
 )
+from tunefree.estimators.exposures import TakesExposures, Terms, of_rows
 from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.report import Report
-from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
-from tunefree.families import FAMILIES
+from tunefree.estimators.uncertainty_mixins import PredictsSets
+from tunefree.families import FAMILIES, Huber, Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.links import LINKS
 from tunefree.preprocessing import TablePreprocessor
@@ -51,6 +56,8 @@ from tunefree.select.stacking import (
     Chosen,
     Classes,
     Means,
+    Quantiles,
+    RobustMeans,
     Targets,
     choose_stack,
     finished,
@@ -66,6 +73,15 @@ from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, Resi
 # Rows from which the columns' standard deviations are computed.
 _MOST_SHOWN = 50_000
 _KINDS = ("linear", "kernel", "trees")
+_LOSSES = (
+    "squared_error",
+    "absolute_error",
+    "quantile",
+    "huber",
+    "poisson",
+    "gamma",
+    "tweedie",
+)
 _EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
 
 
@@ -93,15 +109,26 @@ class TableRows(NamedTuple):
     weights: np.ndarray
     groups: np.ndarray | None  # numbers of groups
     parts: np.ndarray | None  # with `cv`: the part of every row in every split
+    exposure: np.ndarray | None = None  # of which the target is a rate
 
     def distinct(self, labels, seed):
         """Numbers of the distinct rows in random order, and their weights."""
-        apart = self.groups if self.parts is None else self.parts
-        labels = labels if apart is None else np.column_stack([labels, apart])
-        affine = not sparse.issparse(self.X)
+        affine, labels = not sparse.issparse(self.X), self._labels(labels)
         return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
 
-    def problem(self, distinct, y, strata, score, seed):
+    def _labels(self, labels):
+        """Labels and folds: equal rows of several folds are not merged."""
+        apart = self.groups if self.parts is None else self.parts
+        return labels if apart is None else np.column_stack([labels, apart])
+
+    def terms(self, labels, seed, numbers):
+        """The `Terms` of rows with an exposure, merged into the distinct rows; or None."""
+        if self.exposure is None:
+            return None
+        labels = self._labels(labels)
+        return Terms.of(self.X, labels, self.weights, seed, numbers, self.exposure)
+
+    def problem(self, distinct, y, strata, score, seed, **more):
         """The `StackProblem` of distinct rows with these targets and class numbers."""
         numbers, weights = distinct
         X, strata = self.X[numbers], strata[numbers]
@@ -117,8 +144,21 @@ class TableRows(NamedTuple):
         shape = shape_of(X, score.n_outputs)
         return StackProblem(
             X, y[numbers], weights, strata, groups, folds, self.parts is not None, score, shape,
-            seed, column_groups, numbers,
+            seed, column_groups, numbers, **more,
         )  # fmt: skip
+
+
+def _signs_of(table, monotonic_cst):
+    """The signs of the columns of numbers that a table makes; None if there are none."""
+    signs = np.asarray(_check_monotonic_cst(table, monotonic_cst), dtype=np.int8)
+    if not signs.any():
+        return None
+    wrong = np.flatnonzero((signs != 0) & (table.kinds_ != "number"))
+    if len(wrong):
+        name = _check_feature_names_in(table)[wrong[0]]
+        kind = table.kinds_[wrong[0]]
+        raise ValueError(f"monotonic_cst= is for columns of numbers: {name!r} is a {kind} column.")
+    return signs[table.sources_]
 
 
 def _several(table):
@@ -129,6 +169,7 @@ def _several(table):
 class Stacked(NamedTuple):
     """The candidates' evaluation, and the stack."""
 
+    problem: Any  # with the loss of the stack
     entries: list
     chosen: Chosen
     last: LastFits
@@ -252,11 +293,16 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         -------
         self
         """
+        return self._fit(X, y, sample_weight, groups)
+
+    def _fit(self, X, y, sample_weight, groups, *terms):
+        """Fit rows, in regression with their exposure."""
         limits, scorer = self._checked()
-        rows = self._rows(X, y, sample_weight, groups)
+        rows = self._rows(X, y, sample_weight, groups, *terms)
         problem, targets = self._problem(rows, y)
         vars(self).update(targets)
         stacked = self._stacked(problem, limits, scorer)
+        problem = stacked.problem
         self._publish(rows, problem, stacked, self._held_out_of(stacked, problem))
         self.copies_ = self._copies(X, y, sample_weight, problem)
         return self
@@ -318,6 +364,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             raise ValueError(f"candidates={self.candidates!r} leave none for {columns}: {reasons}")
         plan, candidates = plan_candidates(candidates, limits, problem)
         entries = evaluate_candidates(candidates, plan, problem, self._progress)
+        problem, entries = self._with_loss_of_stack(problem, entries)
         chosen, scores, compression = choose_stack(entries, problem), {}, None
         if scorer is not None and finished(entries):
             chosen, scores = self._scored(scorer, entries, chosen, problem)
@@ -325,7 +372,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             chosen, compression = compress_stack(chosen, problem, most)
         last = fit_all_rows(chosen, entries, problem, self._progress)
         seconds = time.perf_counter() - limits.start
-        return Stacked(entries, chosen, last, plan, skipped, scores, compression, seconds)
+        return Stacked(problem, entries, chosen, last, plan, skipped, scores, compression, seconds)
+
+    def _with_loss_of_stack(self, problem, entries):
+        """The problem with the loss of the stack, and the entries' losses by it."""
+        return problem, entries
 
     def _publish(self, rows, problem, stacked, held_out):
         """Set the fitted attributes."""
@@ -546,7 +597,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 raise AttributeError(
                     f"coef_ needs a stack of linear models; this one has {', '.join(self.chosen_)}."
                 )
-            coef = coef + a * np.atleast_2d(model.coef_).astype(np.float64)
+            coef = coef + np.reshape(a, (-1, 1)) * np.atleast_2d(model.coef_).astype(np.float64)
             intercept = intercept + a * np.atleast_1d(model.intercept_)
         calibration = getattr(self, "calibration_", None)
         if calibration is not None:  # it is affine
@@ -633,7 +684,7 @@ def _leaderboard(stacked, problem):
             "chosen": name in shares,
             "status": e.status,
         }
-        if isinstance(problem.score, Means):
+        if problem.score.kind not in ("log-loss", "squared error"):
             row["loss"] = problem.score.kind
         if stacked.scores:
             row["score"] = stacked.scores.get(name)
@@ -684,6 +735,10 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     class_weight : dict, 'balanced' or None, default=None
         Weights of classes, which multiply those of rows. Probabilities are those of a population
         with these weights.
+    monotonic_cst : array-like of int of shape (n_features,) or dict of str to int, default=None
+        1 for columns of numbers in which the probability of the second of two classes does not
+        decrease, -1 where it does not increase, 0 for others; or the signs of some columns by
+        name. The candidates are boosted trees and a GLM, which keep them.
     n_jobs : int or None, default=None
         Threads of kernels, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -782,6 +837,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         cv: Any = None,
         n_jobs: int | None = None,
         class_weight: Any = None,
+        monotonic_cst: Any = None,
         random_state: Seed = None,
     ):
         self.candidates = candidates
@@ -794,6 +850,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.cv = cv
         self.n_jobs = n_jobs
         self.class_weight = class_weight
+        self.monotonic_cst = monotonic_cst
         self.random_state = random_state
 
     def _rows(self, X, y, *others):
@@ -810,7 +867,10 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         weights = base.balanced(self.class_weight, classes, codes, rows.weights)
         rows = rows._replace(weights=weights)
         distinct = rows.distinct(codes[:, None].astype(float), seed)
-        problem = rows.problem(distinct, codes, codes, Classes(len(classes)), seed)
+        signs = _signs_of(rows.table, self.monotonic_cst)
+        if signs is not None and len(classes) > 2:
+            raise ValueError(f"monotonic_cst= needs two classes: y has {len(classes)}.")
+        problem = rows.problem(distinct, codes, codes, Classes(len(classes)), seed, signs=signs)
         return problem, {"classes_": classes}
 
     def _publish(self, rows, problem, stacked, held_out):
@@ -849,11 +909,11 @@ def _calibrated(calibration, scores):
     return scores if calibration is None else calibration.of(scores).astype(scores.dtype)
 
 
-class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _TuneFree):
+class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneFree):
     r"""Regression in one call: a stack of models that are compared on held-out rows.
 
-    As `TuneFreeClassifier`, with exact ridge regression as one more candidate: the weighted sum has
-    the least squared error on held-out rows, or the least deviance of counts or amounts (`loss`).
+    As `TuneFreeClassifier`, with exact ridge regression as one more candidate. The weighted sum has
+    the least `loss` on held-out rows: squared errors by default.
 
     Parameters
     ----------
@@ -871,9 +931,25 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         See `TuneFreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
-    loss : {'squared_error', 'poisson', 'gamma', 'tweedie'} or family, default='squared_error'
-        The loss for evaluation and stacking: squared error, or the deviance of a family of positive
-        means. With a family the GLM of this family is one more candidate, and `score` is D2.
+    loss : str or family, default='squared_error'
+        The loss of the stack.
+
+        - 'squared_error': means.
+        - 'absolute_error', 'quantile': medians, or the quantiles of the levels `quantile`.
+        - 'huber': means without the pull of outliers. Errors count by their squares up to 1.345
+          robust standard deviations of the held-out errors, and linearly beyond.
+        - 'poisson', 'gamma', 'tweedie' or such a family: means of counts and amounts, by their
+          deviance.
+
+        Of all but the first the GLM of this family is one more candidate, boosted trees learn by
+        this loss (for 'huber' by absolute errors), and `score` is D2.
+    quantile : float or sequence of float, default=0.5
+        The level of loss='quantile', between 0 and 1. For several increasing levels predictions
+        have a column each, and do not cross.
+    monotonic_cst : array-like of int of shape (n_features,) or dict of str to int, default=None
+        1 for columns of numbers in which predictions do not decrease, -1 where they do not
+        increase, 0 for others; or the signs of some columns by name. The candidates are boosted
+        trees and a GLM, which keep them.
 
     Attributes
     ----------
@@ -891,6 +967,10 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         An interval for the leaderboard's risk on new rows (95 %).
     offsets_ : ndarray of shape (n_targets,)
         See `TuneFreeClassifier`.
+    family_ : part
+        The distribution of the targets, whose deviance is the loss.
+    row_terms_ : tuple of str
+        'exposure' if it was given to `fit`.
     leaderboard_ : list of dict
         See `TuneFreeClassifier`; the risk is the mean squared error, for several targets the mean
         over them in units of their variances.
@@ -934,6 +1014,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         cv: Any = None,
         n_jobs: int | None = None,
         loss: Any = "squared_error",
+        quantile: float | Sequence[float] = 0.5,
+        monotonic_cst: Any = None,
         random_state: Seed = None,
     ):
         self.candidates = candidates
@@ -946,63 +1028,143 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         self.cv = cv
         self.n_jobs = n_jobs
         self.loss = loss
+        self.quantile = quantile
+        self.monotonic_cst = monotonic_cst
         self.random_state = random_state
 
-    def _score(self, targets):
-        """The `Targets` of squared errors, or the `Means` of the loss's family."""
-        if self._squares():
+    @report_progress
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
+        """Evaluate the candidates, stack them, and fit those in the stack.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        groups : array-like of shape (n_samples,), optional
+            See `TuneFreeClassifier.fit`.
+        exposure : array-like of shape (n_samples,), optional
+            The duration or size over which y was counted, for losses of counts and amounts:
+            predictions are exposure times a rate. An exposure of e is e rows with the target y / e.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, groups, exposure)
+
+    def _family(self) -> Any:
+        """The family of the loss."""
+        if self.loss == "squared_error":
+            return FAMILIES["gaussian"]
+        if isinstance(self.loss, str) and self.loss in ("absolute_error", "quantile"):
+            return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
+        is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
+        family: Any = FAMILIES.find(self.loss, ["squared_error"]) if is_family else None
+        if isinstance(family, Huber):
+            return family
+        if family is not None and family.range == (0.0, np.inf) and family.exposure == "rate":
+            return family
+        raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
+
+    def _score(self, family, targets):
+        """The score of the candidates: squared errors, pinball losses, or deviances."""
+        if self.loss == "squared_error":
             spread = np.ones(1)
             if targets.shape[1] > 1:
                 variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
                 spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
             return Targets(spread)
-        is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
-        family: Any = (
-            FAMILIES.find(self.loss, ["squared_error"]) if is_family else FAMILIES["gaussian"]
-        )
-        if family.range != (0.0, np.inf) or family.exposure != "rate":
-            raise ValueError(f"loss={self.loss!r} is none of squared, poisson, gamma, tweedie.")
         if targets.shape[1] > 1:
             raise ValueError(
                 f"loss={self.loss!r} is for one target: y has {targets.shape[1]}. Fit a model for "
                 "each target."
             )
         family.check(targets)
+        if isinstance(family, Huber):
+            return Quantiles(Quantile(0.5))
+        if isinstance(family, Quantile):
+            return Quantiles(family)
         return Means(family, least_mean(targets))
 
-    def _squares(self):
-        return isinstance(self.loss, str) and self.loss == "squared_error"
+    def _with_loss_of_stack(self, problem, entries):
+        """For Huber's loss, whose scale is that of the errors of the stack of medians."""
+        if not isinstance(self.family_, Huber) or not finished(entries):
+            return problem, entries
+        medians = choose_stack(entries, problem)
+        rows, predictions = medians.entries[0].rows, medians.scores()
+        y, weights = problem.y[rows, None], problem.weights[rows]
+        self.family_ = self.family_.learned(y, predictions, weights)
+        return problem.rescored(RobustMeans(self.family_), entries)
 
-    def _rows(self, *given):
-        return super()._rows(*given, multi_output=True, numeric=True)
+    def _rows(self, X, y, sample_weight, groups, exposure=None):
+        rows = super()._rows(X, y, sample_weight, groups, multi_output=True, numeric=True)
+        if exposure is None:
+            return rows
+        if self.cross_fit is not None:
+            raise ValueError("exposure= and cross_fit= exclude each other.")
+        exposure = of_rows(exposure, np.asarray(y), "exposure", positive=True)
+        if sample_weight is not None:
+            exposure = exposure[np.asarray(sample_weight) > 0]
+        family = self._family()
+        if self.loss == "squared_error" or not family.exposure:
+            raise ValueError(f"loss={self.loss!r} takes no exposure=: use a loss of counts.")
+        return rows._replace(
+            y=rows.y.reshape(-1) / exposure, weights=rows.weights * exposure, exposure=exposure
+        )
 
     def _problem(self, rows, y):
         seed, given = seed_of(self.random_state), np.asarray(rows.y, dtype=np.float64)
         given = given.reshape(len(given), -1)
         distinct = rows.distinct(given, seed)
         targets = clip_outliers(given, distinct[0], EXTREME)
-        every = np.asarray(y, dtype=np.float64).reshape(-1, given.shape[1])
+        every = given
+        if rows.exposure is None:
+            every = np.asarray(y, dtype=np.float64).reshape(-1, given.shape[1])
         warn_of_changes(given, targets, every, "y")
-        score, flat = self._score(targets), rows.y.ndim == 1
-        fitted = {"flat_": flat, "prediction_limits_": score.limits(targets)}
-        targets = targets[:, 0] if flat or isinstance(score, Means) else targets
+        family, is_flat = self._family(), rows.y.ndim == 1
+        score = self._score(family, targets)
+        fitted = {
+            "family_": family,
+            "flat_": is_flat and score.n_outputs == 1,
+            "prediction_limits_": score.limits(targets),
+            "row_terms_": () if rows.exposure is None else ("exposure",),
+        }
+        more = {
+            "terms": rows.terms(given, seed, distinct[0]),
+            "signs": _signs_of(rows.table, self.monotonic_cst),
+        }
+        targets = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets
         strata = np.zeros(len(targets), dtype=np.int64)
-        return rows.problem(distinct, targets, strata, score, seed), fitted
+        return rows.problem(distinct, targets, strata, score, seed, **more), fitted
 
     def _held_out_of(self, stacked, problem):
-        rows, predictions = stacked.chosen.entries[0].rows, stacked.chosen.scores()
-        predictions = np.clip(predictions, *self.prediction_limits_)
+        rows, predictions = stacked.chosen.entries[0].rows, self._limited(stacked.chosen.scores())
         X, y, weights = problem.part(rows)
-        y, blocks = y.reshape(predictions.shape), problem.blocks()
+        losses = problem.score.losses(predictions, y)
+        targets = np.broadcast_to(y if y.ndim == 2 else y[:, None], predictions.shape)
+        if problem.terms is not None:
+            held_out = problem.terms.held_out(rows, predictions, targets, self.family_)
+            return StackHeldOut(held_out, losses)
+        blocks = problem.blocks()
         more: dict[str, Any] = {"view": getattr(stacked.last.donor, "view_", None)}
         if blocks is not None:
             more["groups"] = blocks[rows]
             if not problem.given:
                 more["n_groups"] = len(np.unique(blocks[rows]))
-        residuals = tuple(
-            Residuals.of(f, t, weights, X, **more) for f, t in zip(predictions.T, y.T, strict=True)
+        pairs = zip(predictions.T, targets.T, strict=True)
+        return StackHeldOut(
+            tuple(Residuals.of(*pair, weights, X, **more) for pair in pairs), losses
         )
-        return StackHeldOut(residuals, problem.score.losses(predictions, y))
 
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)
@@ -1012,31 +1174,25 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     def _columns_of(self, X):
         return self.table_.transform(X)
 
-    def _possible(self, ends):
-        return ends if self._squares() else np.maximum(ends, 0)
+    def _limited(self, predictions):
+        """Predictions within the limits; quantiles in order."""
+        predictions = np.clip(predictions, *self.prediction_limits_).astype(predictions.dtype)
+        return np.sort(predictions, axis=1) if isinstance(self.family_, Quantile) else predictions
 
-    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
-        """R2, or D2 of the loss.
+    def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
+        """Predicted targets, shape (n_samples,) or (n_samples, n_targets or n_quantiles).
 
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : array-like of shape (n_samples,), optional
+        exposure : array-like of shape (n_samples,), optional
+            As in `fit`: predictions are rates times the exposure.
 
         Returns
         -------
-        float
+        ndarray
         """
-        if self._squares():
-            return float(super().score(X, y, sample_weight))
-        y = np.asarray(y, dtype=np.float64).reshape(-1, 1)
-        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
-        mean = np.asarray(self.predict(X), dtype=np.float64).reshape(-1, 1)
-        return FAMILIES.find(self.loss).d2(y, mean, weights)
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
-        y = self._joined(X, Targets(np.ones(1)))
-        y = np.clip(y, *self.prediction_limits_).astype(y.dtype)
+        y = self._limited(self._joined(X, Targets(np.ones(1))))
+        if exposure is not None:
+            y = y * of_rows(exposure, y, "exposure", positive=True)[:, None]
         return y[:, 0] if self.flat_ else y

@@ -20,6 +20,7 @@ from sklearn.base import clone
 
 from tunefree._registry import estimator_class
 from tunefree.columns import asinh_scaling, show
+from tunefree.constraints import Monotone
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.geometry import n_permuted_rows
 from tunefree.learners.trees.boosting import MOST_ROUNDS
@@ -30,6 +31,7 @@ from tunefree.select.stacking import (
     Chosen,
     Entry,
     Means,
+    Quantiles,
     choose_stack,
     finished,
     folds_of,
@@ -72,11 +74,13 @@ class StackProblem(NamedTuple):
     groups: np.ndarray | None  # numbers of groups, which are held out as a whole
     folds: list  # (training rows, held-out rows)
     given: bool  # whether the folds are those of `cv`
-    score: Any  # `Classes`, `Targets` or `Means`
+    score: Any  # `Classes`, `Targets`, `Means`, `Quantiles` or `RobustMeans`
     shape: Shape
     seed: int
     column_groups: tuple  # arrays of columns that come from one column of the user's
     numbers: Any = None  # of these rows among the user's rows of positive weight
+    terms: Any = None  # `Terms` of rows with an exposure
+    signs: Any = None  # in which direction predictions may change with each column
 
     def is_sparse(self):
         """Whether rows are sparse."""
@@ -108,9 +112,21 @@ class StackProblem(NamedTuple):
             candidate, scores, losses, proper_losses, rows, 0.0, "finished", _trace(model), **more
         )
 
+    def rescored(self, score, entries):
+        """The problem with another score, and the entries' losses by it."""
+        out = []
+        for e in entries:
+            if len(e.losses):
+                losses = score.evaluate(e.scores, self.y[e.rows], self.weights[e.rows])
+                e = e._replace(losses=losses[0], proper_losses=losses[1])
+            out.append(e)
+        return self._replace(score=score), out
+
     def entry_of_one_fit(self, candidate, fitted, scores, effects, optimism=0.0):
         """The `Entry` of a fit to all rows."""
-        complete = effects is not None and effects.shape[2] == scores.shape[1]
+        # The one output of a location serves all quantiles.
+        widths = (scores.shape[1], 1 if isinstance(self.score, Quantiles) else scores.shape[1])
+        complete = effects is not None and effects.shape[2] in widths
         return self.entry(
             candidate, scores, np.flatnonzero(self.held()), fitted.model,
             fitted=fitted._replace(found=None), optimism=optimism,
@@ -496,6 +512,8 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
     `kinds` are some of 'linear', 'kernel', 'trees'; `compress` is a number of landmarks, or None.
     """
     shape, linear, skipped = problem.shape, [], {}
+    if problem.signs is not None:
+        return _monotone(problem, kinds, n_jobs)
     few = {"linear", "kernel"} <= set(kinds) and _has_view(shape) and _solved_exactly(problem)
     if "linear" in kinds and not few:
         linear, skipped = _linear_candidates(problem)
@@ -523,6 +541,10 @@ def _trees(problem, n_jobs):
         options = {"loss": name}
         if name not in ("poisson", "gamma", "tweedie"):
             reason = f"trees have no loss {name}"
+    elif isinstance(score, Quantiles):
+        options = {"loss": "quantile", "quantile": score.family.levels}
+    if problem.signs is not None:
+        options["monotonic_cst"] = problem.signs
     if shape.d > MOST_COLUMNS:
         reason = f"{shape.d} columns are too many"
     elif shape.n < _TREE_ROWS:
@@ -531,6 +553,15 @@ def _trees(problem, n_jobs):
         return [], {_TREES: reason}
     made = _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options)
     return [BoostedTrees(_TREES, made, limits=_FEWER_ROUNDS)], {}
+
+
+def _monotone(problem, kinds, n_jobs):
+    """The candidates that increase or decrease with some columns, and why others are skipped."""
+    trees, skipped = _trees(problem, n_jobs) if "trees" in kinds else ([], {})
+    family = _family_of(problem) or ("binomial" if _classifies(problem) else "gaussian")
+    model = _estimator(problem, "GLM", family=family, constraint=Monotone(tuple(problem.signs)))
+    skipped |= {"kernels and other linear models": "they do not keep monotonic_cst"}
+    return [*([GLM("GLM, monotone", model)] if "linear" in kinds else []), *trees], skipped
 
 
 def _has_view(shape):
@@ -543,16 +574,25 @@ def _solved_exactly(problem):
     return not problem.is_sparse() and problem.shape.n <= ridge.EXACT_ROWS
 
 
+def _classifies(problem):
+    return problem.score.task == "classification"
+
+
+def _family_of(problem):
+    """The family of the loss, if it is not that of squared errors or classes."""
+    return getattr(problem.score, "family", None)
+
+
 def _estimator(problem, name, **options):
     """A classifier or regressor."""
-    kind = "Classifier" if problem.score.task == "classification" else "Regressor"
+    kind = "Classifier" if _classifies(problem) else "Regressor"
     return estimator_class(f"{name}{kind}")(random_state=problem.seed, **options)
 
 
 def _linear_candidates(problem):
     """Linear models from cheap to expensive, and why others are skipped."""
     shape, is_sparse, skipped = problem.shape, problem.is_sparse(), {}
-    classify = problem.score.task == "classification"
+    classify = _classifies(problem)
     linear = _estimator(problem, "PiSTOL")
     found: list[Candidate] = [LinearPiSTOL("linear", linear)]
     if not classify and (not is_sparse or shape.d <= 1000):
@@ -572,9 +612,9 @@ def _linear_candidates(problem):
 
 def _of_family(problem):
     """The GLM of the loss."""
-    if not isinstance(problem.score, Means):
+    family = _family_of(problem)
+    if family is None:
         return []
-    family = problem.score.family
     return [GLM(f"GLM, {type(family).__name__}", _estimator(problem, "GLM", family=family))]
 
 

@@ -142,7 +142,8 @@ class TakesExposures(PredictsIntervals):
                 raise ValueError(
                     f"This {type(self).__name__} was fitted without {name}=: do not give it here."
                 )
-        y = self.predict(X, exposure, offset)
+        given = {"exposure": exposure, "offset": offset}
+        y = self.predict(X, **{name: values for name, values in given.items() if name in terms})
         if not terms:
             return self._intervals(X, y, alpha, joint)
         over: Any = 1.0
@@ -189,7 +190,7 @@ class TakesExposures(PredictsIntervals):
         -------
         float
         """
-        mean = self.predict(X, offset=offset)
+        mean = self.predict(X) if offset is None else self.predict(X, offset=offset)
         if exposure is None:
             return self._d2(y, mean, sample_weight)
         over: Any = of_rows(exposure, mean.reshape(len(mean), -1), "exposure", positive=True)

@@ -1,7 +1,7 @@
 """Boosted trees, whose rounds and depths held-out rows choose."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -308,8 +308,9 @@ class BoostedTreesRegressor(
     loss : str, default='squared_error'
         One of 'squared_error', 'absolute_error', 'quantile', 'poisson', 'gamma', 'tweedie'. The
         last three are deviances and have a logarithmic link.
-    quantile : float, default=0.5
-        The level of the quantile for loss='quantile', between 0 and 1.
+    quantile : float or sequence of float, default=0.5
+        The level of the quantile for loss='quantile', between 0 and 1. Several increasing levels
+        have the same splits; their predictions are sorted, so that they do not cross.
     monotonic_cst : array-like of int of shape (n_features,) or dict of str to int, default=None
         1 for columns in which predictions do not decrease, -1 where they do not increase, 0 for
         others; or the signs of some columns by name. It needs one target.
@@ -380,7 +381,7 @@ class BoostedTreesRegressor(
         self,
         *,
         loss: str = "squared_error",
-        quantile: float = 0.5,
+        quantile: float | Sequence[float] = 0.5,
         monotonic_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
@@ -428,7 +429,7 @@ class BoostedTreesRegressor(
         if self.loss not in _LOSSES:
             raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
         if _LOSSES[self.loss] == "quantile":
-            return Quantile(self.quantile if self.loss == "quantile" else 0.5)
+            return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         return FAMILIES[_LOSSES[self.loss]]
 
     def _encode(self, y, weights, exposure, offset):
@@ -443,10 +444,11 @@ class BoostedTreesRegressor(
         self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
         targets, weights, offset = rates(family, self.link_, targets, weights, exposure, offset)
         family.check(targets)
-        is_quantile = isinstance(family, Quantile)
-        loss = QuantileLoss(family) if is_quantile else Deviance(family, self.link_)
-        if self.loss == "squared_error":
-            loss = SquaredError()
+        if isinstance(family, Quantile):
+            targets, loss = family.targets(targets), QuantileLoss(family)
+            self.flat_ = self.flat_ and targets.shape[1] == 1
+        else:
+            loss = SquaredError() if self.loss == "squared_error" else Deviance(family, self.link_)
         strata = np.zeros(len(targets), np.int64)
         return GivenRows(None, loss, targets, weights, strata, None, offset, exposure)
 

@@ -4,7 +4,9 @@ Below 2,000 rows there are five folds, beyond a single one of five is held out.
 
 Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0`, which minimize the log-loss
 of held-out rows plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` with their
-mean m and :math:`a_k \ge 0`, which minimize the squared error.
+mean m and :math:`a_k \ge 0`, which minimize the squared error. Quantiles and robust means:
+:math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0`, with weights of every quantile's own, which
+minimize the pinball loss or Huber's loss.
 
 A model is dropped if the loss without it grows by less than a quarter of its standard error, or by
 less than a thousandth. The sum is then shrunk towards the constant by `robust.shrinkage_factor`.
@@ -20,6 +22,8 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 
+from tunefree.families import quantiles
+from tunefree.links import Identity
 from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
 
 # Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
@@ -31,6 +35,8 @@ _OFFSETS = 1e-3
 _LOG_BOUNDS = (-7.0, 7.0)
 # Gains up to so many standard errors, or up to this share of the loss, are ignored.
 _NEGLIGIBLE, _TIED = 0.25, 1e-3
+# The pinball loss is smoothed over this share of the mean residual, found in so many steps.
+_WIDTH, _SOLUTIONS = 0.1, 2
 
 
 class Entry(NamedTuple):
@@ -143,7 +149,7 @@ def weighted_mean(values, weights):
 class Stack(NamedTuple):
     """Weights of models."""
 
-    weights: np.ndarray  # of shape (n_models,)
+    weights: np.ndarray  # of shape (n_models,), of quantiles (n_models, n_outputs)
     offsets: np.ndarray  # of shape (n_outputs,)
     shares: np.ndarray  # weight times size of the scores, of shape (n_models,); they sum to 1
     losses: np.ndarray  # log-losses or squared errors of the rows it was fitted to, (n_rows,)
@@ -378,6 +384,124 @@ def stack_means(predictions, targets, weights, family):
     return _pruned(fit, predictions, weights)
 
 
+def stack_locations(predictions, targets, weights, family, losses, optimism=0.0):
+    """The stack of quantiles or robust means: of least pinball loss, or least Huber's loss.
+
+    Every output has non-negative weights of its own, and is shrunk towards the best constant.
+
+    Parameters
+    ----------
+    predictions : list of ndarray of shape (n, n_outputs)
+    targets : ndarray of shape (n, n_outputs)
+    weights : ndarray of shape (n,)
+    family : Quantile or Huber
+    losses : list of `_Pinball` or `_Huber`
+        The loss of every output, smoothed.
+    optimism : float, default=0
+        See `stack_classes`.
+
+    Returns
+    -------
+    Stack
+    """
+    share = weights / weights.sum()
+
+    def fit(models):
+        pairs = [
+            _least_loss(np.column_stack([F[:, j] for F in models]), targets[:, j], share, loss)
+            for j, loss in enumerate(losses)
+        ]
+        a, b = np.column_stack([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+        sizes = np.array([(x * F.std(axis=0)).sum() for x, F in zip(a, models, strict=True)])
+        joined = b + sum(x * F for x, F in zip(a, models, strict=True))
+        return a, b, sizes / max(sizes.sum(), 1e-300), deviances(joined)
+
+    def deviances(joined):
+        return family.deviance(targets, joined).sum(axis=1)
+
+    stack, null = _pruned(fit, predictions, weights), family.start(targets, weights)
+    joined, factors = stack.join(predictions), np.zeros(len(null))
+    for j, loss in enumerate(losses):
+        step, residuals = joined[:, j] - null[j], targets[:, j] - null[j]
+        factors[j] = _factor_of_step(step, residuals, weights, loss, optimism)
+    if (factors == 1.0).all():
+        return stack
+    joined = null + factors * (joined - null)
+    shifts = np.array(
+        [loss.shift((targets - joined)[:, j], weights) for j, loss in enumerate(losses)]
+    )
+    offsets = null + factors * (stack.offsets - null) + shifts
+    return Stack(factors * stack.weights, offsets, stack.shares, deviances(joined + shifts))
+
+
+def _factor_of_step(step, residuals, weights, loss, optimism):
+    """How far an output goes from the constant: the factor of least squares near the constant.
+
+    Near it the loss is a square, with the slopes g of the rows and the curvature H for which the
+    whole step is best. So the targets are g / H, and a unit of the loss is the mean of g^2 / H.
+    """
+    (null, slopes), learned = loss(residuals, 1e-300), loss(residuals - step, 1e-300)[0]
+    products, squares = weights @ (slopes * step), weights @ np.square(step)
+    if products <= 0.0:
+        return 0.0
+    curvature = products / squares
+    unit = weights @ np.square(slopes) / weights.sum() / curvature
+    pair = null[:, None] / unit, learned[:, None] / unit
+    target = (slopes / curvature)[:, None]
+    return float(shrinkage_factor(step[:, None], target, weights, pair, optimism)[0])
+
+
+class _Pinball(NamedTuple):
+    """The pinball loss of a level, smoothed near 0."""
+
+    q: float
+
+    def __call__(self, residuals, width):
+        """Losses of residuals, and their slopes."""
+        size = np.hypot(residuals, width)
+        return 0.5 * size + (self.q - 0.5) * residuals, 0.5 * residuals / size + (self.q - 0.5)
+
+    def shift(self, residuals, weights):
+        """The constant of least loss, without smoothing."""
+        return float(quantiles(residuals[:, None], weights, self.q)[0])
+
+
+class _Huber(NamedTuple):
+    """Huber's loss."""
+
+    family: Any  # `tunefree.families.Huber` of a known scale
+
+    def __call__(self, residuals, _):
+        """Losses of residuals, and their slopes."""
+        slopes = self.family.score(Identity(), 0.0, residuals, 0.0)
+        return 0.5 * self.family.deviance(residuals, 0.0), slopes
+
+    def shift(self, residuals, weights):
+        """The constant of least loss: it is found."""
+        return 0.0
+
+
+def _least_loss(columns, y, share, loss):
+    """Non-negative weights of columns, and an offset, of least loss."""
+    centre, m = share @ columns, columns.shape[1]
+    units = np.maximum(np.sqrt(share @ np.square(columns - centre)), 1e-300)
+    columns = (columns - centre) / units
+    theta, residuals = np.append(np.zeros(m), np.median(y)), y - np.median(y)
+    options: Any = {"method": "L-BFGS-B", "bounds": [(0.0, None)] * m + [(None, None)]}
+
+    def risk(theta, width):
+        losses, slopes = loss(y - columns @ theta[:m] - theta[m], width)
+        slopes = share * slopes
+        return share @ losses / width, -np.append(slopes @ columns, slopes.sum()) / width
+
+    for _ in range(_SOLUTIONS):
+        width = max(_WIDTH * float(share @ np.abs(residuals)), 1e-300)
+        theta = minimize(risk, theta, (width,), jac=True, **options).x
+        residuals = y - columns @ theta[:m] - theta[m]
+    a = theta[:m] / units
+    return a, theta[m] + loss.shift(residuals, share) - centre @ a
+
+
 def _shrunk(stack, scores, null, codes, weights, optimism):
     """The stack of classes, shrunk towards the log-odds of the classes' shares."""
     joined = stack.join(scores)
@@ -415,9 +539,9 @@ def _pruned(fit, scores, weights):
         negligible = max(_NEGLIGIBLE * error, _TIED * _mean(losses, weights)[0])
         if shares[kept.index(i)] == 0.0 or gain <= negligible:
             kept, (a, b, shares, losses) = rest, without
-    out = np.zeros((2, len(scores)))
-    out[:, kept] = a, shares
-    return Stack(out[0], b, out[1], losses)
+    every_weight, every_share = np.zeros((len(scores), *a.shape[1:])), np.zeros(len(scores))
+    every_weight[kept], every_share[kept] = a, shares
+    return Stack(every_weight, b, every_share, losses)
 
 
 def _size(F, share):
@@ -546,3 +670,70 @@ class Means(NamedTuple):
     def stack(self, scores, y, weights, _=0.0):
         """The stack of least deviance."""
         return stack_means(scores, y[:, None], weights, self.family)
+
+
+class Quantiles(NamedTuple):
+    """Scores of regression: quantiles, one output for each level, with their pinball losses."""
+
+    family: Any  # `tunefree.families.Quantile`
+    task = "regression"
+    limits = Targets.limits
+
+    @property
+    def n_outputs(self):
+        """One for each level."""
+        return len(self.family.q)
+
+    @property
+    def kind(self):
+        """The name of the risk in the leaderboard."""
+        is_median = len(self.family.q) == 1 and self.family.q[0] == 0.5
+        return "half the absolute error" if is_median else "pinball loss"
+
+    def scores_of(self, fitted, X):
+        """Predictions of shape (n, n_outputs); a model's one output serves all levels."""
+        return self.of_all(fitted.model.predict(fitted.show(X)), fitted.model)
+
+    def of_all(self, predictions, model):
+        """Predictions of a model, of shape (n, n_outputs)."""
+        scores = np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
+        return np.repeat(scores, self.n_outputs // scores.shape[1], axis=1)
+
+    def losses(self, predicted, y):
+        """Pinball losses of quantiles in order, added over the levels."""
+        return self.family.deviance(y.reshape(-1, 1), np.sort(predicted, axis=1)).sum(axis=1)
+
+    def evaluate(self, predicted, y, weights):
+        """Pinball losses with the best slope and offset, twice."""
+        losses = self.stack([predicted], y, weights).losses
+        return losses, losses
+
+    def stack(self, scores, y, weights, _=0.0):
+        """The stack of least pinball loss."""
+        losses = [_Pinball(float(q)) for q in self.family.q]
+        return stack_locations(
+            scores, self.family.targets(y[:, None]), weights, self.family, losses
+        )
+
+
+class RobustMeans(NamedTuple):
+    """Scores of regression: predictions, with Huber's loss."""
+
+    family: Any  # `tunefree.families.Huber`, of a known scale
+    task, kind = "regression", "Huber loss"
+    n_outputs = 1
+    limits, scores_of, of_all = Targets.limits, Targets.scores_of, Targets.of_all
+
+    def losses(self, predicted, y):
+        """Huber's losses."""
+        return self.family.deviance(y.reshape(-1), predicted[:, 0])
+
+    def evaluate(self, predicted, y, weights):
+        """Huber's losses with the best slope and offset, twice."""
+        losses = self.stack([predicted], y, weights).losses
+        return losses, losses
+
+    def stack(self, scores, y, weights, optimism=0.0):
+        """The stack of least loss."""
+        losses, y = [_Huber(self.family)], y[:, None]
+        return stack_locations(scores, y, weights, self.family, losses, optimism)

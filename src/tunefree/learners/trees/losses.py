@@ -55,9 +55,9 @@ class Deviance(NamedTuple):
 
 
 class QuantileLoss(NamedTuple):
-    """The pinball loss of one quantile, and its pseudogradients."""
+    """The pinball loss of one quantile an output, and its pseudogradients."""
 
-    family: Any  # `tunefree.families.Quantile` of one level
+    family: Any  # `tunefree.families.Quantile`
 
     def start(self, sample):
         """The quantile of the targets, less their offsets."""
@@ -74,12 +74,12 @@ class QuantileLoss(NamedTuple):
 
     def values(self, leaves, n_leaves, gradients, curvatures, ridge, residuals):
         """The values of all leaves, before the step: here curvatures are the weights of rows."""
-        order = np.argsort(residuals[:, 0], kind="stable")
-        weights = leaf_sums(leaves, n_leaves, curvatures)
-        out = _leaf_quantiles(
-            leaves, residuals[:, 0], curvatures[:, 0], order, self.family.q[0] * weights[:, 0]
-        )
-        return out[:, None] * (weights / (weights + ridge))
+        weights, out = leaf_sums(leaves, n_leaves, curvatures), np.empty((n_leaves, len(ridge)))
+        for j, q in enumerate(self.family.q):
+            numbers, each = residuals[:, j], curvatures[:, j]
+            order = np.argsort(numbers, kind="stable")
+            out[:, j] = _leaf_quantiles(leaves, numbers, each, order, q * weights[:, j])
+        return out * (weights / (weights + ridge))
 
     def shift(self, scores, targets, weights):
         """What is added to all scores: the quantile of the residuals of held-out rows."""
