@@ -63,6 +63,10 @@ MODELS = {
         X, np.c_[Y, 100.0 - Y]
     ),
     "trees for quantiles": lambda: trees(Y, loss="quantile", quantile=0.8),
+    "trees for several quantiles": lambda: trees(Y, loss="quantile", quantile=(0.2, 0.5)),
+    "stack of quantiles": lambda: tunefree.TuneFreeRegressor(
+        loss="quantile", quantile=(0.2, 0.8), random_state=0
+    ).fit(X, Y),
     "trees in single precision": lambda: trees(BINARY, X.astype("f")),
     "trees for counts": lambda: tunefree.BoostedTreesRegressor(loss="poisson").fit(X, Y**2),
     "linear": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, BINARY),

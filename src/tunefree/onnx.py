@@ -30,11 +30,16 @@ class _Graph:
         self.onnx, self._helper, self._numpy = onnx, helper, numpy_helper
         self._nodes, self._constants = [], []
 
-    def __call__(self, kind, *inputs, name=None, **attributes):
-        """Add a node; arrays and numbers among its inputs become constants."""
+    def __call__(self, kind, *inputs, name=None, unused=(), **attributes):
+        """Add a node; arrays and numbers among its inputs become constants.
+
+        Returns the name of its first output; `unused` are suffixes of others.
+        """
         inputs = [i if isinstance(i, str) else self.constant(i) for i in inputs]
         name = name or f"{kind}_{len(self._nodes)}"
-        self._nodes.append(self._helper.make_node(kind, inputs, [name], **attributes))
+        self._nodes.append(
+            self._helper.make_node(kind, inputs, [name, *(name + u for u in unused)], **attributes)
+        )
         return name
 
     def constant(self, value):
@@ -155,7 +160,7 @@ def _stacked(g, estimator, X, name):
             scores, _ = _decisions(g, model, scores, len(estimator.classes_) == 2)
         else:
             scores = _predicted(g, model, scores)
-        terms.append(g("Mul", scores, float(a)))
+        terms.append(g("Mul", scores, np.asarray(a)))
     scores = g("Add", terms[0] if len(terms) == 1 else g("Sum", *terms), estimator.offsets_)
     calibration = getattr(estimator, "calibration_", None)
     return scores if calibration is None else calibration.onnx(g, scores)
@@ -316,12 +321,13 @@ def _mean(g, link, s, name):
 def _predicted(g, estimator, scores):
     """The predictions of a regressor, within its prediction limits."""
     if hasattr(estimator, "link_"):
-        if np.ndim(getattr(getattr(estimator, "family_", None), "levels", 0)):
-            raise ModelError("sorted quantiles cannot be exported: fit one level at a time")
         scores = _mean(g, estimator.link_, scores, type(estimator).__name__)
     if getattr(estimator, "prediction_limits_", None) is not None:
         low, high = np.reshape(estimator.prediction_limits_, (2, -1)).astype(np.float64)
         scores = g("Min", g("Max", scores, low), high)
+    levels = getattr(getattr(estimator, "family_", None), "levels", 0)
+    if np.ndim(levels):  # quantiles are sorted
+        scores = g("TopK", scores, np.array([len(levels)]), unused=["_places"], largest=0)
     return scores
 
 
