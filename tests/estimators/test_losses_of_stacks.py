@@ -246,3 +246,23 @@ def test_sparse_rows_and_single_precision(loss):
     assert np.abs(one - others[0]).max() < 0.05 * np.ptp(y)
     assert np.corrcoef(one, others[1])[0, 1] > 0.97  # sparse rows have other linear candidates
     assert (others[1] == others[2]).all()
+
+
+# Several labels.
+
+
+def test_several_labels_are_a_model_each(tmp_path):
+    X, y, mean, _ = rows(200)
+    labels = np.column_stack([y > 0.0, X[:, 1] > 0.0, mean > 0.3]).astype(int)
+    model = TuneFreeClassifier(("linear",), random_state=0).fit(X, labels)
+    alone = TuneFreeClassifier(("linear",), random_state=0).fit(X, labels[:, 1])
+    assert (model.predict_proba(X)[:, 1] == alone.predict_proba(X)[:, 1]).all()
+    assert (model.predict(X) == (model.predict_proba(X) > 0.5)).all()
+    sparse_labels = TuneFreeClassifier(("linear",), random_state=0).fit(X, sparse.csr_array(labels))
+    assert (sparse_labels.predict(X) == model.predict(X)).all()
+    save_model(model, tmp_path / "model")
+    assert (load_model(tmp_path / "model").predict(X) == model.predict(X)).all()
+    with pytest.raises(ValueError, match="Column 2 of y has one class only"):
+        model.fit(X, labels * [1, 1, 0])
+    with pytest.raises(ValueError, match="columns that are not 0 and 1"):
+        model.fit(X, labels * 2 + [0, 1, 2])

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -18,12 +19,14 @@ from sklearn.base import (
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
     _check_feature_names_in,
     _check_monotonic_cst,
     check_is_fitted,
 )
 
+from tunefree._array import as_dense
 from tunefree._parameters import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
@@ -281,7 +284,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or in regression (n_samples, n_targets)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Several labels are 0 or 1 each.
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         groups : array-like of shape (n_samples,), optional
@@ -530,7 +534,10 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     def _model_state(self):
         """The attributes that a model file keeps: no times, so that equal fits give equal files."""
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
-        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timeless()
+        state = {n: vars(self)[n] for n in sorted(names)}
+        if "report_" not in state:  # of several labels: each model has its own
+            return state
+        report = self.report_.timeless()
         return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
 
     @property
@@ -779,6 +786,8 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         An interval for the share of errors on new rows (95 %); `risk_interval_kind_` is its method.
     held_out_ : part
         The stack's held-out probabilities.
+    label_models_ : list of TuneFreeClassifier
+        Of several labels: the model of each. They have all the other attributes, sets and reports.
     calibration_ : part or None
         A slope and an offset for each of several classes, if they improve held-out probabilities.
     copies_ : list
@@ -857,10 +866,28 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
-                f"y has {shape[1]} columns, but a row has one label here. To fit a model for each "
-                "column use MultiOutputClassifier(TuneFreeClassifier()) of scikit-learn."
+                f"y has {shape[1]} columns that are not 0 and 1. Several labels are given as 0 and "
+                "1; to fit a model for each column use MultiOutputClassifier(TuneFreeClassifier()) "
+                "of scikit-learn."
             )
         return super()._rows(X, y, *others)
+
+    def _fit(self, X, y, sample_weight, groups):
+        vars(self).pop("label_models_", None)
+        shape = y.shape if hasattr(y, "shape") else np.shape(y)
+        if len(shape) < 2 or shape[1] < 2 or type_of_target(y) != "multilabel-indicator":
+            return super()._fit(X, y, sample_weight, groups)
+        labels = np.asarray(as_dense(y)).T
+        for j, label in enumerate(labels):
+            if np.ptp(label) == 0:
+                raise ValueError(f"Column {j} of y has one class only: all rows are {label[0]}.")
+        one: Any = clone(self)
+        models = [clone(one).fit(X, label, sample_weight, groups) for label in labels]
+        self.label_models_, self.classes_ = models, [model.classes_ for model in models]
+        self.n_features_in_ = models[0].n_features_in_
+        if hasattr(models[0], "feature_names_in_"):
+            self.feature_names_in_ = models[0].feature_names_in_
+        return self
 
     def _problem(self, rows, y):
         seed, (classes, codes) = seed_of(self.random_state), base.encode_labels(rows.y, fewest=2)
@@ -896,12 +923,33 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         return _calibrated(self.calibration_, self._joined(X, Classes(len(self.classes_))))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
+        """Log-odds of the second class, of every class, or of every label.
+
+        The shape is (n_samples,), (n_samples, n_classes) or (n_samples, n_labels).
+        """
+        if hasattr(self, "label_models_"):
+            return np.column_stack([model.decision_function(X) for model in self.label_models_])
         return base.squeezed(self._log_odds(X))
 
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most likely class of every row, or of several labels a column of 0 and 1 each."""
+        if hasattr(self, "label_models_"):
+            return np.column_stack([model.predict(X) for model in self.label_models_])
+        return super().predict(X)
+
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
+        """Calibrated probabilities of the classes, shape (n_samples, n_classes), or of the labels.
+
+        Probabilities of several labels have the shape (n_samples, n_labels).
+        """
+        if hasattr(self, "label_models_"):
+            return expit(self.decision_function(X))
         return base.probabilities(self._log_odds(X), joint=True)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
 def _calibrated(calibration, scores):
