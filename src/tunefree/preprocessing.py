@@ -55,7 +55,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    max_levels : int, default=100
+    max_levels : int, default=250
         Largest number of 0/1 columns for a categorical column, with the shared one.
     min_share : float, default=0.001
         Levels of a smaller share of the rows (or of one row only) are rare.
@@ -112,7 +112,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        max_levels: int = 100,
+        max_levels: int = 250,
         min_share: float = 0.001,
         sparse_output: bool | str = "auto",
         categorical_features: Any = "from_dtype",
