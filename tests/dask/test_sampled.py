@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tunefree._registry import estimator_class
+from tunefree.estimators import trees
 from tunefree.learners.kernel import ridge
 
 pytest.importorskip("distributed")
@@ -39,6 +40,17 @@ def test_sums_over_partitions_are_those_over_a_source(client, monkeypatch, name,
     np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(getattr(there.to_local(), told)(X), expected, rtol=1e-6, atol=1e-6)
     assert there.score(*rows) == pytest.approx(local.score(X, y))
+
+
+@pytest.mark.parametrize("name, y", [("Regressor", Y), ("Classifier", LABELS)])
+def test_trees_learn_an_even_sample(client, monkeypatch, name, y):
+    monkeypatch.setattr(trees, "_MOST_SAMPLED", 300)
+    rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
+    local = estimator_class(f"BoostedTrees{name}")(random_state=0).fit_source((X, y))
+    there = getattr(tfd, f"BoostedTrees{name}")(random_state=0).fit(*rows)
+    assert (there.to_local().predict(X) == local.predict(X)).all()
+    assert (there.predict(rows[0]).compute() == local.predict(X)).all()
+    assert there.score(*rows) > 0.85
 
 
 def test_linear_models_of_a_stack_are_averaged_runs(client, monkeypatch):

@@ -11,6 +11,8 @@ without Dask.
 - *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, other cases of `RidgePathRegressor`)
   learn each partition independently, and the predictors are averaged by the weights of the
   partitions. This is not the sequential predictor; the documentation has the measured difference.
+- *Learners of a sample* (`KernelRidge*`, `BoostedTrees*`, `TuneFree*`) choose their settings on
+  rows that are drawn evenly; kernels and linear models of them then learn all rows.
 
 A task takes partitions of one worker, and can be repeated: a worker that dies during a fit changes
 nothing. A round that hangs ends after `timeout` seconds, with an error that names its partitions.
@@ -34,6 +36,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers do not run `__getattr__`
     from tunefree.dask.estimators import (
+        BoostedTreesClassifier,
+        BoostedTreesRegressor,
         GLMClassifier,
         GLMRegressor,
         KernelRidgeClassifier,
@@ -49,6 +53,8 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`
     )
 
 __all__ = [
+    "BoostedTreesClassifier",
+    "BoostedTreesRegressor",
     "GLMClassifier",
     "GLMRegressor",
     "RidgePathRegressor",

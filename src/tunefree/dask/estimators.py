@@ -24,7 +24,15 @@ from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.data.units import Units
 from tunefree.designs import n_entries
 from tunefree.engine.order import hashed_visits
-from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
+from tunefree.estimators import (
+    auto,
+    base,
+    least_squares,
+    perceptron,
+    pistol,
+    ridge,
+    trees,
+)
 from tunefree.estimators.fitting import fitted_names, rollback_on_error
 from tunefree.estimators.from_source import SourceSample
 from tunefree.estimators.kernel import ridge as kernel_ridge
@@ -711,6 +719,18 @@ class KernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
 
 class KernelRidgeClassifier(_Sampled, DistributedClassifier, kernel_ridge.KernelRidgeClassifier):
     """`tunefree.KernelRidgeClassifier` on rows of a Dask cluster; see `KernelRidgeRegressor`."""
+
+
+class BoostedTreesRegressor(_Sampled, trees.BoostedTreesRegressor):
+    """`tunefree.BoostedTreesRegressor` on rows of a Dask cluster.
+
+    The client learns at most 100,000 distinct rows, drawn evenly by their hash. `fit_source` of one
+    process gives the same bits.
+    """
+
+
+class BoostedTreesClassifier(_Sampled, DistributedClassifier, trees.BoostedTreesClassifier):
+    """`tunefree.BoostedTreesClassifier` on a Dask cluster; see `BoostedTreesRegressor`."""
 
 
 class TuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):
