@@ -23,6 +23,8 @@ from tunefree._jit import kernel
 _UNITS = 2.0**30
 # Exact sums of single numbers.
 _FINE_UNITS = 2.0**61
+# A leaf with so many bins for each of its rows is small: its rows are sorted, not counted.
+_BINS_PER_ROW = 6
 
 
 @kernel
@@ -126,6 +128,51 @@ def _add_monotone_gains(sums, totals, units, ridge, first, last, sign, gains):
 
 
 @kernel
+def _is_small(starts, leaf, size):
+    return _BINS_PER_ROW * (starts[leaf + 1] - starts[leaf]) <= size
+
+
+@kernel
+def _add_steps(codes, rows, order, words, totals, units, ridge, first, last, sign, steps):
+    """Add a small leaf's changes of the gain from bin to bin; return the gain before the first.
+
+    The gain changes only at bins that hold rows: these are sorted by their bins. `order` is memory.
+    """
+    n, h = rows.shape[0], totals[0] + 2.0 * ridge
+    for i in range(n):
+        row, place = rows[i], i
+        while place > 0 and codes[order[place - 1]] > codes[row]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = row
+    whole = 0.0
+    for k in range(1, totals.shape[0]):
+        whole += totals[k] ** 2 / (h - ridge)
+    before, sums = whole, np.zeros(words.shape[1], dtype=np.int64)
+    for i in range(n):
+        row = order[i]
+        code = codes[row]
+        if code < first:
+            continue
+        if code >= last:
+            break
+        for w in range(words.shape[1]):
+            sums[w] += words[row, w]
+        if i + 1 < n and codes[order[i + 1]] == code:
+            continue
+        own, after = _low(sums[0]) * units[0] + ridge, 0.0
+        for k in range(1, totals.shape[0]):
+            a = (_high(sums[k // 2]) if k % 2 else _low(sums[k // 2])) * units[k]
+            if sign and sign * ((totals[k] - a) * own - a * (h - own)) < 0.0:
+                after += totals[k] ** 2 / (h - ridge)
+            else:
+                after += _gain(a, own, totals[k], h)
+        steps[code] += after - before
+        before = after
+    return whole
+
+
+@kernel
 def _partition(codes, threshold, missing, rows, spare, start, end):
     """Sort rows of a leaf stably to the left and right; return where the right ones start."""
     place, others = start, 0
@@ -157,6 +204,10 @@ def _count_column(codes, rows, starts, words, slot, n_parents, table):
     if not n_parents:
         _count(codes, rows, words, table[0])
     for p in range(n_parents):
+        if _is_small(starts, 2 * p, table.shape[1]) and _is_small(
+            starts, 2 * p + 1, table.shape[1]
+        ):
+            continue
         child = 2 * p if slot[2 * p] == p + n_parents else 2 * p + 1
         other = 4 * p + 1 - child
         _count(codes, rows[starts[child] : starts[child + 1]], words, table[slot[child]])
@@ -185,17 +236,46 @@ def _gain_without_split(totals, ridge):
 
 
 @kernel
-def _score_column(table, slot, starts, totals, units, ridge, first, sign, sums, gains):
+def _score_column(
+    codes,
+    rows,
+    spare,
+    words,
+    table,
+    slot,
+    starts,
+    totals,
+    units,
+    ridge,
+    first,
+    sign,
+    sums,
+    steps,
+    gains,
+):
     """Write the gains of a column's thresholds; missing values go right if `first` is 1."""
-    last = table.shape[1] - 1
-    gains[:last] = 0.0
+    size = table.shape[1]
+    last, constant = size - 1, 0.0
+    gains[:last], steps[:last] = 0.0, 0.0
     for leaf in range(totals.shape[0]):
-        if starts[leaf] < starts[leaf + 1]:
-            _accumulate(table[slot[leaf]], first, sums)
-            if sign:
-                _add_monotone_gains(sums, totals[leaf], units, ridge, first, last, sign, gains)
-            else:
-                _add_gains(sums, totals[leaf], units, ridge, first, last, gains)
+        start, end = starts[leaf], starts[leaf + 1]
+        if start == end:
+            continue
+        own = totals[leaf]
+        if _is_small(starts, leaf, size):
+            part = rows[start:end]
+            constant += _add_steps(
+                codes, part, spare, words, own, units, ridge, first, last, sign, steps
+            )
+            continue
+        _accumulate(table[slot[leaf]], first, sums)
+        if sign:
+            _add_monotone_gains(sums, own, units, ridge, first, last, sign, gains)
+        else:
+            _add_gains(sums, own, units, ridge, first, last, gains)
+    for b in range(first, last):
+        constant += steps[b]
+        gains[b] += constant
 
 
 def histogram_memory(sizes, depth, n_outputs):
@@ -231,7 +311,7 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs
     columns = np.full(depth, -1, dtype=np.int32)
     thresholds = np.zeros(depth, dtype=np.uint8)
     missing = np.zeros(depth, dtype=np.bool_)
-    totals, gains = np.empty((most, 2 * k)), np.empty(256)
+    totals, gains, steps = np.empty((most, 2 * k)), np.empty(256), np.empty(256)
     running = np.empty((k, 256), dtype=np.int64)
     for level in range(depth):
         n_leaves = 1 << level
@@ -242,13 +322,26 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs
         for j in range(d):
             size = sizes[j]
             table = histograms[:, ends[j] - size : ends[j]]
-            _count_column(
-                codes[j, first_row:last_row], rows, starts, words, slot, n_leaves // 2, table
-            )
+            column = codes[j, first_row:last_row]
+            _count_column(column, rows, starts, words, slot, n_leaves // 2, table)
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
                 _score_column(
-                    table, slot, starts, sums, units, ridge, first, signs[j], running, gains
+                    column,
+                    rows,
+                    spare,
+                    words,
+                    table,
+                    slot,
+                    starts,
+                    sums,
+                    units,
+                    ridge,
+                    first,
+                    signs[j],
+                    running,
+                    steps,
+                    gains,
                 )
                 for b in range(first, size - 1):
                     if gains[b] > best:
