@@ -20,6 +20,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from tunefree._format import number
 from tunefree._parameters import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
@@ -30,6 +31,7 @@ from tunefree.estimators.candidates import (
     StackProblem,
     automatic_folds,
     compress_stack,
+    constant_entry,
     evaluate_candidates,
     fit_all_rows,
     ignore_outlier_warnings,
@@ -38,7 +40,7 @@ from tunefree.estimators.candidates import (
 )
 from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.report import Report
+from tunefree.estimators.report import Report, verdict_of
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel import ridge
@@ -130,6 +132,7 @@ class Stacked(NamedTuple):
     """The candidates' evaluation, and the stack."""
 
     entries: list
+    constant: Any  # the `Entry` of the best constant; None if no row was held out
     chosen: Chosen
     last: LastFits
     plan: Plan
@@ -325,7 +328,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             chosen, compression = compress_stack(chosen, problem, most)
         last = fit_all_rows(chosen, entries, problem, self._progress)
         seconds = time.perf_counter() - limits.start
-        return Stacked(entries, chosen, last, plan, skipped, scores, compression, seconds)
+        constant = constant_entry(chosen, problem)
+        return Stacked(entries, constant, chosen, last, plan, skipped, scores, compression, seconds)
 
     def _publish(self, rows, problem, stacked, held_out):
         """Set the fitted attributes."""
@@ -352,9 +356,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             held_out.losses, chosen.entries[0].rows, problem, chosen.optimism
         )
         self.plan_, self.seconds_ = stacked.plan, stacked.seconds
-        self.report_ = self._report(problem, stacked)
+        self.report_ = self._report(problem, stacked, held_out.losses)
 
-    def _report(self, problem, stacked):
+    def _report(self, problem, stacked, losses):
         """The `Report` of what is fitted."""
         shape, relevances, columns = problem.shape, {}, {}
         if len(self.encoded_relevances_):
@@ -367,7 +371,21 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             self.leaderboard_, stacked.skipped, stacked.reason(), stacked.plan, stacked.seconds,
             stacked.last.seconds, relevances, columns, self.risk_interval_,
             self.risk_interval_kind_, self.table_.dropped_,
+            verdict_of(problem, stacked, losses, getattr(self, "classes_", None)),
         )  # fmt: skip
+
+    def _repr_html_inner(self):
+        return self._with_report(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options):
+        bundle = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._with_report(bundle["text/html"])
+        return bundle
+
+    def _with_report(self, html):
+        """scikit-learn's diagram, and the report of a fitted model below it."""
+        return html + (self.report_._repr_html_() if hasattr(self, "report_") else "")
 
     def _copies(self, X, y, sample_weight, problem):
         """Copies of the stack, each fitted without its fold, with predictions of the fold."""
@@ -405,7 +423,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             return float(scorer(model, rows[:, None], targets, sample_weight=weights))
 
         best, highest = chosen, score_of(chosen)
-        words = f", {highest:.4g} for the stack."
+        words = f", {number(highest)} for the stack."
         for entry in finished(entries):
             name = entry.candidate.name
             alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
@@ -414,7 +432,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 best, highest = alone, scores[name]
         winner = "the stack" if best is chosen else repr(best.reason)
         words = "." if best is chosen else words
-        words = f"Best {self.scoring} on held-out rows: {highest:.4g} for {winner}{words}"
+        words = f"Best {self.scoring} on held-out rows: {number(highest)} for {winner}{words}"
         return best._replace(reason=f"{chosen.reason} {words}"), scores
 
     def _with_known(self, scores):
@@ -614,7 +632,7 @@ def _risk_interval(losses, rows, problem, optimism):
 def _leaderboard(stacked, problem):
     """One dict for each candidate, those in the stack first, then by risk."""
     board, shares = [], stacked.shares()
-    for e in stacked.entries:
+    for e in [*stacked.entries, *filter(None, [stacked.constant])]:
         name, weights = e.candidate.name, problem.weights[e.rows]
         row: dict[str, Any] = dict.fromkeys(("candidate", "risk", "risk_se", "risk_interval"))
         if problem.score.task == "classification":

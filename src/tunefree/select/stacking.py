@@ -20,6 +20,7 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 
+from tunefree._format import number
 from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
 
 # Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
@@ -195,10 +196,10 @@ def choose_stack(entries, problem):
     entries = [evaluated[i] for i in order]
     names = [f"{evaluated[i].candidate.name!r} {stack.shares[i]:.0%}" for i in order]
     risk = weighted_mean(stack.losses, weights)[0]
-    reason = f"Chosen: {', '.join(names)}. Held-out {score.kind}: {risk:.4g}"
+    reason = f"Chosen: {', '.join(names)}. Held-out {score.kind}: {number(risk)}"
     if len(order) > 1:
         best_risk = weighted_mean(best.proper_losses, weights)[0]
-        reason += f", {best_risk:.4g} for {best.candidate.name!r} alone"
+        reason += f", {number(best_risk)} for {best.candidate.name!r} alone"
     stack = stack._replace(weights=stack.weights[order], shares=stack.shares[order])
     return Chosen(stack, entries, f"{reason}.")
 
@@ -472,6 +473,10 @@ class Classes(NamedTuple):
         """Log-losses."""
         return log_losses(scores, y)
 
+    def constant(self, y, weights):
+        """The scores of the least loss that are the same for all rows: the classes' shares."""
+        return shares_as_scores(y, weights, self.n_outputs)
+
     def stack(self, scores, y, weights, optimism=0.0):
         """The stack of least log-loss."""
         return stack_classes(scores, y, weights, whole=False, optimism=optimism)
@@ -483,6 +488,7 @@ class Targets(NamedTuple):
     spread: np.ndarray  # units of the squared errors of several targets, of shape (n_outputs,)
     task = "regression"
     kind = "squared error"
+    constant_name = "the mean"
 
     @property
     def n_outputs(self):
@@ -505,6 +511,10 @@ class Targets(NamedTuple):
         """Squared errors."""
         return (np.square(predicted - y.reshape(predicted.shape)) / self.spread).sum(axis=1)
 
+    def constant(self, y, weights):
+        """The prediction of the least loss that is the same for all rows."""
+        return np.average(y.reshape(len(y), -1), axis=0, weights=weights)
+
     def evaluate(self, predicted, y, weights):
         """Squared errors, twice."""
         square = self.losses(predicted, y)
@@ -522,7 +532,8 @@ class Means(NamedTuple):
     least: float  # the lower limit of means
     task = "regression"
     n_outputs = 1
-    scores_of, of_all = Targets.scores_of, Targets.of_all
+    scores_of, of_all, constant = Targets.scores_of, Targets.of_all, Targets.constant
+    constant_name = Targets.constant_name
 
     def limits(self, targets):
         """The range of predictions: a mean of 0 would be a certain prediction."""
