@@ -7,6 +7,10 @@ import warnings
 _LIBRARIES = ("tunefree", "sklearn")
 
 
+class DataWarning(UserWarning):
+    """A finding about a training table that a person should look at, such as a constant column."""
+
+
 def warn(message, category=UserWarning):
     """Warn at the line of the nearest caller outside of this package and scikit-learn."""
     frame, level = sys._getframe(1), 2

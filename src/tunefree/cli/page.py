@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._format import number
 from tunefree.cli import figures
 from tunefree.cli.apply import load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
@@ -117,8 +118,10 @@ def write_page(output, model, estimator, notes, data, rows, scores):
     if not figures.has_matplotlib():
         note("note: the drawings need matplotlib: pip install 'tunefree[plots]'")
     with failing(FAILED, output), working("drawing"), matched_by_us():
-        where = f"of {data}"
-        if rows is None:
+        where, report = f"of {data}", getattr(estimator, "report_", None)
+        if rows is not None:
+            report = None
+        else:
             where = "held out in training"
             rows, scores = _held_out(estimator)
         top, sections = [], []
@@ -127,10 +130,9 @@ def write_page(output, model, estimator, notes, data, rows, scores):
             top = _verdict(rows, scores, constant, trivial, where) + _warning(notes, rows)
             sections += [_scores_section(scores, trivial, where)]
             sections += _predictions(estimator, rows)
-        elif hasattr(estimator, "report_"):
-            top = [
-                Words(f"{estimator.report_.reason} {estimator.report_.expected_risk()}", "verdict")
-            ]
+        if report is not None:
+            words = [*report.judgement(), report.expected_risk()]
+            top = [Words(" ".join(words), "verdict")]
         sections += _columns(estimator, notes, rows)
         sections += _leaderboard(estimator)
         sections += _risk_curve(estimator)
@@ -153,9 +155,9 @@ def _rendered(title, top, sections):
 
 def _text(value):
     """The text of a value in a table or a sentence."""
-    if not isinstance(value, float):
-        return "" if value is None else str(value)
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    if isinstance(value, float):
+        return number(value)
+    return "" if value is None else str(value)
 
 
 def _share(part):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from tunefree._format import number
 from tunefree.cli.apply import load
 from tunefree.cli.console import (
     BAD_MODEL,
@@ -44,8 +45,10 @@ def run_inspect(options):
         *overview(facts, facts["data"], facts["classes"])[1:],
     ]
     rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
-    _print(console, rows)
     report = getattr(estimator, "report_", None)
+    if report is not None:
+        rows.append(("verdict", " ".join(report.judgement())))
+    _print(console, rows)
     if report is None:
         _print(console, facts["leaderboard"], "progressive validation")
     else:
@@ -145,7 +148,7 @@ def _describe_levels(name, levels, most=3):
 def _cell(value):
     if value is None:
         return ""
-    return f"{value:.5g}" if isinstance(value, float) else shown(str(value))
+    return number(value) if isinstance(value, float) else shown(str(value))
 
 
 def _print(console, rows, title=None):

@@ -18,6 +18,7 @@ from rich.console import Console
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from tunefree._format import duration, number
 from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
@@ -369,13 +370,13 @@ class _CandidateLines(NoProgress):
 
     def evaluated(self, entry, weights):
         """Print its held-out loss, and the seconds since the start."""
-        name, seconds = entry.candidate.name, time.perf_counter() - self.start
+        name, spent = entry.candidate.name, duration(time.perf_counter() - self.start)
         if not len(entry.losses):
             note(f"  {name}: {entry.status}")
             return
         risk = weighted_mean(entry.proper_losses, weights[entry.rows])[0]
         self.best = risk if self.best is None else min(self.best, risk)
-        note(f"  {name}: held-out loss {risk:.4g}, best {self.best:.4g}; {seconds:.1f} s")
+        note(f"  {name}: held-out loss {number(risk)}, best {number(self.best)}; {spent}")
 
 
 # --- From a source --------------------------------------------------------------------------------
@@ -826,11 +827,13 @@ def _print_summary(summary, model):
         unit = " times the robust variance of the target" if classes is None else ""
         if summary["setting"]:
             note(f"chosen: {' + '.join(summary['setting'])}")
-        note(f"progressive {kind}: {risk:.4g}{unit} (every row predicted before it was learned)")
+        note(
+            f"progressive {kind}: {number(risk)}{unit} (every row predicted before it was learned)"
+        )
     status = summary["status"]
     for words in [status] if isinstance(status, str) else status or []:
         note(words)
     passes = "1 pass" if summary["passes"] == 1 else f"{summary['passes']} passes"
-    spent = "" if summary["report"] else f"{passes} in {summary['seconds']:.2f} s; "
+    spent = "" if summary["report"] else f"{passes} in {duration(summary['seconds'])}; "
     note(f"{spent}wrote {model}")
     note(f"next: tunefree eval {model} TEST_DATA, or tunefree report {model} TEST_DATA")

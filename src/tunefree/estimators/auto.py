@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._format import number
 from tunefree._parameters import seed_of
+from tunefree.data.checks import training_findings, warn_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
@@ -258,6 +259,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         limits, scorer = self._checked()
         rows = self._rows(X, y, sample_weight, groups)
         problem, targets = self._problem(rows, y)
+        warn_of(
+            training_findings(
+                rows.table, problem.X, problem.y, rows.y, isinstance(self, ClassifierMixin)
+            )
+        )
         vars(self).update(targets)
         stacked = self._stacked(problem, limits, scorer)
         self._publish(rows, problem, stacked, self._held_out_of(stacked, problem))

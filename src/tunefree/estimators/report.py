@@ -69,7 +69,7 @@ def verdict_of(problem, stacked, losses, classes):
         error = weighted_mean((losses - ratio * constant_proper) / unit, weights)[1]
         constant_score, spread = 0.0, spread / y.std()
     else:
-        title, name = "Accuracy", repr(classes[np.bincount(y, weights).argmax()].item())
+        title, name = "Accuracy", repr(classes.tolist()[np.bincount(y, weights).argmax()])
         score, error = weighted_mean(1.0 - losses, weights)
         constant_score = 1.0 - weighted_mean(constant.losses, weights)[0]
         proper = chosen.stack.losses

@@ -1,0 +1,244 @@
+r"""Checks of a table: what a person should look at before trusting a model.
+
+Every check is a function of arrays that returns findings. Columns come from at most 20,000 distinct
+rows and 5 million cells, in the order of the hash of their content: equal tables give equal
+findings. Tables of more than 2,000 columns are not checked by column.
+
+- **One column predicts nearly all**: Chatterjee's coefficient is above .95. Rows are sorted by the
+  column; of numbers it is 1 less the mean step between the targets' ranks, of classes 1 less the
+  share of neighbours of different classes, both in units of that of random order. A line needs an
+  R2 of .998 to pass .95; useful columns of real tables stay below .9.
+- **Row numbers**: whole numbers, all different, in so narrow a range that independent draws would
+  have ten ties or more: n (n - 1) / 2 pairs, each tied with probability 1 / range or more. They
+  would all differ with a probability below exp(-10).
+- **Repeated rows with different targets**: rows repeat by chance where columns are coarse, but then
+  more pairs differ in a single column. Repeats count where they outnumber these pairs, and most
+  rows are unique.
+- **Rows sorted by target**: in an order that chance gives with probability below 1e-6.
+- **Different distribution**: the population stability index, the sum of (p - q) log(p / q) over
+  deciles or levels, is above .25, the usual mark of a large change, and the chi-squared test has
+  p < .001 over the number of columns.
+- **Nearly equal levels**: equal but for case, spaces and punctuation; or words of five letters or
+  more, of equal first letter, that one missing, extra, changed or misplaced letter makes equal, the
+  one at most a tenth as frequent as the other.
+
+Source: Chatterjee 2021, "A new coefficient of correlation"; Siddiqi 2006, "Credit risk scorecards".
+"""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import rankdata
+
+from tunefree._array import as_dense
+from tunefree._warn import DataWarning, warn
+
+_MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20_000, 5_000_000, 2000
+_NEARLY_ALL = 0.95
+_TIES = 10.0
+_LOG_CHANCE = np.log(1e-6)
+_STABILITY, _SIGNIFICANCE = 0.25, 1e-3
+_MOST_NAMED = 5
+_LETTERS, _RARE, _MOST_LEVELS = 5, 0.1, 1000
+
+
+class Finding(NamedTuple):
+    """What a check found; `column` is None if it is about rows."""
+
+    column: str | None
+    message: str
+
+
+def warn_of(findings):
+    """Warn of every message once, with the names of its columns."""
+    columns = defaultdict(list)
+    for column, message in findings:
+        columns[message].append(column)
+    for message, names in columns.items():
+        warn(message if None in names else f"{_listed(names)}: {message}", DataWarning)
+
+
+def _listed(names):
+    shown = ", ".join(map(repr, names[:_MOST_NAMED]))
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"Column{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+def training_findings(table, X, targets, given, classify):
+    """The findings about training rows.
+
+    Parameters
+    ----------
+    table : TablePreprocessor
+    X : ndarray or CSR of shape (n_distinct, n_columns_out)
+        What `table` makes of the distinct rows, in the order of their hash.
+    targets : ndarray of shape (n_distinct,) or (n_distinct, n_targets)
+        Their targets, or class numbers.
+    given : ndarray of shape (n,) or (n, n_targets)
+        The targets of all rows in the user's order.
+    classify : bool
+
+    Returns
+    -------
+    list of Finding
+    """
+    found = sorted_rows(given, classify)
+    if X.shape[1] > _MOST_COLUMNS:
+        return found
+    n = min(X.shape[0], _MOST_ROWS, _MOST_CELLS // X.shape[1])
+    columns = source_columns(table, as_dense(X[:n]))
+    constant = {finding.column for finding in constant_columns(columns)}
+    places = [column.place for column in columns if column.name in constant]
+    found += constant_columns(source_columns(table, X, places))  # of all rows
+    found += row_numbers(columns)
+    found += leaks(columns, targets[:n], classify)
+    if 2 * X.shape[0] > len(given):
+        found += repeated_rows(columns)
+    return found
+
+
+class SourceColumn(NamedTuple):
+    """A column of the user's as numbers: values or days, codes of levels, the first text column."""
+
+    place: int
+    name: str
+    kind: str  # as in `TablePreprocessor.kinds_`
+    values: np.ndarray  # NaN where missing; rare levels have negative codes, all different
+
+
+def source_columns(table, X, places=None):
+    """The `SourceColumn` of every column of the user's (or some) that has columns in X."""
+    names, sources = getattr(table, "feature_names_in_", None), table.sources_
+    starts = np.searchsorted(sources, np.arange(table.n_features_in_ + 1))
+    out = []
+    for j in range(table.n_features_in_) if places is None else places:
+        block, kind = as_dense(X[:, starts[j] : starts[j + 1]]).astype(float), table.kinds_[j]
+        if not block.shape[1]:
+            continue
+        values = block[:, 0]
+        if kind == "category":
+            values = block @ np.arange(block.shape[1])
+            is_rare = (block.sum(axis=1) == 0.0) | (table.rare_[j] & (block[:, -1] > 0.0))
+            values = np.where(is_rare, -1.0 - np.arange(len(values)), values)
+        elif table.missing_[j]:
+            values = np.where(block[:, 1] > 0.0, np.nan, values)
+        out.append(SourceColumn(j, f"x{j}" if names is None else str(names[j]), kind, values))
+    return out
+
+
+def constant_columns(columns):
+    """Columns of one value, or of missing values only.
+
+    >>> constant_columns([SourceColumn(0, "a", "number", np.ones(9))])
+    [Finding(column='a', message='all values are equal.')]
+    """
+    found = []
+    for column in columns:
+        values = column.values
+        if np.isnan(values).all() or (values == values[0]).all():
+            found.append(Finding(column.name, "all values are equal."))
+    return found
+
+
+def row_numbers(columns):
+    """Columns of numbers that identify rows.
+
+    >>> row_numbers([SourceColumn(0, "id", "number", np.arange(100.0))])[0].column
+    'id'
+    """
+    found = []
+    for name, values in ((c.name, c.values) for c in columns if c.kind == "number"):
+        n, is_whole = len(values), (values == np.floor(values)).all()  # nan is not
+        if not is_whole or len(np.unique(values)) < n:
+            continue
+        if 0.5 * n * (n - 1.0) >= _TIES * (np.ptp(values) + 1.0):
+            words = "its values number the rows. Drop it unless its order has a meaning."
+            found.append(Finding(name, words))
+    return found
+
+
+def leaks(columns, targets, classify):
+    """Columns that predict nearly all of the targets, alone.
+
+    >>> y = np.random.default_rng(0).normal(size=100)
+    >>> leaks([SourceColumn(0, "copy", "number", 2.0 * y)], y, False)[0].column
+    'copy'
+    """
+    found = []
+    for column in columns:
+        order = np.argsort(column.values, kind="stable")
+        share = max(dependence(y[order], classify) for y in targets.reshape(len(order), -1).T)
+        if share > _NEARLY_ALL:
+            words = "alone it predicts nearly all of the target. Does it contain the target?"
+            found.append(Finding(column.name, words))
+    return found
+
+
+def dependence(targets, classify):
+    """Chatterjee's coefficient of targets that are sorted by a column; 0 for constant targets.
+
+    About 0 for a column without information, 1 for one that determines the targets.
+
+    >>> float(dependence(np.array([0, 0, 0, 1, 1, 1]), True).round(2))
+    0.6
+    """
+    n = len(targets)
+    if classify:
+        step = np.mean(targets[1:] != targets[:-1])
+        chance = 1.0 - np.square(np.bincount(targets) / n).sum()
+    else:
+        high, low = rankdata(targets, "max"), n + 1.0 - rankdata(targets, "min")
+        step, chance = n * np.abs(np.diff(high)).sum(), 2.0 * (low * (n - low)).sum()
+    return 1.0 - step / chance if chance > 0.0 else 0.0
+
+
+def repeated_rows(columns):
+    """Whether distinct pairs of row and target repeat rows, and not by chance.
+
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> X[0] = X[1]
+    >>> len(repeated_rows([SourceColumn(0, "a", "number", x) for x in X.T]))
+    1
+    """
+    keys, rng = [], np.random.default_rng(0)
+    for column in columns:  # a hash of a row is the sum of a random number for each of its values
+        levels, codes = np.unique(column.values, return_inverse=True)
+        keys.append(rng.integers(2**63, size=len(levels))[codes])
+    total = np.sum(keys, axis=0)
+    repeats, n = _repeats(total)
+    if repeats == 0 or 2 * n > len(total):
+        return []
+    if repeats <= sum(_repeats(total - key)[0] - repeats for key in keys):
+        return []
+    words = f"{n} of {len(total)} rows equal another row that has a different target."
+    return [Finding(None, f"{words} No model can predict both.")]
+
+
+def _repeats(keys):
+    """The number of pairs of equal keys, and of keys in such pairs."""
+    _, counts = np.unique(keys, return_counts=True)
+    return int((counts * (counts - 1) // 2).sum()), int(counts[counts > 1].sum())
+
+
+def sorted_rows(targets, classify):
+    """Whether rows are sorted by their targets, numbers or classes.
+
+    >>> len(sorted_rows(np.repeat(["a", "b"], 50), True)), len(sorted_rows(np.eye(50)[0], False))
+    (1, 0)
+    """
+    for y in targets.reshape(len(targets), -1).T:
+        _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        log_chance = gammaln(counts + 1.0).sum() - gammaln(len(y) + 1.0)
+        if classify:
+            is_sorted = np.count_nonzero(np.diff(codes)) == len(counts) - 1
+            log_chance += gammaln(len(counts) + 1.0)
+        else:
+            steps = np.diff(codes)
+            is_sorted = (steps >= 0).all() or (steps <= 0).all()
+            log_chance += np.log(2.0)
+        if is_sorted and log_chance < _LOG_CHANCE:
+            words = "The rows are sorted by the target. Shuffle them before a split by position."
+            return [Finding(None, words)]
+    return []
