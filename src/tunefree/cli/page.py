@@ -128,6 +128,7 @@ def write_page(output, model, estimator, notes, data, rows, scores):
         if rows is not None:
             constant, trivial = _best_constant(estimator, rows)
             top = _verdict(rows, scores, constant, trivial, where) + _warning(notes, rows)
+            top += [Words(words, "warning") for words in rows.drifted]
             sections += [_scores_section(scores, trivial, where)]
             sections += _predictions(estimator, rows)
         if report is not None:

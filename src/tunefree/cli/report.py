@@ -45,10 +45,10 @@ def run_inspect(options):
         *overview(facts, facts["data"], facts["classes"])[1:],
     ]
     rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
-    report = getattr(estimator, "report_", None)
-    if report is not None:
-        rows.append(("verdict", " ".join(report.judgement())))
+    if facts["verdict"]:
+        rows.append(("verdict", facts["verdict"]))
     _print(console, rows)
+    report = getattr(estimator, "report_", None)
     if report is None:
         _print(console, facts["leaderboard"], "progressive validation")
     else:
@@ -67,6 +67,7 @@ def _collect(path, estimator, notes):
     del facts["notes"]
     classes = getattr(estimator, "classes_", None)
     weights = largest_weights(estimator, notes, _MOST_PRINTED)
+    report = getattr(estimator, "report_", None)
     parameters = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
     return facts | {
         "data": {
@@ -74,6 +75,7 @@ def _collect(path, estimator, notes):
         },
         "parameters": parameters,
         "classes": None if classes is None else classes.tolist(),
+        "verdict": None if report is None else " ".join(report.judgement()),
         "leaderboard": getattr(estimator, "leaderboard_", []),
         "largest_weights": weights,
     }

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import time
+import warnings
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -153,7 +154,13 @@ _CLASSES = {
     "reflectron": "Reflectron",
     "trees": "BoostedTrees",
 }
-_LIMITS = ("compress", "budget", "max_memory", "scoring")  # options of --estimator auto
+_LIMITS = (
+    "compress",
+    "budget",
+    "max_memory",
+    "scoring",
+    "merge_levels",
+)  # options of --estimator auto
 _NEEDED = ("exposure", "offset")  # columns beside the features that new rows must have, too
 
 
@@ -306,7 +313,8 @@ def _from_table(source, options):
         start, estimator = time.perf_counter(), make_estimator(options, task, table)
         if options.estimator == "auto":
             estimator._active_progress = _CandidateLines(start)
-        estimator.fit(table.X, y, sample_weight=table.weight, **roles)
+        with _warnings_named(notes):
+            estimator.fit(table.X, y, sample_weight=table.weight, **roles)
         vars(estimator).pop("_active_progress", None)
         seconds = time.perf_counter() - start
     return Trained(estimator, notes, skipped or Skipped(), seconds)
@@ -360,6 +368,14 @@ def _compilation_noted():
         yield
     finally:
         event.unregister("numba:compile", listener)
+
+
+@contextlib.contextmanager
+def _warnings_named(notes):
+    """Print warnings with the file's names of the columns."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: note(f"note: {named(str(message), notes)}")
+        yield
 
 
 class _CandidateLines(NoProgress):
@@ -773,11 +789,21 @@ def _report_text(estimator, notes):
     if report is None:
         return ""
     first, names = 0 if notes.get("zero_based") is True else 1, notes.get("feature_names")
-    relevances, importances = (
+    relevances, importances, merged = (
         {column_name(name, names, first): value for name, value in shares.items()}
-        for shares in (report.relevances, report.importances)
+        for shares in (report.relevances, report.importances, report.merged)
     )
-    return str(report._replace(relevances=relevances, importances=importances))
+    return str(report._replace(relevances=relevances, importances=importances, merged=merged))
+
+
+def named(words, notes):
+    """A message about columns, with the file's names in place of x0, x1, ...
+
+    >>> named("Columns 'x0', 'x1': ...", {"feature_names": ["age", "income"]})
+    "Columns 'age', 'income': ..."
+    """
+    first, names = 0 if notes.get("zero_based") is True else 1, notes.get("feature_names")
+    return re.sub(r"(?<=')x\d+(?=')", lambda found: column_name(found[0], names, first), words)
 
 
 def column_name(name, names, first):

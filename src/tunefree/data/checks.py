@@ -1,8 +1,8 @@
 r"""Checks of a table: what a person should look at before trusting a model.
 
-Every check is a function of arrays that returns findings. Columns come from at most 20,000 distinct
-rows and 5 million cells, in the order of the hash of their content: equal tables give equal
-findings. Tables of more than 2,000 columns are not checked by column.
+Every check is a function of arrays that returns findings. It looks at no more than 20,000 rows and
+5 million cells, evenly spaced in the order of the hash of the distinct rows: equal tables give
+equal findings. Tables of more than 2,000 columns are not checked by column.
 
 - **One column predicts nearly all**: Chatterjee's coefficient is above .95. Rows are sorted by the
   column; of numbers it is 1 less the mean step between the targets' ranks, of classes 1 less the
@@ -18,30 +18,33 @@ findings. Tables of more than 2,000 columns are not checked by column.
 - **Different distribution**: the population stability index, the sum of (p - q) log(p / q) over
   deciles or levels, is above .25, the usual mark of a large change, and the chi-squared test has
   p < .001 over the number of columns.
-- **Nearly equal levels**: equal but for case, spaces and punctuation; or words of five letters or
+- **Nearly equal levels**: equal but for case, spaces and hyphens; or words of five letters or
   more, of equal first letter, that one missing, extra, changed or misplaced letter makes equal, the
   one at most a tenth as frequent as the other.
 
 Source: Chatterjee 2021, "A new coefficient of correlation"; Siddiqi 2006, "Credit risk scorecards".
 """
 
+import re
 from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import rankdata
+from scipy.stats import chi2, rankdata
 
 from tunefree._array import as_dense
+from tunefree._format import number
 from tunefree._warn import DataWarning, warn
 
 _MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20_000, 5_000_000, 2000
 _NEARLY_ALL = 0.95
 _TIES = 10.0
 _LOG_CHANCE = np.log(1e-6)
-_STABILITY, _SIGNIFICANCE = 0.25, 1e-3
+_DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
 _MOST_NAMED = 5
 _LETTERS, _RARE, _MOST_LEVELS = 5, 0.1, 1000
+_SEPARATORS = re.compile(r"(?<=[^\W\d])[-_.\s]+(?=[^\W\d])")  # between letters
 
 
 class Finding(NamedTuple):
@@ -51,13 +54,22 @@ class Finding(NamedTuple):
     message: str
 
 
-def warn_of(findings):
-    """Warn of every message once, with the names of its columns."""
+def messages(findings):
+    """Every message once, with the names of its columns.
+
+    >>> messages([Finding("a", "it is constant."), Finding("b", "it is constant.")])
+    ["Columns 'a', 'b': it is constant."]
+    """
     columns = defaultdict(list)
     for column, message in findings:
         columns[message].append(column)
-    for message, names in columns.items():
-        warn(message if None in names else f"{_listed(names)}: {message}", DataWarning)
+    return [m if None in names else f"{_listed(names)}: {m}" for m, names in columns.items()]
+
+
+def warn_of(findings):
+    """Warn of every message once."""
+    for message in messages(findings):
+        warn(message, DataWarning)
 
 
 def _listed(names):
@@ -87,16 +99,21 @@ def training_findings(table, X, targets, given, classify):
     found = sorted_rows(given, classify)
     if X.shape[1] > _MOST_COLUMNS:
         return found
-    n = min(X.shape[0], _MOST_ROWS, _MOST_CELLS // X.shape[1])
-    columns = source_columns(table, as_dense(X[:n]))
+    some = _some_rows(X)
+    columns = source_columns(table, as_dense(X[some]))
     constant = {finding.column for finding in constant_columns(columns)}
     places = [column.place for column in columns if column.name in constant]
     found += constant_columns(source_columns(table, X, places))  # of all rows
     found += row_numbers(columns)
-    found += leaks(columns, targets[:n], classify)
+    found += leaks(columns, targets[some], classify)
     if 2 * X.shape[0] > len(given):
         found += repeated_rows(columns)
     return found
+
+
+def _some_rows(X):
+    """The rows to look at, evenly spaced."""
+    return slice(None, None, -(-X.shape[0] // min(_MOST_ROWS, _MOST_CELLS // X.shape[1])))
 
 
 class SourceColumn(NamedTuple):
@@ -242,3 +259,118 @@ def sorted_rows(targets, classify):
             words = "The rows are sorted by the target. Shuffle them before a split by position."
             return [Finding(None, words)]
     return []
+
+
+class ColumnShares(NamedTuple):
+    """The shares of rows in the bins of each column, with which other rows are compared.
+
+    Bins are deciles and missing values of numbers; of categories they are levels, after one of all
+    other levels. Dates and sentences, which differ by nature, have none.
+
+    >>> from tunefree.preprocessing import TablePreprocessor
+    >>> X = np.random.default_rng(0).normal(size=(500, 1))
+    >>> table = TablePreprocessor().fit(X)
+    >>> shares = ColumnShares.of(table, X)
+    >>> new = shares.count(table, X[:100] + 1.0)
+    >>> [finding.column for finding in shares.findings(table, new)]
+    ['x0']
+    """
+
+    edges: np.ndarray  # of deciles, of shape (n_features, 9)
+    counts: np.ndarray  # of rows, of shape (n_features, n_bins)
+
+    @classmethod
+    def of(cls, table, X):
+        """Of what `table` makes of rows; None for more columns than are checked."""
+        if X.shape[1] > _MOST_COLUMNS:
+            return None
+        n_bins = max([_DECILES + 1, *(len(levels) + 1 for levels in table.levels_.values())])
+        edges = np.full((table.n_features_in_, _DECILES - 1), np.inf)
+        at = np.arange(1, _DECILES) / _DECILES
+        for column in source_columns(table, as_dense(X[_some_rows(X)])):
+            known = column.values[~np.isnan(column.values)]
+            if column.kind == "number" and len(known):
+                edges[column.place] = np.quantile(known, at, method="inverted_cdf")
+        shares = cls(edges, np.zeros((len(edges), n_bins)))
+        return shares._replace(counts=shares.count(table, X))
+
+    def count(self, table, X):
+        """The rows of X in each bin."""
+        counts = np.zeros(self.counts.shape)
+        for place, _, kind, values in source_columns(table, as_dense(X[_some_rows(X)])):
+            if kind == "category":
+                bins = np.maximum(values + 1.0, 0.0)
+            elif kind == "number":
+                bins = np.searchsorted(self.edges[place], values)  # NaN is after the last one
+                bins = np.where(np.isnan(values), _DECILES, bins)
+            else:
+                continue
+            counts[place] += np.bincount(bins.astype(int), minlength=counts.shape[1])
+        return counts
+
+    def findings(self, table, counts):
+        """Columns of other rows, of these counts, whose distribution is another one."""
+        found, tested = [], (self.counts > 0.0).sum(axis=1) > 1
+        names = getattr(table, "feature_names_in_", None)
+        for j in np.flatnonzero(tested & (counts > 0.0).any(axis=1)).tolist():
+            used = self.counts[j] + counts[j] > 0.0
+            index, p = _difference(self.counts[j, used], counts[j, used])
+            if index > _STABILITY and p < _SIGNIFICANCE / tested.sum():
+                words = "its distribution differs from that of the training rows"
+                name = f"x{j}" if names is None else str(names[j])
+                found.append(Finding(name, f"{words} (stability index {number(index)})."))
+        return found
+
+
+def _difference(one, other):
+    """The population stability index of two rows of counts, and the p-value of their equality."""
+    n, m = one.sum(), other.sum()
+    p, q = np.maximum(one, 0.5) / n, np.maximum(other, 0.5) / m
+    index = float(((p - q) * np.log(p / q)).sum())
+    square = (np.sqrt(m / n) * one - np.sqrt(n / m) * other) ** 2 / (one + other)
+    return index, float(chi2.sf(square.sum(), len(one) - 1))
+
+
+def near_levels(levels, counts):
+    """Levels that are nearly equal to a more frequent one, and that one.
+
+    Only the most frequent thousand are compared.
+
+    >>> near_levels(["Berlin", "berlin", "Berlni", "Hamburg", "Hamburg "], [50, 9, 1, 20, 2])
+    {'berlin': 'Berlin', 'Hamburg ': 'Hamburg', 'Berlni': 'Berlin'}
+    """
+    order = np.lexsort((levels, -np.asarray(counts)))[:_MOST_LEVELS]
+    equal, similar, found = {}, {}, {}  # the first level of these words, or without a letter
+    for i in order.tolist():
+        words = _words(levels[i])
+        text, shorter = " ".join(words).casefold(), list(_without_a_letter(words))
+        place = equal.get(text)
+        if place is None:
+            models = [similar[key] for key in shorter if key in similar]
+            place = next((k for k in models if counts[i] <= _RARE * counts[k]), None)
+        if place is not None:
+            found[levels[i]] = levels[place]
+            continue
+        equal[text] = i
+        for key in shorter:
+            similar.setdefault(key, i)
+    return found
+
+
+def _words(level):
+    """The words of a level, without separators between letters."""
+    return _SEPARATORS.sub(" ", level).split()
+
+
+def _without_a_letter(words):
+    """The words, and those without one letter but the first, of words of letters.
+
+    Words such as 'FuseA' are codes.
+    """
+    folded = [word.casefold() for word in words]
+    for k, word in enumerate(words):
+        is_plain = word in (word.lower(), word.upper(), word.capitalize())
+        if len(word) >= _LETTERS and word.isalpha() and is_plain:
+            yield (k, *folded)
+            for i in range(1, len(word)):
+                yield (k, *folded[:k], folded[k][:i] + folded[k][i + 1 :], *folded[k + 1 :])

@@ -22,7 +22,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree.data.checks import training_findings, warn_of
+from tunefree.data.checks import ColumnShares, training_findings, warn_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
@@ -216,6 +216,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     budget: Any
     max_memory: Any
     categorical_features: Any
+    merge_levels: bool
     compress: Any
     cross_fit: Any
     scoring: Any
@@ -294,7 +295,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     def _rows(self, X, y, sample_weight, groups, **checks):
         """The `TableRows` of positive weight."""
         base.check_columns(X)
-        table = TablePreprocessor(categorical_features=self.categorical_features)
+        table = TablePreprocessor(
+            categorical_features=self.categorical_features, merge_levels=self.merge_levels
+        )
         table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
@@ -362,6 +365,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             held_out.losses, chosen.entries[0].rows, problem, chosen.optimism
         )
         self.plan_, self.seconds_ = stacked.plan, stacked.seconds
+        self.column_shares_ = ColumnShares.of(table, problem.X)
         self.report_ = self._report(problem, stacked, held_out.losses)
 
     def _report(self, problem, stacked, losses):
@@ -372,12 +376,14 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         if hasattr(self, "permutation_importances_"):
             each = self.permutation_importances_
             columns = _largest(each, self.table_, 0.01 * each.max())
+        names = _check_feature_names_in(self.table_).tolist()
         return Report(
             type(self).__name__, problem.score.task, (shape.n, shape.d, shape.k),
             self.leaderboard_, stacked.skipped, stacked.reason(), stacked.plan, stacked.seconds,
             stacked.last.seconds, relevances, columns, self.risk_interval_,
             self.risk_interval_kind_, self.table_.dropped_,
             verdict_of(problem, stacked, losses, getattr(self, "classes_", None)),
+            {names[int(j)]: levels for j, levels in self.table_.merged_.items()},
         )  # fmt: skip
 
     def _repr_html_inner(self):
@@ -691,6 +697,9 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         Columns of numbers that are categories: a mask, positions or names. Text and columns of a
         category type always are. Columns of 3 to 30 whole numbers are used as numbers and as
         levels, declared or not.
+    merge_levels : bool, default=False
+        Whether nearly equal levels, such as 'Berlin', 'berlin ' and 'Berlni', become the most
+        frequent one of them; `report_` names them.
     compress : int or None, default=None
         The most landmarks of each kernel: fewer make predictions proportionally faster.
         `compression_` reports the held-out loss before and after.
@@ -758,6 +767,9 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         its standard error 'risk_se' and 'risk_interval', its 'log_loss', its 'share' of the stack,
         'seconds' of its evaluation, 'cost' (its planned seconds), 'rows' scored, 'chosen',
         'status'.
+    column_shares_ : part
+        The shares of training rows in the deciles or levels of each column, with which
+        ``tunefree eval`` and ``report`` compare new rows.
     plan_ : Plan
         The candidates, their limits, and their cost in seconds and bytes at most, fixed before any
         work started. Given as `budget=` it is followed again.
@@ -800,6 +812,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
+        merge_levels: bool = False,
         compress: int | None = None,
         cross_fit: int | None = None,
         scoring: Any = None,
@@ -812,6 +825,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.budget = budget
         self.max_memory = max_memory
         self.categorical_features = categorical_features
+        self.merge_levels = merge_levels
         self.compress = compress
         self.cross_fit = cross_fit
         self.scoring = scoring
@@ -889,6 +903,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         See `TuneFreeClassifier`.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         See `TuneFreeClassifier`.
+    merge_levels : bool, default=False
+        See `TuneFreeClassifier`.
     compress, cross_fit, n_jobs : int or None, default=None
         See `TuneFreeClassifier`.
     scoring, cv : default=None
@@ -909,7 +925,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         See `TuneFreeClassifier`.
     feature_importances_, coef_, coef_names_, intercept_
         See `TuneFreeClassifier`.
-    held_out_, copies_, risk_interval_kind_
+    held_out_, copies_, risk_interval_kind_, column_shares_
         See `TuneFreeClassifier`.
     risk_interval_ : tuple of float or None
         An interval for the leaderboard's risk on new rows (95 %).
@@ -952,6 +968,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
+        merge_levels: bool = False,
         compress: int | None = None,
         cross_fit: int | None = None,
         scoring: Any = None,
@@ -964,6 +981,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         self.budget = budget
         self.max_memory = max_memory
         self.categorical_features = categorical_features
+        self.merge_levels = merge_levels
         self.compress = compress
         self.cross_fit = cross_fit
         self.scoring = scoring

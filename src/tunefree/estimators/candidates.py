@@ -20,6 +20,7 @@ from sklearn.base import clone
 
 from tunefree._format import number
 from tunefree._registry import estimator_class
+from tunefree._warn import DataWarning
 from tunefree.columns import asinh_scaling, show
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.geometry import n_permuted_rows
@@ -507,8 +508,9 @@ def _trace(model):
 
 @contextmanager
 def ignore_outlier_warnings():
-    """Ignore warnings of outliers: their counts are not of the user's rows."""
+    """Ignore warnings of outliers and other findings: they are not about the user's rows."""
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
         warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
         yield
 

@@ -108,6 +108,7 @@ class Report(NamedTuple):
     risk_interval_kind: str = ""  # the method of this interval
     dropped: list = []  # text columns with hardly any repeated value
     verdict: Verdict | None = None  # None if no row was held out
+    merged: dict = {}  # by column: levels that became another level, and that one
 
     def timeless(self):
         """The report without measured times, as model files keep it."""
@@ -158,6 +159,9 @@ class Report(NamedTuple):
         if self.dropped:
             names = ", ".join(map(repr, self.dropped))
             notes.append(f"Dropped text columns with hardly any repeated value: {names}.")
+        for column, levels in self.merged.items():
+            pairs = ", ".join(f"{level!r} into {other!r}" for level, other in levels.items())
+            notes.append(f"Merged levels of {column}: {pairs}.")
         return notes
 
     def expected_risk(self):
