@@ -8,7 +8,14 @@ _LIBRARIES = ("tunefree", "sklearn")
 
 
 class DataWarning(UserWarning):
-    """A finding about a training table that a person should look at, such as a constant column."""
+    """A finding about a training table that a person should look at, such as a constant column.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tunefree import DataWarning
+    >>> warnings.simplefilter("ignore", DataWarning)  # silence all of them
+    """
 
 
 def warn(message, category=UserWarning):

@@ -138,6 +138,7 @@ def test_kernel_pistol_judges_itself_honestly():
     assert np.abs(first - again).max() < 0.2
 
 
+@pytest.mark.filterwarnings("ignore::tunefree.DataWarning")
 def test_kernels_of_many_rows_wait_for_a_pilot(monkeypatch):
     """They join a stack that they improve, and are skipped where trees predict better."""
     monkeypatch.setattr(candidates, "_PILOTED", 2000)
@@ -313,6 +314,7 @@ def test_the_family_and_the_budget_bound_what_is_tried():
         TuneFreeClassifier("trees").fit(X, y > 0)
 
 
+@pytest.mark.filterwarnings("ignore::tunefree.DataWarning")
 def test_mixed_frames_go_in_and_units_make_no_difference():
     X, y, rng = crossed(300)
     frame = pd.DataFrame(X, columns=list("abcd"))

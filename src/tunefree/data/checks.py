@@ -2,18 +2,20 @@ r"""Checks of a table: what a person should look at before trusting a model.
 
 Every check is a function of arrays that returns findings. It looks at no more than 20,000 rows and
 5 million cells, evenly spaced in the order of the hash of the distinct rows: equal tables give
-equal findings. Tables of more than 2,000 columns are not checked by column.
+equal findings. Tables of fewer than 20 rows are not checked, and those of more than 2,000 columns
+not by column.
 
 - **One column predicts nearly all**: Chatterjee's coefficient is above .95. Rows are sorted by the
   column; of numbers it is 1 less the mean step between the targets' ranks, of classes 1 less the
-  share of neighbours of different classes, both in units of that of random order. A line needs an
-  R2 of .998 to pass .95; useful columns of real tables stay below .9.
+  share of neighbours of different classes, both in units of that of random order. A line passes
+  with an R2 of .998, a copy of two classes with 1 % of errors.
 - **Row numbers**: whole numbers, all different, in so narrow a range that independent draws would
   have ten ties or more: n (n - 1) / 2 pairs, each tied with probability 1 / range or more. They
   would all differ with a probability below exp(-10).
-- **Repeated rows with different targets**: rows repeat by chance where columns are coarse, but then
-  more pairs differ in a single column. Repeats count where they outnumber these pairs, and most
-  rows are unique.
+- **Repeated rows with different targets**: coarse columns repeat rows by chance. How often is
+  estimated for each column: the pairs of rows that differ in it alone, times the odds that a pair
+  agrees in it. Repeats count if there are more than three times as many as the largest estimate
+  plus one, and most rows are unique.
 - **Rows sorted by target**: in an order that chance gives with probability below 1e-6.
 - **Different distribution**: the population stability index, the sum of (p - q) log(p / q) over
   deciles or levels, is above .25, the usual mark of a large change, and the chi-squared test has
@@ -37,9 +39,9 @@ from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._warn import DataWarning, warn
 
-_MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20_000, 5_000_000, 2000
+_FEWEST_ROWS, _MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20, 20_000, 5_000_000, 2000
 _NEARLY_ALL = 0.95
-_TIES = 10.0
+_TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
 _MOST_NAMED = 5
@@ -96,13 +98,20 @@ def training_findings(table, X, targets, given, classify):
     -------
     list of Finding
     """
+    if X.shape[0] < _FEWEST_ROWS:
+        return []
     found = sorted_rows(given, classify)
     if X.shape[1] > _MOST_COLUMNS:
         return found
     some = _some_rows(X)
     columns = source_columns(table, as_dense(X[some]))
     constant = {finding.column for finding in constant_columns(columns)}
-    places = [column.place for column in columns if column.name in constant]
+    of_sparse_rows = hasattr(X, "tocsc")  # columns of zeros are natural there
+    places = [
+        column.place
+        for column in columns
+        if column.name in constant and not (of_sparse_rows and column.values[0] == 0.0)
+    ]
     found += constant_columns(source_columns(table, X, places))  # of all rows
     found += row_numbers(columns)
     found += leaks(columns, targets[some], classify)
@@ -122,7 +131,7 @@ class SourceColumn(NamedTuple):
     place: int
     name: str
     kind: str  # as in `TablePreprocessor.kinds_`
-    values: np.ndarray  # NaN where missing; rare levels have negative codes, all different
+    values: np.ndarray  # NaN where missing; codes count from 1, each rare one is another below 0
 
 
 def source_columns(table, X, places=None):
@@ -136,7 +145,7 @@ def source_columns(table, X, places=None):
             continue
         values = block[:, 0]
         if kind == "category":
-            values = block @ np.arange(block.shape[1])
+            values = block @ np.arange(1.0, block.shape[1] + 1.0)
             is_rare = (block.sum(axis=1) == 0.0) | (table.rare_[j] & (block[:, -1] > 0.0))
             values = np.where(is_rare, -1.0 - np.arange(len(values)), values)
         elif table.missing_[j]:
@@ -171,7 +180,7 @@ def row_numbers(columns):
         if not is_whole or len(np.unique(values)) < n:
             continue
         if 0.5 * n * (n - 1.0) >= _TIES * (np.ptp(values) + 1.0):
-            words = "its values number the rows. Drop it unless its order has a meaning."
+            words = "whole numbers that identify rows. Drop them unless their order has a meaning."
             found.append(Finding(name, words))
     return found
 
@@ -188,7 +197,7 @@ def leaks(columns, targets, classify):
         order = np.argsort(column.values, kind="stable")
         share = max(dependence(y[order], classify) for y in targets.reshape(len(order), -1).T)
         if share > _NEARLY_ALL:
-            words = "alone it predicts nearly all of the target. Does it contain the target?"
+            words = "alone enough to predict nearly all of the target (a leak?)."
             found.append(Finding(column.name, words))
     return found
 
@@ -215,7 +224,7 @@ def repeated_rows(columns):
     """Whether distinct pairs of row and target repeat rows, and not by chance.
 
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> X[0] = X[1]
+    >>> X[:10] = X[10:20]
     >>> len(repeated_rows([SourceColumn(0, "a", "number", x) for x in X.T]))
     1
     """
@@ -227,7 +236,12 @@ def repeated_rows(columns):
     repeats, n = _repeats(total)
     if repeats == 0 or 2 * n > len(total):
         return []
-    if repeats <= sum(_repeats(total - key)[0] - repeats for key in keys):
+    n_pairs, by_chance = 0.5 * len(total) * (len(total) - 1.0), 0.0
+    for key in keys:
+        agree = _repeats(key)[0] / n_pairs
+        differ_here = _repeats(total - key)[0] - repeats
+        by_chance = max(by_chance, differ_here * agree / max(1.0 - agree, 1.0 / n_pairs))
+    if repeats <= _BEYOND_CHANCE * (1.0 + by_chance):
         return []
     words = f"{n} of {len(total)} rows equal another row that has a different target."
     return [Finding(None, f"{words} No model can predict both.")]
@@ -299,7 +313,7 @@ class ColumnShares(NamedTuple):
         counts = np.zeros(self.counts.shape)
         for place, _, kind, values in source_columns(table, as_dense(X[_some_rows(X)])):
             if kind == "category":
-                bins = np.maximum(values + 1.0, 0.0)
+                bins = np.maximum(values, 0.0)
             elif kind == "number":
                 bins = np.searchsorted(self.edges[place], values)  # NaN is after the last one
                 bins = np.where(np.isnan(values), _DECILES, bins)
