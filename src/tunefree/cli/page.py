@@ -118,11 +118,9 @@ def write_page(output, model, estimator, notes, data, rows, scores):
     if not figures.has_matplotlib():
         note("note: the drawings need matplotlib: pip install 'tunefree[plots]'")
     with failing(FAILED, output), working("drawing"), matched_by_us():
-        where, report = f"of {data}", getattr(estimator, "report_", None)
-        if rows is not None:
-            report = None
-        else:
-            where = "held out in training"
+        where, report = f"of {data}", None
+        if rows is None:
+            where, report = "held out in training", getattr(estimator, "report_", None)
             rows, scores = _held_out(estimator)
         top, sections = [], []
         if rows is not None:
@@ -191,6 +189,9 @@ def _held_out(estimator):
         predicted = estimator.classes_[p.argmax(axis=1)] if len(p) else y
     elif hasattr(held_out, "predictions") and held_out.predictions.shape[1] == 1:
         predicted, y = held_out.predictions[:, 0], held_out.targets[:, 0]
+    elif type(held_out) is tuple and len(held_out) == 1 and held_out[0].targets is not None:
+        held_out = held_out[0]  # `Residuals` of a stack
+        y, predicted = held_out.targets, held_out.targets - held_out.residuals
     if not len(y):
         return None, None
     weight = held_out.weights
