@@ -28,6 +28,7 @@ from _tables import table
 from tunefree import TablePreprocessor
 from tunefree.data.checks import ColumnShares, training_findings
 from tunefree.engine.order import hashed_visits
+from tunefree.preprocessing import source_layout
 
 CHECKS = {
     "alone enough": "one column predicts nearly all",
@@ -89,11 +90,12 @@ def findings(X, y, classify, new=None):
     Z, codes = preprocessor.transform(X), np.unique(y, return_inverse=True)[1] if classify else y
     visits = hashed_visits(Z, codes[:, None].astype(float), np.ones(len(y)), 0)
     rows = visits.unique()[0]
-    yield from training_findings(preprocessor, Z[rows], codes[rows], y, classify)
+    layout = source_layout(preprocessor)
+    yield from training_findings(layout, Z[rows], codes[rows], y, classify)
     half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
     new = Z[~half] if new is None else preprocessor.transform(new[~half])
-    shares = ColumnShares.of(preprocessor, Z[half])
-    yield from shares.findings(preprocessor, shares.count(preprocessor, new))
+    shares = ColumnShares.of(layout, Z[half], Z[half], np.ones(half.sum()))
+    yield from shares.findings(layout, shares.count(layout, new))
 
 
 def holds(title, one, column, message):

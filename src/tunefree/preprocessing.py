@@ -29,7 +29,7 @@ from sklearn.utils.validation import (
 from tunefree._array import as_dense, check_frame
 from tunefree._parameters import check_values
 from tunefree._warn import warn
-from tunefree.data.checks import Finding, near_levels, warn_of
+from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.protocols import MatrixLike
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -446,6 +446,13 @@ def _calendar(days):
         "weekend": weekday >= 5,
         "hour": np.round((days - whole) * 24.0, 9),
     }
+
+
+def source_layout(table):
+    """The `SourceLayout` of a fitted `TablePreprocessor`."""
+    starts = np.concatenate([[0], np.cumsum(table._columns_out())])
+    names, kinds = _check_feature_names_in(table).tolist(), table.kinds_.tolist()
+    return SourceLayout(names, kinds, starts, table.missing_, table.rare_)
 
 
 def _nearly_equal(values, weights):

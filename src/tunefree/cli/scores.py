@@ -9,6 +9,7 @@ from tunefree.cli.console import BAD_DATA, failing, note, working
 from tunefree.cli.train import named, split_role_columns
 from tunefree.data.checks import messages
 from tunefree.io import DataError
+from tunefree.preprocessing import source_layout
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
 
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
@@ -33,6 +34,7 @@ def evaluate(estimator, notes, data, whole, **options):
     """Scores, calibration and the `EvaluatedRows` of the last part; of all rows if `whole`."""
     classes, rows = getattr(estimator, "classes_", None), None
     shares, counts = getattr(estimator, "column_shares_", None), 0.0
+    layout: Any = None if shares is None else source_layout(estimator.table_)
     options["target_type"] = float if classes is None or classes.dtype.kind in "biuf" else str
     scores = Scores(classes, getattr(estimator, "family_", None))
     with failing(BAD_DATA, data):
@@ -43,15 +45,14 @@ def evaluate(estimator, notes, data, whole, **options):
             with working("predicting"), matched_by_us():
                 rows = _evaluated(estimator, notes, table)
                 if shares is not None:
-                    counts += shares.count(estimator.table_, estimator.table_.transform(rows.X))
+                    counts += shares.count(layout, estimator.table_.transform(rows.X))
             scores.add(rows.y, rows.predicted, rows.probabilities, rows.decisions, rows.weight)
         if rows is None:
             raise DataError("the file has no rows", data)
         if scores.unknown:
             note(f"note: {scores.unknown} rows have a class that the model does not know: errors")
         if shares is not None:
-            drifted = messages(shares.findings(estimator.table_, counts))
-            drifted = [named(words, notes) for words in drifted]
+            drifted = [named(m, notes) for m in messages(shares.findings(layout, counts))]
             rows = rows._replace(drifted=drifted)
             for words in drifted:
                 note(f"note: {words}")

@@ -80,14 +80,14 @@ def _listed(names):
     return f"Column{'s' if len(names) > 1 else ''} {shown}{more}"
 
 
-def training_findings(table, X, targets, given, classify):
+def training_findings(layout, X, targets, given, classify):
     """The findings about training rows.
 
     Parameters
     ----------
-    table : TablePreprocessor
+    layout : SourceLayout
     X : ndarray or CSR of shape (n_distinct, n_columns_out)
-        What `table` makes of the distinct rows, in the order of their hash.
+        The distinct rows as numbers, in the order of their hash.
     targets : ndarray of shape (n_distinct,) or (n_distinct, n_targets)
         Their targets, or class numbers.
     given : ndarray of shape (n,) or (n, n_targets)
@@ -104,7 +104,7 @@ def training_findings(table, X, targets, given, classify):
     if X.shape[1] > _MOST_COLUMNS:
         return found
     some = _some_rows(X)
-    columns = source_columns(table, as_dense(X[some]))
+    columns = layout.columns(as_dense(X[some]))
     constant = {finding.column for finding in constant_columns(columns)}
     of_sparse_rows = hasattr(X, "tocsc")  # columns of zeros are natural there
     places = [
@@ -112,7 +112,7 @@ def training_findings(table, X, targets, given, classify):
         for column in columns
         if column.name in constant and not (of_sparse_rows and column.values[0] == 0.0)
     ]
-    found += constant_columns(source_columns(table, X, places))  # of all rows
+    found += constant_columns(layout.columns(X, places))  # of all rows
     found += row_numbers(columns)
     found += leaks(columns, targets[some], classify)
     if 2 * X.shape[0] > len(given):
@@ -134,24 +134,31 @@ class SourceColumn(NamedTuple):
     values: np.ndarray  # NaN where missing; codes count from 1, each rare one is another below 0
 
 
-def source_columns(table, X, places=None):
-    """The `SourceColumn` of every column of the user's (or some) that has columns in X."""
-    names, sources = getattr(table, "feature_names_in_", None), table.sources_
-    starts = np.searchsorted(sources, np.arange(table.n_features_in_ + 1))
-    out = []
-    for j in range(table.n_features_in_) if places is None else places:
-        block, kind = as_dense(X[:, starts[j] : starts[j + 1]]).astype(float), table.kinds_[j]
-        if not block.shape[1]:
-            continue
-        values = block[:, 0]
-        if kind == "category":
-            values = block @ np.arange(1.0, block.shape[1] + 1.0)
-            is_rare = (block.sum(axis=1) == 0.0) | (table.rare_[j] & (block[:, -1] > 0.0))
-            values = np.where(is_rare, -1.0 - np.arange(len(values)), values)
-        elif table.missing_[j]:
-            values = np.where(block[:, 1] > 0.0, np.nan, values)
-        out.append(SourceColumn(j, f"x{j}" if names is None else str(names[j]), kind, values))
-    return out
+class SourceLayout(NamedTuple):
+    """How the columns of a table have become columns of numbers; see `TablePreprocessor`."""
+
+    names: list
+    kinds: list
+    starts: np.ndarray  # of the columns of numbers of each column, and the end of the last
+    missing: np.ndarray  # whether the second one marks missing values
+    rare: np.ndarray  # whether the last one is for rare levels
+
+    def columns(self, X, places=None):
+        """The `SourceColumn` of every column (or of some) that has columns in X."""
+        X, out = X.tocsc() if hasattr(X, "tocsc") else X, []
+        for j in range(len(self.names)) if places is None else places:
+            block = as_dense(X[:, self.starts[j] : self.starts[j + 1]]).astype(float)
+            if not block.shape[1]:
+                continue
+            values = block[:, 0]
+            if self.kinds[j] == "category":
+                values = block @ np.arange(1.0, block.shape[1] + 1.0)
+                is_rare = (values == 0.0) | (self.rare[j] & (block[:, -1] > 0.0))
+                values = np.where(is_rare, -1.0 - np.arange(len(values)), values)
+            elif self.missing[j]:
+                values = np.where(block[:, 1] > 0.0, np.nan, values)
+            out.append(SourceColumn(j, self.names[j], self.kinds[j], values))
+        return out
 
 
 def constant_columns(columns):
@@ -281,58 +288,57 @@ class ColumnShares(NamedTuple):
     Bins are deciles and missing values of numbers; of categories they are levels, after one of all
     other levels. Dates and sentences, which differ by nature, have none.
 
-    >>> from tunefree.preprocessing import TablePreprocessor
-    >>> X = np.random.default_rng(0).normal(size=(500, 1))
-    >>> table = TablePreprocessor().fit(X)
-    >>> shares = ColumnShares.of(table, X)
-    >>> new = shares.count(table, X[:100] + 1.0)
-    >>> [finding.column for finding in shares.findings(table, new)]
-    ['x0']
+    >>> rows = np.random.default_rng(0).normal(size=(500, 1))
+    >>> layout = SourceLayout(["age"], ["number"], np.array([0, 1]), np.zeros(1), np.zeros(1))
+    >>> shares = ColumnShares.of(layout, rows, rows, np.ones(500))
+    >>> [one.column for one in shares.findings(layout, shares.count(layout, rows[:100] + 1.0))]
+    ['age']
     """
 
     edges: np.ndarray  # of deciles, of shape (n_features, 9)
-    counts: np.ndarray  # of rows, of shape (n_features, n_bins)
+    shares: np.ndarray  # of shape (n_features, n_bins)
+    n: int  # training rows
 
     @classmethod
-    def of(cls, table, X):
-        """Of what `table` makes of rows; None for more columns than are checked."""
+    def of(cls, layout, distinct, X, weights):
+        """Of rows; deciles are those of `distinct` rows. None for more columns than are checked."""
         if X.shape[1] > _MOST_COLUMNS:
             return None
-        n_bins = max([_DECILES + 1, *(len(levels) + 1 for levels in table.levels_.values())])
-        edges = np.full((table.n_features_in_, _DECILES - 1), np.inf)
+        edges = np.full((len(layout.names), _DECILES - 1), np.inf)
         at = np.arange(1, _DECILES) / _DECILES
-        for column in source_columns(table, as_dense(X[_some_rows(X)])):
+        for column in layout.columns(as_dense(distinct[_some_rows(distinct)])):
             known = column.values[~np.isnan(column.values)]
             if column.kind == "number" and len(known):
                 edges[column.place] = np.quantile(known, at, method="inverted_cdf")
-        shares = cls(edges, np.zeros((len(edges), n_bins)))
-        return shares._replace(counts=shares.count(table, X))
+        n_bins = 1 + max(_DECILES, int(np.diff(layout.starts).max()))
+        counted = cls(edges, np.zeros((len(edges), n_bins)), X.shape[0])
+        return counted._replace(shares=counted.count(layout, X, weights) / weights.sum())
 
-    def count(self, table, X):
-        """The rows of X in each bin."""
-        counts = np.zeros(self.counts.shape)
-        for place, _, kind, values in source_columns(table, as_dense(X[_some_rows(X)])):
+    def count(self, layout, X, weights=None):
+        """The weights of the rows of X in each bin."""
+        counts = np.zeros(self.shares.shape)
+        for place, _, kind, values in layout.columns(X):
             if kind == "category":
                 bins = np.maximum(values, 0.0)
             elif kind == "number":
-                bins = np.searchsorted(self.edges[place], values)  # NaN is after the last one
+                bins = np.searchsorted(self.edges[place], values)
                 bins = np.where(np.isnan(values), _DECILES, bins)
             else:
                 continue
-            counts[place] += np.bincount(bins.astype(int), minlength=counts.shape[1])
+            counts[place] += np.bincount(bins.astype(int), weights, counts.shape[1])
         return counts
 
-    def findings(self, table, counts):
+    def findings(self, layout, counts):
         """Columns of other rows, of these counts, whose distribution is another one."""
-        found, tested = [], (self.counts > 0.0).sum(axis=1) > 1
-        names = getattr(table, "feature_names_in_", None)
-        for j in np.flatnonzero(tested & (counts > 0.0).any(axis=1)).tolist():
-            used = self.counts[j] + counts[j] > 0.0
-            index, p = _difference(self.counts[j, used], counts[j, used])
-            if index > _STABILITY and p < _SIGNIFICANCE / tested.sum():
+        own, found = self.n * self.shares, []
+        tested = np.flatnonzero(own.any(axis=1)).tolist()
+        for j in tested:
+            used = own[j] + counts[j] > 0.0
+            index, p = _difference(own[j, used], counts[j, used])
+            if index > _STABILITY and p < _SIGNIFICANCE / len(tested):
                 words = "its distribution differs from that of the training rows"
-                name = f"x{j}" if names is None else str(names[j])
-                found.append(Finding(name, f"{words} (stability index {number(index)})."))
+                words = f"{words} (stability index {number(index)})."
+                found.append(Finding(layout.names[j], words))
         return found
 
 

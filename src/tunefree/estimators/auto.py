@@ -46,7 +46,7 @@ from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSe
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel import ridge
 from tunefree.links import LINKS
-from tunefree.preprocessing import TablePreprocessor
+from tunefree.preprocessing import TablePreprocessor, source_layout
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
 from tunefree.select.costs import Limits, Plan, shape_of
@@ -260,11 +260,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         limits, scorer = self._checked()
         rows = self._rows(X, y, sample_weight, groups)
         problem, targets = self._problem(rows, y)
-        warn_of(
-            training_findings(
-                rows.table, problem.X, problem.y, rows.y, isinstance(self, ClassifierMixin)
-            )
-        )
+        layout, classify = source_layout(rows.table), isinstance(self, ClassifierMixin)
+        warn_of(training_findings(layout, problem.X, problem.y, rows.y, classify))
         vars(self).update(targets)
         stacked = self._stacked(problem, limits, scorer)
         self._publish(rows, problem, stacked, self._held_out_of(stacked, problem))
@@ -365,7 +362,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             held_out.losses, chosen.entries[0].rows, problem, chosen.optimism
         )
         self.plan_, self.seconds_ = stacked.plan, stacked.seconds
-        self.column_shares_ = ColumnShares.of(table, problem.X)
+        layout = source_layout(table)
+        self.column_shares_ = ColumnShares.of(layout, problem.X, rows.X, rows.weights)
         self.report_ = self._report(problem, stacked, held_out.losses)
 
     def _report(self, problem, stacked, losses):
