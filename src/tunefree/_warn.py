@@ -21,6 +21,6 @@ class DataWarning(UserWarning):
 def warn(message, category=UserWarning):
     """Warn at the line of the nearest caller outside of this package and scikit-learn."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in _LIBRARIES:
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

@@ -192,16 +192,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                     varies = {name for name, v in parts.items() if (v != v[0]).any()}
                     self.calendar_[str(j)] = [name for name in _CALENDAR if name in varies]
                 continue
-            merged = _nearly_equal(values, w)
-            if self.merge_levels:
-                values = np.array([merged.get(v, v) for v in values.tolist()], dtype=object)
             levels, rare = self._common(values, w)
             if not declared[j] and _are_sentences(values, absent, w, levels):
                 self.kinds_[j] = "text"
                 self.phrases_[str(j)] = Phrases.of(values[~absent], w[~absent])
-            else:
-                self.levels_[str(j)], self.rare_[j] = levels, rare
-                near[str(j)] = merged
+                continue
+            near[str(j)] = _nearly_equal(values, w)
+            if self.merge_levels:
+                merged = [near[str(j)].get(value, value) for value in values.tolist()]
+                levels, rare = self._common(np.array(merged, dtype=object), w)
+            self.levels_[str(j)], self.rare_[j] = levels, rare
         if not len(self.get_feature_names_out()):
             raise ValueError(
                 "X has only high-cardinality text columns: there is nothing to learn from."

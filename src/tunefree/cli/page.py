@@ -184,14 +184,14 @@ def _held_out(estimator):
     """The held-out predictions of training as `EvaluatedRows`, and their scores; or None, None."""
     held_out: Any = getattr(estimator, "held_out_", None)
     y, p = np.empty(0), None
+    stack: Any = held_out[0] if getattr(estimator, "flat_", False) else None
     if hasattr(held_out, "codes"):
         p, y = held_out.p, estimator.classes_[held_out.codes]
         predicted = estimator.classes_[p.argmax(axis=1)] if len(p) else y
     elif hasattr(held_out, "predictions") and held_out.predictions.shape[1] == 1:
         predicted, y = held_out.predictions[:, 0], held_out.targets[:, 0]
-    elif type(held_out) is tuple and len(held_out) == 1 and held_out[0].targets is not None:
-        held_out = held_out[0]  # `Residuals` of a stack
-        y, predicted = held_out.targets, held_out.targets - held_out.residuals
+    elif stack is not None and stack.targets is not None:
+        held_out, y, predicted = stack, stack.targets, stack.targets - stack.residuals
     if not len(y):
         return None, None
     weight = held_out.weights

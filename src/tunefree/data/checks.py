@@ -22,7 +22,7 @@ not by column.
   p < .001 over the number of columns.
 - **Nearly equal levels**: equal but for case, spaces and hyphens; or words of five letters or
   more, of equal first letter, that one missing, extra, changed or misplaced letter makes equal, the
-  one at most a tenth as frequent as the other.
+  one at most a tenth as frequent as the other, in levels of up to 60 characters.
 
 Source: Chatterjee 2021, "A new coefficient of correlation"; Siddiqi 2006, "Credit risk scorecards".
 """
@@ -45,7 +45,7 @@ _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
 _MOST_NAMED = 5
-_LETTERS, _RARE, _MOST_LEVELS = 5, 0.1, 1000
+_LETTERS, _MOST_LETTERS, _RARE, _MOST_LEVELS = 5, 60, 0.1, 1000
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_.\s]+(?=[^\W\d])")  # between letters
 
 
@@ -316,7 +316,7 @@ class ColumnShares(NamedTuple):
 
     def count(self, layout, X, weights=None):
         """The weights of the rows of X in each bin."""
-        counts = np.zeros(self.shares.shape)
+        counts, n_bins = np.zeros(self.shares.shape), self.shares.shape[1]
         for place, _, kind, values in layout.columns(X):
             if kind == "category":
                 bins = np.maximum(values, 0.0)
@@ -325,7 +325,7 @@ class ColumnShares(NamedTuple):
                 bins = np.where(np.isnan(values), _DECILES, bins)
             else:
                 continue
-            counts[place] += np.bincount(bins.astype(int), weights, counts.shape[1])
+            counts[place] += np.bincount(bins.astype(int), weights, minlength=n_bins)
         return counts
 
     def findings(self, layout, counts):
@@ -354,16 +354,18 @@ def _difference(one, other):
 def near_levels(levels, counts):
     """Levels that are nearly equal to a more frequent one, and that one.
 
-    Only the most frequent thousand are compared.
+    Only the most frequent thousand are compared; of equally frequent ones the first is kept.
 
     >>> near_levels(["Berlin", "berlin", "Berlni", "Hamburg", "Hamburg "], [50, 9, 1, 20, 2])
     {'berlin': 'Berlin', 'Hamburg ': 'Hamburg', 'Berlni': 'Berlin'}
     """
-    order = np.lexsort((levels, -np.asarray(counts)))[:_MOST_LEVELS]
+    order = np.argsort(-np.asarray(counts), kind="stable")[:_MOST_LEVELS]
     equal, similar, found = {}, {}, {}  # the first level of these words, or without a letter
     for i in order.tolist():
         words = _words(levels[i])
-        text, shorter = " ".join(words).casefold(), list(_without_a_letter(words))
+        text, shorter = " ".join(words).casefold(), []
+        if len(text) <= _MOST_LETTERS:
+            shorter = list(_without_a_letter(words))
         place = equal.get(text)
         if place is None:
             models = [similar[key] for key in shorter if key in similar]

@@ -258,7 +258,7 @@ class Candidate:
         return entry
 
 
-class Constant(Candidate):
+class Baseline(Candidate):
     """The same scores for all rows: the baseline of the leaderboard."""
 
     @staticmethod
@@ -277,7 +277,7 @@ def constant_entry(chosen, problem):
     losses = proper_losses = score.losses(scores, y)
     if score.task == "classification":
         losses = (y != np.bincount(y, weights).argmax()).astype(float)
-    return Entry(Constant("constant", None), scores, losses, proper_losses, rows, 0.0, "baseline")
+    return Entry(Baseline("constant", None), scores, losses, proper_losses, rows, 0.0, "baseline")
 
 
 class Ridge(Candidate):
