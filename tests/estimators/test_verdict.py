@@ -117,6 +117,15 @@ def test_without_held_out_rows_there_is_no_verdict():
     assert all(row["status"] != "baseline" for row in model.leaderboard_)
 
 
+@pytest.mark.parametrize("value", [0.0, 0.1, 3e8])
+def test_equal_targets_have_no_signal(value):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    verdict = (
+        TuneFreeRegressor(("linear",), random_state=0).fit(X, np.full(60, value)).report_.verdict
+    )
+    assert verdict.is_constant and verdict.score == 0.0 and not verdict.is_better
+
+
 def test_a_model_file_keeps_the_verdict(classes, tmp_path):
     save_model(classes[0], tmp_path / "m")
     assert load_model(tmp_path / "m").report_.verdict == classes[0].report_.verdict

@@ -552,7 +552,7 @@ class _Progress:
             note(f"{'rows':>14} {self.name:>14} {'last half':>14} {'rows/s':>10}")
         so_far, last_half = (estimator.progressive_risk(share) for share in (1.0, 0.5))
         speed = row / max(time.perf_counter() - self.start, 1e-9)
-        note(f"{row:14,} {so_far:14.4g} {last_half:14.4g} {speed:10,.0f}")
+        note(f"{row:14,} {number(so_far):>14} {number(last_half):>14} {speed:10,.0f}")
         while self.next <= row:
             self.next *= 2
 

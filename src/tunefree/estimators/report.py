@@ -59,22 +59,23 @@ def verdict_of(problem, stacked, losses, classes):
     if constant is None:
         return None
     y, weights = problem.y[constant.rows], problem.weights[constant.rows]
-    proper, constant_proper = losses, constant.proper_losses
-    spread = np.ptp(chosen.scores(), axis=0).max()
-    unit = weighted_mean(constant_proper, weights)[0]
+    constant_losses, differ = constant.proper_losses, bool(np.ptp(y, axis=0).max() > 0.0)
+    constant_loss = weighted_mean(constant_losses, weights)[0]
     if classes is None:
         title, name = "R2" if kind.kind == "squared error" else "D2", kind.constant_name
-        ratio = weighted_mean(losses, weights)[0] / unit
-        score = 1.0 - ratio
-        error = weighted_mean((losses - ratio * constant_proper) / unit, weights)[1]
-        constant_score, spread = 0.0, spread / y.std()
+        score = error = constant_score = 0.0
+        if differ:
+            ratio = weighted_mean(losses, weights)[0] / constant_loss
+            shares = (losses - ratio * constant_losses) / constant_loss
+            score, error = 1.0 - ratio, weighted_mean(shares, weights)[1]
+        least = _SAME * y.std()
     else:
         title, name = "Accuracy", repr(classes.tolist()[np.bincount(y, weights).argmax()])
         score, error = weighted_mean(1.0 - losses, weights)
         constant_score = 1.0 - weighted_mean(constant.losses, weights)[0]
-        proper = chosen.stack.losses
-    loss, loss_error = weighted_mean(proper, weights)
-    gain, gain_error = weighted_mean(constant_proper - proper, weights)
+        least, losses = _SAME, chosen.stack.losses
+    loss, loss_error = weighted_mean(losses, weights)
+    gain, gain_error = weighted_mean(constant_losses - losses, weights)
     return Verdict(
         kind=title,
         score=round(float(score), 12),
@@ -84,9 +85,9 @@ def verdict_of(problem, stacked, losses, classes):
         loss_se=float(loss_error),
         constant=name,
         constant_score=float(constant_score),
-        constant_loss=float(unit),
-        is_constant=bool(spread < _SAME),
-        is_better=bool(gain > _SIGNIFICANT * gain_error),
+        constant_loss=float(constant_loss),
+        is_constant=not differ or bool(np.ptp(chosen.scores(), axis=0).max() < least),
+        is_better=differ and bool(gain > _SIGNIFICANT * gain_error),
     )
 
 
@@ -118,7 +119,7 @@ class Report(NamedTuple):
     def heading(self):
         """The first line."""
         n, d, _ = self.shape
-        return f"{self.estimator}: {n} distinct rows, {d} columns as numbers"
+        return f"{self.estimator}: {number(n)} distinct rows, {number(d)} columns as numbers"
 
     def table(self):
         """Header and rows as text: candidate, losses, seconds, share or status."""
