@@ -103,6 +103,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         For infinite numbers, values that are neither numbers, text, booleans nor dates, or
         `categorical_features` that are not columns.
 
+    Warns
+    -----
+    DataWarning
+        For nearly equal levels, without `merge_levels`.
+
     Examples
     --------
     >>> import numpy as np

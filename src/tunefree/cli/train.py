@@ -154,13 +154,8 @@ _CLASSES = {
     "reflectron": "Reflectron",
     "trees": "BoostedTrees",
 }
-_LIMITS = (
-    "compress",
-    "budget",
-    "max_memory",
-    "scoring",
-    "merge_levels",
-)  # options of --estimator auto
+# Options of --estimator auto.
+_LIMITS = ("compress", "budget", "max_memory", "scoring", "merge_levels")
 _NEEDED = ("exposure", "offset")  # columns beside the features that new rows must have, too
 
 

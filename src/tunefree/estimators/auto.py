@@ -789,6 +789,13 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     MemoryError
         Before work starts, if `max_memory` is too little for any candidate.
 
+    Warns
+    -----
+    DataWarning
+        For what a person should look at: a column that alone predicts nearly all of the target, one
+        that identifies rows, constant columns, nearly equal levels, repeated rows with different
+        targets, rows sorted by target.
+
     References
     ----------
     Blum, Kalai and Langford 1999, "Beating the hold-out"; the rule is in docs/selection.md.
@@ -942,6 +949,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
 
     Warns
     -----
+    DataWarning
+        See `TuneFreeClassifier`.
     UserWarning
         For a target 10,000 times as far from the middle as any other: the median replaces it.
 
