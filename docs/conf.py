@@ -70,7 +70,9 @@ sphinx_gallery_conf = {
 
 # The public names by what they are for; every name is in one group.
 GROUPS = {
-    "Automatic model selection": ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"],
+    "Automatic model selection": [
+        "TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor", "DataWarning",
+    ],
     "Linear models": [
         "PiSTOLClassifier", "PiSTOLRegressor", "RidgePathRegressor", "sgd_ridge_path",
     ],

@@ -30,8 +30,9 @@ print(inside.groupby(np.argsort(np.argsort(predictions)) * 4 // len(predictions)
 # %%
 # For classes: sets that contain the true class with 90 %.
 
-classes = TuneFreeClassifier(random_state=0).fit(*load_wine(return_X_y=True))
-labels, sets = classes.predict_set(load_wine().data[:3], alpha=0.1)
+wine, new_wine, kind, _ = train_test_split(*load_wine(return_X_y=True), random_state=0)
+classes = TuneFreeClassifier(random_state=0).fit(wine, kind)
+labels, sets = classes.predict_set(new_wine[:3], alpha=0.1)
 print(labels, sets[:, :, 0], sep="\n")
 
 # %%

@@ -138,6 +138,7 @@ def test_weights_are_routed():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::tunefree.DataWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_threads_give_the_bits_of_one(name):
     """Compiled loops hold no lock and share nothing; a fitted model may serve many threads."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     # isort: off
     # fmt: off
     from tunefree import dynamics as dynamics, perceptrons as perceptrons, plots as plots
+    from tunefree._warn import DataWarning as DataWarning
     from tunefree.engine.session import Checkpoint as Checkpoint
     from tunefree.engine.sources import open_source as open_source
     from tunefree.estimators.auto import (
@@ -57,6 +58,7 @@ _IN_MODULES = ["ClassicalPerceptron", "KernelOptimisticPerceptron"]
 _IN_MODULES += ["DynamicsReflectron", "SharedReflectron"]
 _HOMES = {name: home for name, home in ESTIMATORS.items() if name not in _IN_MODULES} | {
     "Checkpoint": "tunefree.engine.session",
+    "DataWarning": "tunefree._warn",
     "load_model": "tunefree.io.model",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.io.model",

@@ -182,11 +182,15 @@ def _mixed(g, table, name):
         example = np.zeros((1, 1), object if kind == "category" else np.float64)
         inputs.append((str(column), example))
         if kind == "category":
-            levels = table.levels_[str(j)]
+            levels, merged = table.levels_[str(j)], table.merged_.get(str(j), {})
             if not levels:
                 continue
-            hot = g("OneHotEncoder", str(column), cats_strings=levels, zeros=1, domain=_ML)
-            hot = g.cast(g("Reshape", hot, np.array([-1, len(levels)])), np.float64)
+            known = [*levels, *merged]
+            hot = g("OneHotEncoder", str(column), cats_strings=known, zeros=1, domain=_ML)
+            hot = g.cast(g("Reshape", hot, np.array([-1, len(known)])), np.float64)
+            if merged:
+                same = [[merged.get(one, one) == level for level in levels] for one in known]
+                hot = g("MatMul", hot, np.array(same, dtype=np.float64))
             pieces.append(hot)
             if table.rare_[j]:
                 total = g("ReduceSum", hot, np.array([1]), keepdims=1)

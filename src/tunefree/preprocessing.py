@@ -29,6 +29,7 @@ from sklearn.utils.validation import (
 from tunefree._array import as_dense, check_frame
 from tunefree._parameters import check_values
 from tunefree._warn import warn
+from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.protocols import MatrixLike
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -39,6 +40,8 @@ MISSING = "(missing)"
 _CALENDAR = ("month", "day of month", "weekday", "weekend", "hour")
 # Hashed columns of pieces of words, and the largest number of their directions.
 _PIECES, _DIRECTIONS = 1 << 13, 30
+# Pairs of nearly equal levels that a message names.
+_MOST_PAIRS = 5
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
@@ -65,6 +68,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         Columns of numbers that are categories: a mask, positions or names. Text and the category
         types of pandas and pyarrow always are; 'from_dtype' and None add no others.
+    merge_levels : bool, default=False
+        Whether nearly equal levels, such as 'Berlin', 'berlin ' and 'Berlni', become the most
+        frequent one of them. Otherwise a `DataWarning` names them.
 
     Attributes
     ----------
@@ -78,6 +84,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         The levels of each categorical column, by its position written as text.
     rare_ : ndarray of bool of shape (n_features,)
         Categorical columns whose rare levels share a column.
+    merged_ : dict of str to dict
+        With `merge_levels`, for each column: the levels that became another level, and that one.
     phrases_ : dict of str to Phrases
         The encoder of each column of sentences, by its position written as text.
     calendar_ : dict of str to list of str
@@ -94,6 +102,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     ValueError
         For infinite numbers, values that are neither numbers, text, booleans nor dates, or
         `categorical_features` that are not columns.
+
+    Warns
+    -----
+    DataWarning
+        For nearly equal levels, without `merge_levels`.
 
     Examples
     --------
@@ -116,11 +129,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         min_share: float = 0.001,
         sparse_output: bool | str = "auto",
         categorical_features: Any = "from_dtype",
+        merge_levels: bool = False,
     ):
         self.max_levels = max_levels
         self.min_share = min_share
         self.sparse_output = sparse_output
         self.categorical_features = categorical_features
+        self.merge_levels = merge_levels
 
     def fit(self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kinds, medians and levels.
@@ -163,14 +178,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.kinds_ = np.full(d, "number", dtype="<U8")
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
-        self.phrases_, self.calendar_ = {}, {}
+        self.phrases_, self.calendar_, self.merged_ = {}, {}, {}
         used = weights > 0
         declared = self._declared(d) | table.categories()
         if table.plain is not None and not declared.any():
             if not table.is_sparse:
                 self.medians_ = _medians(table.plain[used], weights[used])
             return self
-        kinds = np.array(["category" if one else None for one in declared])
+        kinds, near = np.array(["category" if one else None for one in declared]), {}
         for j, (kind, values, absent) in enumerate(table.columns(kinds)):
             values, absent, w = values[used], absent[used], weights[used]
             self.kinds_[j] = kind
@@ -186,12 +201,22 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if not declared[j] and _are_sentences(values, absent, w, levels):
                 self.kinds_[j] = "text"
                 self.phrases_[str(j)] = Phrases.of(values[~absent], w[~absent])
-            else:
-                self.levels_[str(j)], self.rare_[j] = levels, rare
+                continue
+            near[str(j)] = _nearly_equal(values, w)
+            if self.merge_levels:
+                merged = [near[str(j)].get(value, value) for value in values.tolist()]
+                levels, rare = self._common(np.array(merged, dtype=object), w)
+            self.levels_[str(j)], self.rare_[j] = levels, rare
         if not len(self.get_feature_names_out()):
             raise ValueError(
                 "X has only high-cardinality text columns: there is nothing to learn from."
             )
+        near = {j: merged for j, merged in near.items() if merged and self._columns_out()[int(j)]}
+        if self.merge_levels:
+            self.merged_ = near
+        else:
+            names = _check_feature_names_in(self)
+            warn_of(Finding(str(names[int(j)]), _similar(merged)) for j, merged in near.items())
         if self.dropped_:
             warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
         return self
@@ -279,8 +304,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         levels, rare = self.levels_[str(j)], bool(self.rare_[j])
         number = {level: k for k, level in enumerate(levels)}
         found, codes = _coded(values)
-        other = len(levels) if rare else -1
-        column = np.array([number.get(level, other) for level in found], dtype=np.int64)[codes]
+        other, merged = len(levels) if rare else -1, self.merged_.get(str(j), {})
+        column = [number.get(merged.get(level, level), other) for level in found]
+        column = np.array(column, dtype=np.int64)[codes]
         present = column >= 0
         indptr = np.concatenate([[0], np.cumsum(present)])
         shape = (len(values), len(levels) + rare)
@@ -425,6 +451,27 @@ def _calendar(days):
         "weekend": weekday >= 5,
         "hour": np.round((days - whole) * 24.0, 9),
     }
+
+
+def source_layout(table):
+    """The `SourceLayout` of a fitted `TablePreprocessor`."""
+    starts = np.concatenate([[0], np.cumsum(table._columns_out())])
+    names, kinds = _check_feature_names_in(table).tolist(), table.kinds_.tolist()
+    return SourceLayout(names, kinds, starts, table.missing_, table.rare_)
+
+
+def _nearly_equal(values, weights):
+    """Levels that are nearly equal to a more frequent one, and that one."""
+    levels, codes = _coded(values)
+    return near_levels(levels, np.bincount(codes, weights, minlength=len(levels)))
+
+
+def _similar(merged):
+    """A message about nearly equal levels."""
+    pairs = [f"{level!r} and {other!r}" for level, other in merged.items()]
+    more = f" and {len(pairs) - _MOST_PAIRS} more pairs" if len(pairs) > _MOST_PAIRS else ""
+    pairs = ", ".join(pairs[:_MOST_PAIRS])
+    return f"nearly equal levels: {pairs}{more}. merge_levels=True makes them one level."
 
 
 def _median(values, weights):

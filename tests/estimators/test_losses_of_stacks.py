@@ -253,7 +253,8 @@ def test_sparse_rows_and_single_precision(loss):
 
 def test_several_labels_are_a_model_each(tmp_path):
     X, y, mean, _ = rows(200)
-    labels = np.column_stack([y > 0.0, X[:, 1] > 0.0, mean > 0.3]).astype(int)
+    noise = 0.5 * np.random.default_rng(1).normal(size=(200, 2))
+    labels = np.column_stack([y > 0.0, X[:, 1] > noise[:, 0], mean > noise[:, 1]]).astype(int)
     model = TuneFreeClassifier(("linear",), random_state=0).fit(X, labels)
     alone = TuneFreeClassifier(("linear",), random_state=0).fit(X, labels[:, 1])
     assert (model.predict_proba(X)[:, 1] == alone.predict_proba(X)[:, 1]).all()

@@ -2,11 +2,14 @@
 
 import json
 
+from tunefree._format import number
 from tunefree.cli.apply import load
 from tunefree.cli.console import answer, check_writable
 from tunefree.cli.page import write_page
 from tunefree.cli.scores import evaluate
 from tunefree.cli.train import columns_of
+
+_DIGITS = 4  # models are compared by these scores
 
 
 def run_eval(options):
@@ -29,11 +32,11 @@ def _print_scores(scores, deciles):
     """Print the scores and the calibration as text."""
     for name, value in scores.items():
         if not name.startswith("risk_interval"):
-            answer(f"{name:10}{value:.6g}" if isinstance(value, float) else f"{name:10}{value}")
-    low, high = scores["risk_interval"]
-    answer(f"risk in   [{low:.6g}, {high:.6g}] ({scores['risk_interval_kind']})")
+            answer(f"{name:10}{value if value is None else number(value, _DIGITS)}")
+    low, high = (number(end, _DIGITS) for end in scores["risk_interval"])
+    answer(f"risk in   [{low}, {high}] ({scores['risk_interval_kind']})")
     if deciles:
         answer("calibration, by deciles of the predictions")
         answer(f"{'predicted':>12}{'observed':>12}{'rows':>10}")
     for row in deciles:
-        answer(f"{row['predicted']:12.6g}{row['observed']:12.6g}{row['rows']:10}")
+        answer(f"{number(row['predicted']):>12}{number(row['observed']):>12}{row['rows']:10,}")

@@ -170,6 +170,15 @@ class TrainOptions(NamedTuple):
             "column of numbers that are categories, by name or position; may be repeated",
         ),
     ] = None
+    merge_levels: Annotated[
+        bool,
+        _option(
+            _AUTO,
+            None,
+            "make one level of those that are nearly equal, such as Berlin, berlin and Berlni",
+            "--merge-levels",
+        ),
+    ] = False
     compress: Annotated[
         int | None,
         _option(

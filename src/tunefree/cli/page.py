@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._format import number
 from tunefree.cli import figures
 from tunefree.cli.apply import load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
@@ -117,20 +118,20 @@ def write_page(output, model, estimator, notes, data, rows, scores):
     if not figures.has_matplotlib():
         note("note: the drawings need matplotlib: pip install 'tunefree[plots]'")
     with failing(FAILED, output), working("drawing"), matched_by_us():
-        where = f"of {data}"
+        where, report = f"of {data}", None
         if rows is None:
-            where = "held out in training"
+            where, report = "held out in training", getattr(estimator, "report_", None)
             rows, scores = _held_out(estimator)
         top, sections = [], []
         if rows is not None:
             constant, trivial = _best_constant(estimator, rows)
             top = _verdict(rows, scores, constant, trivial, where) + _warning(notes, rows)
+            top += [Words(words, "warning") for words in rows.drifted]
             sections += [_scores_section(scores, trivial, where)]
             sections += _predictions(estimator, rows)
-        elif hasattr(estimator, "report_"):
-            top = [
-                Words(f"{estimator.report_.reason} {estimator.report_.expected_risk()}", "verdict")
-            ]
+        if report is not None:
+            words = [*report.judgement(), report.expected_risk()]
+            top = [Words(" ".join(words), "verdict")]
         sections += _columns(estimator, notes, rows)
         sections += _leaderboard(estimator)
         sections += _risk_curve(estimator)
@@ -153,9 +154,9 @@ def _rendered(title, top, sections):
 
 def _text(value):
     """The text of a value in a table or a sentence."""
-    if not isinstance(value, float):
-        return "" if value is None else str(value)
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    if isinstance(value, float):
+        return number(value)
+    return "" if value is None else str(value)
 
 
 def _share(part):
@@ -183,11 +184,14 @@ def _held_out(estimator):
     """The held-out predictions of training as `EvaluatedRows`, and their scores; or None, None."""
     held_out: Any = getattr(estimator, "held_out_", None)
     y, p = np.empty(0), None
+    stack: Any = held_out[0] if getattr(estimator, "flat_", False) else None
     if hasattr(held_out, "codes"):
         p, y = held_out.p, estimator.classes_[held_out.codes]
         predicted = estimator.classes_[p.argmax(axis=1)] if len(p) else y
     elif hasattr(held_out, "predictions") and held_out.predictions.shape[1] == 1:
         predicted, y = held_out.predictions[:, 0], held_out.targets[:, 0]
+    elif stack is not None and stack.targets is not None:
+        held_out, y, predicted = stack, stack.targets, stack.targets - stack.residuals
     if not len(y):
         return None, None
     weight = held_out.weights

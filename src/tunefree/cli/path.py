@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 
+from tunefree._format import number
 from tunefree.cli.console import (
     BAD_DATA,
     FAILED,
@@ -70,7 +71,7 @@ def run_path(options):
     note(f"{data}: {len(table.y)} rows, {n_features} features; solver {model.solver_}")
     if len(scores) > 1:
         how = "leave-one-out" if model.solver_ == "exact" else "held-out rows"
-        note(f"alpha {model.alpha_:.6g}, chosen by {how}")
+        note(f"alpha {number(model.alpha_)}, chosen by {how}")
     _print_path(model, scores, options.json)
 
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from tunefree._format import number
 from tunefree.cli.apply import load
 from tunefree.cli.console import (
     BAD_MODEL,
@@ -44,6 +45,8 @@ def run_inspect(options):
         *overview(facts, facts["data"], facts["classes"])[1:],
     ]
     rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
+    if facts["verdict"]:
+        rows.append(("verdict", facts["verdict"]))
     _print(console, rows)
     report = getattr(estimator, "report_", None)
     if report is None:
@@ -64,6 +67,7 @@ def _collect(path, estimator, notes):
     del facts["notes"]
     classes = getattr(estimator, "classes_", None)
     weights = largest_weights(estimator, notes, _MOST_PRINTED)
+    report = getattr(estimator, "report_", None)
     parameters = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
     return facts | {
         "data": {
@@ -71,6 +75,7 @@ def _collect(path, estimator, notes):
         },
         "parameters": parameters,
         "classes": None if classes is None else classes.tolist(),
+        "verdict": None if report is None else " ".join(report.judgement()),
         "leaderboard": getattr(estimator, "leaderboard_", []),
         "largest_weights": weights,
     }
@@ -145,7 +150,7 @@ def _describe_levels(name, levels, most=3):
 def _cell(value):
     if value is None:
         return ""
-    return f"{value:.5g}" if isinstance(value, float) else shown(str(value))
+    return number(value) if isinstance(value, float) else shown(str(value))
 
 
 def _print(console, rows, title=None):

@@ -6,8 +6,10 @@ import numpy as np
 
 from tunefree.cli.apply import matched_by_us, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
-from tunefree.cli.train import split_role_columns
+from tunefree.cli.train import named, split_role_columns
+from tunefree.data.checks import messages
 from tunefree.io import DataError
+from tunefree.preprocessing import source_layout
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
 
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
@@ -25,11 +27,14 @@ class EvaluatedRows(NamedTuple):
     predicted: np.ndarray
     probabilities: np.ndarray | None
     decisions: np.ndarray | None
+    drifted: Any = ()  # sentences on columns that differ from those of the training rows
 
 
 def evaluate(estimator, notes, data, whole, **options):
     """Scores, calibration and the `EvaluatedRows` of the last part; of all rows if `whole`."""
     classes, rows = getattr(estimator, "classes_", None), None
+    shares, counts = getattr(estimator, "column_shares_", None), 0.0
+    layout: Any = None if shares is None else source_layout(estimator.table_)
     options["target_type"] = float if classes is None or classes.dtype.kind in "biuf" else str
     scores = Scores(classes, getattr(estimator, "family_", None))
     with failing(BAD_DATA, data):
@@ -39,11 +44,18 @@ def evaluate(estimator, notes, data, whole, **options):
                 raise DataError(words, "<stdin>" if data == "-" else data)
             with working("predicting"), matched_by_us():
                 rows = _evaluated(estimator, notes, table)
+                if shares is not None:
+                    counts += shares.count(layout, estimator.table_.transform(rows.X))
             scores.add(rows.y, rows.predicted, rows.probabilities, rows.decisions, rows.weight)
         if rows is None:
             raise DataError("the file has no rows", data)
         if scores.unknown:
             note(f"note: {scores.unknown} rows have a class that the model does not know: errors")
+        if shares is not None:
+            drifted = [named(m, notes) for m in messages(shares.findings(layout, counts))]
+            rows = rows._replace(drifted=drifted)
+            for words in drifted:
+                note(f"note: {words}")
         return scores.result(), scores.calibration(), rows
 
 

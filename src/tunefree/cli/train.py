@@ -10,6 +10,7 @@ import json
 import os
 import re
 import time
+import warnings
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -18,6 +19,7 @@ from rich.console import Console
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from tunefree._format import duration, number
 from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
@@ -152,7 +154,8 @@ _CLASSES = {
     "reflectron": "Reflectron",
     "trees": "BoostedTrees",
 }
-_LIMITS = ("compress", "budget", "max_memory", "scoring")  # options of --estimator auto
+# Options of --estimator auto.
+_LIMITS = ("compress", "budget", "max_memory", "scoring", "merge_levels")
 _NEEDED = ("exposure", "offset")  # columns beside the features that new rows must have, too
 
 
@@ -305,7 +308,8 @@ def _from_table(source, options):
         start, estimator = time.perf_counter(), make_estimator(options, task, table)
         if options.estimator == "auto":
             estimator._active_progress = _CandidateLines(start)
-        estimator.fit(table.X, y, sample_weight=table.weight, **roles)
+        with _warnings_named(notes):
+            estimator.fit(table.X, y, sample_weight=table.weight, **roles)
         vars(estimator).pop("_active_progress", None)
         seconds = time.perf_counter() - start
     return Trained(estimator, notes, skipped or Skipped(), seconds)
@@ -361,6 +365,14 @@ def _compilation_noted():
         event.unregister("numba:compile", listener)
 
 
+@contextlib.contextmanager
+def _warnings_named(notes):
+    """Print warnings with the file's names of the columns."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: note(f"note: {named(str(message), notes)}")
+        yield
+
+
 class _CandidateLines(NoProgress):
     """Prints a line for each candidate when it was evaluated."""
 
@@ -369,13 +381,13 @@ class _CandidateLines(NoProgress):
 
     def evaluated(self, entry, weights):
         """Print its held-out loss, and the seconds since the start."""
-        name, seconds = entry.candidate.name, time.perf_counter() - self.start
+        name, spent = entry.candidate.name, duration(time.perf_counter() - self.start)
         if not len(entry.losses):
             note(f"  {name}: {entry.status}")
             return
         risk = weighted_mean(entry.proper_losses, weights[entry.rows])[0]
         self.best = risk if self.best is None else min(self.best, risk)
-        note(f"  {name}: held-out loss {risk:.4g}, best {self.best:.4g}; {seconds:.1f} s")
+        note(f"  {name}: held-out loss {number(risk)}, best {number(self.best)}; {spent}")
 
 
 # --- From a source --------------------------------------------------------------------------------
@@ -535,7 +547,7 @@ class _Progress:
             note(f"{'rows':>14} {self.name:>14} {'last half':>14} {'rows/s':>10}")
         so_far, last_half = (estimator.progressive_risk(share) for share in (1.0, 0.5))
         speed = row / max(time.perf_counter() - self.start, 1e-9)
-        note(f"{row:14,} {so_far:14.4g} {last_half:14.4g} {speed:10,.0f}")
+        note(f"{row:14,} {number(so_far):>14} {number(last_half):>14} {speed:10,.0f}")
         while self.next <= row:
             self.next *= 2
 
@@ -772,11 +784,21 @@ def _report_text(estimator, notes):
     if report is None:
         return ""
     first, names = 0 if notes.get("zero_based") is True else 1, notes.get("feature_names")
-    relevances, importances = (
+    relevances, importances, merged = (
         {column_name(name, names, first): value for name, value in shares.items()}
-        for shares in (report.relevances, report.importances)
+        for shares in (report.relevances, report.importances, report.merged)
     )
-    return str(report._replace(relevances=relevances, importances=importances))
+    return str(report._replace(relevances=relevances, importances=importances, merged=merged))
+
+
+def named(words, notes):
+    """A message about columns, with the file's names in place of x0, x1, ...
+
+    >>> named("Columns 'x0', 'x1': ...", {"feature_names": ["age", "income"]})
+    "Columns 'age', 'income': ..."
+    """
+    first, names = 0 if notes.get("zero_based") is True else 1, notes.get("feature_names")
+    return re.sub(r"(?<=')x\d+(?=')", lambda found: column_name(found[0], names, first), words)
 
 
 def column_name(name, names, first):
@@ -826,11 +848,13 @@ def _print_summary(summary, model):
         unit = " times the robust variance of the target" if classes is None else ""
         if summary["setting"]:
             note(f"chosen: {' + '.join(summary['setting'])}")
-        note(f"progressive {kind}: {risk:.4g}{unit} (every row predicted before it was learned)")
+        note(
+            f"progressive {kind}: {number(risk)}{unit} (every row predicted before it was learned)"
+        )
     status = summary["status"]
     for words in [status] if isinstance(status, str) else status or []:
         note(words)
     passes = "1 pass" if summary["passes"] == 1 else f"{summary['passes']} passes"
-    spent = "" if summary["report"] else f"{passes} in {summary['seconds']:.2f} s; "
+    spent = "" if summary["report"] else f"{passes} in {duration(summary['seconds'])}; "
     note(f"{spent}wrote {model}")
     note(f"next: tunefree eval {model} TEST_DATA, or tunefree report {model} TEST_DATA")

@@ -27,7 +27,9 @@ from sklearn.utils.validation import (
 )
 
 from tunefree._array import as_dense
+from tunefree._format import number
 from tunefree._parameters import seed_of
+from tunefree.data.checks import ColumnShares, training_findings, warn_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
@@ -37,6 +39,7 @@ from tunefree.estimators.candidates import (
     StackProblem,
     automatic_folds,
     compress_stack,
+    constant_entry,
     evaluate_candidates,
     fit_all_rows,
     ignore_outlier_warnings,
@@ -46,12 +49,12 @@ from tunefree.estimators.candidates import (
 from tunefree.estimators.exposures import TakesExposures, Terms, of_rows
 from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.report import Report
+from tunefree.estimators.report import Report, verdict_of
 from tunefree.estimators.uncertainty_mixins import PredictsSets
 from tunefree.families import FAMILIES, Huber, Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.links import LINKS
-from tunefree.preprocessing import TablePreprocessor
+from tunefree.preprocessing import TablePreprocessor, source_layout
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
 from tunefree.select.costs import Limits, Plan, shape_of
@@ -174,6 +177,7 @@ class Stacked(NamedTuple):
 
     problem: Any  # with the loss of the stack
     entries: list
+    constant: Any  # the `Entry` of the best constant; None if no row was held out
     chosen: Chosen
     last: LastFits
     plan: Plan
@@ -256,6 +260,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     budget: Any
     max_memory: Any
     categorical_features: Any
+    merge_levels: bool
     compress: Any
     cross_fit: Any
     scoring: Any
@@ -304,6 +309,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         limits, scorer = self._checked()
         rows = self._rows(X, y, sample_weight, groups, *terms)
         problem, targets = self._problem(rows, y)
+        layout, classify = source_layout(rows.table), isinstance(self, ClassifierMixin)
+        warn_of(training_findings(layout, problem.X, problem.y, rows.y, classify))
         vars(self).update(targets)
         stacked = self._stacked(problem, limits, scorer)
         problem = stacked.problem
@@ -335,7 +342,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     def _rows(self, X, y, sample_weight, groups, **checks):
         """The `TableRows` of positive weight."""
         base.check_columns(X)
-        table = TablePreprocessor(categorical_features=self.categorical_features)
+        table = TablePreprocessor(
+            categorical_features=self.categorical_features, merge_levels=self.merge_levels
+        )
         table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
@@ -376,7 +385,10 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             chosen, compression = compress_stack(chosen, problem, most)
         last = fit_all_rows(chosen, entries, problem, self._progress)
         seconds = time.perf_counter() - limits.start
-        return Stacked(problem, entries, chosen, last, plan, skipped, scores, compression, seconds)
+        constant = constant_entry(chosen, problem)
+        return Stacked(
+            problem, entries, constant, chosen, last, plan, skipped, scores, compression, seconds
+        )
 
     def _with_loss_of_stack(self, problem, entries):
         """The problem with the loss of the stack, and the entries' losses by it."""
@@ -407,9 +419,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             held_out.losses, chosen.entries[0].rows, problem, chosen.optimism
         )
         self.plan_, self.seconds_ = stacked.plan, stacked.seconds
-        self.report_ = self._report(problem, stacked)
+        layout = source_layout(table)
+        self.column_shares_ = ColumnShares.of(layout, problem.X, rows.X, rows.weights)
+        self.report_ = self._report(problem, stacked, held_out.losses)
 
-    def _report(self, problem, stacked):
+    def _report(self, problem, stacked, losses):
         """The `Report` of what is fitted."""
         shape, relevances, columns = problem.shape, {}, {}
         if len(self.encoded_relevances_):
@@ -417,12 +431,28 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         if hasattr(self, "permutation_importances_"):
             each = self.permutation_importances_
             columns = _largest(each, self.table_, 0.01 * each.max())
+        names = _check_feature_names_in(self.table_).tolist()
         return Report(
             type(self).__name__, problem.score.task, (shape.n, shape.d, shape.k),
             self.leaderboard_, stacked.skipped, stacked.reason(), stacked.plan, stacked.seconds,
             stacked.last.seconds, relevances, columns, self.risk_interval_,
             self.risk_interval_kind_, self.table_.dropped_,
+            verdict_of(problem, stacked, losses, getattr(self, "classes_", None)),
+            {names[int(j)]: levels for j, levels in self.table_.merged_.items()},
         )  # fmt: skip
+
+    def _repr_html_inner(self):
+        return self._with_report(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options):
+        bundle = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._with_report(bundle["text/html"])
+        return bundle
+
+    def _with_report(self, html):
+        """scikit-learn's diagram, and the report of a fitted model below it."""
+        return html + (self.report_._repr_html_() if hasattr(self, "report_") else "")
 
     def _copies(self, X, y, sample_weight, problem):
         """Copies of the stack, each fitted without its fold, with predictions of the fold."""
@@ -460,7 +490,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             return float(scorer(model, rows[:, None], targets, sample_weight=weights))
 
         best, highest = chosen, score_of(chosen)
-        words = f", {highest:.4g} for the stack."
+        words = f", {number(highest)} for the stack."
         for entry in finished(entries):
             name = entry.candidate.name
             alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
@@ -469,7 +499,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 best, highest = alone, scores[name]
         winner = "the stack" if best is chosen else repr(best.reason)
         words = "." if best is chosen else words
-        words = f"Best {self.scoring} on held-out rows: {highest:.4g} for {winner}{words}"
+        words = f"Best {self.scoring} on held-out rows: {number(highest)} for {winner}{words}"
         return best._replace(reason=f"{chosen.reason} {words}"), scores
 
     def _with_known(self, scores):
@@ -672,7 +702,7 @@ def _risk_interval(losses, rows, problem, optimism):
 def _leaderboard(stacked, problem):
     """One dict for each candidate, those in the stack first, then by risk."""
     board, shares = [], stacked.shares()
-    for e in stacked.entries:
+    for e in [*stacked.entries, *filter(None, [stacked.constant])]:
         name, weights = e.candidate.name, problem.weights[e.rows]
         row: dict[str, Any] = dict.fromkeys(("candidate", "risk", "risk_se", "risk_interval"))
         if problem.score.task == "classification":
@@ -725,6 +755,9 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         Columns of numbers that are categories: a mask, positions or names. Text and columns of a
         category type always are. Columns of 3 to 30 whole numbers are used as numbers and as
         levels, declared or not.
+    merge_levels : bool, default=False
+        Whether nearly equal levels, such as 'Berlin', 'berlin ' and 'Berlni', become the most
+        frequent one of them; `report_` names them.
     compress : int or None, default=None
         The most landmarks of each kernel: fewer make predictions proportionally faster.
         `compression_` reports the held-out loss before and after.
@@ -798,6 +831,9 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         its standard error 'risk_se' and 'risk_interval', its 'log_loss', its 'share' of the stack,
         'seconds' of its evaluation, 'cost' (its planned seconds), 'rows' scored, 'chosen',
         'status'.
+    column_shares_ : part
+        The shares of training rows in the deciles or levels of each column, with which
+        ``tunefree eval`` and ``report`` compare new rows.
     plan_ : Plan
         The candidates, their limits, and their cost in seconds and bytes at most, fixed before any
         work started. Given as `budget=` it is followed again.
@@ -818,6 +854,13 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         For infinite values, labels of one class, weights that are all zero, a single group.
     MemoryError
         Before work starts, if `max_memory` is too little for any candidate.
+
+    Warns
+    -----
+    DataWarning
+        For what a person should look at: a column that alone predicts nearly all of the target, one
+        that identifies rows, constant columns, nearly equal levels, repeated rows with different
+        targets, rows sorted by target.
 
     References
     ----------
@@ -840,6 +883,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
+        merge_levels: bool = False,
         compress: int | None = None,
         cross_fit: int | None = None,
         scoring: Any = None,
@@ -853,6 +897,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.budget = budget
         self.max_memory = max_memory
         self.categorical_features = categorical_features
+        self.merge_levels = merge_levels
         self.compress = compress
         self.cross_fit = cross_fit
         self.scoring = scoring
@@ -973,6 +1018,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         See `TuneFreeClassifier`.
+    merge_levels : bool, default=False
+        See `TuneFreeClassifier`.
     compress, cross_fit, n_jobs : int or None, default=None
         See `TuneFreeClassifier`.
     scoring, cv : default=None
@@ -1009,7 +1056,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     feature_importances_, coef_, coef_names_, intercept_
         See `TuneFreeClassifier`.
-    held_out_, copies_, risk_interval_kind_
+    held_out_, copies_, risk_interval_kind_, column_shares_
         See `TuneFreeClassifier`.
     risk_interval_ : tuple of float or None
         An interval for the leaderboard's risk on new rows (95 %).
@@ -1032,6 +1079,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
 
     Warns
     -----
+    DataWarning
+        See `TuneFreeClassifier`.
     UserWarning
         For a target 10,000 times as far from the middle as any other: the median replaces it.
 
@@ -1056,6 +1105,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
+        merge_levels: bool = False,
         compress: int | None = None,
         cross_fit: int | None = None,
         scoring: Any = None,
@@ -1070,6 +1120,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         self.budget = budget
         self.max_memory = max_memory
         self.categorical_features = categorical_features
+        self.merge_levels = merge_levels
         self.compress = compress
         self.cross_fit = cross_fit
         self.scoring = scoring

@@ -18,7 +18,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from tunefree._format import number
 from tunefree._registry import estimator_class
+from tunefree._warn import DataWarning
 from tunefree.columns import asinh_scaling, show
 from tunefree.constraints import Monotone
 from tunefree.learners.kernel import ridge
@@ -272,6 +274,28 @@ class Candidate:
         return entry
 
 
+class Baseline(Candidate):
+    """The same scores for all rows: the baseline of the leaderboard."""
+
+    @staticmethod
+    def cost(shape):
+        """Nothing."""
+        return Cost(0.0, 0.0)
+
+
+def constant_entry(chosen, problem):
+    """The `Entry` of the best constant on the held-out rows of a stack; None without such rows."""
+    rows, score = chosen.entries[0].rows, problem.score
+    if not len(rows):
+        return None
+    y, weights = problem.y[rows], problem.weights[rows]
+    scores = np.tile(score.constant(y, weights), (len(rows), 1))
+    losses = proper_losses = score.losses(scores, y)
+    if score.task == "classification":
+        losses = (y != np.bincount(y, weights).argmax()).astype(float)
+    return Entry(Baseline("constant", None), scores, losses, proper_losses, rows, 0.0, "baseline")
+
+
 class Ridge(Candidate):
     """Ridge regression."""
 
@@ -500,8 +524,9 @@ def _trace(model):
 
 @contextmanager
 def ignore_outlier_warnings():
-    """Ignore warnings of outliers: their counts are not of the user's rows."""
+    """Ignore warnings of outliers and other findings: they are not about the user's rows."""
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
         warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
         yield
 
@@ -767,7 +792,7 @@ def compress_stack(before, problem, most):
     change, error = weighted_mean(after.stack.losses - before.stack.losses, weights)
     old, new = (float(weighted_mean(c.stack.losses, weights)[0]) for c in (before, after))
     words = (
-        f"{before.reason} With at most {most} landmarks: {after.reason} The loss was {old:.4g} and "
-        f"is now {new:.4g} (standard error of the difference {float(error):.2g})."
+        f"{before.reason} With at most {most} landmarks: {after.reason} The loss was {number(old)} "
+        f"and is now {number(new)} (standard error of the difference {number(float(error), 2)})."
     )
     return Chosen(*after[:2], words), StackCompression(most, old, new, float(error))

@@ -3,8 +3,92 @@
 from html import escape
 from typing import NamedTuple
 
+import numpy as np
+
+from tunefree._format import duration, number
 from tunefree._process import amount
 from tunefree.select.costs import Plan
+from tunefree.select.stacking import weighted_mean
+
+# A gain of so many standard errors is significant (95 %).
+_SIGNIFICANT = 1.96
+# Predictions are the same if they differ by less than this, in log-odds or standard deviations.
+_SAME = 1e-6
+
+
+class Verdict(NamedTuple):
+    """How well the stack predicts held-out rows, beside the best constant."""
+
+    kind: str  # of the score: 'Accuracy', 'R2' or 'D2'
+    score: float
+    score_se: float  # standard errors take rows as independent
+    loss_kind: str
+    loss: float
+    loss_se: float
+    constant: str  # what the best constant predicts
+    constant_score: float
+    constant_loss: float
+    is_constant: bool  # whether the stack predicts the same for all rows
+    is_better: bool  # whether its loss is significantly below that of the constant
+
+    def sentences(self):
+        """The score and the loss, those of the constant, and how they compare."""
+        is_share = self.kind == "Accuracy"
+        as_text, error_text = (_percent, _percent) if is_share else (number, _error)
+        words = [
+            f"{self.kind} on held-out rows: {as_text(self.score)} ± {error_text(self.score_se)}; "
+            f"{self.loss_kind}: {number(self.loss)} ± {_error(self.loss_se)}.",
+            f"Always predicting {self.constant}: {as_text(self.constant_score)}; "
+            f"{self.loss_kind}: {number(self.constant_loss)}.",
+        ]
+        if self.is_constant:
+            words.append(f"No signal was found: it predicts {self.constant}.")
+        elif not self.is_better:
+            words.append("The model is not significantly better than that.")
+        return words
+
+
+def verdict_of(problem, stacked, losses, classes):
+    """The `Verdict` on a stack; None if no row was held out.
+
+    `losses` are the mistakes of the stack with these classes on held-out rows. For None they are
+    the losses of a regression, whose score is 1 - loss / loss of the constant: R2 for squared
+    errors, else D2. Its standard error is that of a ratio of two means (delta method).
+    """
+    chosen, constant, kind = stacked.chosen, stacked.constant, problem.score
+    if constant is None:
+        return None
+    y, weights = problem.y[constant.rows], problem.weights[constant.rows]
+    constant_losses, differ = constant.proper_losses, bool(np.ptp(y, axis=0).max() > 0.0)
+    constant_loss = weighted_mean(constant_losses, weights)[0]
+    if classes is None:
+        title, name = "R2" if kind.kind == "squared error" else "D2", kind.constant_name
+        score = error = constant_score = 0.0
+        if differ:
+            ratio = weighted_mean(losses, weights)[0] / constant_loss
+            shares = (losses - ratio * constant_losses) / constant_loss
+            score, error = 1.0 - ratio, weighted_mean(shares, weights)[1]
+        least = _SAME * y.std()
+    else:
+        title, name = "Accuracy", repr(classes.tolist()[np.bincount(y, weights).argmax()])
+        score, error = weighted_mean(1.0 - losses, weights)
+        constant_score = 1.0 - weighted_mean(constant.losses, weights)[0]
+        least, losses = _SAME, chosen.stack.losses
+    loss, loss_error = weighted_mean(losses, weights)
+    gain, gain_error = weighted_mean(constant_losses - losses, weights)
+    return Verdict(
+        kind=title,
+        score=round(float(score), 12),
+        score_se=round(float(error), 12),
+        loss_kind=kind.kind,
+        loss=float(loss),
+        loss_se=float(loss_error),
+        constant=name,
+        constant_score=float(constant_score),
+        constant_loss=float(constant_loss),
+        is_constant=not differ or bool(np.ptp(chosen.scores(), axis=0).max() < least),
+        is_better=differ and bool(gain > _SIGNIFICANT * gain_error),
+    )
 
 
 class Report(NamedTuple):
@@ -24,6 +108,8 @@ class Report(NamedTuple):
     risk_interval: tuple | None = None  # of the stack's risk on new rows (95 %)
     risk_interval_kind: str = ""  # the method of this interval
     dropped: list = []  # text columns with hardly any repeated value
+    verdict: Verdict | None = None  # None if no row was held out
+    merged: dict = {}  # by column: levels that became another level, and that one
 
     def timeless(self):
         """The report without measured times, as model files keep it."""
@@ -33,29 +119,33 @@ class Report(NamedTuple):
     def heading(self):
         """The first line."""
         n, d, _ = self.shape
-        return f"{self.estimator}: {n} distinct rows, {d} columns as numbers"
+        return f"{self.estimator}: {number(n)} distinct rows, {number(d)} columns as numbers"
 
     def table(self):
         """Header and rows as text: candidate, losses, seconds, share or status."""
         columns = [
-            ("risk", f"held-out {self._loss_name()}", ".4g"),
-            ("risk_se", "standard error", ".2g"),
-            ("log_loss", "log-loss", ".4g"),
-            ("score", "score", ".4g"),
-            ("seconds", "seconds", ".2f"),
+            ("risk", f"held-out {self._loss_name()}", number),
+            ("risk_se", "standard error", _error),
+            ("log_loss", "log-loss", number),
+            ("score", "score", number),
+            ("seconds", "time", duration),
         ]
         columns = [c for c in columns if any(c[0] in row for row in self.leaderboard)]
         rows = [("candidate", *(title for _, title, _ in columns), "share")]
         for row in self.leaderboard:
-            cells = [_formatted(row[key], form) for key, _, form in columns]
+            cells = ["" if row[key] is None else shown(row[key]) for key, _, shown in columns]
             status = row["status"].replace("finished", "")
             last = f"{row['share']:.0%}" if row["chosen"] else status
             rows.append((row["candidate"], *cells, last))
         return rows
 
     def sentences(self):
-        """The reason for the choice, the risk on new rows, and time and memory."""
-        return [self.reason, self.expected_risk(), self._cost()]
+        """The verdict, the reason for the choice, the risk on new rows, and time and memory."""
+        return [*self.judgement(), self.reason, self.expected_risk(), self._cost()]
+
+    def judgement(self):
+        """The sentences of the verdict; none if no row was held out."""
+        return [] if self.verdict is None else self.verdict.sentences()
 
     def notes(self):
         """The most important columns, skipped candidates and dropped columns, in sentences."""
@@ -64,29 +154,32 @@ class Report(NamedTuple):
             shares = [f"{name} {share:.0%}" for name, share in self.relevances.items()]
             notes.append(f"Share of prediction variance: {', '.join(shares)}.")
         if self.importances:
-            losses = [f"{name} {loss:.2g}" for name, loss in self.importances.items()]
+            losses = [f"{name} {number(loss, 2)}" for name, loss in self.importances.items()]
             notes.append(f"Permutation importance (held-out rows): {', '.join(losses)}.")
         notes += [f"Skipped: {name} ({reason})." for name, reason in self.skipped.items()]
         if self.dropped:
             names = ", ".join(map(repr, self.dropped))
             notes.append(f"Dropped text columns with hardly any repeated value: {names}.")
+        for column, levels in self.merged.items():
+            pairs = ", ".join(f"{level!r} into {other!r}" for level, other in levels.items())
+            notes.append(f"Merged levels of {column}: {pairs}.")
         return notes
 
     def expected_risk(self):
         """The interval of the stack's risk on new rows and its method, in sentences."""
         if self.risk_interval is None:
             return "The expected error on new rows is unknown: no row was held out."
-        form = ".1%" if self.task == "classification" else ".4g"
-        interval = " to ".join(format(end, form) for end in self.risk_interval)
+        as_text = _percent if self.task == "classification" else number
+        interval = " to ".join(map(as_text, self.risk_interval))
         words = f"Expected {self._loss_name()} on new rows: {interval} (95%)."
         return f"{words} Method: {self.risk_interval_kind}."
 
     def _cost(self):
         cost = self.plan.expected
-        words = f"Planned: at most {cost.seconds:.2g} s and {amount(cost.bytes)}."
+        words = f"Planned: at most {duration(cost.seconds)} and {amount(cost.bytes)}."
         if self.seconds is not None:
-            refit = f"({self.refit_seconds:.2f} s for the last fit)"
-            words = f"Took {self.seconds:.2f} s {refit}. {words}"
+            refit = f"({duration(self.refit_seconds)} for the last fit)"
+            words = f"Took {duration(self.seconds)} {refit}. {words}"
         return f"{words} {self.plan.limitations}".strip()
 
     def _loss_name(self):
@@ -117,9 +210,14 @@ class Report(NamedTuple):
         )
 
 
-def _formatted(value, form):
-    """A number as text, '' for None."""
-    return "" if value is None else format(value, form)
+def _error(value):
+    """A standard error as text: two digits."""
+    return number(value, 2)
+
+
+def _percent(share):
+    """A share as text."""
+    return f"{share:.1%}"
 
 
 def _tagged(tag, texts):

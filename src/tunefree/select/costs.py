@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._format import duration
 from tunefree._parameters import bytes_of
 from tunefree._process import amount, machine_memory, one_blas_thread
 from tunefree.learners.kernel import ridge
@@ -175,9 +176,9 @@ class Plan(NamedTuple):
     def __repr__(self):
         cost = self.expected
         memory = f"{amount(cost.bytes)} in addition to the data"
-        lines = [f"Plan: at most {cost.seconds:.2g} s and {memory}"]
+        lines = [f"Plan: at most {duration(cost.seconds)} and {memory}"]
         for step in self.steps:
-            words = f"{step.seconds / self.speed:.2g} s, {amount(step.bytes)}"
+            words = f"{duration(step.seconds / self.speed)}, {amount(step.bytes)}"
             words += f", limited to {step.limit} {step.unit}" if step.limit else ""
             lines.append(f"  {step.candidate}: {step.reason or words}")
         return "\n".join(lines)
@@ -261,7 +262,7 @@ def _within_time(planned, sizes, allowed, speed):
         if not reducible:
             break
         i = max(reducible, key=lambda i: planned[i].seconds)
-        reason = f"would take {planned[i].seconds / speed:.2g} s, beyond the budget"
+        reason = f"would take {duration(planned[i].seconds / speed)}, beyond the budget"
         planned[i] = smaller[i] or planned[i]._replace(reason=reason)
     return planned
 

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 
+from tunefree._format import number
 from tunefree.families import quantiles
 from tunefree.links import Identity
 from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
@@ -201,10 +202,10 @@ def choose_stack(entries, problem):
     entries = [evaluated[i] for i in order]
     names = [f"{evaluated[i].candidate.name!r} {stack.shares[i]:.0%}" for i in order]
     risk = weighted_mean(stack.losses, weights)[0]
-    reason = f"Chosen: {', '.join(names)}. Held-out {score.kind}: {risk:.4g}"
+    reason = f"Chosen: {', '.join(names)}. Held-out {score.kind}: {number(risk)}"
     if len(order) > 1:
         best_risk = weighted_mean(best.proper_losses, weights)[0]
-        reason += f", {best_risk:.4g} for {best.candidate.name!r} alone"
+        reason += f", {number(best_risk)} for {best.candidate.name!r} alone"
     stack = stack._replace(weights=stack.weights[order], shares=stack.shares[order])
     return Chosen(stack, entries, f"{reason}.")
 
@@ -596,6 +597,10 @@ class Classes(NamedTuple):
         """Log-losses."""
         return log_losses(scores, y)
 
+    def constant(self, y, weights):
+        """The scores of the least loss that are the same for all rows: the classes' shares."""
+        return shares_as_scores(y, weights, self.n_outputs)
+
     def stack(self, scores, y, weights, optimism=0.0):
         """The stack of least log-loss."""
         return stack_classes(scores, y, weights, whole=False, optimism=optimism)
@@ -607,6 +612,7 @@ class Targets(NamedTuple):
     spread: np.ndarray  # units of the squared errors of several targets, of shape (n_outputs,)
     task = "regression"
     kind = "squared error"
+    constant_name = "the mean"
 
     @property
     def n_outputs(self):
@@ -629,6 +635,10 @@ class Targets(NamedTuple):
         """Squared errors."""
         return (np.square(predicted - y.reshape(predicted.shape)) / self.spread).sum(axis=1)
 
+    def constant(self, y, weights):
+        """The prediction of the least loss that is the same for all rows."""
+        return np.average(y.reshape(len(y), -1), axis=0, weights=weights)
+
     def evaluate(self, predicted, y, weights):
         """Squared errors, twice."""
         square = self.losses(predicted, y)
@@ -646,7 +656,8 @@ class Means(NamedTuple):
     least: float  # the lower limit of means
     task = "regression"
     n_outputs = 1
-    scores_of, of_all = Targets.scores_of, Targets.of_all
+    scores_of, of_all, constant = Targets.scores_of, Targets.of_all, Targets.constant
+    constant_name = Targets.constant_name
 
     def limits(self, targets):
         """The range of predictions: a mean of 0 would be a certain prediction."""
@@ -687,8 +698,19 @@ class Quantiles(NamedTuple):
     @property
     def kind(self):
         """The name of the risk in the leaderboard."""
-        is_median = len(self.family.q) == 1 and self.family.q[0] == 0.5
-        return "half the absolute error" if is_median else "pinball loss"
+        return "half the absolute error" if self._is_median() else "pinball loss"
+
+    def _is_median(self):
+        return len(self.family.q) == 1 and self.family.q[0] == 0.5
+
+    @property
+    def constant_name(self):
+        """What the best constant predicts."""
+        return "the median" if self._is_median() else "the quantiles of all rows"
+
+    def constant(self, y, weights):
+        """The quantiles of the targets."""
+        return self.family.start(self.family.targets(y[:, None]), weights)
 
     def scores_of(self, fitted, X):
         """Predictions of shape (n, n_outputs); a model's one output serves all levels."""
@@ -723,6 +745,11 @@ class RobustMeans(NamedTuple):
     task, kind = "regression", "Huber loss"
     n_outputs = 1
     limits, scores_of, of_all = Targets.limits, Targets.scores_of, Targets.of_all
+    constant_name = "the median"
+
+    def constant(self, y, weights):
+        """The median."""
+        return self.family.start(y[:, None], weights)
 
     def losses(self, predicted, y):
         """Huber's losses."""
