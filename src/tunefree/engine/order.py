@@ -259,6 +259,18 @@ def _finer_keys(X, targets, seed, affine, keys, exact, order, alike):
     return finer
 
 
+def even_sample(weights, most):
+    """Numbers of at most so many rows in random order, evenly by weight.
+
+    Examples
+    --------
+    >>> even_sample(np.array([1.0, 1.0, 2.0, 0.0]), 100)
+    array([0, 1, 2, 2])
+    """
+    total, count = np.cumsum(weights), min(most, len(weights))
+    return np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1])
+
+
 def given_visits(weights):
     """Visits in the given order; a whole weight repeats its row, a fraction scales it."""
     rows = np.flatnonzero(weights > 0.0)

@@ -30,7 +30,7 @@ from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._parameters import seed_of
 from tunefree.data.checks import ColumnShares, training_findings, warn_of
-from tunefree.engine.order import hashed_visits
+from tunefree.engine.order import even_sample, hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
     MOST_COLUMNS,
@@ -45,6 +45,13 @@ from tunefree.estimators.candidates import (
     ignore_outlier_warnings,
     make_candidates,
     plan_candidates,
+)
+from tunefree.estimators.explain import (
+    BACKGROUND,
+    Explanation,
+    Interaction,
+    as_numbers,
+    terms_of_stack,
 )
 from tunefree.estimators.exposures import TakesExposures, Terms, of_rows
 from tunefree.estimators.fitting import CallbackSupport, report_progress
@@ -404,6 +411,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         for model in self.models_:  # only the stack keeps its held-out predictions
             vars(model).pop("held_out_", None)
         self.weights_, self.offsets_, shares, _ = chosen.stack
+        self.background_ = problem.X[even_sample(problem.weights, BACKGROUND)]
         self.chosen_, self.compression_ = stacked.shares(), stacked.compression
         self.encoded_relevances_ = _relevances(stacked.last, shares, problem)
         vars(self).pop("permutation_importances_", None)
@@ -560,6 +568,84 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
             total += a * score.scores_of(Fitted(view, model), X)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
+
+    def explain(self, X: MatrixLike) -> Explanation:
+        r"""What each column of X adds to the stack's score of each row: Shapley values.
+
+        .. math:: F(x) = \mathrm{base} + \sum_j \phi_j(x)
+
+        F is the weighted sum of the models' scores: log-odds of the second class or of every class,
+        before `calibration_`; or predictions, before they are limited to the range of the targets.
+        The base is the mean score of `background_`, at most 100 training rows. Linear models and
+        boosted trees are explained exactly. For kernels and models of positive means orders of
+        columns are drawn, the same at every call, and followed from the first 10 to 100 of these
+        rows (about 1,000 scores for each row): `std_error` is then not None.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Explanation
+            `values`, `base_value`, `score`, `feature_names`, `std_error`.
+
+        Raises
+        ------
+        ValueError
+            For a table of more than 2,000 columns of numbers.
+
+        References
+        ----------
+        Lundberg et al. 2020, "From local explanations to global understanding with explainable AI
+        for trees"; the algorithms are in `tunefree.learners.shapley`.
+
+        Examples
+        --------
+        >>> from tunefree import TuneFreeRegressor
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> model = TuneFreeRegressor(random_state=0).fit(X, 3.0 * X[:, 0])
+        >>> found = model.explain(X[:5])
+        >>> bool(np.allclose(found.base_value + found.values.sum(axis=1), found.score))
+        True
+        """
+        terms = terms_of_stack(self)
+        flat = len(self.offsets_) == 1 and getattr(self, "flat_", True)
+        return terms.explained(as_numbers(self.table_.transform(X)), flat)
+
+    def interactions(self, n_pairs: int = 10) -> list[Interaction]:
+        r"""The pairs of columns that interact most in the stack's score, the strongest first.
+
+        With x and b two of the rows `background_`, and :math:`x_{ij}` the row x with columns i and
+        j from b, the strength of a pair is
+
+        .. math:: \frac12 \sqrt{\mathrm{E}\left(F(x) - F(x_i) - F(x_j) + F(x_{ij})\right)^2} ,
+
+        which is 0 if the columns add up. Only pairs of the 20 columns of largest effect are
+        computed.
+
+        Parameters
+        ----------
+        n_pairs : int, default=10
+
+        Returns
+        -------
+        list of Interaction
+            `columns`, their `strength` in the units of the score, and its `std_error`.
+
+        References
+        ----------
+        Liu and Owen 2006, "Estimating mean dimensionality of analysis of variance decompositions".
+
+        Examples
+        --------
+        >>> from tunefree import TuneFreeRegressor
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> model = TuneFreeRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+        >>> model.interactions(1)[0].columns
+        ('x0', 'x1')
+        """
+        return terms_of_stack(self).interactions(n_pairs)
 
     def _model_state(self):
         """The attributes that a model file keeps: no times, so that equal fits give equal files."""
@@ -812,6 +898,9 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         How much the stack's held-out loss (log-loss, squared error) grows when a column is
         permuted: how much the column improves predictions of new rows. No model is fitted for it.
         Missing if a model of the stack was fitted on sparse rows or fold by fold.
+    background_ : ndarray or CSR of shape (at most 100, n_columns_out)
+        Training rows, evenly drawn by weight, as `table_` transforms them: `explain` compares with
+        them.
     compression_ : part or None
         With `compress`: n_landmarks, loss_before, loss_after and the standard_error of their
         difference (for kernel PiSTOL see its own `compression_`).
@@ -1054,7 +1143,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     compression_
         See `TuneFreeClassifier`.
-    feature_importances_, coef_, coef_names_, intercept_
+    feature_importances_, coef_, coef_names_, intercept_, background_
         See `TuneFreeClassifier`.
     held_out_, copies_, risk_interval_kind_, column_shares_
         See `TuneFreeClassifier`.

@@ -13,8 +13,9 @@ from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 from tunefree._array import as_columns, here
 from tunefree._parameters import seed_of
 from tunefree._threads import workers
-from tunefree.engine.order import hashed_visits
+from tunefree.engine.order import even_sample, hashed_visits
 from tunefree.estimators import base
+from tunefree.estimators.explain import BACKGROUND, Explanation, Interaction, terms_of_trees
 from tunefree.estimators.exposures import TakesExposures, Terms, of_rows, rates
 from tunefree.estimators.fitting import CallbackSupport, TakesArrays, report_progress
 from tunefree.estimators.from_source import FitsSums
@@ -180,6 +181,8 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         """Learn `GivenRows`."""
         table = self._table(given)
         self._publish(self._learned(table, table.folds()), table)
+        sample = table.sample
+        self.background_ = sample.codes[:, even_sample(sample.weights, BACKGROUND)]
         return self
 
     def _fit_rows(self, rows, sample: Any = None, like=None):
@@ -258,11 +261,65 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         total = np.square(fitted.shares) @ fitted.effects
         self.feature_relevances_ = total / total.sum() if total.any() else total
 
-    def _scores(self, X):
+    def explain(self, X: MatrixLike) -> Explanation:
+        r"""What each column of X adds to the score of each row: exact Shapley values.
+
+        .. math:: F(x) = \mathrm{base} + \sum_j \phi_j(x)
+
+        F is the score: log-odds of the second class or of every class, or the prediction; the
+        logarithm of the mean for Poisson, gamma and Tweedie losses, without exposure and offset.
+        The base is the mean score of at most 100 training rows, whose bins are `background_`.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Explanation
+            `values`, `base_value`, `score`, `feature_names`; `std_error` is None.
+
+        References
+        ----------
+        Lundberg et al. 2020, "From local explanations to global understanding with explainable AI
+        for trees"; the algorithm is in `tunefree.learners.shapley`.
+
+        Examples
+        --------
+        >>> from tunefree import BoostedTreesRegressor
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> model = BoostedTreesRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])
+        >>> found = model.explain(X[:5])
+        >>> bool(np.allclose(found.base_value + found.values.sum(axis=1), model.predict(X[:5])))
+        True
+        """
+        terms = terms_of_trees(self)
+        flat = len(terms.start) == 1 and getattr(self, "flat_", True)
+        return terms.explained(self._codes(X).T, flat)
+
+    def interactions(self, n_pairs: int = 10) -> list[Interaction]:
+        """The pairs of columns that interact most: see `TuneFreeRegressor.interactions`.
+
+        Parameters
+        ----------
+        n_pairs : int, default=10
+
+        Returns
+        -------
+        list of Interaction
+            `columns`, their `strength` in the units of the score, and its `std_error`.
+        """
+        return terms_of_trees(self).interactions(n_pairs)
+
+    def _codes(self, X):
+        """The bins of rows."""
         check_is_fitted(self, "forests_")
         rows = base.check_rows(self, here(X), missing=True)
         check_trees(self.bins_, self.forests_, self.n_features_in_)
-        codes = self.bins_.codes(rows)
+        return self.bins_.codes(rows)
+
+    def _scores(self, X):
+        codes = self._codes(X)
         with workers(self.n_jobs):
             pairs = zip(self.shares_, self.forests_, strict=True)
             scores = [share * forest.scores(codes) for share, forest in pairs]
@@ -329,6 +386,8 @@ class BoostedTreesRegressor(
         The share of each forest.
     family_, link_ : parts
         The distribution of the targets and the link u.
+    background_ : ndarray of uint8 of shape (n_features, at most 100)
+        The bins of training rows, evenly drawn by weight: `explain` compares with them.
     feature_relevances_ : ndarray of shape (n_features,)
         The mean squared effects of the splits on each column, added over the trees; they sum to 1.
     n_iter_ : ndarray of shape (2,)
@@ -538,7 +597,7 @@ class BoostedTreesClassifier(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    bins_, forests_, shares_, feature_relevances_, n_iter_, trace_
+    bins_, forests_, shares_, background_, feature_relevances_, n_iter_, trace_
         See `BoostedTreesRegressor`.
     held_out_ : part
         Held-out probabilities, from which `risk_interval_` and sets are computed

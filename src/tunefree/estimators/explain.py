@@ -1,0 +1,170 @@
+"""Explanations of single predictions: what each column adds to a model's score."""
+
+import copy
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from tunefree._array import as_dense
+from tunefree.estimators.candidates import MOST_COLUMNS, Fitted
+from tunefree.estimators.state_checks import check_trees, require
+from tunefree.learners import shapley
+from tunefree.links import LINKS
+from tunefree.select.stacking import Classes, Targets
+
+# Training rows that a model keeps, at most.
+BACKGROUND = 100
+
+
+class Explanation(NamedTuple):
+    """What each column adds to the score of each row, against the mean of background rows.
+
+    For every row ``base_value + values.sum(axis=1)`` is ``score``.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
+        Shapley values, in the units of the score.
+    base_value : float or ndarray of shape (n_outputs,)
+        The mean score of the background rows: at most 100, of sampled values 10 to 100.
+    score : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+    feature_names : list of str
+    std_error : ndarray of the shape of `values`, or None
+        An upper estimate of the standard errors of sampled values; None if all values are exact.
+    """
+
+    values: np.ndarray
+    base_value: Any
+    score: np.ndarray
+    feature_names: list
+    std_error: np.ndarray | None = None
+
+
+class Interaction(NamedTuple):
+    """How strongly two columns interact."""
+
+    columns: tuple[str, str]
+    strength: float  # in the units of the score
+    std_error: float
+
+
+class ScoreTerms(NamedTuple):
+    """A score as a sum of terms, which can be explained one by one."""
+
+    terms: list  # parts of `tunefree.learners.shapley`
+    start: np.ndarray  # of shape (n_outputs,)
+    background: np.ndarray  # rows of numbers
+    groups: np.ndarray  # the user's column of every column of numbers
+    names: list  # of the user's columns
+
+    def score(self, rows):
+        """The score of rows of numbers, of shape (n, n_outputs)."""
+        return self.start + sum(term.score(rows) for term in self.terms)
+
+    def explained(self, rows, flat):
+        """The `Explanation` of rows of numbers; `flat`: without the axis of outputs."""
+        each = [
+            term.values(rows, self.background, self.groups, len(self.names)) for term in self.terms
+        ]
+        values: Any = sum(e.values for e in each)
+        square: Any = sum(e.square for e in each)
+        base, score = self.start + sum(e.base for e in each), self.score(rows)
+        error = np.sqrt(square) if np.ndim(square) else None
+        if flat:
+            values, base, score = values[:, :, 0], float(base[0]), score[:, 0]
+            error = None if error is None else error[:, :, 0]
+        return Explanation(values, base, score, self.names, error)
+
+    def interactions(self, n_pairs):
+        """The pairs of columns that interact most, the strongest first."""
+        effects = shapley.pair_effects(self.score, self.background, self.groups)
+        pairs = sorted(effects.items(), key=lambda pair: -pair[1][0])[:n_pairs]
+        names = self.names
+        return [Interaction((names[i], names[j]), *effect) for (i, j), effect in pairs]
+
+
+def terms_of_trees(model):
+    """The `ScoreTerms` of boosted trees; rows are the bins of columns."""
+    check_is_fitted(model, "forests_")
+    background = model.background_
+    require(background.dtype == np.uint8 and background.shape[0] == model.n_features_in_)
+    pairs = zip(model.forests_, model.shares_, strict=True)
+    terms = [shapley.Trees(np.transpose, *pair) for pair in pairs]
+    start, columns = np.zeros(len(model.forests_[0].start)), np.arange(len(background))
+    return ScoreTerms(terms, start, background.T, columns, _names(model))
+
+
+def terms_of_stack(model):
+    """The `ScoreTerms` of a stack; rows are those of its `table_`."""
+    check_is_fitted(model, "models_")
+    groups = model.table_.sources_
+    if len(groups) > MOST_COLUMNS:
+        raise ValueError(
+            f"explain is for at most {MOST_COLUMNS} columns of numbers: these are {len(groups)}. "
+            "feature_relevances_ shows which columns matter."
+        )
+    classify = is_classifier(model)
+    kind = Classes(len(model.classes_)) if classify else Targets(np.ones(1))
+    terms, others = [], []
+    for weight, view, member in zip(model.weights_, model.views_, model.models_, strict=True):
+        of_all = not classify or len(member.classes_) == len(model.classes_)
+        part = partial(_weighted, weight, Fitted(view, _unlimited(member)), kind)
+        if of_all and hasattr(member, "forests_") and _is_linear(member):
+            check_trees(member.bins_, member.forests_, len(groups))
+            # The weight of a stack of quantiles has an entry for every output.
+            shares = np.multiply.outer(member.shares_, weight)
+            pairs = zip(member.forests_, shares, strict=True)
+            terms += [shapley.Trees(member.bins_.codes, *pair) for pair in pairs]
+        elif of_all and _is_additive(member):
+            terms.append(shapley.Additive(part))
+        else:
+            others.append(part)
+    if others:
+        terms.append(shapley.Sampled(partial(_summed, others), 0))
+    background = as_numbers(model.background_)
+    return ScoreTerms(terms, model.offsets_, background, groups, _names(model))
+
+
+def _weighted(weight, fitted, kind, rows):
+    """The scores of a model of a stack, times its weight."""
+    return weight * kind.scores_of(fitted, rows)
+
+
+def _summed(parts, rows) -> Any:
+    """The sum of functions."""
+    return sum(part(rows) for part in parts)
+
+
+def as_numbers(rows):
+    """Rows as dense numbers in double precision."""
+    return np.asarray(as_dense(rows), dtype=np.float64)
+
+
+def _names(model):
+    return [str(name) for name in _check_feature_names_in(model)]
+
+
+def _unlimited(model):
+    """A copy without limits of predictions, whose scores are sums of what its parts add."""
+    ends = getattr(model, "prediction_limits_", None)
+    if ends is None:
+        return model
+    out: Any = copy.copy(model)
+    out.prediction_limits_ = np.array(ends)
+    out.prediction_limits_[0], out.prediction_limits_[1] = -np.inf, np.inf
+    return out
+
+
+def _is_linear(model):
+    """Whether predictions of a model, or log-odds, are its scores."""
+    link = getattr(model, "link_", None)
+    return link is None or link == LINKS["identity" if not is_classifier(model) else "logit"]
+
+
+def _is_additive(model):
+    """Whether the score of a model is a sum of functions of single columns."""
+    linear = hasattr(model, "coef_") or getattr(model, "kernel", None) == "linear"
+    return linear and _is_linear(model)
