@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor
 from tunefree.families import NegativeBinomial, Tweedie
@@ -63,6 +64,9 @@ SETS = {
 }
 
 
+LINK_NAMES = {"gaussian": "identity", "binomial": "logit"}
+
+
 def _with_intercept(X):
     return np.column_stack([X, np.ones(len(X))])
 
@@ -114,6 +118,7 @@ def test_statistics_and_errors_are_those_of_statsmodels(name):
     np.testing.assert_allclose(ours, [*wanted, fitted.nobs, fitted.df_model], rtol=1e-6)
     text = str(table)
     assert "AIC" in text and "dispersion" in text and repr(table.family) in text
+    assert f"link {LINK_NAMES.get(family, 'log')}" in text
 
 
 @pytest.mark.parametrize("cov_type", ["HC0", "HC1", "HC2", "HC3"])
@@ -231,6 +236,28 @@ def test_aliased_columns_are_named_and_have_no_coefficient():
     assert np.isnan(table.coef[[3, 4]]).all() and table.aic == pytest.approx(plain.aic)
     with pytest.raises(ValueError, match="one is aliased"):
         table.wald_test({"one": 1})
+
+
+def test_the_columns_of_a_formula_are_those_of_statsmodels():
+    formulaic = pytest.importorskip("formulaic")
+    X, y, _ = SETS["stackloss"][0]()
+    X["kind"] = np.array(["a", "b", "c"])[np.arange(len(y)) % 3]
+    columns = formulaic.model_matrix("AIRFLOW * C(kind) - 1", X)
+    model = GLMRegressor(family="gaussian", random_state=0).fit(columns, y)
+    table = model.summary(columns, y, cov_type="nonrobust")
+    peer = sm.OLS.from_formula("y ~ AIRFLOW * C(kind)", X.assign(y=y)).fit()
+    ours = [table.llf, table.aic, table.deviance, table.df_resid]
+    np.testing.assert_allclose(ours, [peer.llf, peer.aic, peer.ssr, peer.df_resid], rtol=1e-6)
+
+
+def test_sparse_and_single_precision_rows_have_the_same_table():
+    X, y, _ = SETS["cpunish"][0]()
+    model = GLMRegressor(family="poisson", random_state=0).fit(X.to_numpy(), y)
+    table = model.summary(X.to_numpy(), y)
+    again = model.summary(sparse.csr_array(X.to_numpy()), y)
+    np.testing.assert_allclose(again.coef, table.coef, rtol=1e-9)
+    narrow = model.summary(X.to_numpy().astype(np.float32), y)
+    np.testing.assert_allclose(narrow.coef, table.coef, rtol=1e-4)
 
 
 def test_what_separates_is_named():

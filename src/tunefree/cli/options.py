@@ -126,7 +126,8 @@ class TrainOptions(NamedTuple):
             _GLM,
             None,
             "distribution of the target: poisson, gamma, inverse_gaussian, tweedie, "
-            "negative_binomial, binomial, huber, quantile, ordinal, ..., auto (default: by the target)",
+            "negative_binomial, binomial, huber, quantile, ordinal, ..., auto "
+            "(default: by the target)",
         ),
     ] = None
     categories: Annotated[

@@ -8,6 +8,8 @@ from scipy.stats import chi2
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
+from tunefree.links import LINKS
+
 
 class WaldTest(NamedTuple):
     """A Wald test: the statistic is F if it has `df_denom`, and chi2 if that is infinite."""
@@ -148,7 +150,7 @@ class Summary(NamedTuple):
         return cls(*table, covariance=covariance, **more)
 
     def __getattr__(self, name):
-        if name in Statistics._fields:
+        if name in Statistics._fields and self.statistics is not None:
             return getattr(self.statistics, name)
         raise AttributeError(f"A Summary has no attribute {name!r}.")
 
@@ -232,7 +234,8 @@ class Summary(NamedTuple):
     def __repr__(self):
         parts = [as_text(self.columns(), self.names), "", self.note]
         if self.statistics is not None:
-            law = f"{self.family!r}, link {type(self.link).__name__}"
+            link = next((name for name, part in LINKS.items() if part == self.link), self.link)
+            law = f"family {self.family!r}, link {link}"
             parts = [law, str(self.statistics), "", *parts]
         return "\n".join(parts)
 
