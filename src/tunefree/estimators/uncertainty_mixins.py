@@ -19,7 +19,13 @@ from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
 from tunefree.uncertainty.coefficients import Anova, Summary
-from tunefree.uncertainty.inference import Fit, Law, Options, inferred, terms_tested
+from tunefree.uncertainty.inference import (
+    CoefficientFit,
+    CovarianceOptions,
+    Law,
+    inferred,
+    terms_tested,
+)
 from tunefree.uncertainty.intervals import (
     HeldOutPredictions,
     HeldOutProbabilities,
@@ -345,8 +351,8 @@ class CoefficientInferenceMixin:
 
     def _inferred(
         self, X, y, sample_weight, exposure, offset, options=None, reference=None
-    ) -> tuple[list[Fit], list[str]]:
-        """The `Fit` of every target, and the terms of the columns."""
+    ) -> tuple[list[CoefficientFit], list[str]]:
+        """The `CoefficientFit` of every target, and the terms of the columns."""
         check_is_fitted(self)
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
@@ -461,7 +467,7 @@ class CoefficientInferenceMixin:
             See `coef_interval`; also for unknown options, columns or levels.
         """
         alpha = float(rates(alpha)[0])
-        options = Options(cov_type, groups, weight_type, use_t)
+        options = CovarianceOptions(cov_type, groups, weight_type, use_t)
         fits, _ = self._inferred(X, y, sample_weight, exposure, offset, options, reference)
         tables = [fit.summary(alpha) for fit in fits]
         if len(tables) == 1:
@@ -514,7 +520,7 @@ class CoefficientInferenceMixin:
         >>> bool(model.anova(X, y).lr_p_value[0] < 1e-6)
         True
         """
-        options = Options(cov_type, groups, weight_type, use_t)
+        options = CovarianceOptions(cov_type, groups, weight_type, use_t)
         fits, terms = self._inferred(X, y, sample_weight, exposure, offset, options)
         if len(fits) > 1:
             raise ValueError("Terms are tested for one target: fit each target by itself.")

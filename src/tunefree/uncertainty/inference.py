@@ -37,7 +37,7 @@ _ROWS_PER_COLUMN = 3  # fewer are noted
 _ALIASED = 1e-9  # the part of a column that other columns do not explain
 
 
-class Options(NamedTuple):
+class CovarianceOptions(NamedTuple):
     """How covariances are estimated; see `summary`."""
 
     cov_type: str = "HC3"
@@ -114,7 +114,7 @@ class Law(NamedTuple):
         return self.family.clipped(np.asarray(self.link.mean(s)))
 
 
-class Sample(NamedTuple):
+class SampleRows(NamedTuple):
     """Rows of one output, all of positive weight.
 
     `are_frequencies` holds where a weight is the number of repetitions of its row.
@@ -150,14 +150,14 @@ class Minimum(NamedTuple):
     aliased: dict  # the names of the others, and the reasons
 
 
-class Fit(NamedTuple):
+class CoefficientFit(NamedTuple):
     """Coefficients, the last of which is the intercept, and their covariance; NaN if aliased."""
 
     coef: np.ndarray
     covariance: np.ndarray
     df_denom: float
     statistics: Statistics
-    sample: Sample
+    sample: SampleRows
     minimum: Minimum
     notes: list
 
@@ -175,7 +175,7 @@ class Fit(NamedTuple):
 
 
 def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
-    """The `Fit` of one output.
+    """The `CoefficientFit` of one output.
 
     Parameters
     ----------
@@ -187,13 +187,13 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
     intercept : bool
     names : list of str
         Of the columns.
-    options : Options, optional
+    options : CovarianceOptions, optional
     learned : bool, default=False
         Whether the parameter of the family is unknown. It is then that of maximum likelihood.
 
     Returns
     -------
-    Fit
+    CoefficientFit
 
     Raises
     ------
@@ -209,7 +209,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
     >>> bool(abs(fit.coef[0] - 2.0) < 3 * np.sqrt(fit.covariance[0, 0]))
     True
     """
-    options = (options or Options()).checked(len(y))
+    options = (options or CovarianceOptions()).checked(len(y))
     sample, options = _sample(X, y, weights, law, intercept, names, options)
     if learned:
         sample = _most_likely(sample)
@@ -224,7 +224,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
     covariance[np.ix_(found.kept, found.kept)] = V
     df_denom = degrees if options.use_t else np.inf
     notes = _notes(sample, found, options, df_denom, learned)
-    return Fit(coef, covariance, df_denom, statistics, sample, found, notes)
+    return CoefficientFit(coef, covariance, df_denom, statistics, sample, found, notes)
 
 
 def _sample(X, y, weights, law, intercept, names, options):
@@ -244,7 +244,7 @@ def _sample(X, y, weights, law, intercept, names, options):
             raise ValueError("cov_type='cluster' needs two groups at least.")
     X = np.array(as_dense(X)).astype(np.float64)
     are_frequencies = options.weight_type == "frequency"
-    return Sample(X, y, weights, law, intercept, names, are_frequencies), options
+    return SampleRows(X, y, weights, law, intercept, names, are_frequencies), options
 
 
 def _notes(sample, found, options, df_denom, learned):
@@ -353,7 +353,7 @@ def _inverse(curvature):
         ) from None
 
 
-def terms_tested(fit: Fit, terms: list) -> Anova:
+def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
     """The likelihood-ratio and Wald test of every term; `terms` has the term of every column."""
     sample, family = fit.sample, fit.sample.law.family
     if family.log_likelihood is None:
