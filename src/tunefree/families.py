@@ -16,6 +16,7 @@ normal              any              (y - mu)^2                  1              
 poisson             >= 0             2 (y log(y/mu) - y + mu)    mu             log
 negative_binomial   >= 0             of NB2                      mu + a mu^2    log
 gamma               > 0              2 (y/mu - 1 - log(y/mu))    mu^2           log
+inverse_gaussian    > 0              (y - mu)^2 / (mu^2 y)       mu^3           log
 tweedie             >= 0             of the power p              mu^p           log
 binomial            [0, 1]           2 KL(y, mu)                 mu (1 - mu)    logistic
 huber               any              Huber's loss                -              identity
@@ -25,19 +26,20 @@ ordinal             classes          2 KL                        -              
 ==================  ===============  ==========================  =============  ==================
 
 Parameters of a family (the power of Tweedie, the overdispersion a, Huber's scale) may be learned
-from means and targets: ``learned``.
+from means and targets: ``learned``. ``log_likelihood`` is that of families with a density.
 
-Source: McCullagh and Nelder 1989; Joergensen 1997 (Tweedie); Davidian and Carroll 1987 (the power);
-He, Pan, Tan and Zhou 2023 (smoothed pinball loss); Chernozhukov, Fernandez-Val and Galichon 2010
-(quantiles that do not cross).
+Source: McCullagh and Nelder 1989; Joergensen 1997 (Tweedie); Dunn and Smyth 2005 (its density);
+Davidian and Carroll 1987 (the power); He, Pan, Tan and Zhou 2023 (smoothed pinball loss);
+Chernozhukov, Fernandez-Val and Galichon 2010 (quantiles that do not cross).
 """
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import special
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, gammaln, log_softmax, softmax, xlogy
+from scipy.special import expit, gammaln, log_softmax, softmax, xlog1py, xlogy
 
 from tunefree import links
 from tunefree._parts import PartTable
@@ -61,6 +63,11 @@ class Family:
     others: tuple = ()  # other candidates among the closed-form links
     # An exposure e is the weight of the rate y / e, or the "offset" log e; None refuses exposures.
     exposure: Any = "rate"
+    unit_scale = False  # whether the dispersion is 1
+    # log_likelihood(y, mean, exposure, scale) of rates y, row by row; None without a density.
+    log_likelihood: Any = None
+    # at(share): the family with its unknown parameter at a share of its range.
+    at: Any = None
 
     def check(self, y: np.ndarray) -> None:
         """Refuse targets outside the family's range, and name the first."""
@@ -169,6 +176,11 @@ class Gaussian(Family):
 
     canonical = links.Identity
 
+    def log_likelihood(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Any:
+        """Of normal targets with the variance scale / exposure."""
+        variance = scale / exposure
+        return -0.5 * (np.square(y - mean) / variance + np.log(2.0 * np.pi * variance))
+
 
 @dataclass(frozen=True)
 class Poisson(Family):
@@ -184,6 +196,7 @@ class Poisson(Family):
     range = (0.0, np.inf)
     canonical = links.Exp
     others = (links.Softplus(),)
+    unit_scale = True
 
     def variance(self, mean: Any) -> Any:
         """V(mu)."""
@@ -192,6 +205,11 @@ class Poisson(Family):
     def deviance(self, y: Any, mean: Any) -> Any:
         """The unit deviance."""
         return 2.0 * ((xlogy(y, y) - y) - (y * np.log(mean) - mean))
+
+    def log_likelihood(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Any:
+        """Of counts, which are the rate times the exposure."""
+        count, expected = exposure * y, exposure * mean
+        return (xlogy(count, expected) - expected - gammaln(count + 1.0)) / scale
 
 
 @dataclass(frozen=True)
@@ -209,6 +227,7 @@ class NegativeBinomial(Family):
     link = LOG
     range = (0.0, np.inf)
     others = (links.Softplus(),)
+    unit_scale = True
 
     def variance(self, mean: Any) -> Any:
         """V(mu)."""
@@ -219,6 +238,17 @@ class NegativeBinomial(Family):
         a = self.dispersion or 1.0
         log_ratio = np.log1p(a * y) - np.log1p(a * mean)
         return 2.0 * (xlogy(y, y) - y * np.log(mean) - (y + 1.0 / a) * log_ratio)
+
+    def log_likelihood(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Any:
+        """Of counts; an exposure is in the mean."""
+        a = self.dispersion or 1.0
+        k = 1.0 / a
+        constant = gammaln(y + k) - gammaln(k) - gammaln(y + 1.0)
+        return (constant + xlogy(y, a * mean) - (y + k) * np.log1p(a * mean)) / scale
+
+    def at(self, share: float) -> "Family":
+        """The dispersion at a share of its range, which is logarithmic."""
+        return NegativeBinomial(float(np.exp(-9.0 + 14.0 * share)))
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The dispersion of maximum likelihood for these means."""
@@ -262,6 +292,40 @@ class Gamma(Family):
         ratio = y / mean
         return 2.0 * (ratio - 1.0 - np.log(ratio))
 
+    def log_likelihood(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Any:
+        """Of amounts with the shape exposure / scale."""
+        shape, ratio = exposure / scale, y / mean
+        return shape * (np.log(shape * ratio) - ratio) - gammaln(shape) - np.log(y)
+
+
+@dataclass(frozen=True)
+class InverseGaussian(Family):
+    """Positive amounts with a heavy tail to the right: variance mu^3.
+
+    Examples
+    --------
+    >>> InverseGaussian().deviance(2.0, 1.0)
+    np.float64(0.5)
+    """
+
+    link = LOG
+    range = (0.0, np.inf)
+    open_below = True
+    others = (links.Softplus(),)
+
+    def variance(self, mean: Any) -> Any:
+        """V(mu)."""
+        return mean * mean * mean
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """The unit deviance."""
+        return np.square(y / mean - 1.0) / y
+
+    def log_likelihood(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Any:
+        """Of amounts with the dispersion scale / exposure."""
+        phi = scale / exposure
+        return -0.5 * (self.deviance(y, mean) / phi + np.log(2.0 * np.pi * phi * y**3))
+
 
 @dataclass(frozen=True)
 class Tweedie(Family):
@@ -294,6 +358,19 @@ class Tweedie(Family):
             y ** (2.0 - p) / ((1.0 - p) * (2.0 - p)) - y * low / (1.0 - p) + high / (2.0 - p)
         )
 
+    def log_likelihood(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Any:
+        """Of a Poisson number of gamma amounts, with the dispersion scale / exposure."""
+        p, phi = self.power or 1.5, scale / exposure
+        alpha, positive = (2.0 - p) / (p - 1.0), y > 0.0
+        amount = np.where(positive, y, 1.0)
+        x = (amount / ((p - 1.0) * phi)) ** alpha / ((2.0 - p) * phi)
+        density = np.where(positive, _log_bessel(alpha, x) - np.log(amount), 0.0)
+        return density + (y * mean ** (1.0 - p) / (1.0 - p) - mean ** (2.0 - p) / (2.0 - p)) / phi
+
+    def at(self, share: float) -> "Family":
+        """The power at a share of its range."""
+        return Tweedie(1.05 + 0.9 * share)
+
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The power by which squared residuals grow with the mean: pseudo-likelihood."""
         if self.power is not None or np.ptp(mean) == 0.0:
@@ -325,6 +402,7 @@ class Binomial(Family):
     range = (0.0, 1.0)
     canonical = links.Logit
     others = (links.Probit(), links.Cloglog())
+    unit_scale = True
 
     def check(self, y: np.ndarray) -> None:
         """Refuse targets outside [0, 1]."""
@@ -346,6 +424,12 @@ class Binomial(Family):
         """The unit deviance."""
         own = xlogy(y, y) + xlogy(1.0 - y, 1.0 - y)
         return 2.0 * (own - (y * np.log(mean) + (1.0 - y) * np.log1p(-mean)))
+
+    def log_likelihood(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Any:
+        """Of the number of successes among as many trials as the exposure."""
+        wins, losses = exposure * y, exposure * (1.0 - y)
+        ways = gammaln(exposure + 1.0) - gammaln(wins + 1.0) - gammaln(losses + 1.0)
+        return (ways + xlogy(wins, mean) + xlog1py(losses, -mean)) / scale
 
 
 @dataclass(frozen=True)
@@ -578,6 +662,7 @@ FAMILIES = PartTable(
         "poisson": Poisson(),
         "negative_binomial": NegativeBinomial(),
         "gamma": Gamma(),
+        "inverse_gaussian": InverseGaussian(),
         "tweedie": Tweedie(),
         "binomial": Binomial(),
         "huber": Huber(),
@@ -589,12 +674,24 @@ FAMILIES = PartTable(
     synonyms={
         "normal": "gaussian",
         "bernoulli": "binomial",
+        "inversegaussian": "inverse_gaussian",
+        "inverse.gaussian": "inverse_gaussian",
         "negativebinomial": "negative_binomial",
         "negative.binomial": "negative_binomial",
     },
 )
 # Families of classes.
 OF_CLASSES = ("matching", "binomial", "multinomial", "ordinal")
+
+
+def _log_bessel(alpha, x):
+    """The logarithm of Wright's function, in the series of Tweedie's density."""
+    logarithm = getattr(special, "log_wright_bessel", None)  # from SciPy 1.14 on
+    return (
+        np.log(special.wright_bessel(alpha, 0.0, x))
+        if logarithm is None
+        else logarithm(alpha, 0.0, x)
+    )
 
 
 def quantiles(y: np.ndarray, weights: np.ndarray, q: float) -> np.ndarray:

@@ -45,6 +45,7 @@ Y = {
     "poisson": RNG.poisson(MU) * 1.0,
     "negative_binomial": RNG.poisson(RNG.gamma(2.0, MU / 2.0)) * 1.0,
     "gamma": RNG.gamma(2.0, MU / 2.0),
+    "inverse_gaussian": np.random.default_rng(1).wald(MU, 4.0 * MU),
     "tweedie": np.array([RNG.gamma(2.0, 0.5, k).sum() for k in RNG.poisson(MU)]),
     "binomial": (RNG.random(1500) < 1.0 / (1.0 + np.exp(-ETA))) * 1.0,
     "huber": ETA + 0.3 * RNG.standard_t(2, size=1500),

@@ -269,14 +269,8 @@ def test_coefficients_have_their_own_centre_and_cover_it(fitted, name):
 def test_what_is_unsound_is_refused_in_a_sentence():
     X, y, codes = rows(60)
     make = tunefree.PiSTOLRegressor(random_state=0).fit(X, y)
-    for other, words in (
-        (np.column_stack([X[:, :3], X[:, 0] - X[:, 1]]), "linear combinations"),
-        (np.column_stack([X[:, :3], np.ones(60)]), "Column x3 is constant"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            make.coef_interval(other, y)
-    with pytest.raises(ValueError, match="too many for 14 rows"):
-        make.coef_interval(X[:14], y[:14])
+    with pytest.raises(ValueError, match="5 coefficients are too many for 5 rows"):
+        make.coef_interval(X[:5], y[:5])
     with pytest.raises(ValueError, match="corners"):
         tunefree.PiSTOLClassifier("paper", loss="hinge").fit(X, codes).coef_interval(X, codes)
     separable = (X[:, 0] > 0.2).astype(int)

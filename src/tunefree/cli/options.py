@@ -125,8 +125,9 @@ class TrainOptions(NamedTuple):
         _option(
             _GLM,
             None,
-            "distribution of the target: poisson, gamma, tweedie, negative_binomial, "
-            "binomial, huber, quantile, ordinal, ..., auto (default: by the target)",
+            "distribution of the target: poisson, gamma, inverse_gaussian, tweedie, "
+            "negative_binomial, binomial, huber, quantile, ordinal, ..., auto "
+            "(default: by the target)",
         ),
     ] = None
     categories: Annotated[

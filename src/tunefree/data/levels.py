@@ -134,32 +134,66 @@ class Levels(NamedTuple):
         return (*range(first), *np.repeat(np.arange(first, n_columns), self.sizes).tolist())
 
 
-def with_indicators(X, names, categories, weights, intercept):
-    """Rows with a 0-1 column for every level but the reference, and the columns' names.
+def check_reference(reference, levels):
+    """Refuse reference levels of columns or levels that are not there.
 
-    The reference is the level of the largest weight, or the first of several. Missing values are a
-    level. Levels without a row have no column. Without an intercept the first categorical column
-    has no reference.
+    `levels` are the names of the levels of every column of categories.
+
+    Examples
+    --------
+    >>> check_reference({"a": "u"}, {"a": ["u", "v"]})
+    """
+    for column, level in reference.items():
+        if column not in levels:
+            known = ", ".join(levels) or "none"
+            raise ValueError(
+                f"reference= names {column!r}, which is no column of categories (these: {known})."
+            )
+        if str(level) not in levels[column]:
+            raise ValueError(
+                f"reference= names the level {level!r} of {column}, whose levels are "
+                f"{', '.join(levels[column])}."
+            )
+
+
+def with_indicators(X, names, categories, weights, intercept, reference):
+    """Rows with a 0-1 column for every level but the reference, the columns' names and terms.
+
+    `reference` has the reference levels of some columns. By default it is the level of the largest
+    weight, or the first of several. Missing values are a level. Levels without a row have no
+    column. Without an intercept the first categorical column has no reference.
 
     Examples
     --------
     >>> X, levels = np.array([[0.0], [1.0], [1.0]]), [np.array(["u", "v"])]
-    >>> with_indicators(X, ["a"], levels, np.ones(3), True)
+    >>> with_indicators(X, ["a"], levels, np.ones(3), True, {})
     (array([[1.],
            [0.],
-           [0.]]), ['a[u]'])
+           [0.]]), ['a[u]'], ['a'])
     """
     levels: Any = Levels.of(categories)
     columns = list(levels.numbers(X).T)
-    out_names = [name for name, own in zip(names, categories, strict=True) if own is None]
+    terms = [name for name, own in zip(names, categories, strict=True) if own is None]
+    out_names = list(terms)
+    counted = {}
     for j in levels.codes:
         level_names = [*(str(level) for level in categories[j]), "missing"]
         codes = np.where(X[:, j] < 0.0, len(level_names) - 1, X[:, j]).astype(int)
         total = np.bincount(codes, weights, minlength=len(level_names))
-        is_first = j == levels.codes[0]
-        reference = None if is_first and not intercept else int(np.argmax(total))
+        counted[names[j]] = codes, total, level_names
+    used = {
+        name: [own[code] for code in np.flatnonzero(total > 0.0)]
+        for name, (_, total, own) in counted.items()
+    }
+    check_reference(reference, used)
+    for place, (name, (codes, total, level_names)) in enumerate(counted.items()):
+        base: Any = int(np.argmax(total)) if intercept or place else None
+        if name in reference and base is not None:
+            base = level_names.index(str(reference[name]))
         for code in np.flatnonzero(total > 0.0):
-            if code != reference:
+            if code != base:
                 columns.append((codes == code).astype(np.float64))
-                out_names.append(f"{names[j]}[{level_names[code]}]")
-    return np.column_stack(columns) if columns else np.empty((len(X), 0)), out_names
+                out_names.append(f"{name}[{level_names[code]}]")
+                terms.append(name)
+    X = np.column_stack(columns) if columns else np.empty((len(X), 0))
+    return X, out_names, terms

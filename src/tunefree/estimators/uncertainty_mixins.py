@@ -1,6 +1,6 @@
 """Uncertainty of every fitted estimator: intervals, sets, risks and coefficients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,21 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._array import as_columns
+from tunefree.data.levels import check_reference
 from tunefree.engine.order import row_hash
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
-from tunefree.uncertainty.inference import Law, Summary, inferred, table
+from tunefree.uncertainty.coefficients import Anova, Summary
+from tunefree.uncertainty.inference import (
+    CoefficientFit,
+    CovarianceOptions,
+    Law,
+    inferred,
+    terms_tested,
+)
 from tunefree.uncertainty.intervals import (
     HeldOutPredictions,
     HeldOutProbabilities,
@@ -328,21 +336,31 @@ class CoefficientInferenceMixin:
             )
         return self._estimand(y)
 
-    def _inference_columns(self, X: Any, weights: np.ndarray) -> tuple[Any, list[str]]:
-        """The columns that have coefficients, and their names."""
-        return base.check_rows(self, X), [str(name) for name in _check_feature_names_in(self)]
+    def _inference_columns(
+        self, X: Any, weights: np.ndarray, reference: Mapping[str, Any]
+    ) -> tuple[Any, list[str], list[str]]:
+        """The columns that have coefficients, their names and their terms."""
+        X = base.check_rows(self, X)
+        names = [str(name) for name in _check_feature_names_in(self)]
+        check_reference(reference, {})
+        return X, names, names
 
-    def _inferred(self, X, y, sample_weight, exposure, offset):
-        """The results of `inferred` for every target, and the names of the columns."""
+    def _learns_parameter(self) -> bool:
+        """Whether the family has a parameter that `fit` learned."""
+        return False
+
+    def _inferred(
+        self, X, y, sample_weight, exposure, offset, options=None, reference=None
+    ) -> tuple[list[CoefficientFit], list[str]]:
+        """The `CoefficientFit` of every target, and the terms of the columns."""
         check_is_fitted(self)
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
         weights = base.check_weights(sample_weight, X)
-        X, names = self._inference_columns(X, weights)
+        X, names, terms = self._inference_columns(X, weights, reference or {})
         law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
-        targets = as_columns(targets)
-        intercept = bool(self.fit_intercept)
-        return [inferred(X, one, weights, law, intercept, names) for one in targets.T], names
+        rest = bool(self.fit_intercept), names, options, self._learns_parameter()
+        return [inferred(X, one, weights, law, *rest) for one in as_columns(targets).T], terms
 
     def coef_interval(
         self,
@@ -369,7 +387,7 @@ class CoefficientInferenceMixin:
         alpha : float, default=0.05
             The miss rate: the share of samples whose interval misses.
         sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions, others sampling weights.
+            Whole weights are repetitions, others precisions.
         exposure, offset : array-like of shape (n_samples,), optional
             As in `fit`, for estimators that take them there.
 
@@ -377,24 +395,24 @@ class CoefficientInferenceMixin:
         -------
         center : ndarray of shape (n_columns,) or (n_targets, n_columns)
         intervals : ndarray of shape (n_columns, 2) or (n_targets, n_columns, 2)
-            In the order of the rows of `summary`.
+            In the order of the rows of `summary`; NaN for an aliased column.
 
         Raises
         ------
         ValueError
-            Where no interval is sound: fewer than three rows a column, separable classes, columns
-            that depend on each other, corners in the loss, constraints, learned links, several
-            classes; a model fitted with an exposure or an offset that is not given here.
+            Where there is no interval: separable classes, no more rows than columns, corners in the
+            loss, constraints, learned links, several classes; a model fitted with an exposure or
+            an offset that is not given here.
 
         References
         ----------
         White 1980; MacKinnon and White 1985 (HC3).
         """
         alpha = float(rates(alpha)[0])
-        found, names = self._inferred(X, y, sample_weight, exposure, offset)
-        tables = [table(*one, names, alpha, "") for one in found]
-        center = np.stack([t.coef[: len(names)] for t in tables])
-        ends = np.stack([np.stack([t.low, t.high], axis=1)[: len(names)] for t in tables])
+        fits, terms = self._inferred(X, y, sample_weight, exposure, offset)
+        tables = [fit.summary(alpha) for fit in fits]
+        center = np.stack([t.coef[: len(terms)] for t in tables])
+        ends = np.stack([np.stack([t.low, t.high], axis=1)[: len(terms)] for t in tables])
         return (center, ends) if np.ndim(y) == 2 else (center[0], ends[0])
 
     def summary(
@@ -406,29 +424,104 @@ class CoefficientInferenceMixin:
         *,
         exposure: ArrayLike | None = None,
         offset: ArrayLike | None = None,
+        cov_type: str = "HC3",
+        groups: ArrayLike | None = None,
+        weight_type: str = "auto",
+        reference: Mapping[str, Any] | None = None,
+        use_t: bool = True,
     ) -> Summary:
         """The table of coefficients: estimate, standard error, t, p-value and interval.
+
+        With it come the family, the link, the deviance, the dispersion, the log-likelihood, AIC and
+        BIC of that estimate.
 
         Parameters
         ----------
         X, y, alpha, sample_weight, exposure, offset
             See `coef_interval`.
+        cov_type : {'nonrobust', 'HC0', 'HC1', 'HC2', 'HC3', 'cluster'}, default='HC3'
+            How standard errors are estimated, by the names of statsmodels. 'nonrobust' needs the
+            family to be true, the others do not; 'cluster' allows rows of a group to depend on each
+            other.
+        groups : array-like of shape (n_samples,), optional
+            The group of every row, for 'cluster'.
+        weight_type : {'auto', 'frequency', 'precision'}, default='auto'
+            What `sample_weight` means. With 'frequency' a row of weight 2 counts as two rows
+            (freq_weights of statsmodels). With 'precision' its variance is divided by 2
+            (var_weights). 'auto' is 'frequency' if all weights are whole numbers.
+        reference : dict, optional
+            The reference level of columns of categories, by name: ``{"city": "Berlin"}``. By
+            default it is the most frequent level.
+        use_t : bool, default=True
+            Student's t; False is the normal distribution.
 
         Returns
         -------
         Summary
-            Text when printed, `to_frame()` for pandas; the last row of a target is its intercept.
+            Text when printed, `to_frame()` for pandas, `wald_test` for contrasts; the last row of a
+            target is its intercept.
+
+        Raises
+        ------
+        ValueError
+            See `coef_interval`; also for unknown options, columns or levels.
         """
         alpha = float(rates(alpha)[0])
-        found, names = self._inferred(X, y, sample_weight, exposure, offset)
-        rows = [*names, "intercept"][: len(found[0][0])]
-        note = (
-            f"Minimum of the loss over {found[0][2]:.0f} rows without a penalty (not coef_); "
-            "standard errors HC3, Student's t."
-        )
-        tables = [table(*one, rows, alpha, note) for one in found]
+        options = CovarianceOptions(cov_type, groups, weight_type, use_t)
+        fits, _ = self._inferred(X, y, sample_weight, exposure, offset, options, reference)
+        tables = [fit.summary(alpha) for fit in fits]
         if len(tables) == 1:
             return tables[0]
-        names = [f"target {j}: {name}" for j in range(len(tables)) for name in rows]
+        names = [f"target {j}: {name}" for j, table in enumerate(tables) for name in table.names]
         columns: Any = [np.concatenate([t[i] for t in tables]) for i in range(1, 7)]
-        return Summary(*(names, *columns), alpha=alpha, note=note)
+        first = tables[0]
+        table: Any = names, *columns, alpha, first.note, first.df_denom
+        return Summary(*table)
+
+    def anova(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        cov_type: str = "HC3",
+        groups: ArrayLike | None = None,
+        weight_type: str = "auto",
+        use_t: bool = True,
+    ) -> Anova:
+        """Likelihood-ratio and Wald tests of every term: a column, or all levels of a category.
+
+        Each term is tested against the model without it, as in R's ``drop1``.
+
+        Parameters
+        ----------
+        X, y, sample_weight, exposure, offset, cov_type, groups, weight_type, use_t
+            See `summary`; `cov_type`, `groups` and `use_t` are for the Wald tests.
+
+        Returns
+        -------
+        Anova
+            Text when printed, `to_frame()` for pandas.
+
+        Raises
+        ------
+        ValueError
+            See `summary`; also for several targets, and families without a density.
+
+        Examples
+        --------
+        >>> from tunefree import GLMRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 2))
+        >>> y = rng.poisson(np.exp(X[:, 0]))
+        >>> model = GLMRegressor(family="poisson", random_state=0).fit(X, y)
+        >>> bool(model.anova(X, y).lr_p_value[0] < 1e-6)
+        True
+        """
+        options = CovarianceOptions(cov_type, groups, weight_type, use_t)
+        fits, terms = self._inferred(X, y, sample_weight, exposure, offset, options)
+        if len(fits) > 1:
+            raise ValueError("Terms are tested for one target: fit each target by itself.")
+        return terms_tested(fits[0], terms)

@@ -1,4 +1,4 @@
-r"""Intervals for coefficients: of the M-estimand of a loss, with the sandwich HC3.
+r"""Intervals for coefficients: of the M-estimand of a loss, with sandwich covariances.
 
 Learned coefficients have no valid standard error: learning stops early, averages and shrinks. So
 the centre of the intervals is the unpenalised minimum of the loss, by Newton's steps. With the
@@ -7,80 +7,60 @@ score r_i (half the slope of the deviance in the index s_i) and its slope h_i,
 .. math:: V = A^{-1} \Bigl(\sum_i \frac{r_i^2}{(1 - l_i)^2} x_i x_i^\top\Bigr) A^{-1}, \qquad
     A = \sum_i h_i x_i x_i^\top,\quad l_i = h_i x_i^\top A^{-1} x_i,
 
-with quantiles of Student's t with n - d degrees of freedom. The intervals are for the best linear
-predictor of the loss, whether or not the model is linear. Errors need not be normal or of equal
-variance: rows must be independent, and many more than columns.
+is HC3, the default. HC2 divides by 1 - l_i, HC0 by 1, and HC1 is HC0 times n / (n - d). "cluster"
+sums r_i x_i over the rows of a group before the square, times G / (G - 1) (n - 1) / (n - d) for G
+groups. "nonrobust" is the inverse of Fisher's information times the dispersion: it needs the family
+to be true. The others are for the best linear predictor of the loss, whether or not the model is
+linear, errors normal or variances equal: rows, or groups, must be independent, and many more than
+columns. Student's t has n - d degrees of freedom, with groups G - 1.
 
-Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC3).
+A row counts w times, or, if weights are precisions, its variance is divided by w.
+
+Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Liang and Zeger 1986
+(groups); McCullagh and Nelder 1989 (the information, the dispersion).
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.optimize import minimize_scalar
 
 from tunefree._array import as_dense
-from tunefree.families import Matching
+from tunefree.families import Gaussian, Matching
+from tunefree.uncertainty.coefficients import Anova, Statistics, Summary, chi2_or_f, wald
 
+COV_TYPES = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster")
+WEIGHT_TYPES = ("auto", "frequency", "precision")
 _MOST_STEPS, _CONVERGED, _LARGEST_INDEX, _MOST_CELLS = 100, 1e-10, 30.0, 2e8
-_ROWS_PER_COLUMN = 3  # at least
+_SMALL_STEP = 0.1  # in the index
+_ROWS_PER_COLUMN = 3  # fewer are noted
+_ALIASED = 1e-9  # the part of a column that other columns do not explain
 
 
-class Summary(NamedTuple):
-    """The usual table of coefficients: `print` shows it, `to_frame` converts it to pandas.
+class CovarianceOptions(NamedTuple):
+    """How covariances are estimated; see `summary`."""
 
-    Attributes
-    ----------
-    names : list of str
-    coef, standard_error, statistic, p_value, low, high : ndarray of shape (n_rows,)
-    alpha : float
-        The intervals from low to high hold the estimand in 1 - alpha of samples.
-    note : str
-        What is estimated, and by which method.
-    """
+    cov_type: str = "HC3"
+    groups: Any = None
+    weight_type: str = "auto"
+    use_t: bool = True
 
-    names: list
-    coef: np.ndarray
-    standard_error: np.ndarray
-    statistic: np.ndarray
-    p_value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    alpha: float
-    note: str
-
-    def columns(self):
-        """The columns of the table, by their headings."""
-        limits = f"[{0.5 * self.alpha:g}", f"{1.0 - 0.5 * self.alpha:g}]"
-        return {
-            "coef": self.coef,
-            "std err": self.standard_error,
-            "t": self.statistic,
-            "P>|t|": self.p_value,
-            limits[0]: self.low,
-            limits[1]: self.high,
-        }
-
-    def to_frame(self) -> Any:
-        """The table as a pandas DataFrame, one row a coefficient."""
-        import pandas as pd
-
-        return pd.DataFrame(self.columns(), index=self.names)
-
-    def __repr__(self):
-        table = self.columns()
-        body = [
-            [name, *(f"{v[i]:.4g}" for v in table.values())] for i, name in enumerate(self.names)
-        ]
-        rows = [["", *table], *body]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-        lines = []
-        for name, *cells in rows:
-            right = [c.rjust(w) for c, w in zip(cells, widths[1:], strict=True)]
-            lines.append("  ".join([name.ljust(widths[0]), *right]))
-        return "\n".join([*lines, "", self.note])
-
-    __str__ = __repr__
+    def checked(self, n):
+        """The options with the codes of the groups of n rows."""
+        for name, value, choices in (
+            ("cov_type", self.cov_type, COV_TYPES),
+            ("weight_type", self.weight_type, WEIGHT_TYPES),
+        ):
+            if value not in choices:
+                raise ValueError(f"{name}={value!r} is none of {', '.join(choices)}.")
+        if (self.cov_type == "cluster") != (self.groups is not None):
+            raise ValueError("cov_type='cluster' needs groups=, and groups= needs it.")
+        if self.groups is None:
+            return self
+        groups = np.asarray(self.groups)
+        if groups.shape != (n,):
+            raise ValueError(f"groups has the shape {groups.shape}, but X has {n} rows.")
+        return self._replace(groups=np.unique(groups.astype(str), return_inverse=True)[1])
 
 
 class Law(NamedTuple):
@@ -122,9 +102,80 @@ class Law(NamedTuple):
         index = float(np.asarray(self.link.inverse(np.array([mean])))[0])
         return index if self.offset is None else index - np.average(self.offset, weights=weights)
 
+    def information(self, s):
+        """Fisher's information of the index, shape (n,)."""
+        s = s if self.offset is None else s + self.offset
+        curvature = self.family.curvature(self.link, s)
+        return curvature if self.exposure is None else self.exposure * curvature
 
-def inferred(X, y, weights, law, intercept, names):
-    """Coefficients, the last of which is the intercept, and their covariance, of one output.
+    def mean(self, s):
+        """The mean of a target per unit of exposure."""
+        s = s if self.offset is None else s + self.offset
+        return self.family.clipped(np.asarray(self.link.mean(s)))
+
+
+class SampleRows(NamedTuple):
+    """Rows of one output, all of positive weight.
+
+    `are_frequencies` holds where a weight is the number of repetitions of its row.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    law: Law
+    intercept: bool
+    names: list
+    are_frequencies: bool
+
+    @property
+    def n(self):
+        """The number of rows, repetitions included."""
+        return float(self.weights.sum()) if self.are_frequencies else float(len(self.y))
+
+    def without(self, columns):
+        """The sample without some of the columns."""
+        kept = np.setdiff1d(np.arange(len(self.names)), columns)
+        return self._replace(X=self.X[:, kept], names=[self.names[j] for j in kept])
+
+
+class Minimum(NamedTuple):
+    """Where the loss is least, in standardised columns."""
+
+    A: np.ndarray  # standardised columns that are not aliased, and ones for the intercept
+    beta: np.ndarray
+    s: np.ndarray  # indices
+    to_raw: np.ndarray  # from `beta` to coefficients of the columns
+    kept: np.ndarray  # which columns, and the intercept, have a coefficient
+    aliased: dict  # the names of the others, and the reasons
+
+
+class CoefficientFit(NamedTuple):
+    """Coefficients, the last of which is the intercept, and their covariance; NaN if aliased."""
+
+    coef: np.ndarray
+    covariance: np.ndarray
+    df_denom: float
+    statistics: Statistics
+    sample: SampleRows
+    minimum: Minimum
+    notes: list
+
+    def summary(self, alpha):
+        """The `Summary`."""
+        names = [*self.sample.names, "intercept"][: len(self.coef)]
+        law, notes = self.sample.law, " ".join(self.notes)
+        return Summary.of(
+            *(self.coef, self.covariance, self.df_denom, names, alpha, notes),
+            family=law.family,
+            link=law.link,
+            statistics=self.statistics,
+            aliased=self.minimum.aliased,
+        )
+
+
+def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
+    """The `CoefficientFit` of one output.
 
     Parameters
     ----------
@@ -132,81 +183,254 @@ def inferred(X, y, weights, law, intercept, names):
     y : ndarray of shape (n,)
         Targets per unit of exposure.
     weights : ndarray of shape (n,)
-        Whole ones are repetitions, others sampling weights.
     law : Law
     intercept : bool
     names : list of str
         Of the columns.
+    options : CovarianceOptions, optional
+    learned : bool, default=False
+        Whether the parameter of the family is unknown. It is then that of maximum likelihood.
 
     Returns
     -------
-    coef : ndarray of shape (d + intercept,)
-    covariance : ndarray of shape (d + intercept, d + intercept)
-    n : float
-        Rows.
+    CoefficientFit
 
     Raises
     ------
     ValueError
-        Where the covariance would not be valid; the message has the reason.
+        Where there is no minimum, or no covariance; the message has the reason.
 
     Examples
     --------
-    >>> from tunefree.families import Gaussian
     >>> from tunefree.links import Identity
     >>> x, rng = np.linspace(-1, 1, 50)[:, None], np.random.default_rng(0)
     >>> y = 2.0 * x[:, 0] + rng.normal(size=50)
-    >>> coef, V, n = inferred(x, y, np.ones(50), Law(Gaussian(), Identity()), True, ["x"])
-    >>> bool(abs(coef[0] - 2.0) < 3 * np.sqrt(V[0, 0]))
+    >>> fit = inferred(x, y, np.ones(50), Law(Gaussian(), Identity()), True, ["x"])
+    >>> bool(abs(fit.coef[0] - 2.0) < 3 * np.sqrt(fit.covariance[0, 0]))
     True
     """
+    options = (options or CovarianceOptions()).checked(len(y))
+    sample, options = _sample(X, y, weights, law, intercept, names, options)
+    if learned:
+        sample = _most_likely(sample)
+    found = minimum(sample)
+    statistics = _statistics(sample, found, learned)
+    n_groups = 0 if options.groups is None else len(np.unique(options.groups))
+    degrees = n_groups - 1.0 if n_groups else statistics.df_resid
+    V = found.to_raw @ _covariance(sample, found, options, statistics) @ found.to_raw.T
+    coef = np.full(len(found.kept), np.nan)
+    covariance = np.full((len(coef), len(coef)), np.nan)
+    coef[found.kept] = found.to_raw @ found.beta
+    covariance[np.ix_(found.kept, found.kept)] = V
+    df_denom = degrees if options.use_t else np.inf
+    notes = _notes(sample, found, options, df_denom, learned)
+    return CoefficientFit(coef, covariance, df_denom, statistics, sample, found, notes)
+
+
+def _sample(X, y, weights, law, intercept, names, options):
+    """The rows of positive weight, and the options with their groups."""
     positive = weights > 0.0
     X, y, weights, law = X[positive], y[positive], weights[positive], law.only(positive)
-    whole = bool((weights == np.round(weights)).all())
-    n, d = float(weights.sum()) if whole else float(len(y)), X.shape[1]
-    if _ROWS_PER_COLUMN * (d + intercept) >= n:
+    if len(y) * X.shape[1] > _MOST_CELLS:
         raise ValueError(
-            f"{d} columns are too many for {n:.0f} rows: intervals of coefficients need more than "
-            f"{_ROWS_PER_COLUMN} rows a column. Drop columns first, chosen on other rows."
+            f"{len(y)} rows of {X.shape[1]} columns are too many: give a sample of the rows."
         )
-    if len(y) * d > _MOST_CELLS:
-        raise ValueError(f"{len(y)} rows of {d} columns are too many: give a sample of the rows.")
-    A, center, scale = _standard(X, weights, intercept, names)
-    beta, s = _newton(A, y, weights, law, names)
-    score, slope = law.score(s, y), law.slope(s, y)
-    bread = np.linalg.inv(A.T @ ((weights * slope)[:, None] * A))
-    leverage = slope * np.einsum("ij,jk,ik->i", A, bread, A) * (1.0 if whole else weights)
-    size = score / np.maximum(1.0 - leverage, 1e-8)
-    heavy = weights if whole else np.square(weights)
-    meat = A.T @ ((heavy * np.square(size))[:, None] * A)
-    # Back to the units of the columns: coefficients over their scales, and the intercept.
-    to_raw = np.diag(1.0 / scale)
-    if intercept:
-        to_raw[-1, :d] = -center / scale[:d]
-    return to_raw @ beta, to_raw @ bread @ meat @ bread @ to_raw.T, n
+    if options.weight_type == "auto":
+        whole = bool((weights == np.round(weights)).all())
+        options = options._replace(weight_type="frequency" if whole else "precision")
+    if options.groups is not None:
+        options = options._replace(groups=options.groups[positive])
+        if len(np.unique(options.groups)) < 2:
+            raise ValueError("cov_type='cluster' needs two groups at least.")
+    X = np.array(as_dense(X)).astype(np.float64)
+    are_frequencies = options.weight_type == "frequency"
+    return SampleRows(X, y, weights, law, intercept, names, are_frequencies), options
 
 
-def _standard(X, weights, intercept, names):
-    """Standardised columns, and ones for the intercept; refuse dependent columns."""
-    A = np.array(as_dense(X))
-    A = A.astype(np.float64)
-    share = weights / weights.sum()
-    center = share @ A if intercept else np.zeros(A.shape[1])
-    A -= center
+def _notes(sample, found, options, df_denom, learned):
+    """What was estimated and how, in sentences."""
+    n, k = sample.n, len(found.beta)
+    law = "normal distribution" if np.isinf(df_denom) else "Student's t"
+    notes = [
+        f"Minimum of the loss over {n:.0f} rows without a penalty (not coef_); standard errors "
+        f"{options.cov_type}, {law}."
+    ]
+    if (sample.weights != 1.0).any():
+        kind = "numbers of repetitions" if sample.are_frequencies else "precisions"
+        notes.append(f"Weights are {kind}.")
+    if learned:
+        notes.append("The parameter of the family is that of maximum likelihood.")
+    if sample.law.family.log_likelihood is None:
+        name = type(sample.law.family).__name__
+        notes.append(f"There is no likelihood, AIC or BIC: {name} has no density.")
+    if n <= _ROWS_PER_COLUMN * k:
+        notes.append(f"{k} coefficients are many for {n:.0f} rows: intervals may be too short.")
+    notes += [f"Aliased: {name}, {reason}." for name, reason in found.aliased.items()]
+    return notes
+
+
+def _most_likely(sample):
+    """The sample with the parameter of the family at its maximum likelihood."""
+
+    def with_parameter(share):
+        return sample._replace(law=sample.law._replace(family=sample.law.family.at(share)))
+
+    def cost(share):
+        trial = with_parameter(share)
+        likely: Any = _statistics(trial, minimum(trial), True, null=False)
+        return -likely.llf
+
+    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
+    return with_parameter(best.x)
+
+
+def _statistics(sample, found, learned, null=True):
+    """The `Statistics`; `null` is whether the best constant is compared."""
+    y, weights, law, n = sample.y, sample.weights, sample.law, sample.n
+    family, mean, k = law.family, law.mean(found.s), len(found.beta)
+    exposure = np.ones(len(y)) if law.exposure is None else law.exposure
+    deviance = float(weights @ (exposure * family.deviance(y, mean)))
+    chi2 = float(weights @ (exposure * np.square(y - mean) / family.variance(mean)))
+    scale = 1.0 if family.unit_scale else chi2 / (n - k)
+    constant = deviance
+    if null:
+        one = sample.without(np.arange(len(sample.names)))._replace(intercept=True)
+        least = law.mean(minimum(one).s)
+        constant = float(weights @ (exposure * family.deviance(y, least)))
+    d2 = 1.0 - deviance / constant if constant > 0.0 else 1.0
+    given = n, k - 1.0, n - k, deviance, constant, chi2, scale, d2
+    if family.log_likelihood is None:
+        return Statistics(*given)
+    # As in statsmodels: least squares at the variance of maximum likelihood, others at Pearson's.
+    is_line = isinstance(family, Gaussian) and _is_real(law.link)
+    phi, counts = deviance / n if is_line else scale, np.ones(len(y))
+    phi, counts = (phi, weights) if sample.are_frequencies else (phi / weights, counts)
+    llf = float(counts @ family.log_likelihood(y, mean, exposure, phi))
+    parameters = k + learned
+    return Statistics(
+        *given, llf, 2.0 * (parameters - llf), float(np.log(n)) * parameters - 2.0 * llf
+    )
+
+
+def _covariance(sample, found, options, statistics):
+    """The covariance of standardised coefficients."""
+    A, weights, law = found.A, sample.weights, sample.law
+    n, k = sample.n, len(found.beta)
+    if options.cov_type == "nonrobust":
+        if law.family.log_likelihood is None:
+            raise ValueError(
+                f"cov_type='nonrobust' needs a density, which {type(law.family).__name__} does not "
+                "have: choose one of HC0 to HC3."
+            )
+        information = weights * law.information(found.s)
+        return statistics.scale * _inverse(A.T @ (information[:, None] * A))
+    score, slope = law.score(found.s, sample.y), law.slope(found.s, sample.y)
+    bread = _inverse(A.T @ ((weights * slope)[:, None] * A))
+    if options.cov_type == "cluster":
+        _, groups = np.unique(options.groups, return_inverse=True)
+        n_groups = int(groups.max()) + 1
+        sums = np.zeros((n_groups, k))
+        np.add.at(sums, groups, (weights * score)[:, None] * A)
+        factor = n_groups / (n_groups - 1.0) * (n - 1.0) / (n - k)
+        return factor * bread @ (sums.T @ sums) @ bread
+    leverage = slope * np.einsum("ij,jk,ik->i", A, bread, A)
+    leverage *= 1.0 if sample.are_frequencies else weights
+    rest = np.maximum(1.0 - leverage, 1e-8)
+    factor = {"HC0": 1.0, "HC1": n / (n - k), "HC2": 1.0 / rest, "HC3": 1.0 / np.square(rest)}
+    heavy = weights if sample.are_frequencies else np.square(weights)
+    meat = A.T @ ((heavy * np.square(score) * factor[options.cov_type])[:, None] * A)
+    return bread @ meat @ bread
+
+
+def _inverse(curvature):
+    """The inverse of the curvature of the loss."""
+    try:
+        return np.linalg.inv(curvature)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "The loss is flat at its minimum, so that coefficients have no standard errors: give "
+            "more rows, or fewer columns."
+        ) from None
+
+
+def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
+    """The likelihood-ratio and Wald test of every term; `terms` has the term of every column."""
+    sample, family = fit.sample, fit.sample.law.family
+    if family.log_likelihood is None:
+        raise ValueError(
+            f"{type(family).__name__} has no likelihood to compare: use wald_test of the summary."
+        )
+    coef, V = np.nan_to_num(fit.coef), np.nan_to_num(fit.covariance)
+    deviance, scale = fit.statistics.deviance, fit.statistics.scale
+    df_denom = np.inf if family.unit_scale else fit.statistics.df_resid
+    names, tests = list(dict.fromkeys(terms)), []
+    for name in names:
+        own = np.array([j for j, term in enumerate(terms) if term == name])
+        smaller = sample.without(own)
+        found = minimum(smaller)
+        rise = max(_statistics(smaller, found, False, null=False).deviance - deviance, 0.0)
+        likelihood = chi2_or_f(rise / scale, len(fit.minimum.beta) - len(found.beta), df_denom)
+        own = own[fit.minimum.kept[own]]
+        tests.append((likelihood, wald(coef[own], V[np.ix_(own, own)], fit.df_denom)))
+    columns = [[getattr(pair[i], f) for pair in tests] for i in (0, 1) for f in _TESTED]
+    kind = "chi2" if family.unit_scale else "F"
+    note = f"Each term against the model without it; the likelihood-ratio statistic is {kind}."
+    df = np.array([likelihood.df_num for likelihood, _ in tests])
+    lr, lr_p, wald_statistic, wald_p = map(np.array, columns)
+    return Anova(names, df, lr, lr_p, wald_statistic, wald_p, " ".join([note, *fit.notes]))
+
+
+_TESTED = ("statistic", "p_value")
+
+
+def minimum(sample):
+    """The `Minimum` of the loss."""
+    A, to_raw, kept, aliased = _standard(sample)
+    n, k = sample.n, A.shape[1]
+    if k >= n:
+        raise ValueError(f"{k} coefficients are too many for {n:.0f} rows: drop columns.")
+    beta, s, converged = _newton(A, sample)
+    _check_finite(sample, beta, s, kept, converged)
+    return Minimum(A, beta, s, to_raw, kept, aliased)
+
+
+def _standard(sample):
+    """Standardised columns and ones for the intercept, without aliased columns."""
+    A, intercept, d = sample.X, sample.intercept, len(sample.names)
+    share = sample.weights / sample.weights.sum()
+    center = share @ A if intercept else np.zeros(d)
+    A = A - center
     scale = np.sqrt(share @ np.square(A))
     constant = scale <= 1e-12 * np.maximum(np.abs(center), 1e-300)
-    if constant.any():
-        raise ValueError(f"Column {names[int(np.argmax(constant))]} is constant: drop it.")
-    A /= scale
-    values, vectors = np.linalg.eigh(A.T @ (share[:, None] * A))
-    if values[0] <= 1e-10 * values[-1]:
-        combination = _direction(vectors[:, 0], names)
-        raise ValueError(
-            f"Columns are linear combinations of each other ({combination} is constant): drop some."
-        )
+    A /= np.where(constant, 1.0, scale)
+    kept, aliased = _independent(np.sqrt(share)[:, None] * A, constant, sample.names)
+    A, scale = A[:, kept], scale[kept]
+    to_raw = np.diag(np.append(1.0 / scale, 1.0) if intercept else 1.0 / scale)
     if intercept:
-        A, scale = np.column_stack([A, np.ones(len(A))]), np.append(scale, 1.0)
-    return A, center, scale
+        A, kept = np.column_stack([A, np.ones(len(A))]), np.append(kept, True)
+        to_raw[-1, :-1] = -center[kept[:-1]] / scale
+    return A, to_raw, kept, aliased
+
+
+def _independent(A, constant, names):
+    """Which columns do not depend on columns before them, and the names of the others."""
+    R: Any = np.linalg.qr(A, mode="r") if A.shape[1] else A
+    basis: Any = np.zeros((len(R), 0))
+    kept, aliased = np.zeros(len(names), dtype=bool), {}
+    for j, name in enumerate(names):
+        rest = R[:, j]
+        for _ in range(2):  # again, because of rounding
+            rest = rest - basis @ (basis.T @ rest)
+        size = np.linalg.norm(rest)
+        if constant[j]:
+            aliased[name] = "which is constant"
+        elif size <= _ALIASED * np.linalg.norm(R[:, j]):
+            weights = np.linalg.lstsq(R[:, :j][:, kept[:j]], R[:, j], rcond=None)[0]
+            others = [names[i] for i in np.flatnonzero(kept)]
+            aliased[name] = f"linear combination {_direction(weights, others)} (standardised)"
+        else:
+            kept[j], basis = True, np.column_stack([basis, rest / size])
+    return kept, aliased
 
 
 def _direction(weights, names, most=4):
@@ -216,57 +440,87 @@ def _direction(weights, names, most=4):
     return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
 
 
-def _newton(A, y, weights, law, names):
-    """Parameters of standardised columns, and the indices, where the weighted score vanishes."""
-    beta, share = np.zeros(A.shape[1]), weights / weights.sum()
-    if (A[:, -1] == 1.0).all():  # the intercept
-        beta[-1] = law.start(y, weights)
-    s, size = A @ beta, np.inf
+def _newton(A, sample):
+    """Parameters and indices where the weighted score vanishes, and whether they were found."""
+    y, law, share = sample.y, sample.law, sample.weights / sample.weights.sum()
+    beta, size = np.zeros(A.shape[1]), np.inf
+    if sample.intercept:
+        beta[-1] = law.start(y, sample.weights)
+    s = A @ beta
+    # A step changes indices by at most 4 (logistic link), or 4 standard deviations.
+    limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(law.link) else 4.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for _ in range(_MOST_STEPS):
-            slope, score = law.slope(s, y), share * law.score(s, y)
-            curvature = np.maximum(slope, 1e-3 * np.maximum(slope.max(), 1e-300))
-            step = np.linalg.solve(A.T @ ((share * curvature)[:, None] * A), A.T @ score)
-            size = float(np.abs(A @ step).max())
-            # A step changes indices by at most 4 (logistic link), or 4 standard deviations.
-            limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(law.link) else 4.0
+            weights = (share * _curvature(law, s, y, size))[:, None]
+            try:
+                step = np.linalg.solve(A.T @ (weights * A), A.T @ (share * law.score(s, y)))
+            except np.linalg.LinAlgError:
+                return beta, s, False
+            size = float(np.abs(A @ step).max(initial=0.0))
             beta = beta - step * min(1.0, limit / max(size, 1e-300))
             s = A @ beta
             if size <= _CONVERGED * max(1.0, float(np.abs(s).max())) or not np.isfinite(size):
                 break
+    return beta, s, size <= 1e-6 * max(1.0, float(np.abs(s).max()))
+
+
+def _curvature(law, s, y, size):
+    """The curvature of Newton's step after a step of a size.
+
+    Where the loss is not convex it is Fisher's information, until steps are small.
+    """
+    slope = law.slope(s, y)
+    if (slope < 0.0).any():
+        return slope if size < _SMALL_STEP else law.information(s)
+    return np.maximum(slope, 1e-3 * np.maximum(slope.max(), 1e-300))
+
+
+def _check_finite(sample, beta, s, kept, converged):
+    """Refuse coefficients that grow without end, and name the columns."""
+    y, law = sample.y, sample.law
     bounded = np.isfinite(getattr(law.link, "range", (-np.inf, np.inf))).all()
     classes = bounded and set(np.unique(y).tolist()) == {0.0, 1.0}
-    if classes and np.isfinite(s).all():
-        correct = (s > 0.0) == (y == 1.0)
-        if correct.all():
-            normal = beta[: len(names)] / np.linalg.norm(beta[: len(names)])
-            raise ValueError(
-                "The classes are separable, and no coefficient is finite: the standardised columns "
-                f"{_direction(normal, names)} separate them without a mistake."
-            )
-    converged = size <= 1e-6 * max(1.0, float(np.abs(s).max()))
-    if not converged or (classes and float(np.abs(s).max()) > _LARGEST_INDEX):
-        direction = _direction(
-            beta[: len(names)] / max(np.linalg.norm(beta[: len(names)]), 1e-300), names
-        )
+    finite = bool(np.isfinite(s).all())
+    separable = classes and finite and bool(((s > 0.0) == (y == 1.0)).all())
+    if converged and not separable and not (classes and np.abs(s).max() > _LARGEST_INDEX):
+        return
+    names = [name for name, own in zip(sample.names, kept, strict=False) if own]
+    normal = np.nan_to_num(beta[: len(names)])
+    direction = _direction(normal / max(np.linalg.norm(normal), 1e-300), names)
+    alone = _separating(sample)
+    if separable:
         raise ValueError(
-            "The minimum of the loss lies at infinity or was not found: coefficients grow along "
-            f"the standardised columns {direction}. OptimisticPerceptron proves whether classes "
-            "are separable."
+            "The classes are separable, and no coefficient is finite: the standardised columns "
+            f"{direction} separate them without a mistake{alone}."
         )
-    return beta, s
+    raise ValueError(
+        "The minimum of the loss lies at infinity or was not found: coefficients grow along "
+        f"the standardised columns {direction}{alone}. OptimisticPerceptron proves whether "
+        "classes are separable."
+    )
+
+
+def _separating(sample):
+    """The columns and levels that separate the targets alone, as text."""
+    low, high = getattr(sample.law.link, "range", (-np.inf, np.inf))
+    found = []
+    for name, x in zip(sample.names, sample.X.T, strict=True):
+        values = np.unique(x)
+        if len(values) == 2:
+            own = [(v, np.unique(sample.y[x == v])) for v in values]
+            found += [
+                f"every row with {name} = {v:g} has y = {y[0]:g}"
+                for v, y in own
+                if len(y) == 1 and y[0] in (low, high)
+            ]
+        elif np.isfinite(high) and np.isin(sample.y, (low, high)).all():
+            zeros, ones = x[sample.y == low], x[sample.y == high]
+            if min(zeros.max(), ones.max()) <= max(zeros.min(), ones.min()):
+                found.append(f"{name} separates the classes by itself")
+    return "".join(f"; {text}" for text in found[:3])
 
 
 def _is_real(link):
     """Whether the link is the identity."""
     probe = np.array([0.0, 1.0, 5.0])
     return bool(np.allclose(link.mean(probe), probe))
-
-
-def table(coef, covariance, n, names, alpha, note):
-    """The `Summary` of the results of `inferred`."""
-    error, degrees = np.sqrt(np.diag(covariance)), n - len(coef)
-    reach = student.ppf(1.0 - 0.5 * alpha, degrees) * error
-    t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error > 0.0)
-    p_value, limits = 2.0 * student.sf(np.abs(t), degrees), (coef - reach, coef + reach)
-    return Summary(names, coef, error, t, p_value, *limits, alpha, note)

@@ -76,6 +76,7 @@ class _Inference(CoefficientInferenceMixin):
     """Coefficients of a fitted family and link, with intervals."""
 
     constraint_: Any
+    family: Any
     family_: Any
     link_: Any
 
@@ -95,13 +96,19 @@ class _Inference(CoefficientInferenceMixin):
             )
         return Law(family, link), family.targets(y)
 
-    def _inference_columns(self, X, weights):
+    def _inference_columns(self, X, weights, reference):
         estimator: Any = self
-        rows, names = super()._inference_columns(estimator._coded(X), weights)
         categories = vars(self).get("categories_")
+        own = {} if categories is not None else reference
+        rows, names, terms = super()._inference_columns(estimator._coded(X), weights, own)
         if categories is None:
-            return rows, names
-        return with_indicators(rows, names, categories, weights, self.fit_intercept)
+            return rows, names, terms
+        return with_indicators(rows, names, categories, weights, self.fit_intercept, reference)
+
+    def _learns_parameter(self):
+        named = isinstance(self.family, Family) or self.family in FAMILIES.names()
+        given = FAMILIES.find(self.family) if named else None
+        return self.family_.at is not None and self.family_ != given
 
 
 @documented(**_TEXTS)
