@@ -9,6 +9,7 @@ import sys
 import threading
 import unicodedata
 import warnings
+from typing import NoReturn
 
 import typer
 
@@ -46,7 +47,7 @@ def answer(text):
         print(shown(text) if sys.stdout.isatty() else text, flush=True)
 
 
-def stop(message, code):
+def stop(message, code) -> NoReturn:
     """Print an error on stderr and exit with a code."""
     note(f"error: {message}")
     raise typer.Exit(code)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 from tunefree._array import as_columns, here
 from tunefree._parameters import seed_of
 from tunefree._threads import workers
+from tunefree._warn import none_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.exposures import TakesExposures, Terms, of_rows, rates
@@ -426,7 +427,7 @@ class BoostedTreesRegressor(
     def _law(self):
         """The family of the loss."""
         if self.loss not in _LOSSES:
-            raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
+            raise none_of("loss", self.loss, _LOSSES)
         if _LOSSES[self.loss] == "quantile":
             return Quantile(self.quantile if self.loss == "quantile" else 0.5)
         return FAMILIES[_LOSSES[self.loss]]
