@@ -36,13 +36,12 @@ from tunefree.cli.console import (
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.estimators.fitting import NoProgress
+from tunefree.estimators.fitting import NoProgress, PrintedProgress
 from tunefree.io import DataError, Named, Skipped, format_of
 from tunefree.io.files import chunks
 from tunefree.io.mixed import read_mixed, read_numbers
 from tunefree.io.model import ModelError, is_model, save_model
 from tunefree.io.tables import IGNORED, no_rows, unnamed
-from tunefree.select.stacking import weighted_mean
 
 # The task is guessed from so many bytes of standard input, or rows of a file.
 _LOOK, _ROWS = 128 << 10, 20_000
@@ -354,7 +353,7 @@ def _from_table(source, options):
     with failing(BAD_DATA, data), working(f"training on {len(y)} rows"), _compilation_noted():
         start, estimator = time.perf_counter(), make_estimator(options, task, table)
         if options.estimator == "auto":
-            estimator._active_progress = _CandidateLines(start)
+            estimator._active_progress = PrintedProgress("training", NoProgress(), note)
         with _named_as_options(estimator):
             estimator.fit(table.X, y, sample_weight=table.weight, **roles)
         vars(estimator).pop("_active_progress", None)
@@ -413,23 +412,6 @@ def _compilation_noted():
         yield
     finally:
         event.unregister("numba:compile", listener)
-
-
-class _CandidateLines(NoProgress):
-    """Prints a line for each candidate when it was evaluated."""
-
-    def __init__(self, start):
-        self.start, self.best = start, None
-
-    def evaluated(self, entry, weights):
-        """Print its held-out loss, and the seconds since the start."""
-        name, seconds = entry.candidate.name, time.perf_counter() - self.start
-        if not len(entry.losses):
-            note(f"  {name}: {entry.status}")
-            return
-        risk = weighted_mean(entry.proper_losses, weights[entry.rows])[0]
-        self.best = risk if self.best is None else min(self.best, risk)
-        note(f"  {name}: held-out loss {risk:.4g}, best {self.best:.4g}; {seconds:.1f} s")
 
 
 # --- From a source --------------------------------------------------------------------------------

@@ -686,6 +686,8 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         with these weights.
     n_jobs : int or None, default=None
         Threads of kernels, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -782,6 +784,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         cv: Any = None,
         n_jobs: int | None = None,
         class_weight: Any = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.candidates = candidates
@@ -794,6 +797,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.cv = cv
         self.n_jobs = n_jobs
         self.class_weight = class_weight
+        self.verbose = verbose
         self.random_state = random_state
 
     def _rows(self, X, y, *others):
@@ -869,6 +873,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         See `TuneFreeClassifier`.
     scoring, cv : default=None
         See `TuneFreeClassifier`.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
     loss : {'squared_error', 'poisson', 'gamma', 'tweedie'} or family, default='squared_error'
@@ -934,6 +940,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         cv: Any = None,
         n_jobs: int | None = None,
         loss: Any = "squared_error",
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.candidates = candidates
@@ -946,6 +953,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         self.cv = cv
         self.n_jobs = n_jobs
         self.loss = loss
+        self.verbose = verbose
         self.random_state = random_state
 
     def _score(self, targets):

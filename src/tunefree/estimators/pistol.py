@@ -611,6 +611,8 @@ class PiSTOLClassifier(
         Weights of the classes; 'balanced' in a stream uses the counts up to each row.
     warm_start : bool, default=False
         Continue from the learner's state in the next `fit` or `partial_fit`.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
 
@@ -672,6 +674,7 @@ class PiSTOLClassifier(
         shuffle: bool = True,
         class_weight: Any = None,
         warm_start: bool = False,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.setting = setting
@@ -683,6 +686,7 @@ class PiSTOLClassifier(
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.verbose = verbose
         self.random_state = random_state
 
     def _loss(self):
@@ -951,6 +955,8 @@ class PiSTOLRegressor(
         See `PiSTOLClassifier`.
     warm_start : bool, default=False
         Continue from the state of the last `fit`.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the order of learning.
 
@@ -1009,6 +1015,7 @@ class PiSTOLRegressor(
         fit_intercept: bool = True,
         shuffle: bool = True,
         warm_start: bool = False,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.setting = setting
@@ -1020,6 +1027,7 @@ class PiSTOLRegressor(
         self.fit_intercept = fit_intercept
         self.shuffle = shuffle
         self.warm_start = warm_start
+        self.verbose = verbose
         self.random_state = random_state
 
     def _loss(self):

@@ -145,10 +145,16 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     _outputs: Callable
 
     def __init__(
-        self, *, monotonic_cst: Any = None, n_jobs: int | None = None, random_state: Seed = None
+        self,
+        *,
+        monotonic_cst: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: Seed = None,
     ):
         self.monotonic_cst = monotonic_cst
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     @report_progress
@@ -316,6 +322,8 @@ class BoostedTreesRegressor(
         others; or the signs of some columns by name. It needs one target.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that assigns rows to folds.
 
@@ -384,9 +392,12 @@ class BoostedTreesRegressor(
         quantile: float = 0.5,
         monotonic_cst: Any = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
-        super().__init__(monotonic_cst=monotonic_cst, n_jobs=n_jobs, random_state=random_state)
+        super().__init__(
+            monotonic_cst=monotonic_cst, n_jobs=n_jobs, verbose=verbose, random_state=random_state
+        )
         self.loss = loss
         self.quantile = quantile
 
@@ -531,6 +542,8 @@ class BoostedTreesClassifier(
         does not increase, 0 for others; or the signs of some columns by name. It needs two classes.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the projections, and of the hash that assigns rows to folds.
 
@@ -571,9 +584,12 @@ class BoostedTreesClassifier(
         class_weight: Any = None,
         monotonic_cst: Any = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
-        super().__init__(monotonic_cst=monotonic_cst, n_jobs=n_jobs, random_state=random_state)
+        super().__init__(
+            monotonic_cst=monotonic_cst, n_jobs=n_jobs, verbose=verbose, random_state=random_state
+        )
         self.class_weight = class_weight
 
     def _encode(self, y, weights, exposure, offset):

@@ -479,6 +479,8 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     n_jobs : int or None, default=None
         Threads; -1 is all cores, and so is None from 2 million numbers on. Results do not depend on
         it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
 
@@ -563,6 +565,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         class_weight: Any = None,
         shuffle: bool = True,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel
@@ -582,6 +585,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         self.class_weight = class_weight
         self.shuffle = shuffle
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check(self):
@@ -831,6 +835,8 @@ class KernelPiSTOLRegressor(KernelRegressor):
     max_support : int or None, default=None
     shuffle : bool, default=True
     n_jobs : int or None, default=None
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -889,6 +895,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         max_support: int | None = None,
         shuffle: bool = True,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel
@@ -904,6 +911,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         self.max_support = max_support
         self.shuffle = shuffle
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check(self):

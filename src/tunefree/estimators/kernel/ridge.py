@@ -141,6 +141,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         compress: bool | float | None = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel
@@ -148,6 +149,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         self.compress = compress
         self.max_memory = max_memory
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     @report_progress
@@ -446,6 +448,8 @@ class KernelRidgeRegressor(
         landmarks 1 GB.
     n_jobs : int or None, default=None
         Threads of large fits and predictions, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -587,6 +591,8 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         See `KernelRidgeRegressor`.
     class_weight : dict, 'balanced' or None, default=None
         Weights of the classes, which multiply those of rows. They need all rows in memory.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
 
@@ -632,10 +638,11 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
         class_weight: Any = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         size = {"n_landmarks": n_landmarks, "compress": compress, "max_memory": max_memory}
-        super().__init__(kernel, **size, n_jobs=n_jobs, random_state=random_state)
+        super().__init__(kernel, **size, n_jobs=n_jobs, verbose=verbose, random_state=random_state)
         self.loss = loss
         self.class_weight = class_weight
 

@@ -50,6 +50,8 @@ _LAST = """warm_start : bool, default=False
         Start from the last fit's coefficients.
     n_jobs : int or None, default=None
         Threads for batches of 16,384 rows or more, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash by which rows are held out."""
 
@@ -185,6 +187,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         max_iter: int | str = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.family = family
@@ -200,6 +203,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def _set_limits(self, X, targets, offset):
@@ -478,6 +482,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         class_weight: Any = None,
         categories: ArrayLike | None = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.family = family
@@ -495,6 +500,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self.class_weight = class_weight
         self.categories = categories
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def __sklearn_tags__(self):
