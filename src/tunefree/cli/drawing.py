@@ -25,15 +25,16 @@ def number(value):
 
 
 class Axis:
-    """Positions, from `first` to `last`, of values from `low` to `high`, and round ticks."""
+    """Positions, from `first` to `last`, of values between two ends, and round ticks."""
 
-    def __init__(self, low, high, first, last, log=False):
+    def __init__(self, ends, first, last, log=False):
+        low, high = ends
         if not low < high:
             low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
         self.low, self.high, self.first, self.last, self.log = low, high, first, last, log
 
     def __call__(self, values):
-        """The positions of values; those outside are moved to an end."""
+        """The positions of values; those outside are at an end."""
         of: Any = np.log if self.log else np.asarray
         values = np.clip(np.asarray(values, dtype=float), self.low, self.high)
         low, high = of(self.low), of(self.high)
@@ -42,7 +43,7 @@ class Axis:
     def ticks(self, most=6):
         """At most so many round values.
 
-        >>> Axis(0.0, 1.0, 0, 100).ticks(), Axis(1.0, 5000.0, 0, 100, log=True).ticks()
+        >>> Axis((0.0, 1.0), 0, 100).ticks(), Axis((1.0, 5000.0), 0, 100, log=True).ticks()
         ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [1.0, 10.0, 100.0, 1000.0])
         """
         if self.log and self.high >= 100.0 * self.low:
@@ -87,9 +88,9 @@ class Chart:
             [],
         )
         foot = height - _BOTTOM
-        self.y = Axis(*y, foot, _TOP + _LINE, logs[1])
+        self.y = Axis(y, foot, _TOP + _LINE, logs[1])
         left = 14 + _LETTER * max(len(number(tick)) for tick in self.y.ticks())
-        self.x = Axis(*x, left, _WIDTH - _RIGHT, logs[0])
+        self.x = Axis(x, left, _WIDTH - _RIGHT, logs[0])
 
     def line(self, x, y, k=0, name=None, style="line"):
         """Draw a curve in the colour and the dashes number `k`."""
@@ -148,7 +149,7 @@ def bars(names, values, label, *, errors=None, strong=()):
     values = np.asarray(values, dtype=float)
     spread = np.zeros(len(values)) if errors is None else np.nan_to_num(errors)
     low, high = min(0.0, (values - spread).min()), max(0.0, (values + spread).max())
-    x, foot, parts = Axis(low, high, 6, _WIDTH - _RIGHT), _TOP + 34 * len(names), []
+    x, foot, parts = Axis((low, high), 6, _WIDTH - _RIGHT), _TOP + 34 * len(names), []
     zero = float(x(0.0))
     for i, (name, value, error) in enumerate(zip(names, values, spread, strict=True)):
         top, (begin, end) = _TOP + 34 * i, sorted((zero, float(x(value))))

@@ -24,12 +24,12 @@ def _some(values, most):
 
 
 def _ends(*values):
-    """The least and the largest finite value, with some room."""
+    """The least and the largest finite value, with a margin."""
     finite = np.concatenate([np.ravel(v) for v in values]).astype(float)
     finite = finite[np.isfinite(finite)]
     low, high = finite.min(), finite.max()
-    room = 0.04 * (high - low)
-    return low - room, high + room
+    margin = 0.04 * (high - low)
+    return low - margin, high + margin
 
 
 def threshold_curves(curves, weight):
@@ -106,10 +106,8 @@ def partial_effect(estimator, X, j, names, what):
         shown = np.asarray(column.isin(levels))
     elif column.dtype.kind not in "iuf" or len(np.unique(column[shown])) < 2:
         return None
-    found: Any = partial_dependence(
-        estimator, X[shown], [j], grid_resolution=20, kind="average",
-        categorical_features=[j] if is_text else None,
-    )  # fmt: skip
+    grid: Any = {"grid_resolution": 20, "categorical_features": [j] if is_text else None}
+    found: Any = partial_dependence(estimator, X[shown], [j], kind="average", **grid)
     values, mean = found["grid_values"][0], found["average"][-1]  # of the last class
     title, label = f"Partial effect of {names[j]} on the {what}", f"mean {what}"
     if is_text:
@@ -128,7 +126,7 @@ def leaderboard(estimator, title):
 
     board = LeaderboardDisplay(**LeaderboardDisplay._data_of(estimator))
     order = np.argsort(board.risks, kind="stable")
-    shown = [i for i in order.tolist() if board.risks[i] < np.inf][:_MOST_BARS]
+    shown: list[int] = [i for i in order.tolist() if board.risks[i] < np.inf][:_MOST_BARS]
     if not shown:
         return None
     shares = board.shares or [0.0] * len(board.names)
@@ -154,5 +152,5 @@ def risk_curve(display, title):
     for k, (name, (x, y)) in enumerate(curves.items()):
         chart.line(x, y, 0 if dashed else k, name)
         if name in dashed:
-            chart.line(*dashed[name], 1)
+            chart.line(dashed[name][0], dashed[name][1], 1)
     return Figure(title, chart.svg())

@@ -4,6 +4,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from tunefree.cli.console import number_from, one_of
+
 # Panels of the help screens.
 _COLUMNS, _FORMAT, _MODEL = "Columns", "File format", "Model"
 _AUTO, _GLM = "Options of --estimator auto", "Options of --estimator glm and reflectron"
@@ -26,14 +28,6 @@ def _option(panel, metavar, help, *flags) -> Any:
 def _choice(panel, names, help, *flags, metavar="NAME") -> Any:
     """An option whose value is one of some names."""
 
-    def parsed(text):
-        if text in names:
-            return text
-        from tunefree._warn import did_you_mean
-
-        meant = did_you_mean(text, names, "; did you mean {}?") or ""
-        raise typer.BadParameter(f"{text!r} is none of {', '.join(names)}{meant}")
-
     def completed(incomplete: str):
         return [name for name in names if name.startswith(incomplete)]
 
@@ -42,25 +36,15 @@ def _choice(panel, names, help, *flags, metavar="NAME") -> Any:
         metavar=metavar,
         help=help,
         rich_help_panel=panel,
-        parser=parsed,
+        parser=one_of(names),
         autocompletion=completed,
     )
 
 
 def _number(panel, metavar, help, *flags, least=None) -> Any:
     """An option whose value is a whole number, at least `least`, or else any number."""
-    kind, words = (float, "a number") if least is None else (int, f"a whole number from {least} on")
-
-    def parsed(text):
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or (least is not None and value < least):
-            raise typer.BadParameter(f"{text!r} is not {words}")
-        return value
-
-    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, parser=parsed)
+    parser = number_from(least)
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, parser=parser)
 
 
 DataFile = Annotated[

@@ -262,9 +262,6 @@ def _named_as_options(estimator):
 
 def _implied_task(options):
     """The task, and the reason, by the options; (auto, None) if these are of both tasks."""
-    from tunefree.families import FAMILIES, OF_CLASSES
-    from tunefree.losses import LOSSES
-
     if options.task != "auto":
         return options.task, "set by --task"
     for option in _NEEDED:
@@ -273,6 +270,11 @@ def _implied_task(options):
     if options.quantile is not None:
         return "regression", "--quantile is for numbers"
     option, name = ("loss", options.loss) if options.family is None else ("family", options.family)
+    if name is None:
+        return "auto", None
+    from tunefree.families import FAMILIES, OF_CLASSES
+    from tunefree.losses import LOSSES
+
     task = getattr(LOSSES.get(name), "task", "both")
     if name in FAMILIES and name != "binomial":  # which is of shares, too
         task = "classification" if name in OF_CLASSES else "regression"

@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +44,11 @@ from tunefree.families import FAMILIES
 from tunefree.learners.kernel import ridge
 from tunefree.links import LINKS
 from tunefree.preprocessing import TablePreprocessor
-from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.protocols import (
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
 from tunefree.select.costs import Limits, Plan, shape_of
 from tunefree.select.stacking import (
@@ -773,7 +777,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
 
     def __init__(
         self,
-        candidates: str | Sequence[str] = "all",
+        candidates: Literal["all"] | Sequence[Literal["linear", "kernel", "trees"]] = "all",
         *,
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
@@ -929,7 +933,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
 
     def __init__(
         self,
-        candidates: str | Sequence[str] = "all",
+        candidates: Literal["all"] | Sequence[Literal["linear", "kernel", "trees"]] = "all",
         *,
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,

@@ -130,8 +130,6 @@ def _not_numbers(X):
     """The first column that holds text or dates; None if there is none."""
     from tunefree.preprocessing import series
 
-    if sparse.issparse(X):
-        return None
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))
     if names:
         columns = [(repr(name), series(X, j)) for j, name in enumerate(names)]

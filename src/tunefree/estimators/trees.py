@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,11 @@ from tunefree.families import FAMILIES, Quantile
 from tunefree.learners.trees.bins import bins_of
 from tunefree.learners.trees.boosting import MOST_ROUNDS, BinnedRows, boost, n_reports
 from tunefree.learners.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
-from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.protocols import (
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.select.stacking import FEW_ROWS, folds_of
 from tunefree.uncertainty.intervals import Residuals
 
@@ -388,7 +392,9 @@ class BoostedTreesRegressor(
     def __init__(
         self,
         *,
-        loss: str = "squared_error",
+        loss: Literal[
+            "squared_error", "absolute_error", "quantile", "poisson", "gamma", "tweedie"
+        ] = "squared_error",
         quantile: float = 0.5,
         monotonic_cst: Any = None,
         n_jobs: int | None = None,

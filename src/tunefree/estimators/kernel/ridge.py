@@ -1,7 +1,7 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,12 @@ from tunefree.learners.kernel.ridge import (
     minimize_log_loss,
     n_held_out,
 )
-from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.protocols import (
+    Auto,
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import (
     EXTREME,
     clip_outliers,
@@ -135,9 +140,9 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def __init__(
         self,
-        kernel: str = "rbf",
+        kernel: Literal["rbf", "laplacian", "linear"] = "rbf",
         *,
-        n_landmarks: int | str = "auto",
+        n_landmarks: int | Auto = "auto",
         compress: bool | float | None = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
@@ -630,10 +635,10 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
 
     def __init__(
         self,
-        kernel: str = "rbf",
+        kernel: Literal["rbf", "laplacian", "linear"] = "rbf",
         *,
-        loss: str = "squared_error",
-        n_landmarks: int | str = "auto",
+        loss: Literal["squared_error", "log_loss"] = "squared_error",
+        n_landmarks: int | Auto = "auto",
         compress: bool | float | None = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,

@@ -1,6 +1,6 @@
 """Generalized linear models: families, links, exposures, inference."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,18 @@ from tunefree.estimators.reflectron.regression import MirrorRegressor
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of
 from tunefree.links import LINKS, target_margin
-from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
+from tunefree.potentials import Potential
+from tunefree.protocols import (
+    Auto,
+    FamilyOfClasses,
+    FamilyOfNumbers,
+    Link,
+    LinkName,
+    MatrixLike,
+    PotentialName,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import limits_of_columns, limits_of_predictions, shrinkage_factor
 from tunefree.uncertainty.inference import Law
 
@@ -173,18 +184,18 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
 
     def __init__(
         self,
-        family: Any = "auto",
-        link: str | Link | None = None,
+        family: FamilyOfNumbers | Auto | Family = "auto",
+        link: LinkName | Literal["auto", "learned"] | Link | None = None,
         *,
-        potential: Any = "auto",
+        potential: PotentialName | Auto | Potential = "auto",
         constraint: Any = None,
         fit_intercept: bool = True,
-        standardize: bool | str = "auto",
+        standardize: bool | Auto = "auto",
         per_output: bool = False,
-        validation_fraction: float | str = "auto",
-        n_splits: int | str = "auto",
+        validation_fraction: float | Auto = "auto",
+        n_splits: int | Auto = "auto",
         tol: float = 1e-3,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -466,18 +477,18 @@ class GLMClassifier(_Inference, MirrorClassifier):
 
     def __init__(
         self,
-        family: Any = "auto",
-        link: str | Link | None = None,
+        family: FamilyOfClasses | Auto | Family = "auto",
+        link: LinkName | Literal["auto", "learned"] | Link | None = None,
         *,
-        potential: Any = "auto",
+        potential: PotentialName | Auto | Potential = "auto",
         constraint: Any = None,
         fit_intercept: bool = True,
-        standardize: bool | str = "auto",
+        standardize: bool | Auto = "auto",
         per_output: bool = False,
-        validation_fraction: float | str = "auto",
-        n_splits: int | str = "auto",
+        validation_fraction: float | Auto = "auto",
+        n_splits: int | Auto = "auto",
         tol: float = 1e-3,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         warm_start: bool = False,
         class_weight: Any = None,
         categories: ArrayLike | None = None,
