@@ -47,7 +47,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
 # Pages without subpages need no sidebar.
 html_sidebars = dict.fromkeys(
-    ["index", "algorithms", "deployment", "faq", "inside", "installation", "interpretation", "mathematics",
+    ["index", "algorithms", "deployment", "faq", "inside", "installation", "interpretation",
+     "mathematics",
      "parts", "performance", "reliability", "reproduce", "scale", "selection", "start", "which"], []
 )  # fmt: skip
 html_theme_options = {

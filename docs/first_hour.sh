@@ -184,7 +184,29 @@ check "eval" "error.*auc" tunefree eval m1 kinds.test.csv
 check "report" "" tunefree report m1 kinds.test.csv -o page.html
 check "inspect" "TuneFreeClassifier" tunefree inspect m1
 check "path" "" tunefree path numbers.csv
-check "stream" "rows" tunefree stream numbers.csv
+check "path of decimal commas" "alpha,validation_mse" tunefree path excel.train.csv --drop day
+check "stream" "rows.*drift at row" tunefree stream numbers.csv -o live.csv --checkpoint live.state
+check "not again without --restart or --resume" "--restart to overwrite it or --resume" \
+  tunefree stream numbers.csv -o live.csv --checkpoint live.state
+check "but with --restart" "rows" tunefree stream numbers.csv -o live.csv --checkpoint live.state --restart
+check "stream with ids" "^id,prediction,probability,set" bash -c \
+  "tunefree stream kinds.train.csv --id id -o kinds.live.csv 2> stream.txt && head -n 1 kinds.live.csv"
+check "dropped columns and ids" "2 features" \
+  tunefree train kinds.train.csv m6 --drop place --id id --max-memory 2GiB
+check "a quantile" "task: regression" tunefree train numbers.csv m7 --estimator trees --quantile .9
+python - <<'PY'
+import numpy as np
+rng = np.random.default_rng(0)
+years, x = rng.uniform(0.5, 3.0, 500), rng.normal(size=500)
+n = rng.poisson(years * np.exp(0.5 * x))
+rows = (f"p{i},{a:.3f},{b:.3f},{c}\n" for i, (a, b, c) in enumerate(zip(x, years, n)))
+open("claims.csv", "w").write("name,x,years,n\n" + "".join(rows))
+PY
+check "counts: --family implies regression" "task: regression" \
+  tunefree train claims.csv m8 --drop name --estimator glm --family poisson --exposure years
+check "counts: --loss and --exposure of trees" "task: regression" \
+  tunefree train claims.csv m9 --drop name --estimator trees --loss poisson --exposure years
+check "predict counts" "^[0-9.]+" tunefree predict m9 claims.csv
 check "demo" "" tunefree demo
 check "completion" "complete" env SHELL=/bin/bash tunefree --show-completion bash
 gzip -k numbers.csv && python -m zipfile -c numbers.zip numbers.csv && bzip2 -k numbers.csv 2>/dev/null ||
@@ -196,6 +218,11 @@ printf 'a,price\n1,2\n3,4,5\n' > bad.csv
 check "not a bad row: its place, and the option that skips it" "bad.csv:3:.*--on-bad-row skip" \
   tunefree train bad.csv m5
 check "not a misspelt column" "did you mean 'price'" tunefree train bad.csv m5 --target prise
+check "not a misspelt estimator" "did you mean 'kernel'" tunefree train numbers.csv m5 --estimator kernal
+check "not a misspelt scorer" "did you mean 'roc_auc'" tunefree train kinds.train.csv m5 --scoring roc_acu
+head -n 1 kinds.train.csv > head.csv && printf '{"a": 1, "b' > cut.jsonl
+check "not a file without rows" "a header and no rows" tunefree train head.csv m5
+check "not a line that is cut" "cut.jsonl:1: the line ends within" tunefree stream cut.jsonl
 
 echo "$((count - failed)) of $count checks passed in $SECONDS s"
 [ $failed -eq 0 ]

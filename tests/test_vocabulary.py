@@ -3,12 +3,19 @@
 import inspect
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import tunefree
+from tunefree import protocols
 from tunefree._registry import estimator_classes
-from tunefree.families import FAMILIES
+from tunefree.averaging import AVERAGES
+from tunefree.families import FAMILIES, OF_CLASSES
+from tunefree.kernels import KERNELS
+from tunefree.links import LINKS
+from tunefree.losses import LOSSES
+from tunefree.potentials import POTENTIALS
 
 PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
 SECTION = PAGE.split("## One vocabulary")[1].split("\n## ")[0]
@@ -55,3 +62,29 @@ def test_synonyms_of_families_are_the_family(synonym):
 def test_sub_estimators_of_the_stack_are_chosen_by_kind():
     with pytest.raises(ValueError, match="candidates=.*neither 'all' nor some of"):
         tunefree.TuneFreeRegressor(candidates=("boosting",)).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("names", "table"),
+    [
+        ((protocols.FamilyOfNumbers, protocols.FamilyOfClasses), [*FAMILIES, *FAMILIES.synonyms]),
+        ((protocols.LinkName,), LINKS),
+        ((protocols.LossOfClasses, protocols.LossOfNumbers), LOSSES),
+        ((protocols.PotentialName,), POTENTIALS),
+        ((protocols.KernelName,), KERNELS),
+        ((protocols.AverageName,), AVERAGES),
+    ],
+)
+def test_the_types_of_choices_are_the_tables(names, table):
+    """A checker knows the library's parts; another package gives its own as objects."""
+    assert {name for literal in names for name in get_args(literal)} == set(table)
+
+
+def test_the_types_of_losses_are_of_their_task():
+    for literal, task in (
+        (protocols.LossOfClasses, "classification"),
+        (protocols.LossOfNumbers, "regression"),
+    ):
+        own = {name for name, part in LOSSES.items() if part.task in (task, "both")}
+        assert set(get_args(literal)) == own
+    assert {*get_args(protocols.FamilyOfClasses)} >= {*OF_CLASSES}

@@ -9,6 +9,9 @@ import re
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import get_scorer_names
+
+from tunefree._warn import did_you_mean
 
 # The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
 _TOLERANCE = 1e-3
@@ -83,6 +86,8 @@ _RULES = {
     "min_share": (lambda v: is_number(v) and 0 <= v <= 1, "not a share between 0 and 1"),
     "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number other than 0"),
     "quantile": (_is_levels, "neither a number between 0 and 1 nor increasing ones"),
+    "scoring": (lambda v: not isinstance(v, str) or v in get_scorer_names(),
+                "no scorer of scikit-learn: sklearn.metrics.get_scorer_names() lists them"),
     "tol": (lambda v: is_number(v) and v >= 0, "not a number from 0 on"),
 }  # fmt: skip
 _SWITCH = _is_switch, "neither True nor False"
@@ -104,7 +109,10 @@ def check_values(estimator):
     for name, (is_valid, message) in _rules(type(estimator)).items():
         value = getattr(estimator, name)
         if not is_valid(value):
-            raise ValueError(f"{name}={value!r} is {message}.")
+            meant = None
+            if name == "scoring":
+                meant = did_you_mean(value, get_scorer_names(), "; did you mean {}?")
+            raise ValueError(f"{name}={value!r} is {message}{meant or '.'}")
 
 
 def check_passes(max_iter):
@@ -157,17 +165,22 @@ def compression_options(value) -> dict[str, Any]:
 
 
 def bytes_of(max_memory):
-    """Bytes of a value of `max_memory=`, a number or text.
+    """Bytes of a value of `max_memory=`, a number or text; KiB are 1024 bytes, KB are 1000.
 
-    >>> bytes_of("500 MB")
-    500000000.0
+    >>> bytes_of("500 MB"), bytes_of("2gib"), bytes_of("1e9")
+    (500000000.0, 2147483648.0, 1000000000.0)
     """
     size = 0.0
     if isinstance(max_memory, str):
-        if found := re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMGT]?)B\s*", max_memory):
-            size = float(found[1]) * 10.0 ** (3 * " kMGT".index(found[2] or " "))
+        number = r"\d+\.?\d*(?:e\+?\d+)?"
+        if found := re.fullmatch(rf"\s*({number})\s*([kmgt]?)(i?)b?\s*", max_memory.lower()):
+            size = float(found[1]) * (1024.0 if found[3] else 1000.0) ** " kmgt".index(
+                found[2] or " "
+            )
     elif isinstance(max_memory, int | float | np.number) and not isinstance(max_memory, bool):
         size = float(max_memory)
     if not size > 0.0:
-        raise ValueError(f"max_memory={max_memory!r} is neither bytes nor text such as '2GB'.")
+        raise ValueError(
+            f"max_memory={max_memory!r} is neither bytes nor text such as '2GB' or '512MiB'."
+        )
     return size

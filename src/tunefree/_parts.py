@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from tunefree._jit import part
+from tunefree._warn import none_of
 
 _TABLES = []
 
@@ -73,11 +74,10 @@ class PartTable(dict):
                 return self[value]
         elif hasattr(value, self.verb):
             return value
-        names = ", ".join([*also, *self.names()])
+        if isinstance(value, str):
+            raise none_of(self.kind, value, [*also, *self.names()])
         raise ValueError(
-            f"{self.kind}={value!r} is none of {names}."
-            if isinstance(value, str)
-            else f"{self.kind}={value!r} is neither a name nor a part: it has no {self.verb}()."
+            f"{self.kind}={value!r} is neither a name nor a part: it has no {self.verb}()."
         )
 
 

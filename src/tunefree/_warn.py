@@ -1,5 +1,6 @@
-"""Warnings that name the user's line."""
+"""Warnings that name the user's line, and guesses of what a misspelt word means."""
 
+import difflib
 import sys
 import warnings
 
@@ -24,3 +25,25 @@ def warn(message, category=UserWarning):
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def none_of(parameter, value, names):
+    """The error for a value of a parameter that is none of some names.
+
+    >>> str(none_of("loss", "huger", ["huber", "quantile"]))
+    "loss='huger' is none of huber, quantile: did you mean 'huber'?"
+    """
+    names = [*names]
+    meant = did_you_mean(value, names, ": did you mean {}?") if isinstance(value, str) else None
+    return ValueError(f"{parameter}={value!r} is none of {', '.join(names)}{meant or '.'}")
+
+
+def did_you_mean(word, names, question="did you mean {}?"):
+    """A question with the name most similar to a word, or None.
+
+    >>> did_you_mean("prise", ["size", "Price", "city"])
+    "did you mean 'Price'?"
+    """
+    lower = {name.lower(): name for name in reversed(names)}
+    found = difflib.get_close_matches(str(word).lower(), lower, n=1)
+    return question.format(repr(lower[found[0]])) if found else None

@@ -7,7 +7,7 @@ part of a kind has are here; optional ones are documented at its table (`tunefre
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -19,7 +19,81 @@ Rows = Any  # rows of a learner: an array or a CSR matrix
 Numbers = float | np.ndarray  # one number or an array of any shape; the result has that shape
 Seed = int | np.random.RandomState | np.random.Generator | None  # scikit-learn's random_state
 
+# The names of choices; another part is given as an object.
+Auto = Literal["auto"]
+FamilyOfNumbers = Literal[
+    "gaussian",
+    "normal",
+    "poisson",
+    "negative_binomial",
+    "negativebinomial",
+    "negative.binomial",
+    "gamma",
+    "tweedie",
+    "binomial",
+    "bernoulli",
+    "huber",
+    "quantile",
+]
+FamilyOfClasses = Literal["matching", "binomial", "bernoulli", "multinomial", "ordinal"]
+LinkName = Literal[
+    "identity",
+    "logit",
+    "probit",
+    "cloglog",
+    "tanh",
+    "softplus",
+    "relu",
+    "leaky_relu",
+    "clipped_identity",
+    "exp",
+    "log",
+]
+LossOfClasses = Literal[
+    "smoothed_hinge", "hinge", "squared_hinge", "log_loss", "multinomial", "squared_error"
+]
+LossOfNumbers = Literal[
+    "squared_error", "huber", "absolute_error", "quantile", "epsilon_insensitive"
+]
+PotentialName = Literal[
+    "euclidean",
+    "p_norm",
+    "log_norm",
+    "hypentropy",
+    "entropy",
+    "power",
+    "spectral",
+    "whitened",
+    "grouped",
+]
+KernelName = Literal["rbf", "laplacian", "polynomial", "linear", "cosine"]
+AverageName = Literal["uniform", "polynomial", "geometric", "last", "tail"]
+
 State = Any  # a NamedTuple of arrays and numbers: saving it saves the run
+
+
+class Model(Protocol):
+    """A fitted estimator of any class; what only some classes have is not typed."""
+
+    n_features_in_: int
+
+    def fit(self, X: MatrixLike, y: TargetLike, *args: Any, **options: Any) -> Self:
+        """Learn from rows."""
+        ...
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The predictions for rows."""
+        ...
+
+    def score(self, X: MatrixLike, y: TargetLike) -> float:
+        """The score on rows."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name."""
+        ...
+
+    def __getattr__(self, name: str) -> Any: ...
 
 
 class Loss(Protocol):

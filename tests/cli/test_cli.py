@@ -243,7 +243,7 @@ def test_inspect_shows_what_matters(here):
     assert [row["feature"] for row in ranked] == ["feature 2", "feature 1"]
     assert facts["bytes"] == os.path.getsize("m")
     assert any(row["chosen"] for row in facts["leaderboard"])
-    assert "has --budget" in run("train", "data.libsvm", "m", "--passes", 30, code=2).output
+    assert "is for --estimator" in run("train", "data.libsvm", "m", "--passes", 30, code=2).output
     run("train", "data.libsvm", "m", "--budget", "0.1s")  # for linear candidates only
     facts = json.loads(run("inspect", "m", "--json").stdout)
     assert facts["largest_weights"][0]["feature"] == "feature 1"
@@ -434,7 +434,7 @@ def test_exposures_are_a_column_that_is_no_feature(here):
     assert json.loads(run("eval", "m", "c.csv", "--json").stdout)["r2"] > 0.3
     for wrong, message in (
         ((*chosen, "years"), "there is no such"),
-        (("--exposure", "months"), "is for --estimator glm"),
+        (("--exposure", "months", "--estimator", "ridge"), "is for --estimator"),
         ((*chosen, "months", "--window", "9"), "is not available with --window"),
     ):
         assert message in run("train", "c.csv", "o", *wrong, code=2).stderr
@@ -448,10 +448,16 @@ def test_the_reflectrons_link_and_potential_are_options(here):
     run("train", "data.csv", "h", "--estimator", "glm", "--family", "huber")
     assert "deviance" in json.loads(run("eval", "h", "data.csv", "--json").stdout)
     for wrong, message in (
-        (("--estimator", "reflectron", "--link", "logistic"), "not one of identity, logit"),
-        (("--estimator", "reflectron", "--potential", "l1"), "not one of auto, euclidean"),
+        (
+            ("--estimator", "reflectron", "--link", "logistic"),
+            "--link 'logistic' is none of identity, logit",
+        ),
+        (
+            ("--estimator", "reflectron", "--potential", "l1"),
+            "--potential 'l1' is none of auto, euclidean",
+        ),
         (("--link", "probit"), "is for --estimator glm"),
-        (("--estimator", "glm", "--family", "poison"), "not one of auto, matching"),
+        (("--estimator", "glm", "--family", "poison"), "did you mean 'poisson'?"),
     ):
         result = run("train", "kinds.csv", "m", *wrong, code=2)
         assert message in result.stderr
@@ -501,3 +507,80 @@ def test_the_path_is_drawn_and_bad_input_is_named(here):
     assert "none/p.csv" in run("path", "data.csv", "-o", "none/p.csv", code=2).stderr
     assert "--target" in run("path", "data.libsvm", "--target", "y", code=2).stderr
     assert "kinds.csv:2" in run("path", "kinds.csv", code=3).stderr
+
+
+def test_an_option_goes_to_every_estimator_that_has_it_and_implies_the_task(here):
+    """Counts of few values are classes, unless an option is about numbers."""
+    rng = np.random.default_rng(0)
+    e, x = rng.uniform(0.5, 5.0, 200), rng.normal(size=200)
+    y = rng.poisson(e * np.exp(0.5 * x))
+    (here / "c.csv").write_text(csv_text({"x": x, "e": e, "y": y}))
+    trees = ("--estimator", "trees", "--exposure", "e")
+    run("train", "c.csv", "m", *trees, "--loss", "poisson")
+    model = tunefree.BoostedTreesRegressor(loss="poisson", random_state=0)
+    expected = model.fit(x[:, None], y, exposure=e).predict(x[:, None], exposure=e)
+    assert np.array_equal(np.array(predictions("m", "c.csv"), float), expected)
+    for option in (
+        ("--family", "poisson", "--estimator", "glm"),
+        ("--loss", "absolute_error", "--estimator", "trees"),
+        ("--quantile", ".9", "--estimator", "trees"),
+    ):
+        assert f"task: regression ({option[0]}" in run("train", "c.csv", "m", *option).stderr
+    assert (load_model("m").loss, load_model("m").quantile) == ("quantile", 0.9)
+    for wrong, message in (
+        (("--loss", "absolut_error", "--estimator", "trees"), "is for --task regression"),
+        (("--loss", "hinge", "--estimator", "ridge"), "--estimator ridge is for regression"),
+        (("--quantile", "2", "--estimator", "trees"), "--quantile 2.0 is not a number between"),
+        (("--max-memory", "2xb"), "--max-memory '2xb' is neither bytes"),
+        (("--scoring", "roc_acu"), "did you mean 'roc_auc'?"),
+    ):
+        error = run("train", "c.csv", "m", *wrong, code=2).stderr
+        assert message in error and len(error) < 500
+
+
+def test_columns_are_dropped_whatever_they_hold(here):
+    columns = frame(name=[f"n{i}" for i in range(200)], note=["x"] * 200, y=VALUES)
+    (here / "wide.csv").write_text(csv_text(columns))
+    for more in (("--estimator", "pistol"), ("--window", 50), ("--estimator", "auto")):
+        run("train", "data.csv", "plain", *more)
+        run("train", "wide.csv", "m", "--drop", "name", "--id", "note", *more)
+        assert predictions("m", "wide.csv") == predictions("plain", "data.csv")
+    wrong = run("train", "wide.csv", "m", "--drop", "nmae", code=3).stderr
+    assert "did you mean 'name'?" in wrong
+    assert "give --id once" in run("predict", "m", "wide.csv", *["--id", "a"] * 2, code=2).stderr
+    run("train", "wide.csv", "m", "--drop", "name", "--drop", "note", "--hash", 64)
+    run("train", "data.csv", "plain", "--hash", 64)
+    assert predictions("m", "wide.csv") == predictions("plain", "data.csv")
+    assert "--drop is for csv" in run("train", "data.libsvm", "m", "--drop", "a", code=2).stderr
+
+
+def test_decimal_commas_are_numbers_for_every_command(here):
+    text = csv_text(frame(y=VALUES), ";").replace(".", ",")
+    (here / "eu.csv").write_text(text)
+    assert run("path", "eu.csv").stdout == run("path", "data.csv").stdout
+    for data, model in (("eu.csv", "m"), ("data.csv", "n")):
+        run("train", data, model, *PISTOL)
+    assert predictions("m", "eu.csv") == predictions("n", "data.csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--estimator", "kernal"), "did you mean 'kernel'"),
+        (("--seed", "-3"), "'-3' is not a whole number from 0 on"),
+        (("--every", "x"), "'x' is not a whole number from 1 on"),
+    ],
+)
+def test_a_wrong_value_is_named_in_plain_words(here, options, words):
+    error = " ".join(
+        run("train", "data.csv", "m", *options, code=2).stderr.replace("│", "").split()
+    )
+    assert words in error and "Value error" not in error
+
+
+def test_help_names_groups_and_no_types(here):
+    for command in ("train", "predict", "eval", "path", "report", "inspect", "stream"):
+        text = run(command, "--help").stdout
+        assert "<bool>" not in text and "…" not in text
+    for panel in ("Columns", "Model", "File format", "Large files"):
+        assert panel in run("train", "--help").stdout

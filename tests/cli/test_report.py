@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.cli.figures import figure
+from tunefree.cli.drawing import Chart, bars
 
 HEADINGS = ["Scores", "Columns", "Partial effects", "Leaderboard", "Timing", "Model"]
 OF_CLASSES = ["Classes and confusion matrix", "ROC and precision-recall", "Reliability",
@@ -123,14 +124,28 @@ def test_a_page_without_data_and_of_a_plain_model(folder):
     assert "held out in training" in text
 
 
-def test_drawings_are_sound_and_their_text_is_escaped():
-    def draw(ax):
-        ax.bar(["up $2$ <", "down"], [2.0, -1.0])
+def test_bars_have_the_lengths_of_their_values():
+    drawn = bars(["up <", "down"], [2.0, -1.0], "risk", errors=[0.5, np.nan], strong=[0])
+    assert "up &lt;: 2" in drawn
+    rects = ElementTree.fromstring(drawn).findall("rect")
+    up, down = (float(rect.get("width", "")) for rect in rects)
+    assert abs(up - 2.0 * down) < 0.3
+    assert [rect.get("class") for rect in rects] == ["bar c0", "bar weak"]
 
-    drawn = figure("a < b", draw)
-    assert drawn.title == "a < b" and drawn == figure("a < b", draw)
-    assert "up $2$ &lt;" in drawn.svg and "#0072b2" in drawn.svg
-    assert ElementTree.fromstring(drawn.svg.replace("xlink:", "")).tag == "svg"
+
+@pytest.mark.parametrize("log", [False, True])
+def test_points_of_a_chart_are_where_the_axes_say(log):
+    """The ticks on the axis and the points of the same values have the same positions."""
+    chart = Chart((1.0, 1e4), (-1.0, 3.0), "x <", "y", logs=(log, False))
+    ticks = chart.x.ticks()
+    chart.line(ticks, np.linspace(-1.0, 3.0, len(ticks)), 1, "curve $2$")
+    chart.dots([np.nan, 1.0], [0.0, 3.0])
+    drawn = ElementTree.fromstring(chart.svg())
+    points = drawn.findall("polyline")[0].get("points", "").split()
+    places = [t.get("x") for t in drawn.findall("text") if t.get("text-anchor") == "middle"]
+    assert [p.split(",")[0] for p in points] == places[: len(ticks)]
+    assert "x &lt;" in chart.svg() and "curve $2$" in chart.svg()
+    assert float(points[-1].split(",")[1]) < float(points[0].split(",")[1])
 
 
 def test_titles_of_drawings_are_escaped(folder):
@@ -138,23 +153,28 @@ def test_titles_of_drawings_are_escaped(folder):
     assert 'aria-label="Partial effect of a on the probability of y&lt;es&amp;"' in page
 
 
-def test_drawings_are_inverted_in_the_dark(folder):
-    style = next(pages(folder)).read_text().split("</style>")[0]
-    light, dark = style.split("prefers-color-scheme: dark")
-    assert "--drawn: none" in light and "--drawn: invert" in dark
-    assert "filter: var(--drawn)" in dark
+def test_drawings_have_colours_for_light_and_dark_and_dashes(folder):
+    text = next(pages(folder)).read_text()
+    light, dark = text.split("</style>")[0].split("prefers-color-scheme: dark")
+    for k in range(1, 6):
+        assert f"--c{k}: #" in light and f"--c{k}: #" in dark and f"var(--c{k})" in dark
+    drawings = "".join(re.findall("<svg.*?</svg>", text, re.DOTALL))
+    assert "#" not in re.sub("&#x?[0-9a-f]+;", "", drawings)  # no colour of their own
 
 
-def test_without_matplotlib_the_page_has_its_tables(folder, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    page = folder / "bare.html"
+def test_the_page_is_drawn_without_matplotlib(folder, monkeypatch):
+    (expected, _) = pages(folder)
+    drawn, page = expected.read_text(), folder / "bare.html"
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # an import raises an error
     arguments = ["report", str(folder / "model"), str(folder / "test.csv"), "-o", str(page)]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0 and "the drawings need matplotlib" in done.stderr
-    text = page.read_text()
-    only_drawn = {"Partial effects", "ROC and precision-recall"}
-    assert {*HEADINGS, *OF_CLASSES} - set(headings(text)) == only_drawn
-    assert "<svg" not in text
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert page.read_text() == drawn and "<svg" in drawn
+
+
+def test_cells_of_a_narrow_table_have_the_names_of_their_columns(folder):
+    text = next(pages(folder)).read_text()
+    row = re.findall(r"<tr><th scope=row data-label=\"score\">.*?</tr>", text, re.DOTALL)[0]
+    assert re.findall('<td data-label="([^"]+)"', row) == ["this model", "best constant"]
 
 
 def test_a_browser_finds_drawings_and_nothing_wider_than_a_phone(folder):
@@ -165,8 +185,9 @@ def test_a_browser_finds_drawings_and_nothing_wider_than_a_phone(folder):
     frames = "".join(f"<iframe src='{page.name}' width=390></iframe>" for page in pages(folder))
     script = """<script>onload = () => {
         const pages = [...document.querySelectorAll("iframe")].map(f => f.contentDocument)
+        const fits = e => e.scrollWidth <= e.clientWidth
         document.title = pages.map(d => d.querySelectorAll("svg").length > 4 &&
-            d.documentElement.scrollWidth <= d.documentElement.clientWidth).join() }</script>"""
+            [d.documentElement, ...d.querySelectorAll(".scroll")].every(fits)).join() }</script>"""
     (folder / "frames.html").write_text(frames + script)
     dom = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tunefree import StreamClassifier, load_model
+from tunefree import StreamClassifier, StreamRegressor, load_model
 from tunefree.cli import app
+from tunefree.learners.mixture.drift import DriftAlarm
 
 MAIN = "from tunefree.cli import main; main()"
 
@@ -151,3 +152,95 @@ def test_faults_name_file_and_line(here):
     (here / "bad.jsonl").write_text('{"a": [1], "y": 2}\n')
     assert "bad.jsonl:1: 'a' is neither" in run("bad.jsonl", "--task", "regression", code=3).stderr
     run("data.csv", "--checkpoint", "data.csv", code=2)
+
+
+def test_what_exists_is_not_overwritten_silently(here):
+    """A state and predictions are continued or begun again, as the user says."""
+    options = ("data.csv", "-o", "out.csv", "--checkpoint", "saved")
+    run(*options)
+    before = (here / "out.csv").read_bytes(), (here / "saved").read_bytes()
+    for more in ((), ("--resume", "--restart")):
+        assert "--restart" in run(*options, *more, code=2).stderr
+    assert "out.csv exists: give --restart" in run("data.csv", "-o", "out.csv", code=2).stderr
+    assert ((here / "out.csv").read_bytes(), (here / "saved").read_bytes()) == before
+    run(*options, "--restart")
+    assert (here / "out.csv").read_bytes() == before[0]
+
+
+def test_ids_are_copied_and_dropped_columns_are_not_read(here):
+    rows = list(lines())
+    text = ["id,size,town,note,kind\n"]
+    text += [
+        f"k{t},{','.join(r.split(',')[:2])},n{t},{r.split(',')[2]}" for t, r in enumerate(rows[1:])
+    ]
+    (here / "ids.csv").write_text("".join(text))
+    run("ids.csv", "--id", "id", "--drop", "note", "-o", "ids.out")
+    run("data.csv", "-o", "plain.out")
+    plain = (here / "plain.out").read_text().splitlines()
+    expected = ["id," + plain[0], *(f"k{t},{line}" for t, line in enumerate(plain[1:]))]
+    assert (here / "ids.out").read_text().splitlines() == expected
+    assert "did you mean 'note'?" in run("ids.csv", "--drop", "nota", code=3).stderr
+
+
+def test_a_file_without_rows_and_a_cut_line_are_named(here):
+    (here / "head.csv").write_text("a,b,y\n")
+    (here / "cut.jsonl").write_text('{"a": 1, "b')
+    for task in ((), ("--task", "regression")):
+        assert (
+            "head.csv: the file has a header and no rows" in run("head.csv", *task, code=3).stderr
+        )
+        assert "cut.jsonl:1: the line ends within" in run("cut.jsonl", *task, code=3).stderr
+
+
+def streams(seed, n, change=None, noise=0.3):
+    """A stream of classes and one of numbers, whose rule changes sign at a row."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    score = X @ [1.0, -1.0, 0.5]
+    if change:
+        score[change:] *= -1.0
+    score += noise * rng.normal(size=n)
+    return X, (score > 0.0).astype(int), score
+
+
+def alarms(model, X, y):
+    """The rows at which drift is noticed."""
+    alarm, found = DriftAlarm(), []
+    for row, (x, target) in enumerate(zip(X, y.tolist(), strict=True), 1):
+        predicted = model.predict_one(x)
+        model.learn_one(x, target)
+        if isinstance(model, StreamClassifier):
+            noticed = alarm.add(predicted != target, model.half_life_)
+        else:
+            noticed = alarm.add_residual(abs(target - (predicted or 0.0)), model.half_life_)
+        found += [row] if noticed else []
+    return found
+
+
+def test_drift_is_noticed_after_a_change_and_not_without_one():
+    """20 streams that do not change have no alarm; a new rule has one within 300 rows."""
+    for seed in range(10):
+        X, kinds, numbers = streams(seed, 2000, noise=0.3 + 0.1 * seed)
+        assert alarms(StreamClassifier(), X, kinds) == alarms(StreamRegressor(), X, numbers) == []
+    for seed in range(5):
+        X, kinds, numbers = streams(seed, 1300, change=1000)
+        for found in (alarms(StreamClassifier(), X, kinds), alarms(StreamRegressor(), X, numbers)):
+            assert 1000 < found[0] <= 1300
+
+
+def test_the_row_of_a_drift_is_printed_and_survives_a_resumed_run(here):
+    X, kinds, _ = streams(0, 1600, change=1000)
+    rows = [
+        "a,b,c,y\n",
+        *(",".join(map(str, [*x, k])) + "\n" for x, k in zip(X, kinds, strict=True)),
+    ]
+    (here / "log.csv").write_text("".join(rows))
+    whole = run("log.csv")
+    assert "drift at row" in whole.stderr
+    rows_of = json.loads(run("log.csv", "--json").stdout)["drift_at_rows"]
+    assert 1000 < rows_of[0] < 1100 and f" {rows_of[0]:,}" in whole.stderr
+    (here / "log.csv").write_text("".join(rows[:1001]))
+    run("log.csv", "--checkpoint", "saved")
+    (here / "log.csv").write_text("".join(rows))
+    again = run("log.csv", "--checkpoint", "saved", "--resume", "--json")
+    assert json.loads(again.stdout)["drift_at_rows"] == rows_of

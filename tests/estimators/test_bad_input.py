@@ -5,6 +5,7 @@ from inspect import signature
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from cases import case, stored
 from scipy import sparse
@@ -13,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import tunefree
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
-from tunefree._registry import estimator_classes
+from tunefree._registry import ESTIMATORS, estimator_classes
 
 NAMES = ["classifier dense", "regressor dense"]
 BAD = [np.nan, np.inf, -np.inf]
@@ -161,7 +162,7 @@ def test_shapes_must_agree(fitted, verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_text_is_no_number(fitted, verb):
     model, X, y = fitted
-    refuse(model, verb, "could not convert string", np.full(X.shape, "a"), y)
+    refuse(model, verb, "Column 0 of X holds text", np.full(X.shape, "a"), y)
 
 
 def test_validation_rows_come_with_targets(fitted):
@@ -242,3 +243,54 @@ def test_more_columns_than_the_memory_holds_are_refused_before_work_starts(estim
     X = sparse.csr_array(([1.0, 1.0], ([0, 1], [0, 2**31 - 2])), shape=(8, 2**31 - 1))
     with pytest.raises(MemoryError, match="sparse rows of 2147483647 columns takes about"):
         estimator().fit(X, np.arange(8) % 2)
+
+
+REGRESSORS = [n for n in ESTIMATORS if n.endswith("Regressor")]
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_targets_are_named_with_their_row_and_the_way_out(name):
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.linspace(0.0, 1.0, 60)
+    model = estimator_classes()[name]()
+    refuse(
+        model,
+        "fit",
+        r"Input y contains NaN. The first is y\[3\]",
+        X,
+        np.where(y == y[3], np.nan, y),
+    )
+    words = f"y holds text such as 'yes', and {name} predicts numbers: use .*Classifier"
+    refuse(model, "fit", words, X, np.array(["yes", "no"] * 30))
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+@pytest.mark.parametrize("stem", ["PiSTOL", "KernelPiSTOL", "KernelRidge", "BoostedTrees"])
+def test_columns_of_text_and_dates_are_named_with_the_way_out(stem, kind):
+    x, y = np.linspace(0.0, 1.0, 60), np.arange(60) % 2
+    model = estimator_classes()[stem + kind]()
+    labels = np.array(["no", "yes"])[y] if kind == "Classifier" else y
+    others = {
+        "city": (["Rome", "Oslo"] * 30, "holds text such as 'Rome'"),
+        "day": (pd.date_range("2026-01-01", periods=60), "holds dates or times"),
+    }
+    for column, (values, words) in others.items():
+        table = pd.DataFrame({"a": x, column: values})
+        for frame in (table, polars.from_pandas(table)):
+            message = (
+                f"Column '{column}' of X {words}, and {stem + kind} takes numbers: use TuneFree"
+            )
+            refuse(model, "fit", message + kind, frame, labels)
+    model.fit(np.c_[x, x], labels)
+    refuse(model, "predict", "Column 1 of X holds text", np.array([["1.5", "Rome"]], dtype=object))
+
+
+@pytest.mark.parametrize("name", ["StreamRegressor", "PiSTOLRegressor", "TuneFreeRegressor"])
+def test_a_lazy_frame_is_refused_with_the_way_out(name):
+    frame = polars.DataFrame({"a": [1.0, 2.0]}).lazy()
+    with pytest.raises(TypeError, match=r"LazyFrame.*give X.collect\(\)"):
+        estimator_classes()[name]().fit(frame, [1.0, 2.0])
+
+
+def test_labels_that_are_none_are_named():
+    with pytest.raises(ValueError, match=r"y\[1\] is None: drop the rows"):
+        PiSTOLClassifier().fit([[0.0], [1.0], [2.0]], np.array(["a", None, "b"], dtype=object))

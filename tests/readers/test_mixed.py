@@ -110,7 +110,7 @@ BAD = {
     ),
     "infinity": (b"a,b,y\nx,1,3\nx,-inf,3\n", ":3:3: column 'b': not a finite number: '-inf'"),
     "a name twice": (b"a,a,y\nx,2,3\n", ":1: the header names the column 'a' twice"),
-    "a header alone": (b"a,b\n", ": the file has no rows"),
+    "a header alone": (b"a,b\n", ": the file has a header and no rows"),
 }
 
 

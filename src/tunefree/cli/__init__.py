@@ -7,17 +7,37 @@ Exit codes: 0 done; 1 other failures, such as a full disk; 2 wrong usage; 3 bad 
 except a checkpoint if one was requested.
 """
 
-from enum import StrEnum
+import inspect
 from importlib import import_module
-from inspect import signature
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from tunefree.cli import options
 from tunefree.cli.console import INTERRUPTED, outcomes
 
+
+def _without_types(params):
+    """Parameters; the help screen names no type of those without a value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx):
+        return _without_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx):
+        return _without_types(super().get_params(ctx))
+
+
 app = typer.Typer(
+    cls=_Group,
     help="Tuning-free linear and kernel learning: no step size, no grid, no cross-validation.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -36,21 +56,18 @@ def _root(
         raise typer.Exit()
 
 
-def _plain(value):
-    """The text of a choice among words; other values as they are."""
-    return str(value) if isinstance(value, StrEnum) else value
-
-
 def _command(name, takes, module):
     """Add a command: ``run_NAME`` of a module, which takes one value of the class `takes`."""
 
     def command(**given):
         with outcomes():
             run = getattr(import_module(f"tunefree.cli.{module}"), f"run_{name}")
-            run(takes(**{option: _plain(value) for option, value in given.items()}))
+            run(takes(**given))
 
-    vars(command)["__signature__"] = signature(takes)  # what typer makes the options of
-    app.command(name, help=takes.__doc__)(command)
+    vars(command)["__signature__"] = inspect.signature(takes)  # what typer makes the options of
+    paragraphs = inspect.cleandoc(takes.__doc__).split("\n\n")
+    help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    app.command(name, cls=_Command, help=help)(command)
 
 
 _command("train", options.TrainOptions, "train")

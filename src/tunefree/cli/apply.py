@@ -25,9 +25,9 @@ from tunefree.cli.console import (
 from tunefree.cli.train import columns_of, open_data, split_role_columns
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.io import Column, Named, detected, read
+from tunefree.io import Column, Named, detected
 from tunefree.io.files import write_atomically
-from tunefree.io.mixed import mixed_parts, read_mixed
+from tunefree.io.mixed import mixed_parts, read_mixed, read_numbers
 from tunefree.io.model import describe_model, load_model
 
 
@@ -62,7 +62,7 @@ def read_tables(estimator, notes, data, *, labelled, whole=False, **options):
         kinds = _kinds(estimator, notes)
         with working(f"reading {data}"):
             if kinds is None:
-                table = read(source, **settings)
+                table = read_numbers(source, **settings)
             else:
                 table = read_mixed(source, kinds=kinds, **settings)
         _note_ignored(table.ignored)
@@ -78,6 +78,7 @@ def _parts(estimator, notes, source, settings, labelled):
         for table in mixed_parts(source, kinds=notes["kinds"], **settings):
             yield table._replace(X=_named_as(estimator, table.X))
         return
+    settings["drop"] = [Column(name, 0) for name in notes.get("drop", ())]
     opened = open_source(source, hashed=notes.get("hashed"), **settings)
     yield from opened.chunks()
     _note_ignored(getattr(opened.reader, "ignored", 0))
@@ -138,6 +139,9 @@ def run_predict(options):
     """Carry out ``tunefree predict``; `options` is a `PredictOptions`."""
     output = options.output
     check_writable(output)
+    if len(options.id or ()) > 1:
+        stop("predict copies one column: give --id once", USAGE)
+    options = options._replace(id=options.id[0] if options.id else None)
     estimator, notes = load(options.model)
     outputs = _outputs(estimator, options)
     names, headed = outputs.names, outputs.headed

@@ -1,4 +1,7 @@
-"""Messages, spinners and exit codes. Results go to stdout, all other text to stderr."""
+"""Messages, spinners, exit codes, and the values of options.
+
+Results go to stdout, all other text to stderr.
+"""
 
 import contextlib
 import csv
@@ -9,10 +12,12 @@ import sys
 import threading
 import unicodedata
 import warnings
+from typing import NoReturn
 
 import typer
 
 from tunefree._process import interruptible
+from tunefree._warn import did_you_mean
 
 FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
 
@@ -46,7 +51,7 @@ def answer(text):
         print(shown(text) if sys.stdout.isatty() else text, flush=True)
 
 
-def stop(message, code):
+def stop(message, code) -> NoReturn:
     """Print an error on stderr and exit with a code."""
     note(f"error: {message}")
     raise typer.Exit(code)
@@ -119,3 +124,31 @@ def as_csv(rows):
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
+
+
+def one_of(names):
+    """A parser of an option whose value is one of some names."""
+
+    def choice(text):
+        if text in names:
+            return text
+        meant = did_you_mean(text, names, "; did you mean {}?") or ""
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(names)}{meant}")
+
+    return choice
+
+
+def number_from(least=None):
+    """A parser of an option whose value is a whole number from `least` on, or else any number."""
+    kind, words = (float, "a number") if least is None else (int, f"a whole number from {least} on")
+
+    def number(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or (least is not None and value < least):
+            raise typer.BadParameter(f"{text!r} is not {words}")
+        return value
+
+    return number

@@ -1,22 +1,13 @@
-"""The figures of the page, as SVG for HTML. Without matplotlib there are none."""
+"""The figures of the page, as SVG."""
 
-import importlib.util
-import io
-import re
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
-_INK, _GREY, _BLUE = "#1d2126", "0.5", "#0072b2"
-_LOOK: dict[str, Any] = {
-    "svg.hashsalt": "tunefree", "svg.fonttype": "none", "figure.facecolor": "none",
-    "axes.facecolor": "none", "legend.frameon": False, "legend.fontsize": 8, "font.size": 9,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.formatter.limits": (-4, 5),
-    "text.color": _INK, "axes.edgecolor": _INK, "axes.labelcolor": _INK, "xtick.color": _INK,
-    "ytick.color": _INK,
-}  # fmt: skip
-_MOST_DRAWN, _MOST_LEVELS = 300, 10
+from tunefree.cli.drawing import Chart, bars
+
+_MOST_DRAWN, _MOST_DOTS, _MOST_LEVELS, _MOST_BARS = 300, 1000, 10, 15
+_SHARE = (0.0, 1.0)
 
 
 class Figure(NamedTuple):
@@ -27,108 +18,85 @@ class Figure(NamedTuple):
     svg: str
 
 
-def has_matplotlib():
-    """Whether there are figures."""
-    return importlib.util.find_spec("matplotlib") is not None
+def _some(values, most):
+    """At most so many values, evenly spread."""
+    return np.asarray(values)[:: max(1, -(-len(values) // most))]
 
 
-def figure(title, draw, height=3.2, mathematics=False):
-    """What ``draw(axes)`` draws; None without matplotlib.
-
-    `mathematics` reads text between dollars as formulas: not for drawings with text from files.
-    """
-    if not has_matplotlib():
-        return None
-    from cycler import cycler
-    from matplotlib import figure, rc_context
-
-    from tunefree.plots import COLOURS
-
-    out = io.StringIO()
-    look: Any = {"text.parse_math": mathematics, "axes.prop_cycle": cycler(color=COLOURS)}
-    with rc_context(_LOOK | look), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has its own fonts
-        canvas = figure.Figure(figsize=(4.6, height), layout="constrained")
-        draw(canvas.subplots())
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        canvas.savefig(out, format="svg", metadata=nothing)
-    text = out.getvalue()
-    # In HTML an SVG needs neither a prologue nor namespaces; names of groups would not be unique.
-    return Figure(
-        title, re.sub(r' xmlns(:\w+)?="[^"]*"|(?<=<g) id="\w+"', "", text[text.index("<svg") :])
-    )
+def _ends(*values):
+    """The least and the largest finite value, with a margin."""
+    finite = np.concatenate([np.ravel(v) for v in values]).astype(float)
+    finite = finite[np.isfinite(finite)]
+    low, high = finite.min(), finite.max()
+    margin = 0.04 * (high - low)
+    return low - margin, high + margin
 
 
 def threshold_curves(curves, weight):
     """ROC and precision-recall curves; `curves` are names, whether each row is of it, scores."""
-    from sklearn.metrics import PrecisionRecallDisplay, RocCurveDisplay
+    from sklearn.metrics import auc, average_precision_score, precision_recall_curve, roc_curve
 
-    from tunefree.plots import COLOURS, STROKES
-
-    def draw(kind, ax, **options):
-        ax.set_prop_cycle(color=COLOURS, linestyle=STROKES)
-        for name, own, score in curves:
-            kind.from_predictions(own, score, sample_weight=weight, name=name, ax=ax)
-        ax.set(**options)
-
-    def roc(ax):
-        draw(RocCurveDisplay, ax, xlabel="false positive rate", ylabel="true positive rate")
-        ax.plot([0, 1], [0, 1], color=_GREY, linewidth=0.8)
-
-    def precision(ax):
-        draw(PrecisionRecallDisplay, ax, xlabel="recall", ylabel="precision")
-
-    return [figure("ROC curve", roc, 4.0), figure("Precision against recall", precision, 4.0)]
+    roc = Chart(_SHARE, _SHARE, "false positive rate", "true positive rate", height=300)
+    roc.reference(_SHARE, _SHARE)
+    precision = Chart(_SHARE, _SHARE, "recall", "precision", height=300)
+    for k, (name, own, score) in enumerate(curves):
+        wrong, right, _ = roc_curve(own, score, sample_weight=weight)
+        at = np.unique(np.linspace(0, len(wrong) - 1, _MOST_DRAWN).astype(int))
+        roc.line(wrong[at], right[at], k, f"{name} (AUC {auc(wrong, right):.3g})")
+        shares, found, _ = precision_recall_curve(own, score, sample_weight=weight)
+        at = np.unique(np.linspace(0, len(found) - 1, _MOST_DRAWN).astype(int))
+        mean = average_precision_score(own, score, sample_weight=weight)
+        steps = np.repeat(found[at], 2)[1:], np.repeat(shares[at], 2)[:-1]
+        precision.line(*steps, k, f"{name} (average precision {mean:.3g})")
+    return [Figure("ROC curve", roc.svg()), Figure("Precision against recall", precision.svg())]
 
 
 def reliability(correct, probability, what):
     """The observed share against the predicted probability."""
-    from sklearn.calibration import CalibrationDisplay
+    from sklearn.calibration import calibration_curve
 
-    def draw(ax):
-        CalibrationDisplay.from_predictions(
-            correct, probability, n_bins=10, strategy="quantile", ax=ax
-        )
-
+    observed, predicted = calibration_curve(correct, probability, n_bins=10, strategy="quantile")
+    chart = Chart(_SHARE, _SHARE, "predicted probability", "observed share")
+    chart.reference(_SHARE, _SHARE)
+    chart.line(predicted, observed)
+    chart.dots(predicted, observed, size=3.5)
     title = f"Reliability: predicted probability of {what}, and its observed share"
-    return figure(title, draw)
+    return Figure(title, chart.svg())
 
 
-def prediction_errors(y, predicted, kind, title):
-    """Targets or residuals against predictions, as scikit-learn's PredictionErrorDisplay."""
-    from sklearn.metrics import PredictionErrorDisplay
-
-    def draw(ax):
-        from matplotlib.ticker import AutoLocator
-
-        look = {
-            "scatter_kwargs": {"alpha": 0.4, "s": 9, "color": _BLUE, "linewidths": 0},
-            "line_kwargs": {"color": _INK, "linewidth": 0.8},
-        }
-        PredictionErrorDisplay.from_predictions(
-            y, predicted, kind=kind, ax=ax, subsample=1000, random_state=0, **look
-        )
-        for axis in (ax.xaxis, ax.yaxis):  # round ticks
-            axis.set_major_locator(AutoLocator())
-        ax.set(xlabel="predicted", ylabel="actual" if kind.startswith("actual") else "residual")
-
-    return figure(title, draw)
+def actual_and_predicted(y, predicted):
+    """Targets, and residuals, against predictions."""
+    y, predicted = (_some(values, _MOST_DOTS).astype(float) for values in (y, predicted))
+    both, residuals = _ends(y, predicted), y - predicted
+    actual = Chart(both, both, "predicted", "actual")
+    actual.reference(both, both)
+    actual.dots(predicted, y)
+    ends = _ends(predicted)
+    residual = Chart(ends, _ends(residuals, [0.0]), "predicted", "residual")
+    residual.dots(predicted, residuals)
+    residual.reference(ends, (0.0, 0.0))
+    return [
+        Figure("Actual against predicted targets", actual.svg()),
+        Figure("Residuals: actual minus predicted targets", residual.svg()),
+    ]
 
 
 def intervals(predicted, ends, y, share):
-    """Prediction intervals over the predictions, of some rows."""
-    if not has_matplotlib():
-        return None
-    from tunefree.plots import IntervalDisplay
-
-    some = slice(None, None, -(-len(y) // _MOST_DRAWN))
-    display = IntervalDisplay(predicted[some], ends[some], target=y[some], share=share)
-    return figure(f"{100 * share:.0f} % prediction intervals over the predictions", display.plot)
+    """Prediction intervals over the predictions, of some rows; rings are targets outside."""
+    predicted, ends, y = (_some(values, _MOST_DRAWN) for values in (predicted, ends, y))
+    low, high = ends.reshape(len(y), 2).T
+    chart = Chart(_ends(predicted), _ends(low, high, y), "predicted", "actual, with its interval")
+    chart.spans(predicted, low, high)
+    inside = (low <= y) & (y <= high)
+    chart.dots(predicted[inside], y[inside])
+    chart.dots(predicted[~inside], y[~inside], 1, 3.0, "ring")
+    title = f"{100 * share:.0f} % prediction intervals over the predictions; rings: outside"
+    return Figure(title, chart.svg())
 
 
 def partial_effect(estimator, X, j, names, what):
     """The partial dependence on one column; None if the column is constant."""
-    from sklearn.inspection import PartialDependenceDisplay
+    from sklearn.inspection import partial_dependence
 
     column: Any = X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
     shown = np.asarray(column == column)  # noqa: PLR0124 -- missing values differ from themselves
@@ -138,32 +106,51 @@ def partial_effect(estimator, X, j, names, what):
         shown = np.asarray(column.isin(levels))
     elif column.dtype.kind not in "iuf" or len(np.unique(column[shown])) < 2:
         return None
-    classes = getattr(estimator, "classes_", ())
-
-    def draw(ax):
-        asked = {
-            "feature_names": names,
-            "categorical_features": [j] if is_text else None,
-            "target": classes[-1] if len(classes) > 2 else None,
-        }
-        display = PartialDependenceDisplay.from_estimator(
-            estimator, X[shown], [j], ax=ax, grid_resolution=20, **asked
-        )
-        for axes in display.axes_.ravel():
-            if is_text:  # bars begin at 0
-                low, high = axes.get_ylim()
-                axes.set_ylim(min(low, 0.0), max(high, 0.0))
-            axes.set(ylabel=f"mean {what}")
-
-    return figure(f"Partial effect of {names[j]} on the {what}", draw, 2.8)
+    grid: Any = {"grid_resolution": 20, "categorical_features": [j] if is_text else None}
+    found: Any = partial_dependence(estimator, X[shown], [j], kind="average", **grid)
+    values, mean = found["grid_values"][0], found["average"][-1]  # of the last class
+    title, label = f"Partial effect of {names[j]} on the {what}", f"mean {what}"
+    if is_text:
+        return Figure(title, bars([str(v) for v in values], mean, label, strong=range(len(mean))))
+    values = np.asarray(values, dtype=float)
+    chart = Chart((values.min(), values.max()), _ends(mean), names[j], label, height=230)
+    chart.line(values, mean)
+    deciles = np.quantile(np.asarray(column[shown], dtype=float), np.arange(1, 10) / 10)
+    chart.rug(deciles[(deciles >= values.min()) & (deciles <= values.max())])
+    return Figure(title, chart.svg())
 
 
 def leaderboard(estimator, title):
     """The risks of the candidates."""
     from tunefree.plots import LeaderboardDisplay
 
-    def draw(ax):
-        LeaderboardDisplay.from_estimator(estimator, ax=ax)
+    board = LeaderboardDisplay(**LeaderboardDisplay._data_of(estimator))
+    order = np.argsort(board.risks, kind="stable")
+    shown: list[int] = [i for i in order.tolist() if board.risks[i] < np.inf][:_MOST_BARS]
+    if not shown:
+        return None
+    shares = board.shares or [0.0] * len(board.names)
+    names = [board.names[i] + (f", {shares[i]:.0%}" if shares[i] else "") for i in shown]
+    errors = None if board.errors is None else board.errors[shown]
+    strong = [place for place, i in enumerate(shown) if board.chosen[i]]
+    blue = "chosen" if board.shares is None else "in the stack, with its share"
+    label = f"{board.label} (blue: {blue})"
+    return Figure(title, bars(names, board.risks[shown], label, errors=errors, strong=strong))
 
-    height = 1.0 + 0.25 * min(len(estimator.leaderboard_), 15)
-    return figure(title, draw, height, mathematics=True)
+
+def risk_curve(display, title):
+    """The curves of a `RiskCurveDisplay`."""
+    curves = {n: np.broadcast_arrays(*map(np.asarray, c)) for n, c in display.curves.items()}
+    dashed = {n: np.broadcast_arrays(*map(np.asarray, c)) for n, c in display.dashed.items()}
+    every = [*curves.values(), *dashed.values()]
+    x, y = (np.concatenate([np.asarray(c[i], dtype=float) for c in every]) for i in (0, 1))
+    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
+    if not len(y):
+        return None
+    logs = bool(x.min() > 0.0), bool(y.min() > 0.0)
+    chart = Chart((x.min(), x.max()), (y.min(), y.max()), display.xlabel, display.ylabel, logs=logs)
+    for k, (name, (x, y)) in enumerate(curves.items()):
+        chart.line(x, y, 0 if dashed else k, name)
+        if name in dashed:
+            chart.line(dashed[name][0], dashed[name][1], 1)
+    return Figure(title, chart.svg())

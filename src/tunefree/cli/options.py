@@ -1,28 +1,51 @@
 """What each command takes: a class whose docstring and fields make the help screen."""
 
-from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from tunefree.cli.console import number_from, one_of
+
 # Panels of the help screens.
-_AUTO, _GLM = "Options of --estimator auto", "Options of --estimator glm"
+_COLUMNS, _FORMAT, _MODEL = "Columns", "File format", "Model"
+_AUTO, _GLM = "Options of --estimator auto", "Options of --estimator glm and reflectron"
 _LARGE = "Large files and interrupted runs"
+_RESULTS = "Results"
+
+TASKS = ("auto", "classification", "regression")
+ESTIMATORS = ("auto", "trees", "pistol", "kernel", "glm", "reflectron", "ridge", "separator")
+SOLVERS = ("auto", "sgd", "exact")
+FORMATS = ("libsvm", "csv", "jsonl", "parquet", "arrow", "npy", "npz")
+ROW_FORMATS = ("libsvm", "csv", "jsonl")
+BAD_ROWS = ("error", "skip")
 
 
-def _option(panel, metavar, help, *flags, min=None) -> Any:
-    """An option, in a panel of the help screen (None: the first one)."""
-    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, min=min)
+def _option(panel, metavar, help, *flags) -> Any:
+    """An option, in a panel of the help screen."""
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel)
 
 
-Task = StrEnum("Task", ["auto", "classification", "regression"])
-Estimator = StrEnum(
-    "Estimator", ["auto", "trees", "pistol", "kernel", "glm", "reflectron", "ridge", "separator"]
-)
-Solver = StrEnum("Solver", ["auto", "sgd", "exact"])
-Format = StrEnum("Format", ["libsvm", "csv", "jsonl", "parquet", "arrow", "npy", "npz"])
-RowFormat = StrEnum("RowFormat", ["libsvm", "csv", "jsonl"])
-BadRow = StrEnum("BadRow", ["error", "skip"])
+def _choice(panel, names, help, *flags, metavar="NAME") -> Any:
+    """An option whose value is one of some names."""
+
+    def completed(incomplete: str):
+        return [name for name in names if name.startswith(incomplete)]
+
+    return typer.Option(
+        *flags,
+        metavar=metavar,
+        help=help,
+        rich_help_panel=panel,
+        parser=one_of(names),
+        autocompletion=completed,
+    )
+
+
+def _number(panel, metavar, help, *flags, least=None) -> Any:
+    """An option whose value is a whole number, at least `least`, or else any number."""
+    parser = number_from(least)
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, parser=parser)
+
 
 DataFile = Annotated[
     str,
@@ -36,47 +59,60 @@ ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="the model file"
 Target = Annotated[
     str | None,
     _option(
-        None, "COLUMN", "target column, by name or position (default: the last); not for libsvm"
+        _COLUMNS, "COLUMN", "target column, by name or position (default: the last); not for libsvm"
+    ),
+]
+Drop = Annotated[
+    list[str] | None,
+    _option(_COLUMNS, "COLUMN", "column that is not read, by name; may be repeated"),
+]
+Weight = Annotated[
+    str | None,
+    _option(
+        _COLUMNS, "COLUMN", "column of row weights; not for libsvm", "--weights", "--weight-column"
     ),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option(
-        "--header/--no-header", help="csv: whether line 1 holds names (default: detected)"
-    ),
-]
-Weight = Annotated[
-    str | None,
-    typer.Option(
-        "--weights",
-        "--weight-column",
-        metavar="COLUMN",
-        help="column of row weights; not for libsvm",
+    _option(
+        _FORMAT, None, "csv: whether line 1 holds names (default: detected)", "--header/--no-header"
     ),
 ]
 FormatOption = Annotated[
-    Format | None,
-    _option(
-        None,
-        "NAME",
-        "file format: libsvm, csv, jsonl, parquet, arrow, npy, npz (default: detected from the "
-        "suffix or line 1)",
+    str | None,
+    _choice(
+        _FORMAT, FORMATS, f"{', '.join(FORMATS)} (default: detected from the suffix or line 1)"
     ),
 ]
 Features = Annotated[
     int | None,
-    _option(None, "N", "libsvm: number of features, if the file holds fewer", min=1),
+    _number(_FORMAT, "N", "libsvm: number of features, if the file holds fewer", least=1),
 ]
-Passes = Annotated[int | None, _option(None, "N", "passes over the data (default: chosen)", min=1)]
-Seed = Annotated[int, _option(None, "N", "the same seed gives the same model", min=0)]
+OnBadRow = Annotated[
+    str, _choice(_FORMAT, BAD_ROWS, "error; or skip malformed rows and count them")
+]
+TaskOption = Annotated[
+    str,
+    _choice(
+        _MODEL,
+        TASKS,
+        "classification, regression or auto; auto: classification if the target is text, "
+        "has at most 2 distinct whole numbers, or at most 20 that occur twice or more on "
+        "average",
+        metavar="TASK",
+    ),
+]
+Passes = Annotated[
+    int | None, _number(_MODEL, "N", "passes over the data (default: chosen)", least=1)
+]
+Seed = Annotated[int, _number(_MODEL, "N", "the same seed gives the same model", least=0)]
 CheckpointFile = Annotated[
     str | None,
     _option(_LARGE, "FILE", "save the state of the run to this file, at intervals and on Ctrl-C"),
 ]
-Every = Annotated[int, _option(_LARGE, "ROWS", "rows between two checkpoints", min=1)]
+Every = Annotated[int, _number(_LARGE, "ROWS", "rows between two checkpoints", least=1)]
 Resume = Annotated[bool, _option(_LARGE, None, "continue from the checkpoint", "--resume")]
-OnBadRow = Annotated[BadRow, typer.Option(help="skip: skip malformed rows and count them")]
-Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
+Json = Annotated[bool, _option(_RESULTS, None, "print one JSON object to stdout", "--json")]
 
 
 class TrainOptions(NamedTuple):
@@ -84,64 +120,26 @@ class TrainOptions(NamedTuple):
 
     Files above 256 MiB and standard input above 32 MiB are learned while they are read, and so are
     data with --checkpoint, --hash or --window. The estimator is then pistol, or --estimator ridge,
-    reflectron or (for a file) separator.
+    glm, reflectron or (for a file) separator.
     """
 
     data: DataFile
     model: ModelFile
     target: Target = None
-    header: Header = None
+    drop: Drop = None
+    id: Annotated[
+        list[str] | None,
+        _option(
+            _COLUMNS,
+            "COLUMN",
+            "column that names the rows, not a feature (see predict); may be repeated",
+        ),
+    ] = None
     weight_column: Weight = None
-    task: Annotated[
-        Task,
-        typer.Option(
-            metavar="TASK",
-            help="classification, regression or auto; auto: classification if the target is text, "
-            "has at most 2 distinct whole numbers, or at most 20 that occur twice or more on "
-            "average",
-        ),
-    ] = Task.auto
-    estimator: Annotated[
-        Estimator,
-        typer.Option(
-            metavar="NAME",
-            help="auto: compares linear and kernel models on held-out rows; pistol: linear; "
-            "kernel: nonlinear; glm: generalized linear, sparse; reflectron: the same for a link "
-            "without a distribution; ridge: least squares with a chosen penalty; separator: a "
-            "hyperplane with a certified margin",
-        ),
-    ] = Estimator.auto
-    link: Annotated[
-        str | None,
-        _option(
-            _GLM,
-            None,
-            "mean as a function of the linear score: identity, logit, probit, ..., learned, auto "
-            "(default: the family's)",
-        ),
-    ] = None
-    family: Annotated[
-        str | None,
-        _option(
-            _GLM,
-            None,
-            "distribution of the target: poisson, gamma, inverse_gaussian, tweedie, "
-            "negative_binomial, binomial, huber, quantile, ordinal, ..., auto "
-            "(default: by the target)",
-        ),
-    ] = None
-    categories: Annotated[
-        str | None,
-        _option(
-            _GLM,
-            "LOW,...,HIGH",
-            "with --family ordinal: grades that are text, from lowest to highest",
-        ),
-    ] = None
     exposure: Annotated[
         str | None,
         _option(
-            _GLM,
+            _COLUMNS,
             "COLUMN",
             "column of the time, area or number of units that each count or amount belongs "
             "to, by name or position; predict and eval read it, too",
@@ -150,23 +148,24 @@ class TrainOptions(NamedTuple):
     offset: Annotated[
         str | None,
         _option(
-            _GLM,
+            _COLUMNS,
             "COLUMN",
             "column that is added to the linear score; predict and eval read it, too",
         ),
     ] = None
-    potential: Annotated[
+    groups: Annotated[
         str | None,
         _option(
-            _GLM,
-            None,
-            "geometry of the regularization: euclidean, hypentropy, p_norm, ... (default: chosen)",
+            _COLUMNS,
+            "COLUMN",
+            "column of groups: all rows of a group are held out together; the column is not "
+            "a feature",
         ),
     ] = None
     categorical: Annotated[
         list[str] | None,
         _option(
-            _AUTO,
+            _COLUMNS,
             "COLUMN",
             "column of numbers that are categories, by name or position; may be repeated",
         ),
@@ -180,23 +179,59 @@ class TrainOptions(NamedTuple):
             "--merge-levels",
         ),
     ] = False
-    compress: Annotated[
-        int | None,
+    task: TaskOption = "auto"
+    estimator: Annotated[
+        str,
+        _choice(
+            _MODEL,
+            ESTIMATORS,
+            "auto: compares linear models, kernels and trees on held-out rows; trees: boosted "
+            "trees; pistol: linear; kernel: nonlinear; glm: generalized linear, sparse; "
+            "reflectron: the same for a link without a distribution; ridge: least squares with a "
+            "chosen penalty; separator: a hyperplane with a certified margin",
+        ),
+    ] = "auto"
+    loss: Annotated[
+        str | None,
         _option(
-            _AUTO,
-            "LANDMARKS",
-            "at most this many landmarks in a kernel model, for faster predictions; the "
-            "cost in accuracy is printed",
-            min=1,
+            _MODEL,
+            "NAME",
+            "what is minimized: squared_error, absolute_error, quantile, huber, log_loss, ... "
+            "(default: the estimator's)",
         ),
     ] = None
+    quantile: Annotated[
+        float | None,
+        _number(_MODEL, "SHARE", "the quantile to predict, such as .9; implies --loss quantile"),
+    ] = None
+    family: Annotated[
+        str | None,
+        _option(
+            _MODEL,
+            "NAME",
+            "distribution of the target: poisson, gamma, inverse_gaussian, tweedie, "
+            "negative_binomial, binomial, huber, quantile, ordinal, ... (default: by the target)",
+        ),
+    ] = None
+    passes: Passes = None
+    seed: Seed = 0
     budget: Annotated[
         str | None,
         _option(_AUTO, "TIME", "time limit for comparing and fitting models, such as 30s or 5min"),
     ] = None
     max_memory: Annotated[
         str | None,
-        _option(_AUTO, "SIZE", "memory limit, not counting the data, such as 2GB"),
+        _option(_AUTO, "SIZE", "memory limit, not counting the data, such as 2GB, 512MiB or 1e9"),
+    ] = None
+    compress: Annotated[
+        int | None,
+        _number(
+            _AUTO,
+            "LANDMARKS",
+            "at most this many landmarks in a kernel model, for faster predictions; the "
+            "cost in accuracy is printed",
+            least=1,
+        ),
     ] = None
     scoring: Annotated[
         str | None,
@@ -207,41 +242,51 @@ class TrainOptions(NamedTuple):
             "roc_auc, balanced_accuracy, neg_mean_absolute_error, ...",
         ),
     ] = None
-    groups: Annotated[
+    link: Annotated[
         str | None,
         _option(
-            _AUTO,
-            "COLUMN",
-            "column of groups: all rows of a group are held out together; the column is not "
-            "a feature",
+            _GLM,
+            "NAME",
+            "mean as a function of the linear score: identity, logit, probit, ..., learned, auto "
+            "(default: the family's)",
         ),
     ] = None
-    id: Annotated[
+    potential: Annotated[
         str | None,
-        typer.Option("--id", metavar="COLUMN", help="column that is not a feature (see predict)"),
+        _option(
+            _GLM,
+            "NAME",
+            "geometry of the regularization: euclidean, hypentropy, p_norm, ... (default: chosen)",
+        ),
     ] = None
+    categories: Annotated[
+        str | None,
+        _option(
+            _GLM,
+            "LOW,...,HIGH",
+            "with --family ordinal: grades that are text, from lowest to highest",
+        ),
+    ] = None
+    format: FormatOption = None
+    header: Header = None
     n_features: Features = None
-    passes: Passes = None
-    seed: Seed = 0
+    on_bad_row: OnBadRow = "error"
     checkpoint: CheckpointFile = None
     every: Every = 1_000_000
     resume: Resume = False
     hashed: Annotated[
         int | None,
-        _option(
+        _number(
             _LARGE,
             "COLUMNS",
             "csv, parquet, arrow: accept text; hash names and values into this many columns",
             "--hash",
-            min=1,
+            least=1,
         ),
     ] = None
     window: Annotated[
-        int,
-        _option(_LARGE, "ROWS", "shuffle within windows of this size", min=0),
+        int, _number(_LARGE, "ROWS", "shuffle within windows of this size", least=0)
     ] = 0
-    on_bad_row: OnBadRow = BadRow.error
-    format: FormatOption = None
     json: Json = False
 
 
@@ -256,26 +301,29 @@ class PredictOptions(NamedTuple):
     data: DataFile
     output: Annotated[
         str | None,
-        typer.Option(
+        _option(
+            _RESULTS,
+            "FILE",
+            "write to this file instead of stdout: .csv (with a header), .jsonl, .parquet, "
+            "or else the text of stdout",
             "--output",
             "-o",
-            help="write to this file instead of stdout: .csv (with a header), .jsonl, .parquet, "
-            "or else the text of stdout",
         ),
     ] = None
     id: Annotated[
-        str | None,
-        typer.Option(
-            "--id", metavar="COLUMN", help="copy this column of DATA in front of each prediction"
-        ),
+        list[str] | None,
+        _option(_RESULTS, "COLUMN", "copy this column of DATA in front of each prediction", "--id"),
     ] = None
     proba: Annotated[
-        bool, typer.Option("--proba", help="class probabilities, as csv; line 1 names the classes")
+        bool,
+        _option(_RESULTS, None, "class probabilities, as csv; line 1 names the classes", "--proba"),
     ] = False
     coverage: Annotated[
         float | None,
-        typer.Option(
-            help="also what contains this share of targets, such as .9: csv with both ends of "
+        _number(
+            _RESULTS,
+            "SHARE",
+            "also what contains this share of targets, such as .9: csv with both ends of "
             "intervals, or for classes with 1 for each class in the set",
         ),
     ] = None
@@ -298,8 +346,7 @@ class EvalOptions(NamedTuple):
     format: FormatOption = None
     json: Json = False
     html: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="also write the page of `report` to this file"),
+        str | None, _option(_RESULTS, "FILE", "also write the page of `report` to this file")
     ] = None
 
 
@@ -315,7 +362,8 @@ class ReportOptions(NamedTuple):
         typer.Argument(metavar="[DATA]", help="rows with targets to evaluate the model on"),
     ] = None
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="the page (default: MODEL.html)")
+        str | None,
+        _option(_RESULTS, "FILE", "the page (default: MODEL.html)", "--output", "-o"),
     ] = None
     target: Target = None
     header: Header = None
@@ -345,66 +393,89 @@ class PathOptions(NamedTuple):
     """
 
     data: DataFile
+    target: Target = None
+    drop: Drop = None
+    weight_column: Weight = None
     alphas: Annotated[
         str | None,
-        typer.Option(metavar="A,B,...", help="penalties, as in Ridge (default: 50 of them)"),
-    ] = None
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="write all coefficients there, as csv"),
-    ] = None
-    plot: Annotated[
-        str | None, typer.Option(metavar="PNG", help="draw the path there (needs matplotlib)")
+        _option(_MODEL, "A,B,...", "penalties, as in Ridge (default: 50 of them)"),
     ] = None
     solver: Annotated[
-        Solver, typer.Option(help="auto: exact where that is cheaper, else averaged SGD")
-    ] = Solver.auto
-    target: Target = None
-    header: Header = None
-    weight_column: Weight = None
-    n_features: Features = None
+        str, _choice(_MODEL, SOLVERS, "auto: exact where that is cheaper, else averaged SGD (sgd)")
+    ] = "auto"
     passes: Passes = None
     seed: Seed = 0
     format: FormatOption = None
+    header: Header = None
+    n_features: Features = None
+    out: Annotated[
+        str | None,
+        _option(_RESULTS, "FILE", "write all coefficients there, as csv", "--out", "-o"),
+    ] = None
+    plot: Annotated[
+        str | None, _option(_RESULTS, "PNG", "draw the path there (needs matplotlib)")
+    ] = None
     json: Json = False
 
 
 class StreamOptions(NamedTuple):
     """Predict each row of DATA, then learn it: for data that arrive in order and may drift.
 
-    Prints the error so far each time the number of rows has doubled. Text and missing values are
-    accepted; a row without a target is predicted, but not learned.
+    Prints the error so far each time the number of rows has doubled, and when drift is noticed.
+    Text and missing values are accepted; a row without a target is predicted, but not learned.
     """
 
     data: DataFile
     target: Target = None
-    header: Header = None
+    drop: Drop = None
+    id: Annotated[
+        list[str] | None,
+        _option(
+            _COLUMNS,
+            "COLUMN",
+            "column that names the rows: not a feature, but copied in front of "
+            "each prediction; may be repeated",
+        ),
+    ] = None
     task: Annotated[
-        Task,
-        typer.Option(
-            metavar="TASK", help="classification, regression, or auto: from the first rows"
+        str,
+        _choice(
+            _MODEL,
+            TASKS,
+            "classification, regression, or auto: from the first rows",
+            metavar="TASK",
         ),
-    ] = Task.auto
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", help="write predictions to this file, with intervals or sets"
-        ),
-    ] = None
-    model: Annotated[
-        str | None, typer.Option(metavar="FILE", help="save the final model to this file")
-    ] = None
+    ] = "auto"
     coverage: Annotated[
-        float, typer.Option(help="share of targets that intervals or sets contain, .5 to .99")
+        float,
+        _number(_MODEL, "SHARE", "share of targets that intervals or sets contain, .5 to .99"),
     ] = 0.9
-    delay: Annotated[
-        int, typer.Option(min=0, metavar="ROWS", help="labels arrive this many rows late")
-    ] = 0
+    delay: Annotated[int, _number(_MODEL, "ROWS", "labels arrive this many rows late", least=0)] = 0
+    format: Annotated[
+        str | None, _choice(_FORMAT, ROW_FORMATS, f"{', '.join(ROW_FORMATS)} (default: detected)")
+    ] = None
+    header: Header = None
+    on_bad_row: OnBadRow = "error"
     checkpoint: CheckpointFile = None
     every: Every = 100_000
     resume: Resume = False
-    on_bad_row: OnBadRow = BadRow.error
-    format: Annotated[
-        RowFormat | None, typer.Option(metavar="NAME", help="file format: libsvm, csv, jsonl")
+    restart: Annotated[
+        bool,
+        _option(
+            _LARGE, None, "begin again: overwrite the checkpoint and the predictions", "--restart"
+        ),
+    ] = False
+    output: Annotated[
+        str | None,
+        _option(
+            _RESULTS,
+            "FILE",
+            "write predictions to this file, with intervals or sets",
+            "--output",
+            "-o",
+        ),
     ] = None
+    model: Annotated[str | None, _option(_RESULTS, "FILE", "save the final model to this file")] = (
+        None
+    )
     json: Json = False

@@ -1,8 +1,8 @@
 """``tunefree report``: scores, importance and choice of a model, as one page.
 
 The page (also of ``tunefree eval --html``) is one HTML file with tables and SVG drawings: no
-script, nothing from the network. Its template is ``report.html``; the values are computed here.
-Without matplotlib it has tables only.
+script, nothing from the network. Its template is ``report.html``; the values are computed here, the
+drawings in `figures`.
 """
 
 import datetime
@@ -115,8 +115,6 @@ def run_report(options):
 
 def write_page(output, model, estimator, notes, data, rows, scores):
     """Write the page of a model; `rows` are `EvaluatedRows`, or None."""
-    if not figures.has_matplotlib():
-        note("note: the drawings need matplotlib: pip install 'tunefree[plots]'")
     with failing(FAILED, output), working("drawing"), matched_by_us():
         where, report = f"of {data}", None
         if rows is None:
@@ -346,7 +344,7 @@ def _thresholds(estimator, rows):
         own = rows.y == classes[k]
         if 0 < own.sum() < len(own):
             curves.append((plain(classes[k].item()), own, scores[:, k]))
-    if not curves or not figures.has_matplotlib():
+    if not curves:
         return []
     curves = sorted(curves, key=lambda curve: -curve[1].sum())[:_MOST_CURVES]
     drawn = figures.threshold_curves(curves, rows.weight)
@@ -373,14 +371,8 @@ def _regression(rows):
     at = (0.05, 0.25, 0.5, 0.75, 0.95)
     lines = [("target minus prediction", *np.quantile(rows.y - rows.predicted, at).tolist())]
     table = PageTable(("", *(f"{100 * q:.0f} % below" for q in at)), lines)
-    y, predicted = rows.y, rows.predicted
-    actual = figures.prediction_errors(
-        y, predicted, "actual_vs_predicted", "Actual against predicted targets"
-    )
-    residual = figures.prediction_errors(
-        y, predicted, "residual_vs_predicted", "Residuals: actual minus predicted targets"
-    )
-    return section("Predicted and actual", actual, residual, table)
+    drawn = figures.actual_and_predicted(rows.y, rows.predicted)
+    return section("Predicted and actual", *drawn, table)
 
 
 def _coverage(estimator, rows):
@@ -575,5 +567,5 @@ def _risk_curve(estimator):
     if display.xlabel == "rows seen":
         words = Words("Every row was predicted before it was learned.")
     title = f"{display.ylabel} over {display.xlabel}".capitalize()
-    drawn = figures.figure(title, display.plot, mathematics=True)
+    drawn = figures.risk_curve(display, title)
     return [section(f"Risk over {display.xlabel}", words, drawn)]

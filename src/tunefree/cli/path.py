@@ -48,7 +48,8 @@ def run_path(options):
         stop("--plot needs matplotlib: pip install 'tunefree[plots]'", USAGE)
     check_writable(options.out, options.plot)
     hint = "the path needs numbers in every column"
-    table = read_rows(data, data, float, columns_of(options), hint=hint)
+    columns = columns_of(options) | {"drop": options.drop}
+    table = read_rows(data, data, float, columns, hint=hint)
     settings = {"solver": options.solver, "max_iter": options.passes or "auto"}
     model = tunefree.RidgePathRegressor(
         "geometric", alphas=alphas, random_state=options.seed, **settings

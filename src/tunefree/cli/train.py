@@ -5,6 +5,7 @@ and data with a checkpoint, hashed columns or shuffled windows.
 """
 
 import contextlib
+import inspect
 import itertools
 import json
 import os
@@ -20,6 +21,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 from tunefree._format import duration, number
+from tunefree._warn import did_you_mean
 from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
@@ -36,13 +38,12 @@ from tunefree.cli.console import (
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.estimators.fitting import NoProgress
-from tunefree.io import DataError, Named, Skipped, format_of, read
+from tunefree.estimators.fitting import NoProgress, PrintedProgress
+from tunefree.io import DataError, Named, Skipped, format_of
 from tunefree.io.files import chunks
-from tunefree.io.mixed import read_mixed
+from tunefree.io.mixed import read_mixed, read_numbers
 from tunefree.io.model import ModelError, is_model, save_model
-from tunefree.io.tables import did_you_mean, unnamed
-from tunefree.select.stacking import weighted_mean
+from tunefree.io.tables import IGNORED, no_rows, unnamed
 
 # The task is guessed from so many bytes of standard input, or rows of a file.
 _LOOK, _ROWS = 128 << 10, 20_000
@@ -139,100 +140,156 @@ def guess_task(y):
     return ("classification" if are_classes else "regression"), reason
 
 
-def _choose_task(task, y):
+def _choose_task(options, y):
+    """The task, and the reason for it."""
+    task, reason = _implied_task(options)
     if task != "auto":
-        return task, "set by --task"
+        return task, reason
     task, reason = guess_task(y)
     other = "regression" if task == "classification" else "classification"
     return task, reason + (f"; use --task {other} to change this" if y.dtype.kind in "biuf" else "")
 
 
-_CLASSES = {
-    "glm": "GLM",
-    "kernel": "KernelPiSTOL",
-    "pistol": "PiSTOL",
-    "reflectron": "Reflectron",
+# The estimators: the first part of their classes' names, or the only class and its task.
+_STEMS = {
+    "auto": "TuneFree",
     "trees": "BoostedTrees",
+    "glm": "GLM",
+    "reflectron": "Reflectron",
+    "pistol": "PiSTOL",
+    "kernel": "KernelPiSTOL",
 }
-# Options of --estimator auto.
-_LIMITS = ("compress", "budget", "max_memory", "scoring", "merge_levels")
+_SINGLE = {
+    "ridge": ("RidgePathRegressor", "regression"),
+    "separator": ("OptimisticPerceptron", "classification"),
+}
+# Options that are parameters of an estimator, by their names there, and those that are of its fit.
+_SAME = (
+    "loss quantile family link potential categories compress budget max_memory scoring merge_levels"
+).split()
+_PARAMETERS = dict(zip(_SAME, _SAME, strict=True)) | {
+    "passes": "max_iter",
+    "categorical": "categorical_features",
+}
+_OF_FIT = ("exposure", "offset", "groups")
 _NEEDED = ("exposure", "offset")  # columns beside the features that new rows must have, too
 
 
-def make_estimator(options, task, table=None):
-    """The estimator for a task, and for a table if the rows are in memory."""
+def _class_of(name, task):
+    """The class of an estimator for a task; None if it does not have the task."""
     from tunefree._registry import estimator_class
 
-    _check_estimator(options, task)
-    name, kind = options.estimator, "Regressor" if task == "regression" else "Classifier"
-    passes: dict[str, Any] = {} if options.passes is None else {"max_iter": options.passes}
-    if name == "separator":
-        return estimator_class("OptimisticPerceptron")("auto", stop="margin", **passes)
-    settings: dict[str, Any] = {"random_state": options.seed} | passes
-    if name == "ridge":
-        return estimator_class("RidgePathRegressor")(**settings)
-    if name == "auto":
-        settings |= {limit: getattr(options, limit) for limit in _LIMITS}
-        columns = _positions(options.categorical or [], table) or "from_dtype"
-        return estimator_class(f"TuneFree{kind}")(categorical_features=columns, **settings)
-    if name == "glm" and task == "regression" and table is None:  # rows come in chunks
-        settings["family"] = "gaussian"
-    return estimator_class(_CLASSES[name] + kind)(**settings | _parts(options, task))
+    if name in _SINGLE:
+        single, only = _SINGLE[name]
+        return estimator_class(single) if task == only else None
+    return estimator_class(_STEMS[name] + ("Regressor" if task == "regression" else "Classifier"))
 
 
-def _check_estimator(options, task):
-    """Stop if the estimator does not have the task, or an option that was given."""
+def _takes(cls, option):
+    """Whether a class has an option."""
+    if option in _OF_FIT:
+        return option in inspect.signature(cls.fit).parameters
+    return _PARAMETERS[option] in inspect.signature(cls).parameters
+
+
+def _flag(option):
+    return "--" + option.replace("_", "-")
+
+
+def make_estimator(options, task, table=None):
+    """The estimator for a task, and for a table if the rows are in memory.
+
+    Stops if it does not have the task, or an option that was given.
+    """
     name = options.estimator
-    only = {"separator": "classification", "ridge": "regression"}.get(name, task)
-    if task != only:
-        stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
-    _parts(options, task)
-    if options.groups is not None and name != "auto":
-        stop("--groups is for --estimator auto", USAGE)
-    for option in _needed(options):
-        if name != "glm" or task != "regression":
-            stop(f"--{option} is for --estimator glm --task regression", USAGE)
-    if name == "auto" and options.passes is not None:
-        stop("--passes is for the other estimators: --estimator auto has --budget", USAGE)
-    if name == "trees" and options.passes is not None:
-        stop("--passes is not for trees: held-out rows choose their number", USAGE)
-    for option in ("categorical", *_LIMITS):
-        if name != "auto" and getattr(options, option):
-            stop(f"--{option.replace('_', '-')} is for --estimator auto", USAGE)
+    cls = _class_of(name, task)
+    if cls is None:
+        stop(f"--estimator {name} is for {_SINGLE[name][1]}, but the task is {task}", USAGE)
+    given = {option: getattr(options, option) for option in (*_PARAMETERS, *_OF_FIT)}
+    given = {option: value for option, value in given.items() if value not in (None, False)}
+    if "family" in given and name in ("auto", "trees"):
+        given.setdefault("loss", given.pop("family"))
+    for option in given:
+        if not _takes(cls, option):
+            stop(f"{_flag(option)} is for {_owners(name, option, task)}", USAGE)
+    settings = {_PARAMETERS[o]: value for o, value in given.items() if o in _PARAMETERS}
+    settings |= _parsed(given, task, table)
+    if name == "separator":
+        settings |= {"method": "auto", "stop": "margin"}
+    else:
+        settings["random_state"] = options.seed
+    if name == "glm" and task == "regression" and table is None:  # rows come in chunks
+        settings.setdefault("family", "gaussian")
+    return cls(**settings)
 
 
-def _parts(options, task):
-    """The link, family, potential and categories that were given, checked."""
-    from tunefree.families import FAMILIES
-    from tunefree.links import LINKS
-    from tunefree.potentials import POTENTIALS
+def _owners(name, option, task):
+    """The estimators with an option; the task, if it is only for another one."""
+    other = "classification" if task == "regression" else "regression"
 
-    name, both = options.estimator, ("glm", "reflectron")
-    learned = ("auto", "learned") if name == "glm" else ()
-    choices = {  # the estimators with this option, and the values allowed (empty: any)
-        "link": (both, [*LINKS.names(), *learned]),
-        "potential": (both, ["auto", *POTENTIALS.names()]),
-        "family": (("glm",), ["auto", *FAMILIES.names()]),
-        "categories": (("glm",), []),
-    }
-    parts = {option: getattr(options, option) for option in choices}
-    parts = {option: value for option, value in parts.items() if value is not None}
-    for option, value in parts.items():
-        owners, allowed = choices[option]
-        if name not in owners:
-            stop(f"--{option} is for --estimator {' or '.join(owners)}", USAGE)
-        if allowed and value not in allowed:
-            stop(f"--{option} {value} is not one of {', '.join(allowed)}", USAGE)
-    if "categories" in parts:
-        if parts.get("family") != "ordinal" or task == "regression":
+    def owners(task):
+        classes = {name: _class_of(name, task) for name in (*_STEMS, *_SINGLE)}
+        return [name for name, cls in classes.items() if cls and _takes(cls, option)]
+
+    if name in owners(other):
+        return f"--task {other}, but the task is {task}"
+    names = owners(task)
+    words = "" if names else f" --task {other}"
+    *first, last = names or owners(other)
+    return f"--estimator {', '.join(first)}{' or ' if first else ''}{last}{words}"
+
+
+def _parsed(given, task, table):
+    """Parameters whose values in Python are no text."""
+    parsed = {}
+    if "categorical" in given:
+        parsed["categorical_features"] = _positions(given["categorical"], table)
+    if "quantile" in given:
+        parsed["loss"] = given.get("loss", "quantile")
+    if "categories" in given:
+        if given.get("family") != "ordinal" or task == "regression":
             stop("--categories is for --family ordinal --task classification", USAGE)
-        parts["categories"] = [grade.strip() for grade in parts["categories"].split(",")]
-    return parts
+        parsed["categories"] = [grade.strip() for grade in given["categories"].split(",")]
+    return parsed
+
+
+@contextlib.contextmanager
+def _named_as_options(estimator):
+    """Name the option in an error for a parameter of the estimator, which ends the command."""
+    options = {parameter: _flag(option) for option, parameter in _PARAMETERS.items()}
+    try:
+        yield
+    except ValueError as problem:
+        parameter, _, words = str(problem).partition("=")
+        if parameter not in options or parameter not in estimator.get_params(deep=False):
+            raise
+        stop(f"{options[parameter]} {words}", USAGE)
+
+
+def _implied_task(options):
+    """The task, and the reason, by the options; (auto, None) if these are of both tasks."""
+    if options.task != "auto":
+        return options.task, "set by --task"
+    for option in _NEEDED:
+        if getattr(options, option) is not None:
+            return "regression", f"--{option} is for counts and amounts"
+    if options.quantile is not None:
+        return "regression", "--quantile is for numbers"
+    option, name = ("loss", options.loss) if options.family is None else ("family", options.family)
+    if name is None:
+        return "auto", None
+    from tunefree.families import FAMILIES, OF_CLASSES
+    from tunefree.losses import LOSSES
+
+    task = getattr(LOSSES.get(name), "task", "both")
+    if name in FAMILIES and name != "binomial":  # which is of shares, too
+        task = "classification" if name in OF_CLASSES else "regression"
+    return ("auto", None) if task == "both" else (task, f"--{option} {name}")
 
 
 def _role_columns(options):
     """The columns that are not features, by what they are."""
-    names = {name: getattr(options, name) for name in (*_NEEDED, "groups", "id")}
+    names = {name: getattr(options, name) for name in _OF_FIT}
     return {name: column for name, column in names.items() if column is not None}
 
 
@@ -247,15 +304,12 @@ def _positions(columns, table, option="categorical"):
         return []
     if table.zero_based is not None:
         stop(f"--{option} needs a table, but this file is libsvm", USAGE)
-    taken = {c.position for c in (table.target, table.weight_column) if c is not None}
-    width = table.X.shape[1] + len(taken)
-    features = [position for position in range(width) if position not in taken]
-    names, out = table.feature_names or [], []
+    names, slots, out = table.feature_names or [], table.slots, []
     for column in columns:
         if column in names:
             out.append(names.index(column))
-        elif column.lstrip("-").isdigit() and int(column) % width in features:
-            out.append(features.index(int(column) % width))
+        elif column.lstrip("-").isdigit() and slots[int(column) % len(slots)] >= 0:
+            out.append(int(slots[int(column) % len(slots)]))
         else:
             meant = did_you_mean(column, names, " (did you mean {}?)") or ""
             stop(f"--{option} {column}: there is no such feature column{meant}", USAGE)
@@ -284,10 +338,11 @@ def split_role_columns(X, positions):
 def _from_table(source, options):
     """Fit to all rows, in memory."""
     data, skipped = options.data, Skipped() if options.on_bad_row == "skip" else None
-    kind = float if options.task == "regression" else None
-    settings = columns_of(options) | {"skipped": skipped}
+    kind = float if _implied_task(options)[0] == "regression" else None
+    settings = _columns(options) | {"skipped": skipped}
     table = read_rows(source, data, kind, settings, mixed=options.estimator == "auto")
-    task, reason = _task_of_table(options, table)
+    _check_dropped(options, table.feature_names)
+    task, reason = _choose_task(options, table.y)
     make_estimator(options, task, table)  # wrong options stop here, before any work
     positions = {n: _positions([c], table, n)[0] for n, c in _role_columns(options).items()}
     needed, names = _needed(options), table.feature_names
@@ -298,7 +353,6 @@ def _from_table(source, options):
     notes = notes_of(table, task)
     if needed:
         notes |= {"beside": {n: positions[n] for n in needed}, "columns": names}
-    roles.pop("id", None)
     y = table.y
     if task == "classification":
         y = _as_whole_numbers(y)
@@ -307,20 +361,23 @@ def _from_table(source, options):
     with failing(BAD_DATA, data), working(f"training on {len(y)} rows"), _compilation_noted():
         start, estimator = time.perf_counter(), make_estimator(options, task, table)
         if options.estimator == "auto":
-            estimator._active_progress = _CandidateLines(start)
-        with _warnings_named(notes):
+            estimator._active_progress = PrintedProgress("training", NoProgress(), note)
+        with _warnings_named(notes), _named_as_options(estimator):
             estimator.fit(table.X, y, sample_weight=table.weight, **roles)
         vars(estimator).pop("_active_progress", None)
         seconds = time.perf_counter() - start
     return Trained(estimator, notes, skipped or Skipped(), seconds)
 
 
-def _task_of_table(options, table):
-    """The task, and the reason for it."""
-    needed = _needed(options)
-    if needed and options.task == "auto":
-        return "regression", f"--{needed[0]} is for counts and amounts"
-    return _choose_task(options.task, table.y)
+def _columns(options) -> dict[str, Any]:
+    """The options that describe the columns of a file to its reader."""
+    return columns_of(options) | {"drop": [*(options.drop or ()), *(options.id or ())]}
+
+
+def _check_dropped(options, names):
+    """Stop if columns are dropped from a file in which new data could not be matched by name."""
+    if names is None and (options.drop or options.id):
+        stop("--drop and --id need a file whose columns have names", USAGE)
 
 
 def _without_roles(table, positions):
@@ -373,23 +430,6 @@ def _warnings_named(notes):
         yield
 
 
-class _CandidateLines(NoProgress):
-    """Prints a line for each candidate when it was evaluated."""
-
-    def __init__(self, start):
-        self.start, self.best = start, None
-
-    def evaluated(self, entry, weights):
-        """Print its held-out loss, and the seconds since the start."""
-        name, spent = entry.candidate.name, duration(time.perf_counter() - self.start)
-        if not len(entry.losses):
-            note(f"  {name}: {entry.status}")
-            return
-        risk = weighted_mean(entry.proper_losses, weights[entry.rows])[0]
-        self.best = risk if self.best is None else min(self.best, risk)
-        note(f"  {name}: held-out loss {number(risk)}, best {number(self.best)}; {spent}")
-
-
 # --- From a source --------------------------------------------------------------------------------
 
 
@@ -439,7 +479,8 @@ def _first_targets(data, options):
                 break
         data = Replay(name, [text[: text.rfind(b"\n") + 1] or text])
     rows, found = 0, []
-    for chunk in open_source(data, **options | {"window": 0}).chunks():
+    source = open_source(data, **options | {"window": 0})
+    for chunk in source.chunks():
         if chunk.y is None:
             raise DataError("the file has no target column", name)
         rows += len(chunk)
@@ -447,7 +488,7 @@ def _first_targets(data, options):
         if rows > _ROWS:
             break
     if not rows:
-        raise DataError("the file has no rows", name)
+        raise no_rows(name, getattr(source.reader, "layout", None))
     return np.concatenate(found)
 
 
@@ -459,10 +500,12 @@ def _from_source(data, why, options):
     strict = None if options.on_bad_row == "error" else Skipped()
     with failing(BAD_DATA, options.data), skip_hint(strict), feature_hint(hint):
         task, reason, classes, source = _opened_source(data, options)
+        if options.hashed is None:
+            _check_dropped(options, source.reader.feature_names)
         estimator = make_estimator(options, task)
         _print_task(task, reason, classes)
         start = time.perf_counter()
-        with _compilation_noted():
+        with _compilation_noted(), _named_as_options(estimator):
             _learn(source, estimator, classes, options)
         seconds = time.perf_counter() - start
     if hasattr(estimator, "classes_"):
@@ -470,22 +513,24 @@ def _from_source(data, why, options):
     zero_based = getattr(source.reader, "zero_based", "auto")
     notes = layout_of(source.reader, task, source.rows, estimator.n_features_in_, zero_based)
     notes["hashed"] = options.hashed
+    if options.hashed:
+        notes["drop"] = _columns(options)["drop"]
     _print_data(options.data, notes, last=options.target is None)
     return Trained(estimator, notes, source.skipped, seconds)
 
 
 def _opened_source(data, options):
     """The task, the reason for it, the distinct first targets, and the source of rows."""
-    settings = columns_of(options) | {
+    settings: dict[str, Any] = _columns(options) | {
         "hashed": options.hashed,
         "window": options.window,
         "seed": options.seed,
         "on_bad_row": options.on_bad_row,
-        "target_type": float if options.task == "regression" else None,
+        "target_type": float if _implied_task(options)[0] == "regression" else None,
     }
     y = _first_targets(data, settings)
     check_classes(y, options.data)
-    task, reason = _choose_task(options.task, y)
+    task, reason = _choose_task(options, y)
     if task == "regression":
         settings["target_type"] = float
     return task, reason, np.unique(y), open_source(data, **settings)
@@ -614,7 +659,7 @@ def read_rows(
     `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
     otherwise `hint` is added to the error for one.
     """
-    reader = read_mixed if mixed else read
+    reader = read_mixed if mixed else read_numbers
     bad = skip_hint(options["skipped"]) if "skipped" in options else contextlib.nullcontext()
     with failing(BAD_DATA, name), working(f"reading {name}"), bad:
         with contextlib.nullcontext() if mixed else feature_hint(hint):
@@ -629,8 +674,8 @@ def read_rows(
         table = _without_row_numbers(table)
         if options["header"] is None and _is_no_header(table):
             note("note: line 1 was read as a header; use --no-header if it is a row of data")
-    for option in ("target", "weight_column", "header"):
-        if table.zero_based is not None and options[option] is not None:
+    for option in ("target", "weight_column", "header", "drop"):
+        if table.zero_based is not None and options.get(option) not in (None, []):
             stop(f"--{option.replace('_', '-')} is for csv, but {name} is libsvm", USAGE)
     return table
 
@@ -664,7 +709,9 @@ def _without_row_numbers(table):
         return table
     note("note: column 1 has no name and counts the rows: it is skipped")
     X = X.drop_columns(names[:1]) if framed else np.ascontiguousarray(X[:, 1:])
-    return table._replace(X=X, feature_names=names[1:], kinds=table.kinds and table.kinds[1:])
+    slots = np.where(table.slots > 0, table.slots - 1, np.minimum(table.slots, IGNORED))
+    rest = {"feature_names": names[1:], "kinds": table.kinds and table.kinds[1:]}
+    return table._replace(X=X, slots=slots, **rest)
 
 
 def layout_of(found, task, rows, features, zero_based):
@@ -771,7 +818,7 @@ def _summary(done):
         "setting": [row["candidate" if compared else "name"] for row in rows],
         "validation_risk": risk,
         "report": _report_text(estimator, notes),
-        "passes": int(getattr(estimator, "n_iter_", 0)),
+        "passes": int(np.max(getattr(estimator, "n_iter_", 0))),
         "seconds": round(done.seconds, 3),
         "skipped": done.skipped.count,
         "status": getattr(estimator, "status_", None),

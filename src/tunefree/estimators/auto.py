@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -867,6 +867,8 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         name. The candidates are boosted trees and a GLM, which keep them.
     n_jobs : int or None, default=None
         Threads of kernels, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -967,7 +969,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
 
     def __init__(
         self,
-        candidates: str | Sequence[str] = "all",
+        candidates: Literal["all"] | Sequence[Literal["linear", "kernel", "trees"]] = "all",
         *,
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
@@ -980,6 +982,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         n_jobs: int | None = None,
         class_weight: Any = None,
         monotonic_cst: Any = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.candidates = candidates
@@ -994,6 +997,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.n_jobs = n_jobs
         self.class_weight = class_weight
         self.monotonic_cst = monotonic_cst
+        self.verbose = verbose
         self.random_state = random_state
 
     def _rows(self, X, y, *others):
@@ -1113,6 +1117,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     scoring, cv : default=None
         See `TuneFreeClassifier`.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
     loss : str or family, default='squared_error'
@@ -1189,7 +1195,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
 
     def __init__(
         self,
-        candidates: str | Sequence[str] = "all",
+        candidates: Literal["all"] | Sequence[Literal["linear", "kernel", "trees"]] = "all",
         *,
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
@@ -1203,6 +1209,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         loss: Any = "squared_error",
         quantile: float | Sequence[float] = 0.5,
         monotonic_cst: Any = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.candidates = candidates
@@ -1218,6 +1225,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         self.loss = loss
         self.quantile = quantile
         self.monotonic_cst = monotonic_cst
+        self.verbose = verbose
         self.random_state = random_state
 
     @report_progress

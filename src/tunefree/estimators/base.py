@@ -3,13 +3,15 @@
 Messages name what is wrong.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, is_regressor
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -18,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tunefree._array import Elsewhere, as_dense, check_frame, checked
 from tunefree._jit import kernel
 from tunefree._process import check_memory
+from tunefree._registry import ESTIMATORS
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
@@ -47,7 +50,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = F
     if isinstance(X, Elsewhere):
         return checked(X, estimator.n_features_in_)
     check_frame(X)
-    X = validate_data(estimator, X, reset=reset, ensure_all_finite=not missing, **ROWS)
+    with plain_errors(estimator, X):
+        X = validate_data(estimator, X, reset=reset, ensure_all_finite=not missing, **ROWS)
     return canonical(X)
 
 
@@ -64,12 +68,83 @@ def check_rows_and_targets(
     """`check_rows`, with targets of the same length."""
     check_frame(X)
     targets = {"multi_output": multi_output, "y_numeric": numeric}
-    X, y = validate_data(
-        estimator, X, y, reset=reset, ensure_all_finite=not missing, **targets, **ROWS
-    )
+    with plain_errors(estimator, X, y):
+        X, y = validate_data(
+            estimator, X, y, reset=reset, ensure_all_finite=not missing, **targets, **ROWS
+        )
+        if is_regressor(estimator) and y.dtype.kind in "OUS":
+            y = y.astype(np.float64)
     if not missing:
         check_size(X)
     return canonical(X), y
+
+
+@contextmanager
+def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
+    """Add to scikit-learn's errors which column or row is wrong, and the way out."""
+    try:
+        dtypes = getattr(X, "dtypes", ())  # polars would make numbers of dates
+        if any(hasattr(dtype, "is_temporal") and dtype.is_temporal() for dtype in dtypes):
+            raise TypeError("X holds dates or times.")
+        yield
+    except (TypeError, ValueError) as problem:
+        name = type(estimator).__name__
+        words = None if y is None else _fault_of_targets(estimator, np.asarray(y), problem)
+        if words is None and (found := _not_numbers(X)):
+            kind = "Regressor" if is_regressor(estimator) else "Classifier"
+            words = (
+                f"{found}, and {name} takes numbers: use TuneFree{kind}, or a TablePreprocessor "
+            )
+            words += "before it in a Pipeline."
+        if words is None:
+            raise
+        raise ValueError(words) from problem
+
+
+def _fault_of_targets(estimator, y, problem):
+    """What is wrong with targets; None if nothing is found."""
+    if y.dtype.kind not in "OUSf":
+        return None
+    for place, value in enumerate(y.ravel().tolist()):
+        row = place // max(1, y.size // len(y))
+        if value is None or value != value:  # noqa: PLR0124 -- NaN
+            return f"{problem} The first is y[{row}]: drop the rows that have no target."
+        if is_regressor(estimator) and isinstance(value, str) and not _is_float(value):
+            name = type(estimator).__name__
+            other = name.replace("Regressor", "Classifier")
+            other = other if other in ESTIMATORS else "TuneFreeClassifier"
+            words = f"y holds text such as {value!r}, and {name} predicts numbers"
+            return f"{words}: use {other} for classes."
+    return None
+
+
+def _is_float(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _not_numbers(X):
+    """The first column that holds text or dates; None if there is none."""
+    from tunefree.preprocessing import series
+
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    if names:
+        columns = [(repr(name), series(X, j)) for j, name in enumerate(names)]
+    else:
+        values = np.asarray(X)
+        columns = enumerate(values.T) if values.ndim == 2 else ()
+    for name, column in columns:
+        if column.dtype.kind in "mM":
+            return f"Column {name} of X holds dates or times"
+        for value in column.tolist() if column.dtype.kind in "OUS" else ():
+            if isinstance(value, date):
+                return f"Column {name} of X holds dates or times"
+            if isinstance(value, str) and not _is_float(value):
+                return f"Column {name} of X holds text such as {value!r}"
+    return None
 
 
 def check_columns(X):
@@ -154,6 +229,10 @@ def check_weights(sample_weight, X, *, stream=False):
 
 def check_labels(y):
     """Refuse what are no labels of classes, one a row."""
+    labels = np.asarray(y)
+    if labels.ndim and labels.dtype.kind == "O" and None in labels.ravel().tolist():
+        row = labels.ravel().tolist().index(None)
+        raise ValueError(f"y[{row}] is None: drop the rows that have no label.")
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):

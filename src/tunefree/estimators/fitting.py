@@ -17,8 +17,11 @@ import copy
 import functools
 import inspect
 import os
+import sys
 import threading
+import time
 import weakref
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +30,12 @@ from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.metaestimators import available_if
 
 from tunefree._array import Elsewhere, entered, here, is_foreign, space_of
+from tunefree._format import duration, number
 from tunefree._parameters import check_values
 from tunefree._process import interruptible, one_blas_thread
 from tunefree.engine.run import run
 from tunefree.estimators.state_checks import check_learner
+from tunefree.select.stacking import weighted_mean
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -323,6 +328,88 @@ class Progress(NoProgress):
         self.root.call_on_fit_task_end(**self.arguments, reconstruction_attributes={})
 
 
+class PrintedProgress(NoProgress):
+    """Prints the events of a fit, and passes them on to its callbacks.
+
+    It prints every candidate; of passes, and of other tasks of one name, each time their number has
+    doubled.
+    """
+
+    def __init__(self, name, callbacks, write):
+        self.name, self.callbacks, self.write = name, callbacks, write
+        self.start, self.best, self.counts = time.perf_counter(), None, Counter()
+        self.task: Any = None
+
+    @property
+    def stopped(self):
+        """Whether a callback has asked to end the fit."""
+        return self.callbacks.stopped
+
+    def _count(self, name, of=""):
+        """Print a task of a name, if their number has doubled."""
+        self.counts[name] += 1
+        count = self.counts[name]
+        if count & (count - 1) == 0:
+            self.line(f"{name} {count}{of}")
+
+    def line(self, words):
+        """Print words, and the seconds since the start."""
+        self.write(f"{self.name}: {words}; {duration(time.perf_counter() - self.start)}")
+
+    def passes(self, most, publish=None):
+        """Callbacks for `engine.run.run`."""
+        calls = self.callbacks.passes(most, publish)
+
+        def on_pass(state):
+            self._count("pass", f" of at most {most}")
+            return "on_pass" in calls and calls["on_pass"](state)
+
+        return calls | {"on_pass": on_pass}
+
+    def expect(self, most):
+        """Begin the fit, with at most `most` tasks."""
+        self.callbacks.expect(most)
+
+    def begin(self, name):
+        """Begin a task."""
+        self.task = name
+        self.callbacks.begin(name)
+
+    def evaluated(self, entry, weights):
+        """Print the held-out loss of a candidate."""
+        self.callbacks.evaluated(entry, weights)
+        self.task, name = None, entry.candidate.name
+        if not len(entry.losses):
+            self.line(f"{name}: {entry.status}")
+            return
+        risk = weighted_mean(entry.proper_losses, weights[entry.rows])[0]
+        self.best = risk if self.best is None else min(self.best, risk)
+        self.line(f"{name}: held-out loss {number(risk)}, best {number(self.best)}")
+
+    def end(self, publish=None):
+        """Print a task that is no candidate, and end it; whether to stop."""
+        if self.task is not None:
+            self._count(self.task)
+        return self.callbacks.end(publish)
+
+
+def stderr_writer():
+    """A function that prints a line on stderr, by rich if that is installed."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        return lambda line: print(line, file=sys.stderr, flush=True)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return lambda line: console.print(line, soft_wrap=True)
+
+
+def _printed(estimator, progress):
+    """The progress of a fit, printed if the estimator is verbose."""
+    if not getattr(estimator, "verbose", False):
+        return progress
+    return PrintedProgress(type(estimator).__name__, progress, stderr_writer())
+
+
 class CallbackSupport(Threaded, CallbackSupportMixin):
     """An estimator whose `fit` has the decorator `report_progress`, and reports to `_progress`."""
 
@@ -348,13 +435,18 @@ def report_progress(fit):
         progress = Progress(
             self, {"X": arguments["X"], "y": arguments.get("y"), "metadata": metadata}
         )
-        self._active_progress = progress
+        watched(self, progress, *args, **kwargs)
+        progress.close()
+        return self
+
+    def watched(self, progress, *args, **kwargs):
+        self._active_progress = shown = _printed(self, progress)
         try:
             fit(self, *args, **kwargs)
         finally:
             del self._active_progress
-        progress.close()
-        return self
+        if shown is not progress:
+            shown.line("fitted")
 
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
@@ -362,6 +454,8 @@ def report_progress(fit):
         with rollback_on_error(self):
             if getattr(self, "_skl_callbacks", None):
                 with_reports(self, arguments, *args, **kwargs)
+            elif getattr(self, "verbose", False):
+                watched(self, _NO_PROGRESS, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
             if "y" in arguments:

@@ -25,7 +25,15 @@ from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
 from tunefree.learners.perceptron.margins import Goal, GramRows, LinearRows, certify
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
-from tunefree.protocols import BlockSource, Kernel, MatrixLike, Numbers, TargetLike
+from tunefree.protocols import (
+    Auto,
+    BlockSource,
+    Kernel,
+    KernelName,
+    MatrixLike,
+    Numbers,
+    TargetLike,
+)
 
 # Up to this many support rows Wolfe's method is the fastest.
 _SMALL_SUPPORT = 300
@@ -216,7 +224,7 @@ class Separator(Hyperplanes):
         stop: str = "separated",
         tol: float = 1e-2,
         margin: float | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
     ):
@@ -686,7 +694,7 @@ class KernelOptimisticPerceptron(Separator):
 
     def __init__(
         self,
-        kernel: str | Callable | Kernel = "rbf",
+        kernel: KernelName | Callable | Kernel = "rbf",
         *,
         gamma: float | str = "auto",
         degree: float = 3,
@@ -697,7 +705,7 @@ class KernelOptimisticPerceptron(Separator):
         stop: str = "separated",
         tol: float = 1e-2,
         margin: float | None = None,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
     ):
@@ -828,7 +836,7 @@ class ClassicalPerceptron(Hyperplanes):
     def __init__(
         self,
         *,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
     ):

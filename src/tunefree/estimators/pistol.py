@@ -58,7 +58,18 @@ from tunefree.losses import (
     make_loss,
     within,
 )
-from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
+from tunefree.protocols import (
+    Auto,
+    Average,
+    AverageName,
+    AverageWithin,
+    Loss,
+    LossOfClasses,
+    LossOfNumbers,
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import (
     DELTA,
     EXTREME,
@@ -611,6 +622,8 @@ class PiSTOLClassifier(
         Weights of the classes; 'balanced' in a stream uses the counts up to each row.
     warm_start : bool, default=False
         Continue from the learner's state in the next `fit` or `partial_fit`.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
 
@@ -664,14 +677,15 @@ class PiSTOLClassifier(
         self,
         setting: str = "auto",
         *,
-        loss: str | Loss = "auto",
-        average: str | Average | AverageWithin = "auto",
-        max_iter: int | str = "auto",
+        loss: LossOfClasses | Auto | Loss = "auto",
+        average: AverageName | Auto | Average | AverageWithin = "auto",
+        max_iter: int | Auto = "auto",
         horizon: int | None = None,
         fit_intercept: bool = True,
         shuffle: bool = True,
         class_weight: Any = None,
         warm_start: bool = False,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.setting = setting
@@ -683,6 +697,7 @@ class PiSTOLClassifier(
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.verbose = verbose
         self.random_state = random_state
 
     def _loss(self):
@@ -951,6 +966,8 @@ class PiSTOLRegressor(
         See `PiSTOLClassifier`.
     warm_start : bool, default=False
         Continue from the state of the last `fit`.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the order of learning.
 
@@ -1001,14 +1018,15 @@ class PiSTOLRegressor(
         self,
         setting: str = "auto",
         *,
-        loss: str | Loss = "squared_error",
-        average: str | Average | AverageWithin = "auto",
-        max_iter: int | str = "auto",
+        loss: LossOfNumbers | Loss = "squared_error",
+        average: AverageName | Auto | Average | AverageWithin = "auto",
+        max_iter: int | Auto = "auto",
         horizon: int | None = None,
         cap: float | None = 10.0,
         fit_intercept: bool = True,
         shuffle: bool = True,
         warm_start: bool = False,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.setting = setting
@@ -1020,6 +1038,7 @@ class PiSTOLRegressor(
         self.fit_intercept = fit_intercept
         self.shuffle = shuffle
         self.warm_start = warm_start
+        self.verbose = verbose
         self.random_state = random_state
 
     def _loss(self):

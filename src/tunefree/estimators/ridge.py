@@ -1,6 +1,6 @@
 """Least squares by averaged SGD: a whole regularization path from one run, or exactly."""
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,7 +43,15 @@ from tunefree.families import Gaussian
 from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
 from tunefree.links import LINKS
-from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
+from tunefree.protocols import (
+    Auto,
+    Average,
+    AverageName,
+    AverageWithin,
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import (
     drop_outliers,
     limits_of_columns,
@@ -179,12 +187,12 @@ class RidgePathRegressor(
 
     def __init__(
         self,
-        average: str | Average | AverageWithin = "auto",
+        average: AverageName | Auto | Average | AverageWithin = "auto",
         *,
-        solver: str = "auto",
+        solver: Literal["auto", "sgd", "exact"] = "auto",
         alphas: ArrayLike | None = None,
-        max_iter: int | str = "auto",
-        standardize: bool | str = "auto",
+        max_iter: int | Auto = "auto",
+        standardize: bool | Auto = "auto",
         fit_intercept: bool = True,
         random_state: Seed = None,
     ):
@@ -528,9 +536,9 @@ def sgd_ridge_path(
     *,
     alphas: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    solver: str = "sgd",
-    max_iter: int | str = "auto",
-    standardize: bool | str = "auto",
+    solver: Literal["sgd", "exact"] = "sgd",
+    max_iter: int | Auto = "auto",
+    standardize: bool | Auto = "auto",
     fit_intercept: bool = True,
     random_state: Seed = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -82,7 +82,10 @@ class LearnsByMixture(Threaded, BaseEstimator):
         check_frame(X)
         targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
         form = base.ROWS | {"ensure_all_finite": "allow-nan"}
-        checked = validate_data(self, X, reset=reset, **form, **targets)
+        with base.plain_errors(self, X, y):
+            checked = validate_data(self, X, reset=reset, **form, **targets)
+            if self._REAL and targets:
+                np.asarray(checked[1], dtype=np.float64)  # text is an error
         X, y = checked if targets else (checked, None)
         d = X.shape[1]
         if reset:
@@ -97,9 +100,9 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _as_records(self, X):
         """A frame as a list of dicts, if the stream has names or a column is not numeric."""
+        check_frame(X)
         if not hasattr(X, "columns") or not len(X):
             return X
-        check_frame(X)
         names = list(getattr(X, "column_names", X.columns))
         columns = [series(X, j) for j in range(len(names))]
         not_numeric = [name for name, c in zip(names, columns, strict=True) if not _is_numbers(c)]
@@ -252,7 +255,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _learn_records(self, X, y, sample_weight):
         weights = base.check_weights(sample_weight, np.empty((len(X), 1)), stream=True)
-        y = np.asarray(y, dtype=float if self._REAL else None)
+        with base.plain_errors(self, None, y):
+            y = np.asarray(y, dtype=float if self._REAL else None)
         if len(y) != len(X):
             raise ValueError(f"y has {len(y)} rows, and X has {len(X)}.")
         for x, target, weight in zip(X, y.tolist(), weights.tolist(), strict=True):

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 from tunefree._array import as_columns, here
 from tunefree._parameters import seed_of
 from tunefree._threads import workers
+from tunefree._warn import none_of
 from tunefree.engine.order import even_sample, hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.explain import BACKGROUND, Explanation, Interaction, terms_of_trees
@@ -25,7 +26,11 @@ from tunefree.families import FAMILIES, Quantile
 from tunefree.learners.trees.bins import bins_of
 from tunefree.learners.trees.boosting import MOST_ROUNDS, BinnedRows, boost, n_reports
 from tunefree.learners.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
-from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.protocols import (
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.select.stacking import FEW_ROWS, folds_of
 from tunefree.uncertainty.intervals import Residuals
 
@@ -145,10 +150,16 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     _outputs: Callable
 
     def __init__(
-        self, *, monotonic_cst: Any = None, n_jobs: int | None = None, random_state: Seed = None
+        self,
+        *,
+        monotonic_cst: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: Seed = None,
     ):
         self.monotonic_cst = monotonic_cst
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     @report_progress
@@ -373,6 +384,8 @@ class BoostedTreesRegressor(
         others; or the signs of some columns by name. It needs one target.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that assigns rows to folds.
 
@@ -439,13 +452,18 @@ class BoostedTreesRegressor(
     def __init__(
         self,
         *,
-        loss: str = "squared_error",
+        loss: Literal[
+            "squared_error", "absolute_error", "quantile", "poisson", "gamma", "tweedie"
+        ] = "squared_error",
         quantile: float | Sequence[float] = 0.5,
         monotonic_cst: Any = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
-        super().__init__(monotonic_cst=monotonic_cst, n_jobs=n_jobs, random_state=random_state)
+        super().__init__(
+            monotonic_cst=monotonic_cst, n_jobs=n_jobs, verbose=verbose, random_state=random_state
+        )
         self.loss = loss
         self.quantile = quantile
 
@@ -486,7 +504,7 @@ class BoostedTreesRegressor(
     def _law(self):
         """The family of the loss."""
         if self.loss not in _LOSSES:
-            raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
+            raise none_of("loss", self.loss, _LOSSES)
         if _LOSSES[self.loss] == "quantile":
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         return FAMILIES[_LOSSES[self.loss]]
@@ -591,6 +609,8 @@ class BoostedTreesClassifier(
         does not increase, 0 for others; or the signs of some columns by name. It needs two classes.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the projections, and of the hash that assigns rows to folds.
 
@@ -631,9 +651,12 @@ class BoostedTreesClassifier(
         class_weight: Any = None,
         monotonic_cst: Any = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
-        super().__init__(monotonic_cst=monotonic_cst, n_jobs=n_jobs, random_state=random_state)
+        super().__init__(
+            monotonic_cst=monotonic_cst, n_jobs=n_jobs, verbose=verbose, random_state=random_state
+        )
         self.class_weight = class_weight
 
     def _encode(self, y, weights, exposure, offset):

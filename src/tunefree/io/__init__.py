@@ -45,6 +45,7 @@ def read(
     weight_column=None,
     n_features=None,
     columns=None,
+    drop=(),
     zero_based: Any = "auto",
     target_type: type | None = None,
     unseen: str = "error",
@@ -58,8 +59,9 @@ def read(
 
     The options are those of `tunefree.open_source`. A target or column of weights may be a
     `Column` of another file, which may be absent here. With ``target=False`` no target is read, and
-    labels of libsvm files are optional. A csv file with exactly `n_features` columns has features
-    only. Malformed rows are skipped and counted in `skipped`; without it they are a `DataError`.
+    labels of libsvm files are optional. The columns of `drop` are not read. A csv file
+    with exactly `n_features` columns has features only. Malformed rows are skipped and counted in
+    `skipped`; without it they are a `DataError`.
 
     >>> table = read([b"1 1:0.5\n-1 2:3\n"])
     >>> table.X.toarray().tolist(), table.y.tolist()
@@ -84,6 +86,7 @@ def read(
         "weight_column": weight_column,
         "n_features": n_features,
         "columns": columns,
+        "drop": drop,
         "target_type": target_type,
         "skipped": skipped,
     }
@@ -94,7 +97,8 @@ def read(
     if layout is None:
         return Table(X, y, weight, None, path)
     names, target, weight_column = layout.feature_names, layout.find(TARGET), layout.find(WEIGHT)
-    return Table(X, y, weight, names, path, target=target, weight_column=weight_column)
+    roles = {"target": target, "weight_column": weight_column, "slots": layout.slots}
+    return Table(X, y, weight, names, path, **roles)
 
 
 def _read_arrays(source, path, format, *, n_features, target_type, **options):

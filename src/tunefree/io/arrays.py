@@ -77,7 +77,8 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
     if format in ("parquet", "arrow", "jsonl"):
         found = _frames(path, format, start, **columns)
     else:
-        columns = {k: columns.get(k) for k in ("target", "weight_column", "n_features")}
+        names = ("target", "weight_column", "n_features", "drop")
+        columns = {k: columns.get(k) for k in names}
         found = (_table if format == "npy" else _archive)(os.fspath(path), start, columns)
     try:
         for X, y, weight, layout, first in found:

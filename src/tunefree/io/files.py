@@ -416,6 +416,12 @@ def json_row(line, here):
     """
     try:
         row = json.loads(line, object_pairs_hook=_distinct)
+    except json.JSONDecodeError as problem:
+        cut = problem.pos >= len(line.rstrip()) or problem.msg.startswith("Unterminated")
+        words = (
+            "the line ends within its JSON object" if cut else f"not one JSON object ({problem})"
+        )
+        raise DataError(words, *here) from None
     except (ValueError, RecursionError) as problem:
         raise DataError(f"not one JSON object ({problem})", *here) from None
     if not isinstance(row, dict):

@@ -37,6 +37,7 @@ from tunefree.io.tables import (
     cell_spans,
     headed,
     looks_numeric,
+    no_rows,
     ragged,
     unnamed,
 )
@@ -85,6 +86,25 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
     return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
 
 
+def read_numbers(source, **options):
+    r"""Read like `tunefree.io.read`; numbers written as 1,5 or 7% are numbers, too.
+
+    >>> read_numbers([b"a;y\n1,5;2\n2,5;3\n"]).X.tolist()
+    [[1.5], [2.5]]
+    """
+    try:
+        return read(source, **options)
+    except DataError as problem:
+        error = problem
+    if not error.feature or detected(source, options.get("format"))[0] != "csv":
+        raise error
+    table = next(mixed_parts(source, whole=True, **options))
+    is_numbers = isinstance(table.X, np.ndarray) and np.isfinite(table.X).all()
+    if not is_numbers:
+        raise error
+    return table._replace(kinds=None)
+
+
 def mixed_parts(
     source,
     *,
@@ -99,11 +119,12 @@ def mixed_parts(
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
     options = _Options(name_of(source), kinds, skipped, target_type)
     kind, source = detected(source, format)
+    layouts: Any = []  # of a header without rows
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
         texts = _whole_rows(source, options.path, whole)
         parts = headed(texts, options.path, header=header, **columns)
-        found = (part for part in parts if part[0].strip())
+        found = (part for part in parts if part[0].strip() or layouts.append(part[2]))
     else:
         found = _batches_of(source, options.path, kind, whole, columns)
     read_part: Any = _delimited if kind == "csv" else _typed
@@ -114,7 +135,7 @@ def mixed_parts(
         if table.X.shape[0]:
             yield table
     if not rows:
-        raise DataError("the file has no rows", options.path)
+        raise no_rows(options.path, *layouts[:1])
 
 
 def _table(columns, kinds, y, weight, layout, options, faults):
@@ -128,6 +149,7 @@ def _table(columns, kinds, y, weight, layout, options, faults):
     else:
         X = pa.table(columns, layout.feature_names or [unnamed(j) for j in layout.features])
     places = {"target": layout.find(TARGET), "weight_column": layout.find(WEIGHT)}
+    places["slots"] = layout.slots
     return Table(X, y, weight, layout.feature_names, options.path, kinds=list(kinds), **places)
 
 

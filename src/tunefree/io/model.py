@@ -56,6 +56,7 @@ from tunefree import _parts
 from tunefree._registry import estimator_classes
 from tunefree._version import __version__
 from tunefree.io.files import CHUNK, write_atomically
+from tunefree.protocols import Model
 
 FORMAT = 2
 _VERSIONS = {"tunefree": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
@@ -168,7 +169,7 @@ def load_values(path, *, kind):
         return file.decoder.decode(file.header["values"])
 
 
-def load_model(path: str | os.PathLike) -> Any:
+def load_model(path: str | os.PathLike) -> Model:
     """Read an estimator from a file.
 
     Nothing in the file is executed, and it is used only if its checksum is right.

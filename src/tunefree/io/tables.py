@@ -9,7 +9,6 @@ Why numbers are not read by pyarrow, too: it makes every column of every block. 
 not all rows up to the next quote.
 """
 
-import difflib
 import re
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._jit import kernel
+from tunefree._warn import did_you_mean
 from tunefree.io.files import (
     NOT_A_NUMBER,
     NUMBER,
@@ -63,6 +63,7 @@ class Table(NamedTuple):
     weight_column: Column | None = None
     ignored: int = 0  # libsvm: number of skipped entries beyond `n_features`
     kinds: list | None = None  # 'number', 'truth', 'date' or 'text' of each feature
+    slots: Any = None  # of the file's columns, as in `Layout`
 
 
 class Layout(NamedTuple):
@@ -161,6 +162,7 @@ def assign(
     weight_column=None,
     n_features=None,
     columns=None,
+    drop=(),
 ):
     """The `Layout` of columns with the given roles, by name or position."""
     slots = np.full(width, IGNORED, np.int64)
@@ -174,15 +176,22 @@ def assign(
         slots[:] = np.arange(width)
         return Layout(delimiter, names, slots)
 
+    found = (_position(column, names, width, "column to drop", place) for column in drop or ())
+    dropped = {position for position in found if position is not None}
     if target is None and not (by_name and present[-1] in required):
-        target = width - 1
-    for role, column, what in ((TARGET, target, "target"), (WEIGHT, weight_column, "weight")):
+        target = max(set(range(width)) - dropped, default=0)
+    for role, column, what in (
+        (TARGET, target, "target column"),
+        (WEIGHT, weight_column, "weight column"),
+    ):
         if column is None or column is False:
             continue
         position = _position(column, names, width, what, place)
         if position is not None:
             if slots[position] == TARGET:
                 raise DataError("one column cannot be both target and weight", *place)
+            if position in dropped:
+                raise DataError(f"the {what} cannot be dropped", *place)
             slots[position] = role
     if by_name:
         missing = [name for name in required if name not in present]
@@ -192,7 +201,7 @@ def assign(
             raise error
         slots[[present.index(name) for name in required]] = np.arange(len(required))
     else:
-        free = np.flatnonzero(slots == IGNORED)
+        free = np.setdiff1d(np.flatnonzero(slots == IGNORED), [*dropped])
         slots[free] = np.arange(len(free))
         if n_features is not None and len(free) != n_features:
             words = f"{width} columns hold {len(free)} features, but {n_features} are expected"
@@ -217,23 +226,18 @@ def _position(column, names, width, what, place):
         position = int(column)
     except ValueError:
         present = "the file has no header" if names is None else "the header has " + _listed(names)
-        error = DataError(f"there is no {what} column {column!r}: {present}", *place)
+        error = DataError(f"there is no {what} {column!r}: {present}", *place)
         error.hint = did_you_mean(column, names or [])
         raise error from None
     if not -width <= position < width:
-        raise DataError(f"there is no {what} column {position}: the file has {width}", *place)
+        raise DataError(f"there is no {what} {position}: the file has {width}", *place)
     return position % width
 
 
-def did_you_mean(word, names, question="did you mean {}?"):
-    """A question with the name most similar to a word, or None.
-
-    >>> did_you_mean("prise", ["size", "Price", "city"])
-    "did you mean 'Price'?"
-    """
-    lower = {name.lower(): name for name in reversed(names)}
-    found = difflib.get_close_matches(str(word).lower(), lower, n=1)
-    return question.format(repr(lower[found[0]])) if found else None
+def no_rows(path, layout=None):
+    """The error for a file without rows; `layout` is that of its header, if it has one."""
+    headed = layout is not None and layout.names is not None
+    return DataError(f"the file has {'a header and ' if headed else ''}no rows", path)
 
 
 def ragged(cells, width):
@@ -430,7 +434,7 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     """
     found: Any = [b for b, _ in blocks(source, target_type=target_type, skipped=skipped, **columns)]
     if not sum(len(block.X) for block in found):
-        raise DataError("the file has no rows", name_of(source))
+        raise no_rows(name_of(source), found[0].layout if found else None)
     layout = found[0].layout
     X, y, weight = (np.concatenate([block[part] for block in found]) for part in range(3))
     if not layout.find(TARGET):

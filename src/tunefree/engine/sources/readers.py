@@ -15,7 +15,7 @@ from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.files import DataError, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
-from tunefree.io.tables import TARGET, WEIGHT, assign, type_of_targets
+from tunefree.io.tables import IGNORED, TARGET, WEIGHT, assign, type_of_targets
 from tunefree.io.tables import blocks as table_blocks
 
 _ENTRIES = 500_000
@@ -245,14 +245,15 @@ class Hashed:
 
     again, feature_names = True, None
 
-    def __init__(self, path, name, hasher, *, format, target=None, weight_column=None):
+    def __init__(self, path, name, hasher, *, format, **roles):
         self.path, self.name, self.hasher, self.format = path, name, hasher, format
         self.n_features = hasher.n_features
         first = next(frame_batches(path, format), None)
         if first is None:
             raise DataError("the file has no rows", name)
         names = first.schema.names
-        layout = assign(names, len(names), (name,), target=target, weight_column=weight_column)
+        layout = assign(names, len(names), (name,), **roles)
+        self.dropped = [names[j] for j in np.flatnonzero(layout.slots == IGNORED)]
         self.target, self.weight_column = layout.find(TARGET), layout.find(WEIGHT)
 
     def pieces(self, place, skipped):
@@ -265,6 +266,9 @@ class Hashed:
                 None if column is None else np.array([row.pop(column.name) for row in rows])
                 for column in (self.target, self.weight_column)
             )
+            for row in rows:
+                for dropped in self.dropped:
+                    del row[dropped]
             X = self.hasher.rows(rows)
             yield *finite_rows(X, y, weight, self.name, start, skipped), (start + len(rows),)
             start += len(rows)

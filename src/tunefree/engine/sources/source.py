@@ -290,6 +290,7 @@ def open_source(
     unseen: str = "error",
     columns: Sequence[str] | None = None,
     zero_based: bool | str = "auto",
+    drop: Sequence[str] = (),
     target_type: type | None = None,
     hashed: int | None = None,
     window: int = 0,
@@ -318,6 +319,8 @@ def open_source(
         libsvm: what to do about an index beyond `n_features`.
     columns : list of str, optional
         csv, parquet and Arrow with named columns: take these features, in this order.
+    drop : list of str, default=()
+        Columns that are not features, by name or position; not for libsvm.
     zero_based : bool or 'auto', default='auto'
         libsvm: whether indices count from 0; 'auto' means yes if the index 0 occurs in the first
         megabyte of a file, or 128 KiB of a pipe.
@@ -362,7 +365,7 @@ def open_source(
         raise ValueError(f"format={format!r} is none of {', '.join(sorted(FORMATS))}.")
     hasher = _Hasher(hashed) if hashed else None
     width: dict[str, Any] = {"n_features": n_features}
-    roles = {"target": target, "weight_column": weight_column}
+    roles = {"target": target, "weight_column": weight_column, "drop": drop}
     named = roles | width | {"columns": columns, "target_type": target_type}
     options = {"window": window, "seed": seed, "on_bad_row": on_bad_row}
     if not isinstance(data, str | os.PathLike | readers.Replay):

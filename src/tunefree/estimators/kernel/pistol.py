@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,7 +43,20 @@ from tunefree.learners.kernel.projection import CHECKED, compress
 from tunefree.learners.pistol.linear import SETTINGS, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
-from tunefree.protocols import Average, AverageWithin, Kernel, Loss, MatrixLike, Seed, TargetLike
+from tunefree.protocols import (
+    Auto,
+    Average,
+    AverageName,
+    AverageWithin,
+    Kernel,
+    KernelName,
+    Loss,
+    LossOfClasses,
+    LossOfNumbers,
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import (
     DELTA,
     EXTREME,
@@ -479,6 +492,8 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     n_jobs : int or None, default=None
         Threads; -1 is all cores, and so is None from 2 million numbers on. Results do not depend on
         it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
 
@@ -545,24 +560,25 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
 
     def __init__(
         self,
-        kernel: str | Callable | Kernel = "rbf",
+        kernel: KernelName | Callable | Kernel = "rbf",
         gamma: float | str = "auto",
         *,
         degree: float = 3,
         coef0: float = 1,
         setting: str = "auto",
-        loss: str | Loss = "auto",
-        average: str | Average | AverageWithin = "auto",
-        max_iter: int | str = "auto",
+        loss: LossOfClasses | Auto | Loss = "auto",
+        average: AverageName | Auto | Average | AverageWithin = "auto",
+        max_iter: int | Auto = "auto",
         horizon: int | None = None,
         calibrate: bool = True,
-        standardize: bool | str = "auto",
-        precision: str = "auto",
+        standardize: bool | Auto = "auto",
+        precision: Literal["auto", "single", "double"] = "auto",
         compress: float | None = None,
         max_support: int | None = None,
         class_weight: Any = None,
         shuffle: bool = True,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel
@@ -582,6 +598,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         self.class_weight = class_weight
         self.shuffle = shuffle
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check(self):
@@ -831,6 +848,8 @@ class KernelPiSTOLRegressor(KernelRegressor):
     max_support : int or None, default=None
     shuffle : bool, default=True
     n_jobs : int or None, default=None
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -875,20 +894,21 @@ class KernelPiSTOLRegressor(KernelRegressor):
 
     def __init__(
         self,
-        kernel: str | Callable | Kernel = "rbf",
+        kernel: KernelName | Callable | Kernel = "rbf",
         gamma: float | str = "auto",
         *,
         degree: float = 3,
         coef0: float = 1,
-        loss: str | Loss = "squared_error",
-        average: str | Average | AverageWithin = "auto",
-        max_iter: int | str = "auto",
-        standardize: bool | str = "auto",
-        precision: str = "auto",
+        loss: LossOfNumbers | Loss = "squared_error",
+        average: AverageName | Auto | Average | AverageWithin = "auto",
+        max_iter: int | Auto = "auto",
+        standardize: bool | Auto = "auto",
+        precision: Literal["auto", "single", "double"] = "auto",
         compress: float | None = None,
         max_support: int | None = None,
         shuffle: bool = True,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel
@@ -904,6 +924,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         self.max_support = max_support
         self.shuffle = shuffle
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def _check(self):

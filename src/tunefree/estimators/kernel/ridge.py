@@ -1,7 +1,7 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,12 @@ from tunefree.learners.kernel.ridge import (
     minimize_log_loss,
     n_held_out,
 )
-from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.protocols import (
+    Auto,
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import (
     EXTREME,
     clip_outliers,
@@ -135,12 +140,13 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def __init__(
         self,
-        kernel: str = "rbf",
+        kernel: Literal["rbf", "laplacian", "linear"] = "rbf",
         *,
-        n_landmarks: int | str = "auto",
+        n_landmarks: int | Auto = "auto",
         compress: bool | float | None = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel
@@ -148,6 +154,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         self.compress = compress
         self.max_memory = max_memory
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     @report_progress
@@ -446,6 +453,8 @@ class KernelRidgeRegressor(
         landmarks 1 GB.
     n_jobs : int or None, default=None
         Threads of large fits and predictions, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -587,6 +596,8 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         See `KernelRidgeRegressor`.
     class_weight : dict, 'balanced' or None, default=None
         Weights of the classes, which multiply those of rows. They need all rows in memory.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
 
@@ -624,18 +635,19 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
 
     def __init__(
         self,
-        kernel: str = "rbf",
+        kernel: Literal["rbf", "laplacian", "linear"] = "rbf",
         *,
-        loss: str = "squared_error",
-        n_landmarks: int | str = "auto",
+        loss: Literal["squared_error", "log_loss"] = "squared_error",
+        n_landmarks: int | Auto = "auto",
         compress: bool | float | None = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
         class_weight: Any = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         size = {"n_landmarks": n_landmarks, "compress": compress, "max_memory": max_memory}
-        super().__init__(kernel, **size, n_jobs=n_jobs, random_state=random_state)
+        super().__init__(kernel, **size, n_jobs=n_jobs, verbose=verbose, random_state=random_state)
         self.loss = loss
         self.class_weight = class_weight
 

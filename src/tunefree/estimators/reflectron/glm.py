@@ -1,6 +1,6 @@
 """Generalized linear models: families, links, exposures, inference."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,18 @@ from tunefree.estimators.reflectron.regression import MirrorRegressor
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of
 from tunefree.links import LINKS, target_margin
-from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
+from tunefree.potentials import Potential
+from tunefree.protocols import (
+    Auto,
+    FamilyOfClasses,
+    FamilyOfNumbers,
+    Link,
+    LinkName,
+    MatrixLike,
+    PotentialName,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import limits_of_columns, limits_of_predictions, shrinkage_factor
 from tunefree.uncertainty.inference import Law
 
@@ -50,6 +61,8 @@ _LAST = """warm_start : bool, default=False
         Start from the last fit's coefficients.
     n_jobs : int or None, default=None
         Threads for batches of 16,384 rows or more, all by default; results do not depend on it.
+    verbose : bool, default=False
+        Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash by which rows are held out."""
 
@@ -178,20 +191,21 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
 
     def __init__(
         self,
-        family: Any = "auto",
-        link: str | Link | None = None,
+        family: FamilyOfNumbers | Auto | Family = "auto",
+        link: LinkName | Literal["auto", "learned"] | Link | None = None,
         *,
-        potential: Any = "auto",
+        potential: PotentialName | Auto | Potential = "auto",
         constraint: Any = None,
         fit_intercept: bool = True,
-        standardize: bool | str = "auto",
+        standardize: bool | Auto = "auto",
         per_output: bool = False,
-        validation_fraction: float | str = "auto",
-        n_splits: int | str = "auto",
+        validation_fraction: float | Auto = "auto",
+        n_splits: int | Auto = "auto",
         tol: float = 1e-3,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.family = family
@@ -207,6 +221,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def _set_limits(self, X, targets, offset):
@@ -469,22 +484,23 @@ class GLMClassifier(_Inference, MirrorClassifier):
 
     def __init__(
         self,
-        family: Any = "auto",
-        link: str | Link | None = None,
+        family: FamilyOfClasses | Auto | Family = "auto",
+        link: LinkName | Literal["auto", "learned"] | Link | None = None,
         *,
-        potential: Any = "auto",
+        potential: PotentialName | Auto | Potential = "auto",
         constraint: Any = None,
         fit_intercept: bool = True,
-        standardize: bool | str = "auto",
+        standardize: bool | Auto = "auto",
         per_output: bool = False,
-        validation_fraction: float | str = "auto",
-        n_splits: int | str = "auto",
+        validation_fraction: float | Auto = "auto",
+        n_splits: int | Auto = "auto",
         tol: float = 1e-3,
-        max_iter: int | str = "auto",
+        max_iter: int | Auto = "auto",
         warm_start: bool = False,
         class_weight: Any = None,
         categories: ArrayLike | None = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
         random_state: Seed = None,
     ):
         self.family = family
@@ -502,6 +518,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self.class_weight = class_weight
         self.categories = categories
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def __sklearn_tags__(self):

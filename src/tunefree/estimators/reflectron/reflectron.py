@@ -1,6 +1,6 @@
 """The Reflectron: the papers' algorithm, for any link, potential and step."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,19 @@ from tunefree.estimators.reflectron.problem import link_range
 from tunefree.estimators.reflectron.regression import MirrorRegressor, share_outside, warn_outside
 from tunefree.families import Matching
 from tunefree.links import LINKS
-from tunefree.protocols import Average, AverageWithin, Link, MatrixLike, Seed, TargetLike
+from tunefree.potentials import Potential
+from tunefree.protocols import (
+    Auto,
+    Average,
+    AverageName,
+    AverageWithin,
+    Link,
+    LinkName,
+    MatrixLike,
+    PotentialName,
+    Seed,
+    TargetLike,
+)
 
 _LINK = """link : str, link or None, default=None
         The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
@@ -56,18 +68,18 @@ class _Settings:
 
     def __init__(
         self,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         *,
-        potential: Any = "auto",
+        potential: PotentialName | Auto | Potential = "auto",
         constraint: Any = None,
         step: Any = "auto",
-        solver: str = "auto",
-        average: str | Average | AverageWithin = "auto",
+        solver: Literal["auto", "batch", "stochastic"] = "auto",
+        average: AverageName | Auto | Average | AverageWithin = "auto",
         batch_size: int = 1,
         feature_map: Any = None,
         fit_intercept: bool = True,
-        standardize: bool | str = "auto",
-        max_iter: int | str = "auto",
+        standardize: bool | Auto = "auto",
+        max_iter: int | Auto = "auto",
         random_state: Seed = None,
     ):
         self.link = link

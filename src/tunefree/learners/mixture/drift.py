@@ -58,3 +58,52 @@ def record_point(state, trace):
             copy_to(trace[i], trace[2 * i + 1])
         now.stride *= 2.0
     now.points = n
+
+
+class DriftAlarm:
+    """Notices that a stream has changed.
+
+    There is an alarm at a row if both hold, from the 200th row after the last alarm on:
+
+    - the half-life is below a quarter of its highest value since the last alarm, and
+    - there are more bad rows among the latest 32, or the latest 128, than their share so far
+      explains, by 4 standard errors. Shares below 1 in 20 count as 1 in 20.
+
+    A bad row has a wrong class, or a residual above 2.5 times the mean absolute residual.
+
+    Examples
+    --------
+    >>> alarm = DriftAlarm()
+    >>> [row for row in range(1, 401) if alarm.add(row > 300, 100.0 if row < 300 else 9.0)]
+    [307]
+    """
+
+    FIRST, WINDOWS, LEAST, ERRORS = 200, (32, 128), 0.05, 4.0
+
+    def __init__(self):
+        self.latest, self.n_rows, self.n_bad, self.total, self.longest = [], 0, 0, 0.0, 0.0
+
+    def add_residual(self, residual, half_life):
+        """Add a row with this absolute residual; whether there is an alarm."""
+        is_bad = residual * self.n_rows > 2.5 * self.total
+        self.total += residual
+        return self.add(is_bad, half_life)
+
+    def add(self, is_bad, half_life):
+        """Add a row, bad or not, and the half-life after it; whether there is an alarm."""
+        self.latest = [*self.latest, int(is_bad)][-max(self.WINDOWS) :]
+        self.n_rows, self.n_bad = self.n_rows + 1, self.n_bad + int(is_bad)
+        self.longest = max(self.longest, half_life)
+        if self.n_rows < self.FIRST or 4.0 * half_life >= self.longest:
+            return False
+        if not any(self._has_many(window) for window in self.WINDOWS):
+            return False
+        vars(self).update(vars(DriftAlarm()))  # begin again
+        return True
+
+    def _has_many(self, window):
+        """Whether there are more bad rows among the latest than before explain."""
+        found = sum(self.latest[-window:])
+        share = (self.n_bad - found) / (self.n_rows - window)
+        share = min(max(share, self.LEAST), 1.0 - self.LEAST)
+        return found - window * share > self.ERRORS * np.sqrt(window * share * (1.0 - share))

@@ -1,0 +1,172 @@
+"""Charts as SVG for HTML: axes, lines, dots, bars.
+
+Colours are the variables of the page's style, so that they suit light and dark screens. Curves also
+differ in their dashes, for readers who cannot distinguish the colours.
+"""
+
+import math
+from html import escape
+from typing import Any
+
+import numpy as np
+
+_WIDTH, _TOP, _BOTTOM, _RIGHT = 400, 10, 44, 12
+_LINE, _LETTER = 16, 6.5  # height of a line of text, and width of a letter
+_DASHES = ("", "6 3", "2 2", "8 3 2 3", "10 4", "1 4")
+
+
+def number(value):
+    """A value at a tick.
+
+    >>> number(0.1 + 0.2), number(-2900.0), number(3e7)
+    ('0.3', '-2,900', '3e+07')
+    """
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+class Axis:
+    """Positions, from `first` to `last`, of values between two ends, and round ticks."""
+
+    def __init__(self, ends, first, last, log=False):
+        low, high = ends
+        if not low < high:
+            low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+        self.low, self.high, self.first, self.last, self.log = low, high, first, last, log
+
+    def __call__(self, values):
+        """The positions of values; those outside are at an end."""
+        of: Any = np.log if self.log else np.asarray
+        values = np.clip(np.asarray(values, dtype=float), self.low, self.high)
+        low, high = of(self.low), of(self.high)
+        return self.first + (self.last - self.first) * (of(values) - low) / (high - low)
+
+    def ticks(self, most=6):
+        """At most so many round values.
+
+        >>> Axis((0.0, 1.0), 0, 100).ticks(), Axis((1.0, 5000.0), 0, 100, log=True).ticks()
+        ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [1.0, 10.0, 100.0, 1000.0])
+        """
+        if self.log and self.high >= 100.0 * self.low:
+            powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
+            return [10.0**k for k in powers[:: -(-len(powers) // most)]]
+        size = 10.0 ** math.floor(math.log10((self.high - self.low) / most))
+        step = next(
+            s * size for s in (1, 2, 5, 10, 20) if (self.high - self.low) / (s * size) < most
+        )
+        marks = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+        return [float(f"{k * step:.12g}") for k in marks]
+
+
+def _points(x, y):
+    pairs = zip(x, y, strict=True)
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in pairs if math.isfinite(a + b))
+
+
+def _text(x, y, text, **more):
+    attributes = "".join(f" {name}='{value}'" for name, value in more.items())
+    return f"<text x='{x:.1f}' y='{y:.1f}'{attributes}>{escape(text)}</text>"
+
+
+def _svg(height, parts):
+    return f"<svg viewBox='0 0 {_WIDTH} {height:.0f}'>{''.join(parts)}</svg>"
+
+
+def short(text, most=50):
+    """A text without its end if it is long."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+class Chart:
+    """Axes to draw on; `x` and `y` are the ends of the axes."""
+
+    def __init__(self, x, y, xlabel, ylabel, *, height=250, logs=(False, False)):
+        self.height, self.xlabel, self.ylabel, self.marks, self.names = (
+            height,
+            xlabel,
+            ylabel,
+            [],
+            [],
+        )
+        foot = height - _BOTTOM
+        self.y = Axis(y, foot, _TOP + _LINE, logs[1])
+        left = 14 + _LETTER * max(len(number(tick)) for tick in self.y.ticks())
+        self.x = Axis(x, left, _WIDTH - _RIGHT, logs[0])
+
+    def line(self, x, y, k=0, name=None, style="line"):
+        """Draw a curve in the colour and the dashes number `k`."""
+        dash = f" stroke-dasharray='{_DASHES[k % 6]}'" if k % 6 else ""
+        look = f"class='{style} c{k % 6}'{dash}"
+        self.marks.append(f"<polyline {look} points='{_points(self.x(x), self.y(y))}'/>")
+        if name is not None:
+            self.names.append((look, name))
+
+    def reference(self, x, y):
+        """Draw a dashed grey line."""
+        self.marks.append(f"<polyline class='ref' points='{_points(self.x(x), self.y(y))}'/>")
+
+    def dots(self, x, y, k=0, size=2.0, style="dot"):
+        """Draw points; those of the style "ring" are hollow."""
+        pairs = zip(self.x(x), self.y(y), strict=True)
+        dots = "".join(f"<circle cx='{a:.1f}' cy='{b:.1f}' r='{size}'/>" for a, b in pairs)
+        self.marks.append(f"<g class='{style} c{k}'>{dots}</g>")
+
+    def spans(self, x, low, high):
+        """Draw vertical lines, such as intervals."""
+        ends = zip(self.x(x), self.y(low), self.y(high), strict=True)
+        path = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in ends)
+        self.marks.append(f"<path class='span' d='{path}'/>")
+
+    def rug(self, x):
+        """Draw marks above the horizontal axis."""
+        path = "".join(f"M{a:.1f} {self.y.first}v-6" for a in self.x(x))
+        self.marks.append(f"<path class='axis' d='{path}'/>")
+
+    def svg(self):
+        """The drawing, with its axes and the names of its curves."""
+        (left, right), (foot, top) = (self.x.first, self.x.last), (self.y.first, self.y.last)
+        parts = [f"<path class='axis' d='M{left:.1f} {top}V{foot}H{right}'/>"]
+        ticks = self.x.ticks()
+        for tick, at in zip(ticks, self.x(ticks), strict=True):
+            parts.append(_text(at, foot + _LINE, number(tick), **{"text-anchor": "middle"}))
+        ticks = self.y.ticks()
+        for tick, at in zip(ticks, self.y(ticks), strict=True):
+            parts.append(f"<path class='grid' d='M{left:.1f} {at:.1f}H{right}'/>")
+            parts.append(_text(left - 5, at + 4, number(tick), **{"text-anchor": "end"}))
+        middle = {"text-anchor": "middle"}
+        parts.append(
+            _text((left + right) / 2, foot + 2.2 * _LINE, short(self.xlabel, 55), **middle)
+        )
+        parts += [_text(2, _TOP + 3, short(self.ylabel, 55)), *self.marks]
+        for i, (look, name) in enumerate(self.names):
+            at = self.height + 8 + _LINE * i
+            parts.append(f"<polyline {look} points='{left:.1f},{at} {left + 26:.1f},{at}'/>")
+            parts.append(_text(left + 32, at + 4, short(name)))
+        return _svg(self.height + 4 + _LINE * len(self.names), parts)
+
+
+def bars(names, values, label, *, errors=None, strong=()):
+    """Horizontal bars under their names, from 0; those in `strong` have a strong colour."""
+    values = np.asarray(values, dtype=float)
+    spread = np.zeros(len(values)) if errors is None else np.nan_to_num(errors)
+    low, high = min(0.0, (values - spread).min()), max(0.0, (values + spread).max())
+    x, foot, parts = Axis((low, high), 6, _WIDTH - _RIGHT), _TOP + 34 * len(names), []
+    zero = float(x(0.0))
+    for i, (name, value, error) in enumerate(zip(names, values, spread, strict=True)):
+        top, (begin, end) = _TOP + 34 * i, sorted((zero, float(x(value))))
+        style = "bar c0" if i in strong else "bar weak"
+        parts.append(_text(zero + 2, top + 10, short(f"{name}: {number(value)}")))
+        parts.append(
+            f"<rect class='{style}' x='{begin:.1f}' y='{top + 15}' width='{end - begin:.1f}' "
+            "height='12'/>"
+        )
+        if error:
+            ends = x([value - error, value + error])
+            parts.append(f"<path class='axis' d='M{ends[0]:.1f} {top + 21}H{ends[1]:.1f}'/>")
+    parts.append(f"<path class='axis' d='M{x.first} {foot}H{x.last}'/>")
+    ticks = x.ticks()
+    for tick, at in zip(ticks, x(ticks), strict=True):
+        parts.append(_text(at, foot + _LINE, number(tick), **{"text-anchor": "middle"}))
+    parts.append(
+        _text(_WIDTH / 2, foot + 2.2 * _LINE, short(label, 60), **{"text-anchor": "middle"})
+    )
+    return _svg(foot + _BOTTOM, parts)
