@@ -202,7 +202,7 @@ def make_estimator(options, task, table=None):
     if cls is None:
         stop(f"--estimator {name} is for {_SINGLE[name][1]}, but the task is {task}", USAGE)
     given = {option: getattr(options, option) for option in (*_PARAMETERS, *_OF_FIT)}
-    given = {option: value for option, value in given.items() if value is not None}
+    given = {o: value for o, value in given.items() if value is not None and value is not False}
     for option in given:
         if not _takes(cls, option):
             stop(f"{_flag(option)} is for {_owners(name, option, task)}", USAGE)
