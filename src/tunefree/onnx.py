@@ -5,6 +5,8 @@ categories or dates it takes every column by its name, of shape (n, 1): see `to_
 give ``label`` and ``probabilities`` (``scores`` where the model has none), regressors ``variable``.
 """
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
@@ -329,7 +331,7 @@ def _predicted(g, estimator, scores):
     if getattr(estimator, "prediction_limits_", None) is not None:
         low, high = np.reshape(estimator.prediction_limits_, (2, -1)).astype(np.float64)
         scores = g("Min", g("Max", scores, low), high)
-    levels = getattr(getattr(estimator, "family_", None), "levels", 0)
+    levels: Any = getattr(getattr(estimator, "family_", None), "levels", 0)
     if np.ndim(levels):  # quantiles are sorted
         scores = g("TopK", scores, np.array([len(levels)]), unused=["_places"], largest=0)
     return scores

@@ -530,7 +530,7 @@ def test_an_option_goes_to_every_estimator_that_has_it_and_implies_the_task(here
     for wrong, message in (
         (("--loss", "absolut_error", "--estimator", "trees"), "is for --task regression"),
         (("--loss", "hinge", "--estimator", "ridge"), "--estimator ridge is for regression"),
-        (("--quantile", "2", "--estimator", "trees"), "--quantile 2.0 is not a number between"),
+        (("--quantile", "2", "--estimator", "trees"), "--quantile 2.0 is neither a number between"),
         (("--max-memory", "2xb"), "--max-memory '2xb' is neither bytes"),
         (("--scoring", "roc_acu"), "did you mean 'roc_auc'?"),
     ):

@@ -8,6 +8,7 @@ from tunefree.cli.apply import matched_by_us, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
 from tunefree.cli.train import named, split_role_columns
 from tunefree.data.checks import messages
+from tunefree.families import Family
 from tunefree.io import DataError
 from tunefree.preprocessing import source_layout
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
@@ -79,8 +80,8 @@ class Scores:
     of its digits. A row of a class that the model does not know is an error; its log-loss is that
     of a probability of 1e-15 (scikit-learn's `log_loss` refuses it).
 
-    `classes` are the model's; None for regression. A generalized linear model has a `family`, whose
-    mean deviance is a score, too. `calibration()` compares predictions with targets by deciles of
+    `classes` are the model's; None for regression. The `family` of a model has a mean
+    deviance, which is a score, too, if it is not the squared error. `calibration()` compares predictions with targets by deciles of
     the predictions (of two classes: of the probability of the second).
 
     >>> y, decisions = np.array([0, 0, 1]), np.array([-1.0, 1.0, 2.0])
@@ -128,7 +129,8 @@ class Scores:
             self._shift = np.average(y, weights=weight)
         risk = (predicted - y) ** 2
         costs = {"mse": risk, "mae": np.abs(predicted - y)}
-        if self.family is not None and np.ndim(predicted) == 1:
+        is_square = self.family is None or type(self.family).deviance is Family.deviance
+        if not is_square and np.ndim(predicted) == 1:
             mean, target = (np.asarray(a, dtype=float)[:, None] for a in (predicted, y))
             with np.errstate(all="ignore"):
                 deviance = self.family.deviance(target, self.family.clipped(mean))[:, 0]

@@ -206,7 +206,7 @@ def make_estimator(options, task, table=None):
     if cls is None:
         stop(f"--estimator {name} is for {_SINGLE[name][1]}, but the task is {task}", USAGE)
     given = {option: getattr(options, option) for option in (*_PARAMETERS, *_OF_FIT)}
-    given = {option: value for option, value in given.items() if value not in (None, False)}
+    given = {o: value for o, value in given.items() if value is not None and value is not False}
     if "family" in given and name in ("auto", "trees"):
         given.setdefault("loss", given.pop("family"))
     for option in given:

@@ -1021,7 +1021,8 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
                 raise ValueError(f"Column {j} of y has one class only: all rows are {label[0]}.")
         one: Any = clone(self)
         models = [clone(one).fit(X, label, sample_weight, groups) for label in labels]
-        self.label_models_, self.classes_ = models, [model.classes_ for model in models]
+        classes: Any = [model.classes_ for model in models]
+        self.label_models_, self.classes_ = models, classes
         self.n_features_in_ = models[0].n_features_in_
         if hasattr(models[0], "feature_names_in_"):
             self.feature_names_in_ = models[0].feature_names_in_
