@@ -80,9 +80,9 @@ class Scores:
     of its digits. A row of a class that the model does not know is an error; its log-loss is that
     of a probability of 1e-15 (scikit-learn's `log_loss` refuses it).
 
-    `classes` are the model's; None for regression. The `family` of a model has a mean
-    deviance, which is a score, too, if it is not the squared error. `calibration()` compares predictions with targets by deciles of
-    the predictions (of two classes: of the probability of the second).
+    `classes` are the model's; None for regression. The `family` of a model has a mean deviance,
+    which is a score, too, if it is not the squared error. `calibration()` compares predictions with
+    targets by deciles of the predictions (of two classes: of the probability of the second).
 
     >>> y, decisions = np.array([0, 0, 1]), np.array([-1.0, 1.0, 2.0])
     >>> scores = Scores(np.array([0, 1]))
@@ -94,7 +94,8 @@ class Scores:
 
     def __init__(self, classes=None, family=None):
         self.classes: Any = classes
-        self.family, self.rows, self.unknown = family, 0, 0
+        is_square = family is not None and type(family).deviance is Family.deviance
+        self.family, self.rows, self.unknown = None if is_square else family, 0, 0
         self.means = WeightedMeans()
         self._shift = None  # near the mean of the targets, for their variance
         self._decisions = []  # parts of (is of the second class, decision, weight)
@@ -129,8 +130,7 @@ class Scores:
             self._shift = np.average(y, weights=weight)
         risk = (predicted - y) ** 2
         costs = {"mse": risk, "mae": np.abs(predicted - y)}
-        is_square = self.family is None or type(self.family).deviance is Family.deviance
-        if not is_square and np.ndim(predicted) == 1:
+        if self.family is not None and np.ndim(predicted) == 1:
             mean, target = (np.asarray(a, dtype=float)[:, None] for a in (predicted, y))
             with np.errstate(all="ignore"):
                 deviance = self.family.deviance(target, self.family.clipped(mean))[:, 0]
