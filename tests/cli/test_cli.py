@@ -3,6 +3,7 @@ import json
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -409,6 +410,23 @@ def test_other_estimators_train_and_score(here, name, data, kind):
     assert type(load_model("m")) is kind
     scores = json.loads(run("eval", "m", data, "--json").stdout)
     assert scores["n"] == 200 and scores.get("r2", 1.0) > 0.9 and scores.get("error", 0.0) < 0.1
+
+
+def test_counts_of_a_table_with_text_have_an_exposure(here):
+    random = np.random.default_rng(0)
+    city, months = np.resize(["Berlin", "Munich"], 200), random.uniform(1, 9, 200).round(2)
+    count = random.poisson(months * np.where(city == "Berlin", 2.0, 1.0))
+    columns = frame(city=city.tolist(), months=months.tolist(), note=count.tolist())
+    (here / "c.csv").write_text(csv_text(columns | {"count": count.tolist()}))
+    options = ("--family", "poisson", "--exposure", "months", "--drop", "note")
+    run("train", "c.csv", "m", *options)
+    model = load_model("m")
+    assert model.loss == "poisson" and model.n_features_in_ == 4
+    rows = pd.DataFrame({name: columns[name] for name in ("a", "b", "c", "city")})
+    expected = model.predict(rows, exposure=months)
+    assert np.allclose(np.array(predictions("m", "c.csv"), float), expected)
+    scores = json.loads(run("eval", "m", "c.csv", "--json").stdout)
+    assert scores["mse"] == pytest.approx(np.square(expected - count).mean())
 
 
 def test_exposures_are_a_column_that_is_no_feature(here):

@@ -66,7 +66,7 @@ def read_tables(estimator, notes, data, *, labelled, whole=False, **options):
             else:
                 table = read_mixed(source, kinds=kinds, **settings)
         _note_ignored(table.ignored)
-        yield table._replace(X=_named_as(estimator, table.X))
+        yield table._replace(X=_named_as(estimator, notes, table.X))
 
 
 def _parts(estimator, notes, source, settings, labelled):
@@ -76,7 +76,7 @@ def _parts(estimator, notes, source, settings, labelled):
         if isinstance(source, Replay):
             source = Named(source.name, source.for_good())
         for table in mixed_parts(source, kinds=notes["kinds"], **settings):
-            yield table._replace(X=_named_as(estimator, table.X))
+            yield table._replace(X=_named_as(estimator, notes, table.X))
         return
     settings["drop"] = [Column(name, 0) for name in notes.get("drop", ())]
     opened = open_source(source, hashed=notes.get("hashed"), **settings)
@@ -97,16 +97,26 @@ def _kinds(estimator, notes):
     if not hasattr(estimator, "table_"):
         return None
     if notes.get("task") is not None:
-        return notes.get("kinds") or ["number"] * estimator.n_features_in_
+        kinds = notes.get("kinds") or ["number"] * estimator.n_features_in_
+        return _with_roles(kinds, notes, lambda role: "number")
     # The model parses dates itself: it knows whether their day comes first.
     return [None if kind == "number" else "text" for kind in estimator.table_.kinds_.tolist()]
 
 
-def _named_as(estimator, X):
+def _with_roles(features, notes, value):
+    """A list of the features, with a value of each column that is no feature at its place."""
+    out = list(features)
+    for role, position in sorted(notes.get("beside", {}).items(), key=lambda pair: pair[1]):
+        out.insert(position, value(role))
+    return out
+
+
+def _named_as(estimator, notes, X):
     """A pyarrow table whose columns, in the order of the model, get the names of the model."""
     if not hasattr(X, "rename_columns") or not hasattr(estimator, "feature_names_in_"):
         return X
-    return X.rename_columns(estimator.feature_names_in_.tolist())
+    names = _with_roles(estimator.feature_names_in_.tolist(), notes, lambda role: f"--{role}")
+    return X.rename_columns(names)
 
 
 def _note_ignored(count):
