@@ -32,6 +32,9 @@ FamilyOfNumbers = Literal[
     "tweedie",
     "binomial",
     "bernoulli",
+    "inverse_gaussian",
+    "inverse.gaussian",
+    "inversegaussian",
     "huber",
     "quantile",
 ]

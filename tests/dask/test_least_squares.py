@@ -102,6 +102,8 @@ def test_a_path_too_long_to_keep_is_not_sent(client, monkeypatch):
 
 
 MODELS = {
+    "BoostedTreesClassifier": [{}],
+    "BoostedTreesRegressor": [{}],
     "RidgePathRegressor": [{}, {"solver": "sgd", "max_iter": 2}],
     "GLMClassifier": [{"max_iter": 5}],
     "GLMRegressor": [{"max_iter": 5, "family": "gaussian"}],

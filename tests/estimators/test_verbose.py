@@ -13,6 +13,7 @@ X = rng.normal(size=(120, 3))
 y = X[:, 0] ** 2 + 0.1 * rng.normal(size=120)
 
 
+@pytest.mark.filterwarnings("ignore::tunefree.DataWarning")
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
 @pytest.mark.parametrize("stem", STEMS)
 def test_progress_is_printed_on_stderr_and_changes_no_bit(stem, kind, capsys):

@@ -604,7 +604,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         --------
         >>> from tunefree import TuneFreeRegressor
         >>> X = np.random.default_rng(0).normal(size=(100, 2))
-        >>> model = TuneFreeRegressor(random_state=0).fit(X, 3.0 * X[:, 0])
+        >>> model = TuneFreeRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1] ** 2)
         >>> found = model.explain(X[:5])
         >>> bool(np.allclose(found.base_value + found.values.sum(axis=1), found.score))
         True
@@ -1012,7 +1012,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
 
     def _fit(self, X, y, sample_weight, groups):
         vars(self).pop("label_models_", None)
-        shape = y.shape if hasattr(y, "shape") else np.shape(y)
+        shape = y.shape if sparse.issparse(y) else np.asarray(y).shape
         if len(shape) < 2 or shape[1] < 2 or type_of_target(y) != "multilabel-indicator":
             return super()._fit(X, y, sample_weight, groups)
         labels = np.asarray(as_dense(y)).T
