@@ -52,9 +52,9 @@ def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Any]:
     return _without_intercept(matrix), matrix.model_spec
 
 
-def encoded(spec: Any, frame: Any) -> Any:
-    """The columns of new rows, by an encoding learned before; new levels are an error."""
-    return _without_intercept(_matrix(spec, frame, str(spec.formula)))
+def encoded(formula: str, spec: Any, frame: Any) -> Any:
+    """The columns of new rows, by the encoding of `model_columns`; new levels are an error."""
+    return _without_intercept(_matrix(spec, frame, formula))
 
 
 def terms_of(spec: Any) -> list[str]:

@@ -459,8 +459,8 @@ def report_progress(fit):
             else:
                 fit(self, *args, **kwargs)
             if "y" in signature.parameters:
-                given = arguments.get("y"), arguments.get("sample_weight")
-                self._after_fit(arguments["X"], *given)
+                y, weights = arguments.get("y"), arguments.get("sample_weight")
+                self._after_fit(arguments["X"], y, weights)
         return self
 
     return guarded

@@ -106,7 +106,7 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
     model_spec_: Any
 
     def _encoded(self, X, y):
-        """Rows and targets for `fit`, the categories of the columns, and the formula's columns."""
+        """For `fit`: rows, the categories of their columns, the formula's encoding, and targets."""
         if self.formula is None:
             return *coded(X), None, y
         columns, spec = formulas.model_columns(self.formula, X, self.fit_intercept)
@@ -114,7 +114,9 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
 
     def _coded(self, X):
         spec = vars(self).get("model_spec_")
-        return super()._coded(X) if spec is None else formulas.encoded(spec, X)
+        if spec is None:
+            return super()._coded(X)
+        return formulas.encoded(self.formula, spec, X)
 
     def _targets_given(self, X, y):
         if y is None and self.formula is not None:
@@ -133,7 +135,6 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
         super()._fit_rows(*source)
 
     def _refuse_formula(self):
-        """Refuse a formula for rows that come in chunks."""
         if self.formula is not None:
             raise ValueError("formula= needs a frame in memory: use fit.")
 
