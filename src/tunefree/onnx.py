@@ -296,6 +296,8 @@ def _scores(g, estimator, X, name):
             X = g("Where", out, 0.5 * low + 0.5 * high, X)
     if getattr(estimator, "categories_", None) is not None:
         raise ModelError(f"{name} cannot be exported: it has columns of categories")
+    if getattr(estimator, "model_spec_", None) is not None:
+        raise ModelError(f"{name} cannot be exported: its columns are those of a formula")
     coef = np.atleast_2d(estimator.coef_)
     return g("Add", g("MatMul", X, coef.T), np.atleast_1d(estimator.intercept_))
 

@@ -296,6 +296,8 @@ def _fit_by_descent(self, cluster):
     family, link, configurations, _ = self._setup(self._law())
     if self.solver == "stochastic" or self.feature_map is not None:
         raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
+    if getattr(self, "formula", None) is not None:
+        raise ValueError("On a cluster give the columns in place of formula=.")
     if self.class_weight is not None:
         raise ValueError("On a cluster give sample_weight in place of class_weight.")
     self.feature_map_ = self._stream = None

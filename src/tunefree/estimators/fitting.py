@@ -458,8 +458,9 @@ def report_progress(fit):
                 watched(self, _NO_PROGRESS, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
-            if "y" in arguments:
-                self._after_fit(arguments["X"], arguments["y"], arguments.get("sample_weight"))
+            if "y" in signature.parameters:
+                y, weights = arguments.get("y"), arguments.get("sample_weight")
+                self._after_fit(arguments["X"], y, weights)
         return self
 
     return guarded

@@ -345,6 +345,10 @@ class CoefficientInferenceMixin:
         check_reference(reference, {})
         return X, names, names
 
+    def _targets_given(self, X: Any, y: Any) -> Any:
+        """The targets `y`, or those of a formula."""
+        return y
+
     def _learns_parameter(self) -> bool:
         """Whether the family has a parameter that `fit` learned."""
         return False
@@ -354,6 +358,9 @@ class CoefficientInferenceMixin:
     ) -> tuple[list[CoefficientFit], list[str]]:
         """The `CoefficientFit` of every target, and the terms of the columns."""
         check_is_fitted(self)
+        y = self._targets_given(X, y)
+        if y is None:
+            raise ValueError("y is missing: only a formula with a left-hand side has it in X.")
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
         weights = base.check_weights(sample_weight, X)
@@ -365,7 +372,7 @@ class CoefficientInferenceMixin:
     def coef_interval(
         self,
         X: MatrixLike,
-        y: TargetLike,
+        y: TargetLike = None,
         alpha: float = 0.05,
         sample_weight: ArrayLike | None = None,
         *,
@@ -383,7 +390,8 @@ class CoefficientInferenceMixin:
         X : frame, array-like or CSR of shape (n_samples, n_features)
             As for `fit`. In a column of categories every level has a coefficient except the most
             frequent one, the reference (of equally frequent ones the first by name).
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
+            By default the left-hand side of the formula, for estimators that have one.
         alpha : float, default=0.05
             The miss rate: the share of samples whose interval misses.
         sample_weight : array-like of shape (n_samples,), optional
@@ -408,7 +416,7 @@ class CoefficientInferenceMixin:
         ----------
         White 1980; MacKinnon and White 1985 (HC3).
         """
-        alpha = float(rates(alpha)[0])
+        alpha, y = float(rates(alpha)[0]), self._targets_given(X, y)
         fits, terms = self._inferred(X, y, sample_weight, exposure, offset)
         tables = [fit.summary(alpha) for fit in fits]
         center = np.stack([t.coef[: len(terms)] for t in tables])
@@ -418,7 +426,7 @@ class CoefficientInferenceMixin:
     def summary(
         self,
         X: MatrixLike,
-        y: TargetLike,
+        y: TargetLike = None,
         alpha: float = 0.05,
         sample_weight: ArrayLike | None = None,
         *,
@@ -481,7 +489,7 @@ class CoefficientInferenceMixin:
     def anova(
         self,
         X: MatrixLike,
-        y: TargetLike,
+        y: TargetLike = None,
         sample_weight: ArrayLike | None = None,
         *,
         exposure: ArrayLike | None = None,

@@ -369,10 +369,20 @@ class Encoder:
 def _parameters(estimator):
     """Parameters, without splitters and callables that only `fit` uses."""
     parameters = estimator.get_params(deep=False)
+    _check_no_code(parameters)
     for name in getattr(type(estimator), "_FOR_FIT", ()):
         if not isinstance(parameters[name], int | str):
             parameters[name] = None
     return parameters
+
+
+def _check_no_code(parameters):
+    """Refuse a formula: formulaic would execute the Python in it."""
+    if parameters.get("formula") is not None:
+        raise ModelError(
+            "formula= is code, which a model file never holds: fit without it, on the columns of "
+            "formulaic.model_matrix(formula, frame)"
+        )
 
 
 def _fitted(estimator):
@@ -530,6 +540,7 @@ class Decoder:
     def _estimator(self, cls, parameters, fitted, learner):
         if set(parameters) != set(cls._get_param_names()):
             raise ValueError(f"the parameters of {cls.__name__} differ")
+        _check_no_code(parameters)
         estimator = cls(**parameters)
         for name, value in fitted.items():
             if not _FITTED.fullmatch(name) or hasattr(cls, name) or name in parameters:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from tunefree._warn import warn
+from tunefree.data import formulas
 from tunefree.data.levels import coded, with_indicators
 from tunefree.estimators import base
 from tunefree.estimators.exposures import TakesExposures, of_rows, rates
@@ -16,6 +17,7 @@ from tunefree.estimators.reflectron.descent import (
     COMMON,
     FITTED,
     GEOMETRY,
+    MirrorDescent,
     Training,
     documented,
     shrunk,
@@ -42,6 +44,11 @@ from tunefree.uncertainty.inference import Law
 
 # Links that are chosen or learned.
 _LEARNED = ("auto", "learned")
+
+_FORMULA = """formula : str or None, default=None
+        The columns, and y where it is not given, as text: ``"claims ~ age + C(region)"``. It is
+        read by formulaic (``pip install 'tunefree[formula]'``), which evaluates the Python in it.
+        All methods then take a frame."""
 
 _SELECTION = """per_output : bool, default=False
         With several outputs, potential and constraint act on the whole matrix of coefficients (so
@@ -72,9 +79,12 @@ _FITTED = """family_ : part
         For a data frame with columns of text or categories, the levels of each (None: numbers).
         ``coef_`` has an entry for every column of numbers and then for every level; indicator
         columns are not stored in memory. A new level has the coefficient 0.
+    model_spec_ : formulaic.ModelSpec or None
+        The columns of the formula as learned, with levels and means.
     """
 
 _TEXTS = {
+    "formula": _FORMULA,
     "geometry": GEOMETRY.replace(
         "{also}", ", and up to 500 columns `Whitened` in four\n        shrinkages"
     ),
@@ -85,13 +95,48 @@ _TEXTS = {
 }
 
 
-class _Inference(CoefficientInferenceMixin):
+class _Inference(CoefficientInferenceMixin, MirrorDescent):
     """Coefficients of a fitted family and link, with intervals."""
 
     constraint_: Any
     family: Any
     family_: Any
+    formula: Any
     link_: Any
+    model_spec_: Any
+
+    def _encoded(self, X, y):
+        """For `fit`: rows, the categories of their columns, the formula's encoding, and targets."""
+        if self.formula is None:
+            return *coded(X), None, y
+        columns, spec = formulas.model_columns(self.formula, X, self.fit_intercept)
+        return columns, None, spec, self._targets_given(X, y)
+
+    def _coded(self, X):
+        spec = vars(self).get("model_spec_")
+        if spec is None:
+            return super()._coded(X)
+        return formulas.encoded(self.formula, spec, X)
+
+    def _targets_given(self, X, y):
+        if y is None and self.formula is not None:
+            return formulas.targets_of(self.formula, X)
+        return y
+
+    def _after_fit(self, X, y, sample_weight):
+        super()._after_fit(X, self._targets_given(X, y), sample_weight)
+
+    def _stream_law(self):
+        self._refuse_formula()
+        return super()._stream_law()
+
+    def _fit_rows(self, *source):
+        self._refuse_formula()
+        super()._fit_rows(*source)
+
+    def _refuse_formula(self):
+        if self.formula is not None:
+            raise ValueError("formula= needs a frame in memory: use fit.")
 
     def _smooth(self, y):
         """The `Law` and the targets for inference of coefficients."""
@@ -110,10 +155,11 @@ class _Inference(CoefficientInferenceMixin):
         return Law(family, link), family.targets(y)
 
     def _inference_columns(self, X, weights, reference):
-        estimator: Any = self
         categories = vars(self).get("categories_")
         own = {} if categories is not None else reference
-        rows, names, terms = super()._inference_columns(estimator._coded(X), weights, own)
+        rows, names, terms = super()._inference_columns(self._coded(X), weights, own)
+        if vars(self).get("model_spec_") is not None:
+            return rows, names, formulas.terms_of(self.model_spec_)
         if categories is None:
             return rows, names, terms
         return with_indicators(rows, names, categories, weights, self.fit_intercept, reference)
@@ -148,6 +194,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         held-out rows, unless the learned link is better by a standard error. With a named link and
         family='auto' the family is Gaussian where the link does not have the inferred family's
         range.
+    {formula}
     {geometry}
     {common}
     {selection}
@@ -194,6 +241,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         family: FamilyOfNumbers | Auto | Family = "auto",
         link: LinkName | Literal["auto", "learned"] | Link | None = None,
         *,
+        formula: str | None = None,
         potential: PotentialName | Auto | Potential = "auto",
         constraint: Any = None,
         fit_intercept: bool = True,
@@ -210,6 +258,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
     ):
         self.family = family
         self.link = link
+        self.formula = formula
         self.potential = potential
         self.constraint = constraint
         self.fit_intercept = fit_intercept
@@ -263,13 +312,13 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
     def _stream_law(self):
         if self._learns_link():
             raise ValueError(f"link={self.link!r} is learned by fit: name a link for a stream.")
-        return self._law()
+        return super()._stream_law()
 
     @report_progress
     def fit(
         self,
         X: MatrixLike,
-        y: TargetLike,
+        y: TargetLike = None,
         sample_weight: ArrayLike | None = None,
         X_val: MatrixLike = None,
         y_val: TargetLike = None,
@@ -282,7 +331,8 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
+            By default the left-hand side of the formula.
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         X_val, y_val : array-like, optional
@@ -297,7 +347,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         -------
         self
         """
-        X, self.categories_ = coded(X)
+        X, self.categories_, self.model_spec_, y = self._encoded(X, y)
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         if np.shape(y)[1:] == (1,) and not self.__sklearn_tags__().target_tags.multi_output:
             y = column_or_1d(y, warn=True)
@@ -362,6 +412,27 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         if exposure is not None:
             mean = mean * of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: TargetLike = None,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> float:
+        """D2, the share of the deviance of the best constant that is explained; R2 of squares.
+
+        Parameters
+        ----------
+        X, y, sample_weight, exposure, offset
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        return super().score(X, self._targets_given(X, y), sample_weight, exposure, offset)
 
     def _evaluated(self, fitted, s, batch, held, now, terms):
         family, link, y, w = self.family_, self.link_, batch.targets[held], batch.weights[held]
@@ -441,6 +512,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
     family : {'auto', 'binomial', 'multinomial', 'ordinal'} or family, default='auto'
     link : str, link or None, default=None
         The probability as a function of the index: 'probit', 'cloglog', ...; None is 'logit'.
+    {formula}
     {geometry}
     {common}
     {selection}
@@ -487,6 +559,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         family: FamilyOfClasses | Auto | Family = "auto",
         link: LinkName | Literal["auto", "learned"] | Link | None = None,
         *,
+        formula: str | None = None,
         potential: PotentialName | Auto | Potential = "auto",
         constraint: Any = None,
         fit_intercept: bool = True,
@@ -505,6 +578,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
     ):
         self.family = family
         self.link = link
+        self.formula = formula
         self.potential = potential
         self.constraint = constraint
         self.fit_intercept = fit_intercept
@@ -552,7 +626,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
     def fit(
         self,
         X: MatrixLike,
-        y: TargetLike,
+        y: TargetLike = None,
         sample_weight: ArrayLike | None = None,
         X_val: MatrixLike = None,
         y_val: TargetLike = None,
@@ -562,7 +636,8 @@ class GLMClassifier(_Inference, MirrorClassifier):
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,), optional
+            By default the left-hand side of the formula.
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         X_val, y_val : array-like, optional
@@ -573,8 +648,24 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self
         """
         self._law()
-        X, self.categories_ = coded(X)
+        X, self.categories_, self.model_spec_, y = self._encoded(X, y)
         return self._fit_labels(X, y, sample_weight, X_val, y_val, _grades_of(y))
+
+    def score(
+        self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """The share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        return super().score(X, self._targets_given(X, y), sample_weight)
 
     def _in_order(self, classes, grades=None):
         """Sorted classes; with family='ordinal' in the order of `categories`, or else `grades`."""
