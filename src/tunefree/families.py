@@ -560,12 +560,19 @@ class Multinomial(Family):
     array([[0.5, 0.5]])
     """
 
+    unit_scale = True
+
     def residuals(
         self, link: Any, s: np.ndarray, y: np.ndarray, judged: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities less the true ones, and deviances."""
         logs = log_softmax(s, axis=-1)
         return np.exp(logs) - y, -2.0 * y * (logs if judged is None else judged(logs))
+
+    def hessian(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The curvature of -log p in the indices, shape (n, k, k)."""
+        p = softmax(s, axis=-1)
+        return p[:, :, None] * (np.eye(s.shape[1]) - p[:, None])
 
     def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Logarithms of the shares of the classes."""
@@ -603,6 +610,7 @@ class Ordinal(Family):
     """
 
     tied = True
+    unit_scale = True
 
     def _ends(self, s):
         """P(y > j) on both sides of every class."""
@@ -626,6 +634,12 @@ class Ordinal(Family):
             deviance = np.zeros_like(score)
             deviance[..., 0] = -2.0 * np.log(np.maximum(p[..., 0], _LEAST))
         return score, deviance if judged is None else judged(deviance)
+
+    def hessian(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The curvature of -log p in the outputs, shape (n, k, k)."""
+        score = self.residuals(self.link, s, y)[0]
+        own = score * (1.0 - 2.0 * expit(s))
+        return score[:, :, None] * score[:, None] + own[:, :, None] * np.eye(s.shape[1])
 
     def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The thresholds of the shares of the classes."""

@@ -367,6 +367,9 @@ class CoefficientInferenceMixin:
         X, names, terms = self._inference_columns(X, weights, reference or {})
         law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
         rest = bool(self.fit_intercept), names, options, self._learns_parameter()
+        if hasattr(law.family, "probabilities"):
+            labels = [str(label) for label in vars(self)["classes_"]]
+            return [inferred(X, targets, weights, law, *rest, labels)], terms
         return [inferred(X, one, weights, law, *rest) for one in as_columns(targets).T], terms
 
     def coef_interval(
@@ -403,14 +406,15 @@ class CoefficientInferenceMixin:
         -------
         center : ndarray of shape (n_columns,) or (n_targets, n_columns)
         intervals : ndarray of shape (n_columns, 2) or (n_targets, n_columns, 2)
-            In the order of the rows of `summary`; NaN for an aliased column.
+            In the order of the rows of `summary`; NaN for an aliased column. With several classes
+            in place of targets, each but the first against the first.
 
         Raises
         ------
         ValueError
             Where there is no interval: separable classes, no more rows than columns, corners in the
-            loss, constraints, learned links, several classes; a model fitted with an exposure or
-            an offset that is not given here.
+            loss, constraints, learned links; a model fitted with an exposure or an offset that is
+            not given here.
 
         References
         ----------
@@ -418,10 +422,13 @@ class CoefficientInferenceMixin:
         """
         alpha, y = float(rates(alpha)[0]), self._targets_given(X, y)
         fits, terms = self._inferred(X, y, sample_weight, exposure, offset)
-        tables = [fit.summary(alpha) for fit in fits]
-        center = np.stack([t.coef[: len(terms)] for t in tables])
-        ends = np.stack([np.stack([t.low, t.high], axis=1)[: len(terms)] for t in tables])
-        return (center, ends) if np.ndim(y) == 2 else (center[0], ends[0])
+        numbers = []
+        for fit in fits:
+            table, blocks = fit.summary(alpha), fit.sample.n_blocks
+            numbers.append(np.stack([table.coef, table.low, table.high]).reshape(3, blocks, -1))
+        center, *ends = np.concatenate(numbers, axis=1)[:, :, : len(terms)]
+        ends = np.stack(ends, axis=2)
+        return (center, ends) if np.ndim(y) == 2 or len(center) > 1 else (center[0], ends[0])
 
     def summary(
         self,
@@ -450,7 +457,7 @@ class CoefficientInferenceMixin:
         cov_type : {'nonrobust', 'HC0', 'HC1', 'HC2', 'HC3', 'cluster'}, default='HC3'
             How standard errors are estimated, by the names of statsmodels. 'nonrobust' needs the
             family to be true, the others do not; 'cluster' allows rows of a group to depend on each
-            other.
+            other. Several or ordered classes have no 'HC2'.
         groups : array-like of shape (n_samples,), optional
             The group of every row, for 'cluster'.
         weight_type : {'auto', 'frequency', 'precision'}, default='auto'
@@ -467,7 +474,10 @@ class CoefficientInferenceMixin:
         -------
         Summary
             Text when printed, `to_frame()` for pandas, `wald_test` for contrasts; the last row of a
-            target is its intercept.
+            target is its intercept. With several classes the rows of class c are log-odds against
+            the first class, as in `MNLogit`: they correspond to ``coef_[c] - coef_[0]``. Ordered
+            classes have one row a column and one a threshold:
+            P(y <= a) = logistic(threshold a|b - <coef, x>).
 
         Raises
         ------

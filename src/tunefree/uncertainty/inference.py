@@ -14,7 +14,8 @@ to be true. The others are for the best linear predictor of the loss, whether or
 linear, errors normal or variances equal: rows, or groups, must be independent, and many more than
 columns. Student's t has n - d degrees of freedom, with groups G - 1.
 
-A row counts w times, or, if weights are precisions, its variance is divided by w.
+A row counts w times, or, if weights are precisions, its variance is divided by w. Several and
+ordered classes have an index for each output: `tunefree.uncertainty.classes`.
 
 Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Liang and Zeger 1986
 (groups); McCullagh and Nelder 1989 (the information, the dispersion).
@@ -26,7 +27,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from tunefree._array import as_dense
-from tunefree.families import Gaussian, Matching
+from tunefree.families import Binomial, Gaussian, Matching
+from tunefree.links import LINKS
+from tunefree.uncertainty import classes
 from tunefree.uncertainty.coefficients import Anova, Statistics, Summary, chi2_or_f, wald
 
 COV_TYPES = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster")
@@ -115,9 +118,10 @@ class Law(NamedTuple):
 
 
 class SampleRows(NamedTuple):
-    """Rows of one output, all of positive weight.
+    """Rows of one output, or of classes, all of positive weight.
 
-    `are_frequencies` holds where a weight is the number of repetitions of its row.
+    `are_frequencies` holds where a weight is the number of repetitions of its row. With classes
+    `y` is of shape (n, m), and `labels` are their names.
     """
 
     X: np.ndarray
@@ -127,6 +131,27 @@ class SampleRows(NamedTuple):
     intercept: bool
     names: list
     are_frequencies: bool
+    labels: list
+
+    @property
+    def n_blocks(self):
+        """How often every column has a coefficient: once for each class but the first."""
+        return len(self.labels) - 1 if self.labels and not self.law.family.tied else 1
+
+    def places(self, columns):
+        """Where the coefficients of some columns are."""
+        wide = len(self.names) + self.intercept
+        return (wide * np.arange(self.n_blocks)[:, None] + columns).ravel()
+
+    def coefficient_names(self):
+        """The names of all coefficients, thresholds and intercepts."""
+        if self.labels and self.law.family.tied:
+            pairs = zip(self.labels[:-1], self.labels[1:], strict=True)
+            return [*self.names, *(f"threshold {low}|{high}" for low, high in pairs)]
+        names = [*self.names, "intercept"] if self.intercept else self.names
+        if not self.labels:
+            return names
+        return [f"{label}: {name}" for label in self.labels[1:] for name in names]
 
     @property
     def n(self):
@@ -163,7 +188,7 @@ class CoefficientFit(NamedTuple):
 
     def summary(self, alpha):
         """The `Summary`."""
-        names = [*self.sample.names, "intercept"][: len(self.coef)]
+        names = self.sample.coefficient_names()
         law, notes = self.sample.law, " ".join(self.notes)
         return Summary.of(
             *(self.coef, self.covariance, self.df_denom, names, alpha, notes),
@@ -174,13 +199,13 @@ class CoefficientFit(NamedTuple):
         )
 
 
-def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
-    """The `CoefficientFit` of one output.
+def inferred(X, y, weights, law, intercept, names, options=None, learned=False, labels=()):
+    """The `CoefficientFit` of one output, or of classes.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n, d)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,), or of shape (n, m) for classes
         Targets per unit of exposure.
     weights : ndarray of shape (n,)
     law : Law
@@ -190,6 +215,8 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
     options : CovarianceOptions, optional
     learned : bool, default=False
         Whether the parameter of the family is unknown. It is then that of maximum likelihood.
+    labels : sequence of str, optional
+        The names of the classes.
 
     Returns
     -------
@@ -210,7 +237,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
     True
     """
     options = (options or CovarianceOptions()).checked(len(y))
-    sample, options = _sample(X, y, weights, law, intercept, names, options)
+    sample, options = _sample(X, y, weights, law, intercept, names, options, list(labels))
     if learned:
         sample = _most_likely(sample)
     found = minimum(sample)
@@ -223,17 +250,19 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False):
     coef[found.kept] = found.to_raw @ found.beta
     covariance[np.ix_(found.kept, found.kept)] = V
     df_denom = degrees if options.use_t else np.inf
-    notes = _notes(sample, found, options, df_denom, learned)
+    notes = _notes(sample, found, options, df_denom, learned, statistics)
     return CoefficientFit(coef, covariance, df_denom, statistics, sample, found, notes)
 
 
-def _sample(X, y, weights, law, intercept, names, options):
+def _sample(X, y, weights, law, intercept, names, options, labels):
     """The rows of positive weight, and the options with their groups."""
     positive = weights > 0.0
     X, y, weights, law = X[positive], y[positive], weights[positive], law.only(positive)
-    if len(y) * X.shape[1] > _MOST_CELLS:
+    if y.size * max(X.shape[1], len(labels)) > _MOST_CELLS:
+        of_classes = f" for {len(labels)} classes" if labels else ""
         raise ValueError(
-            f"{len(y)} rows of {X.shape[1]} columns are too many: give a sample of the rows."
+            f"{len(y)} rows of {X.shape[1]} columns{of_classes} are too many: give a sample of the "
+            "rows."
         )
     if options.weight_type == "auto":
         whole = bool((weights == np.round(weights)).all())
@@ -244,10 +273,11 @@ def _sample(X, y, weights, law, intercept, names, options):
             raise ValueError("cov_type='cluster' needs two groups at least.")
     X = np.array(as_dense(X)).astype(np.float64)
     are_frequencies = options.weight_type == "frequency"
-    return SampleRows(X, y, weights, law, intercept, names, are_frequencies), options
+    intercept = intercept or law.family.tied
+    return SampleRows(X, y, weights, law, intercept, names, are_frequencies, labels), options
 
 
-def _notes(sample, found, options, df_denom, learned):
+def _notes(sample, found, options, df_denom, learned, statistics):
     """What was estimated and how, in sentences."""
     n, k = sample.n, len(found.beta)
     law = "normal distribution" if np.isinf(df_denom) else "Student's t"
@@ -260,7 +290,11 @@ def _notes(sample, found, options, df_denom, learned):
         notes.append(f"Weights are {kind}.")
     if learned:
         notes.append("The parameter of the family is that of maximum likelihood.")
-    if sample.law.family.log_likelihood is None:
+    if sample.labels and sample.law.family.tied:
+        notes.append("P(y <= a) = logistic(threshold a|b - <coef, x>).")
+    elif sample.labels:
+        notes.append(f"Rows are log-odds of a class against the class {sample.labels[0]}.")
+    if statistics.llf is None:
         name = type(sample.law.family).__name__
         notes.append(f"There is no likelihood, AIC or BIC: {name} has no density.")
     if n <= _ROWS_PER_COLUMN * k:
@@ -286,6 +320,8 @@ def _most_likely(sample):
 
 def _statistics(sample, found, learned, null=True):
     """The `Statistics`; `null` is whether the best constant is compared."""
+    if sample.labels:
+        return _statistics_of_classes(sample, found)
     y, weights, law, n = sample.y, sample.weights, sample.law, sample.n
     family, mean, k = law.family, law.mean(found.s), len(found.beta)
     exposure = np.ones(len(y)) if law.exposure is None else law.exposure
@@ -312,8 +348,24 @@ def _statistics(sample, found, learned, null=True):
     )
 
 
+def _statistics_of_classes(sample, found):
+    """The `Statistics` of a softmax, or of ordered classes."""
+    y, weights, family, n = sample.y, sample.weights, sample.law.family, sample.n
+    own = classes.deviances(family, found.s, y)
+    constant = np.broadcast_to(family.start(y, weights), y.shape)
+    null = float(weights @ classes.deviances(family, constant, y))
+    deviance, p = float(weights @ own), len(found.beta)
+    chi2 = float(weights @ np.expm1(0.5 * own))  # the sum over classes of (y - p)^2 / p
+    free = p - (len(sample.labels) - 1.0)
+    ic = deviance + 2.0 * p, deviance + float(np.log(n)) * p
+    d2 = 1.0 - deviance / null
+    return Statistics(n, free, n - p, deviance, null, chi2, 1.0, d2, -0.5 * deviance, *ic)
+
+
 def _covariance(sample, found, options, statistics):
     """The covariance of standardised coefficients."""
+    if sample.labels:
+        return _covariance_of_classes(sample, found, options)
     A, weights, law = found.A, sample.weights, sample.law
     n, k = sample.n, len(found.beta)
     if options.cov_type == "nonrobust":
@@ -327,12 +379,7 @@ def _covariance(sample, found, options, statistics):
     score, slope = law.score(found.s, sample.y), law.slope(found.s, sample.y)
     bread = _inverse(A.T @ ((weights * slope)[:, None] * A))
     if options.cov_type == "cluster":
-        _, groups = np.unique(options.groups, return_inverse=True)
-        n_groups = int(groups.max()) + 1
-        sums = np.zeros((n_groups, k))
-        np.add.at(sums, groups, (weights * score)[:, None] * A)
-        factor = n_groups / (n_groups - 1.0) * (n - 1.0) / (n - k)
-        return factor * bread @ (sums.T @ sums) @ bread
+        return _clustered((weights * score)[:, None] * A, bread, options.groups, n)
     leverage = slope * np.einsum("ij,jk,ik->i", A, bread, A)
     leverage *= 1.0 if sample.are_frequencies else weights
     rest = np.maximum(1.0 - leverage, 1e-8)
@@ -340,6 +387,37 @@ def _covariance(sample, found, options, statistics):
     heavy = weights if sample.are_frequencies else np.square(weights)
     meat = A.T @ ((heavy * np.square(score) * factor[options.cov_type])[:, None] * A)
     return bread @ meat @ bread
+
+
+def _covariance_of_classes(sample, found, options):
+    """The covariance of the parameters of classes."""
+    A, weights, family, y = found.A, sample.weights, sample.law.family, sample.y
+    E, n, p = classes.parameters(family, A.shape[1], y.shape[1]), sample.n, len(found.beta)
+    r, H = family.residuals(None, found.s, y)[0], family.hessian(found.s, y)
+    bread = _inverse(classes.curvature(A, E, weights[:, None, None] * H))
+    if options.cov_type == "nonrobust":
+        return bread
+    if options.cov_type == "HC2":
+        raise ValueError("cov_type='HC2' is for models of one index: choose HC0, HC1 or HC3.")
+    if options.cov_type == "cluster":
+        return _clustered(classes.scores(A, E, weights[:, None] * r), bread, options.groups, n)
+    if options.cov_type == "HC3":
+        counted = H if sample.are_frequencies else weights[:, None, None] * H
+        r = classes.without_own_row(A, E, counted, bread, r)
+    heavy = np.sqrt(weights) if sample.are_frequencies else weights
+    g = classes.scores(A, E, heavy[:, None] * r)
+    factor = n / (n - p) if options.cov_type == "HC1" else 1.0
+    return factor * bread @ (g.T @ g) @ bread
+
+
+def _clustered(scores, bread, groups, n):
+    """The covariance for scores of rows that depend on each other within groups."""
+    _, groups = np.unique(groups, return_inverse=True)
+    n_groups, k = int(groups.max()) + 1, scores.shape[1]
+    sums = np.zeros((n_groups, k))
+    np.add.at(sums, groups, scores)
+    factor = n_groups / (n_groups - 1.0) * (n - 1.0) / (n - k)
+    return factor * bread @ (sums.T @ sums) @ bread
 
 
 def _inverse(curvature):
@@ -356,7 +434,7 @@ def _inverse(curvature):
 def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
     """The likelihood-ratio and Wald test of every term; `terms` has the term of every column."""
     sample, family = fit.sample, fit.sample.law.family
-    if family.log_likelihood is None:
+    if fit.statistics.llf is None:
         raise ValueError(
             f"{type(family).__name__} has no likelihood to compare: use wald_test of the summary."
         )
@@ -370,6 +448,7 @@ def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
         found = minimum(smaller)
         rise = max(_statistics(smaller, found, False, null=False).deviance - deviance, 0.0)
         likelihood = chi2_or_f(rise / scale, len(fit.minimum.beta) - len(found.beta), df_denom)
+        own = sample.places(own)
         own = own[fit.minimum.kept[own]]
         tests.append((likelihood, wald(coef[own], V[np.ix_(own, own)], fit.df_denom)))
     columns = [[getattr(pair[i], f) for pair in tests] for i in (0, 1) for f in _TESTED]
@@ -386,12 +465,43 @@ _TESTED = ("statistic", "p_value")
 def minimum(sample):
     """The `Minimum` of the loss."""
     A, to_raw, kept, aliased = _standard(sample)
-    n, k = sample.n, A.shape[1]
-    if k >= n:
-        raise ValueError(f"{k} coefficients are too many for {n:.0f} rows: drop columns.")
+    if sample.labels:
+        return _minimum_of_classes(sample, A, to_raw, kept, aliased)
+    _check_rows(sample, A.shape[1])
     beta, s, converged = _newton(A, sample)
     _check_finite(sample, beta, s, kept, converged)
     return Minimum(A, beta, s, to_raw, kept, aliased)
+
+
+def _minimum_of_classes(sample, A, to_raw, kept, aliased):
+    """The `Minimum` over the parameters of classes."""
+    y, family, m = sample.y, sample.law.family, sample.y.shape[1]
+    codes = y.sum(axis=1) if family.tied else y.argmax(axis=1)
+    absent = [label for c, label in enumerate(sample.labels) if not (codes == c).any()]
+    if absent:
+        raise ValueError(f"The class {absent[0]} has no rows: its coefficients are infinite.")
+    share = sample.weights / sample.weights.sum()
+    E = classes.parameters(family, A.shape[1], m)
+    _check_rows(sample, E.shape[2])
+    theta, s, converged = classes.most_likely(A, E, y, share, family, sample.intercept)
+    guessed = (s > 0.0).sum(axis=1) if family.tied else s.argmax(axis=1)
+    separable = bool((guessed == codes).all())
+    if separable or not converged or np.abs(s).max() > _LARGEST_INDEX:
+        B = E @ theta
+        B = B if family.tied else B - B.mean(axis=1, keepdims=True)
+        one = int(np.argmax(np.square(B).sum(axis=0)))
+        _refuse(sample, B[:, one], kept, separable, _separating_classes(sample))
+    wide = E.reshape(-1, E.shape[2])
+    to_raw = np.linalg.pinv(wide) @ np.kron(to_raw, np.eye(m)) @ wide
+    if family.tied:
+        kept = np.append(kept[:-1], np.ones(m, dtype=bool))
+    return Minimum(A, theta, s, to_raw, np.tile(kept, sample.n_blocks), aliased)
+
+
+def _check_rows(sample, k):
+    """Refuse more coefficients than rows."""
+    if k >= sample.n:
+        raise ValueError(f"{k} coefficients are too many for {sample.n:.0f} rows: drop columns.")
 
 
 def _standard(sample):
@@ -484,10 +594,14 @@ def _check_finite(sample, beta, s, kept, converged):
     separable = classes and finite and bool(((s > 0.0) == (y == 1.0)).all())
     if converged and not separable and not (classes and np.abs(s).max() > _LARGEST_INDEX):
         return
+    _refuse(sample, beta, kept, separable, _separating(sample))
+
+
+def _refuse(sample, beta, kept, separable, alone):
+    """Raise an error with the direction along which coefficients grow."""
     names = [name for name, own in zip(sample.names, kept, strict=False) if own]
     normal = np.nan_to_num(beta[: len(names)])
     direction = _direction(normal / max(np.linalg.norm(normal), 1e-300), names)
-    alone = _separating(sample)
     if separable:
         raise ValueError(
             "The classes are separable, and no coefficient is finite: the standardised columns "
@@ -518,6 +632,18 @@ def _separating(sample):
             if min(zeros.max(), ones.max()) <= max(zeros.min(), ones.min()):
                 found.append(f"{name} separates the classes by itself")
     return "".join(f"; {text}" for text in found[:3])
+
+
+def _separating_classes(sample):
+    """`_separating` for each class against the others, or of thresholds."""
+    law, found = Law(Binomial(), LINKS["logit"]), ""
+    outputs = sample.labels[1:] if sample.law.family.tied else sample.labels
+    kind = "class {} or above" if sample.law.family.tied else "class {}"
+    for label, y in zip(outputs, sample.y.T, strict=True):
+        text = _separating(sample._replace(y=y, law=law))
+        if text and not found:
+            found = f"; with y = 1 for {kind.format(label)}, else 0{text.replace(';', ':', 1)}"
+    return found
 
 
 def _is_real(link):

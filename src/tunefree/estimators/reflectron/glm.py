@@ -145,8 +145,9 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
                 "Coefficients have no valid intervals with constraint=: fit without it."
             )
         family, link = self.family_, self.link_
-        smooth = not (family.tied or hasattr(family, "levels") or hasattr(family, "probabilities"))
-        if not smooth or not hasattr(link, "slope") or hasattr(link, "base"):
+        if hasattr(family, "probabilities"):
+            return Law(family, LINKS["logit"]), family.targets(y)
+        if hasattr(family, "levels") or not hasattr(link, "slope") or hasattr(link, "base"):
             raise ValueError(
                 f"Coefficients of family={family!r} with the link {type(link).__name__} have no "
                 "valid intervals: these need one smooth index for each target, and a link that "

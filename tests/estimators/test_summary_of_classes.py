@@ -1,0 +1,194 @@
+"""`summary` of several and of ordered classes is that of statsmodels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from tunefree import GLMClassifier
+from tunefree.families import Binomial, Multinomial, Ordinal
+from tunefree.links import LINKS
+from tunefree.uncertainty.inference import CovarianceOptions, Law, inferred
+
+sm = pytest.importorskip("statsmodels.api")
+from statsmodels.miscmodels.ordinal_model import OrderedModel  # noqa: E402
+
+FAMILY_NAMES = ("multinomial", "ordinal")
+
+
+def _voters():
+    """Party identification, 0 to 6, of 944 voters."""
+    data = sm.datasets.anes96.load_pandas()
+    return data.exog, data.endog.astype(int)
+
+
+def _statistics(table):
+    return [table.llf, table.aic, table.bic, table.d2, table.df_model, table.df_resid, table.nobs]
+
+
+def _statistics_of(peer):
+    parts = [peer.llf, peer.aic, peer.bic, peer.prsquared, peer.df_model, peer.df_resid]
+    return [*parts, peer.nobs]
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
+def test_several_classes_are_those_of_mnlogit(cov_type):
+    X, y = _voters()
+    table = GLMClassifier(random_state=0).fit(X, y).summary(X, y, cov_type=cov_type, use_t=False)
+    model = sm.MNLogit(y, np.column_stack([X, np.ones(len(X))]))
+    peer = model.fit(method="newton", disp=0, tol=1e-14, cov_type=cov_type)
+    for ours, theirs in (
+        (table.coef, peer.params),
+        (table.standard_error, peer.bse),
+        (table.p_value, peer.pvalues),
+    ):
+        np.testing.assert_allclose(ours, np.asarray(theirs).T.ravel(), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(_statistics(table), _statistics_of(peer), rtol=1e-6)
+    assert table.names[:2] == ["1: logpopul", "1: selfLR"] and table.names[-1] == "6: intercept"
+    assert "log-odds of a class against the class 0." in table.note
+
+
+def test_rows_are_differences_of_indices_to_the_first_class():
+    """exp of a row's index is the ratio of the probabilities: so are differences of `coef_`."""
+    X, y = _voters()
+    model = GLMClassifier(random_state=0).fit(X, y)
+    p = model.predict_proba(X)
+    B = np.column_stack([model.coef_ - model.coef_[0], model.intercept_ - model.intercept_[0]])
+    s = np.column_stack([X, np.ones(len(X))]) @ B[1:].T
+    np.testing.assert_allclose(np.log(p[:, 1:] / p[:, :1]), s, atol=1e-8)
+    coef = model.summary(X, y).coef.reshape(6, 6)
+    assert np.corrcoef(coef[:, :5].ravel(), B[1:, :5].ravel())[0, 1] > 0.9
+
+
+@pytest.mark.filterwarnings("ignore")  # of statsmodels
+def test_ordered_classes_are_those_of_ordered_model():
+    X, y = _voters()
+    model = GLMClassifier(family="ordinal", random_state=0).fit(X, y)
+    table = model.summary(X, y, cov_type="nonrobust", use_t=False)
+    ordered = OrderedModel(pd.Series(pd.Categorical(y, ordered=True)), X, distr="logit")
+    peer = ordered.fit(method="bfgs", disp=0, maxiter=1000, gtol=1e-8)
+    params, V, d = peer.params.to_numpy(), peer.cov_params().to_numpy(), X.shape[1]
+    thresholds = ordered.transform_threshold_params(params)[1:-1]
+    np.testing.assert_allclose(table.coef, [*params[:d], *thresholds], rtol=1e-6)
+    # Theirs are the first threshold and the logarithms of the steps after it: the delta method.
+    J = np.eye(len(params))
+    steps = np.append(1.0, np.exp(params[d + 1 :]))
+    J[d:, d:] = np.tril(np.ones((6, 6))) * steps
+    np.testing.assert_allclose(table.standard_error, np.sqrt(np.diag(J @ V @ J.T)), rtol=1e-5)
+    np.testing.assert_allclose(_statistics(table), _statistics_of(peer), rtol=1e-6)
+    assert table.names[5:7] == ["threshold 0|1", "threshold 1|2"] and "AIC" in str(table)
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "HC3", "cluster"])
+@pytest.mark.parametrize("kind", ["frequency", "precision"])
+@pytest.mark.parametrize("family", [Multinomial(), Ordinal()])
+def test_two_classes_are_a_logistic_regression(family, kind, cov_type):
+    X, y = _voters()
+    codes, weights = (y.to_numpy() > 3).astype(int), 1.0 + np.arange(len(y)) % 3
+    groups = np.arange(len(y)) % 50 if cov_type == "cluster" else None
+    options = CovarianceOptions(cov_type, groups, kind)
+    rest = True, list(X), options
+    law = Law(Binomial(), LINKS["logit"])
+    binary = inferred(X.to_numpy(), codes.astype(float), weights, law, *rest)
+    law, Y = Law(family, LINKS["logit"]), family.codes(codes, 2)
+    both = inferred(X.to_numpy(), Y, weights, law, *rest, labels=["a", "b"])
+    sign = np.array([1.0] * 5 + [-1.0 if family.tied else 1.0])
+    np.testing.assert_allclose(both.coef, sign * binary.coef, rtol=1e-8)
+    errors = [np.sqrt(np.diag(fit.covariance)) for fit in (both, binary)]
+    np.testing.assert_allclose(*errors, rtol=1e-6)
+    np.testing.assert_allclose(both.statistics, binary.statistics, rtol=1e-7)
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_a_row_of_weight_two_is_that_row_twice(family):
+    X, y = _voters()
+    model = GLMClassifier(family=family, random_state=0).fit(X, y)
+    weights = 1.0 + np.arange(len(y)) % 2
+    again = np.repeat(np.arange(len(y)), weights.astype(int))
+    for cov_type in ("nonrobust", "HC1", "HC3", "cluster"):
+        groups = np.arange(len(y)) % 40 if cov_type == "cluster" else None
+        one = model.summary(X, y, sample_weight=weights, cov_type=cov_type, groups=groups)
+        groups = None if groups is None else groups[again]
+        other = model.summary(X.iloc[again], y.iloc[again], cov_type=cov_type, groups=groups)
+        np.testing.assert_allclose(one.coef, other.coef, rtol=1e-7)
+        np.testing.assert_allclose(one.standard_error, other.standard_error, rtol=1e-7)
+        np.testing.assert_allclose(one.statistics, other.statistics, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_terms_have_likelihood_ratios(family):
+    X, y = _voters()
+    tests = GLMClassifier(family=family, random_state=0).fit(X, y).anova(X, y, use_t=False)
+
+    def llf(columns):
+        if family == "ordinal":
+            ordered = pd.Series(pd.Categorical(y, ordered=True))
+            return OrderedModel(ordered, columns, distr="logit").fit(method="bfgs", disp=0).llf
+        return sm.MNLogit(y, sm.add_constant(columns)).fit(method="newton", disp=0).llf
+
+    wanted = 2.0 * (llf(X) - llf(X.drop(columns="age")))
+    assert tests.lr_statistic[2] == pytest.approx(wanted, rel=1e-4)
+    assert tests.df.tolist() == [1 if family == "ordinal" else 6] * 5
+    # Wald's and the likelihood-ratio test agree in large samples.
+    np.testing.assert_allclose(tests.wald_statistic[2:], tests.lr_statistic[2:], rtol=0.15)
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_intervals_and_rows_of_other_types(family):
+    X, y = _voters()
+    model = GLMClassifier(family=family, random_state=0).fit(X.to_numpy(), y)
+    table, (center, ends) = model.summary(X.to_numpy(), y), model.coef_interval(X.to_numpy(), y)
+    own = np.arange(len(table.coef))
+    own = own[:5] if family == "ordinal" else own.reshape(6, 6)[:, :5]
+    np.testing.assert_array_equal(center, table.coef[own])
+    np.testing.assert_array_equal(ends, np.stack([table.low, table.high], axis=1)[own])
+    again = model.summary(sparse.csr_array(X.to_numpy()), y)
+    np.testing.assert_allclose(again.coef, table.coef, rtol=1e-9)
+    narrow = model.summary(X.to_numpy().astype(np.float32), y)
+    np.testing.assert_allclose(narrow.coef, table.coef, rtol=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_aliased_columns_and_a_model_without_intercept(family):
+    X, y = _voters()
+    plain = GLMClassifier(family=family, random_state=0).fit(X, y).summary(X, y)
+    wide = X.assign(total=X["age"] + X["educ"])
+    table = GLMClassifier(family=family, random_state=0).fit(wide, y).summary(wide, y)
+    missing = np.array(["total" in name for name in table.names])
+    assert list(table.aliased) == ["total"] and np.isnan(table.coef[missing]).all()
+    np.testing.assert_allclose(table.coef[~missing], plain.coef, rtol=1e-6)
+    np.testing.assert_allclose(table.standard_error[~missing], plain.standard_error, rtol=1e-6)
+    if family == "multinomial":
+        bare = GLMClassifier(fit_intercept=False, random_state=0).fit(X, y)
+        peer = sm.MNLogit(y, X).fit(method="newton", disp=0, tol=1e-14)
+        ours = bare.summary(X, y, cov_type="nonrobust")
+        np.testing.assert_allclose(ours.coef, peer.params.to_numpy().T.ravel(), rtol=1e-6)
+        np.testing.assert_allclose(ours.aic, peer.aic, rtol=1e-8)
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_separated_classes_are_named(family):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=300), "kind": np.tile(["a", "b", "c"], 100)})
+    y = rng.integers(0, 3, 300)
+    y[X["kind"] == "c"] = 0
+    model = GLMClassifier(family=family, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"y = 1 for class .*every row with kind\[c\] = 1 has y ="):
+        model.summary(X, y)
+    apart = np.digitize(X["size"], [-0.5, 0.5])
+    with pytest.raises(ValueError, match=r"separable.*size separates"):
+        model.fit(X, apart).summary(X, apart)
+
+
+def test_what_cannot_be_answered_is_refused():
+    X, y = _voters()
+    model = GLMClassifier(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="HC2' is for models of one index"):
+        model.summary(X, y, cov_type="HC2")
+    with pytest.raises(ValueError, match="The class 6 has no rows"):
+        model.summary(X[y < 6], y[y < 6])
+    with pytest.raises(ValueError, match="36 coefficients are too many for 30 rows"):
+        rows = y.groupby(y).head(5).index[:30]
+        rows = rows.union(y.groupby(y).head(1).index)[:30]
+        model.summary(X.loc[rows], y[rows])
