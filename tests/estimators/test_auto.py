@@ -193,6 +193,21 @@ def test_permutation_importances_are_those_of_new_rows():
         model, X[500:], y[500:], scoring="neg_mean_squared_error", n_repeats=5, random_state=0
     )
     assert model.permutation_importances_ == pytest.approx(new.importances_mean, rel=0.2, abs=0.03)
+    gap = np.abs(model.permutation_importances_ - new.importances_mean)
+    assert (gap < 4.0 * model.permutation_importances_se_ + 0.05 * new.importances_mean).all()
+
+
+def test_standard_errors_of_importances_are_those_of_repeated_draws():
+    found = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(3000, 3))
+        y = X[:, 0] + 0.3 * X[:, 1] + rng.normal(size=3000)
+        model = TuneFreeRegressor(("trees",), random_state=0).fit(X, y)
+        found.append([model.permutation_importances_, model.permutation_importances_se_])
+    each, errors = np.array(found).transpose(1, 0, 2)
+    assert (np.abs(each.std(axis=0, ddof=1) / errors.mean(axis=0) - 1.0) < 0.6)[:2].all()
+    assert np.abs(each.mean(axis=0) - [2.0, 0.18, 0.0]).max() < 0.15
 
 
 @pytest.mark.parametrize("n", [150, 2100])

@@ -469,6 +469,7 @@ def _measures(estimator, rows, X, y):
     held_out = getattr(estimator, "permutation_importances_", None)
     if held_out is not None:
         measures["permutation importance (held-out rows)"] = held_out
+        measures["its standard error"] = estimator.permutation_importances_se_
     shares = importances(estimator, None if rows is None else rows.X)
     if shares is not None:
         measures["share of prediction variance"] = shares

@@ -174,6 +174,14 @@ def _signs_of(table, monotonic_cst):
     return signs[table.sources_]
 
 
+def _of_columns(values, table):
+    """Values of the table's columns, and then of groups of these, as values of the user's."""
+    out, d = np.zeros(table.n_features_in_), len(table.sources_)
+    out[table.sources_] = values[:d]
+    out[_several(table)] = values[d:]
+    return out
+
+
 def _several(table):
     """Columns of the user's that are several columns of numbers: they are permuted as a group."""
     return np.flatnonzero(np.bincount(table.sources_) > 1)
@@ -415,11 +423,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.chosen_, self.compression_ = stacked.shares(), stacked.compression
         self.encoded_relevances_ = _relevances(stacked.last, shares, problem)
         vars(self).pop("permutation_importances_", None)
-        losses = importances(chosen, problem)
-        if losses is not None:
-            self.permutation_importances_ = np.zeros(table.n_features_in_)
-            self.permutation_importances_[table.sources_] = losses[: problem.shape.d]
-            self.permutation_importances_[_several(table)] = losses[problem.shape.d :]
+        vars(self).pop("permutation_importances_se_", None)
+        found = importances(chosen, problem)
+        if found is not None:
+            self.permutation_importances_ = _of_columns(found[0], table)
+            self.permutation_importances_se_ = _of_columns(found[1], table)
         self.leaderboard_ = _leaderboard(stacked, problem)
         self.traces_ = {e.candidate.name: e.trace for e in stacked.entries if e.trace is not None}
         self.held_out_ = held_out.predictions
@@ -900,6 +908,8 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         How much the stack's held-out loss (log-loss, squared error) grows when a column is
         permuted: how much the column improves predictions of new rows. No model is fitted for it.
         Missing if a model of the stack was fitted on sparse rows or fold by fold.
+    permutation_importances_se_ : ndarray of shape (n_features,)
+        Their standard errors, over at most 1,000 held-out rows.
     background_ : ndarray or CSR of shape (at most 100, n_columns_out)
         Training rows, evenly drawn by weight, as `table_` transforms them: `explain` compares with
         them.
@@ -1147,6 +1157,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
     chosen_, models_, views_, weights_, table_, traces_, report_, seconds_, plan_
         See `TuneFreeClassifier`.
     feature_relevances_, level_relevances_, encoded_relevances_, permutation_importances_
+        See `TuneFreeClassifier`.
+    permutation_importances_se_
         See `TuneFreeClassifier`.
     compression_
         See `TuneFreeClassifier`.

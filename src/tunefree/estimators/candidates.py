@@ -62,6 +62,8 @@ _PILOTED, _KERNEL_PILOT_ROWS, _LEAST_GAIN = 5000, 4000, 0.005
 _FEWEST_ROWS = 40
 # The name of the trees, which are a candidate from so many rows on.
 _TREES, _TREE_ROWS = "boosted trees", 100
+# Trees predict a row in the time of about so many kernel values.
+_TREE_COST = 500
 # Rounds to which a plan may limit them.
 _FEWER_ROUNDS = (1000, 500, 250)
 
@@ -450,7 +452,8 @@ class BoostedTrees(Candidate):
         model = clone(self.estimator)
         scores = model._learn(*problem[:3], problem.folds, self.most_rounds)
         fitted, rows = Fitted((), model), np.flatnonzero(problem.held())
-        effects = permutation_effects(fitted, problem, rows[: n_permuted_rows(*problem.shape[:2])])
+        some = rows[: n_permuted_rows(_TREE_COST, problem.shape.d, len(rows))]
+        effects = permutation_effects(fitted, problem, some)
         return problem.entry_of_one_fit(self, fitted, problem.score.of_all(scores, model), effects)
 
 
@@ -480,7 +483,7 @@ class KernelPiSTOL(Candidate):
             scores = problem.score.scores_of(fitted, problem.X[rows])
         else:
             scores = problem.score.of_all(model._learn(*problem[:3], held=held), model)
-        some = rows[: n_permuted_rows(self.most_rows, problem.shape.d)]
+        some = rows[: n_permuted_rows(self.most_rows, problem.shape.d, len(rows))]
         effects = permutation_effects(fitted, problem, some)
         return problem.entry_of_one_fit(self, fitted, scores, effects)
 

@@ -211,7 +211,7 @@ def choose_stack(entries, problem):
 
 
 def importances(chosen, problem):
-    """How much the stack's held-out loss grows with every change of columns, or None.
+    """How much the stack's held-out loss grows with every change of columns, and standard errors.
 
     The changes are those of `Entry.permutation_effects`: permutation importances of a cyclic
     permutation, without another fit. None if a model of the stack does not have them.
@@ -222,15 +222,15 @@ def importances(chosen, problem):
     n = min(e.permutation_effects.shape[1] for e in entries)
     rows = entries[0].rows[:n]
 
-    def risk(scores):
-        losses = problem.score.losses(chosen.stack.join(scores), problem.y[rows])
-        return weighted_mean(losses, problem.weights[rows])[0]
+    def losses(scores):
+        return problem.score.losses(chosen.stack.join(scores), problem.y[rows])
 
     scores = [e.scores[:n] for e in entries]
-    before = risk(scores)
+    before = losses(scores)
     effects = zip(*(e.permutation_effects[:, :n] for e in entries), strict=True)
-    after = [risk([F + m for F, m in zip(scores, each, strict=True)]) for each in effects]
-    return np.array(after) - before
+    after = [losses([F + m for F, m in zip(scores, each, strict=True)]) for each in effects]
+    pairs = [weighted_mean(each - before, problem.weights[rows]) for each in after]
+    return np.array(pairs).reshape(-1, 2).T
 
 
 def log_losses(scores, codes):

@@ -51,6 +51,8 @@ _DECISIVE = 10.0
 _FAILED = 1e10
 # Kernel values to compute for the permutation effects of all columns.
 _PERMUTED_VALUES = 1e7
+# Rows whose columns are permuted, at most.
+_MOST_PERMUTED = 1000
 _NONE = np.empty(0, dtype=np.int64)
 # Single precision is enough from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
@@ -441,9 +443,14 @@ def _median(kernel, A):
     return float(max(np.median(off), 1e-3)) if len(off) else 1.0
 
 
-def n_permuted_rows(n, n_columns, most=200):
-    """On how many rows permutation effects of a predictor with n coefficients are computed."""
-    return int(min(max(_PERMUTED_VALUES / max(n * n_columns, 1), 10), most))
+def n_permuted_rows(n, n_columns, n_held):
+    """On how many rows permutation effects of a predictor with n coefficients are computed.
+
+    They cost at most as much as predicting the held-out rows twice, if that is more than
+    `_PERMUTED_VALUES` kernel values.
+    """
+    cheap = max(_PERMUTED_VALUES / max(n * n_columns, 1), 2.0 * n_held / n_columns)
+    return int(min(max(cheap, 10), _MOST_PERMUTED))
 
 
 def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, without=None):

@@ -266,9 +266,7 @@ class KernelProblem(NamedTuple):
     def permuted_rows(self, n_landmarks):
         """The numbers of held-out rows on which permutation effects are computed."""
         n, held = len(self.A), self.n_held
-        # More rows if the inverse of all rows is computed anyway.
-        most = 1000 if held == n or self.geometry is None else 200
-        most = n_permuted_rows(n_landmarks, self.X.shape[1], most)
+        most = n_permuted_rows(n_landmarks, self.X.shape[1], held)
         most = self.memory.most(lambda rows: self.memory.permutation_effects(rows, n), most)
         return n - held + self.given[self.given < held][:most]
 
