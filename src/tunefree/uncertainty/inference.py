@@ -404,7 +404,7 @@ def _covariance(sample, found, options, statistics):
 
 def _slopes_of_quantile(sample, found):
     """Scores, and their slope and information by the density of the errors at 0."""
-    y, q, n = sample.y, sample.law.family.levels, len(sample.y)
+    y, q, n = sample.y, float(sample.law.family.q[0]), len(sample.y)
     errors = y - sample.law.mean(found.s)
     counts = sample.weights if sample.are_frequencies else np.ones(n)
     f = quantiles.density(errors, y, counts, q)
@@ -493,7 +493,7 @@ def minimum(sample):
     _check_rows(sample, A.shape[1])
     if isinstance(sample.law.family, Quantile):
         y = sample.y if sample.law.offset is None else sample.y - sample.law.offset
-        beta = quantiles.least_pinball(A, y, sample.weights, sample.law.family.levels)
+        beta = quantiles.least_pinball(A, y, sample.weights, float(sample.law.family.q[0]))
         return Minimum(A, beta, A @ beta, to_raw, kept, aliased)
     beta, s, converged = _newton(A, sample)
     _check_finite(sample, beta, s, kept, converged)
