@@ -28,7 +28,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from tunefree._array import as_dense
-from tunefree.families import Binomial, Gaussian, Matching, Quantile
+from tunefree.families import Binomial, Gaussian, Huber, Matching, Quantile
 from tunefree.links import LINKS
 from tunefree.uncertainty import classes, quantiles
 from tunefree.uncertainty.coefficients import Anova, Statistics, Summary, chi2_or_f, wald
@@ -496,6 +496,8 @@ def minimum(sample):
         beta = quantiles.least_pinball(A, y, sample.weights, float(sample.law.family.q[0]))
         return Minimum(A, beta, A @ beta, to_raw, kept, aliased)
     beta, s, converged = _newton(A, sample)
+    if not converged and isinstance(sample.law.family, Huber):
+        beta, s, converged = _newton(A, sample, _majorant)
     _check_finite(sample, beta, s, kept, converged)
     return Minimum(A, beta, s, to_raw, kept, aliased)
 
@@ -577,9 +579,10 @@ def _direction(weights, names, most=4):
     return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
 
 
-def _newton(A, sample):
+def _newton(A, sample, curvature=None):
     """Parameters and indices where the weighted score vanishes, and whether they were found."""
     y, law, share = sample.y, sample.law, sample.weights / sample.weights.sum()
+    curvature = curvature or _curvature
     beta, size = np.zeros(A.shape[1]), np.inf
     if sample.intercept:
         beta[-1] = law.start(y, sample.weights)
@@ -588,7 +591,7 @@ def _newton(A, sample):
     limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(law.link) else 4.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for _ in range(_MOST_STEPS):
-            weights = (share * _curvature(law, s, y, size))[:, None]
+            weights = (share * curvature(law, s, y, size))[:, None]
             try:
                 step = np.linalg.solve(A.T @ (weights * A), A.T @ (share * law.score(s, y)))
             except np.linalg.LinAlgError:
@@ -610,6 +613,15 @@ def _curvature(law, s, y, size):
     if (slope < 0.0).any():
         return slope if size < _SMALL_STEP else law.information(s)
     return np.maximum(slope, 1e-3 * np.maximum(slope.max(), 1e-300))
+
+
+def _majorant(law, s, y, size):
+    """Huber's weights, with which no step raises the loss; the slope once steps are small."""
+    score, error = law.score(s, y), law.mean(s) - y
+    limit = float(np.abs(score).max())
+    if size < _SMALL_STEP * limit or not _is_real(law.link):
+        return _curvature(law, s, y, size)
+    return np.divide(score, error, out=np.ones_like(s), where=error != 0.0)
 
 
 def _check_finite(sample, beta, s, kept, converged):
