@@ -491,6 +491,7 @@ class Quantile(Family):
     levels: float | tuple = 0.5
     width: float | None = None
     exposure = None
+    unit_scale = True
 
     def __post_init__(self):
         q = np.atleast_1d(self.levels)

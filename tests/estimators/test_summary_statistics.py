@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor
-from tunefree.families import NegativeBinomial, Tweedie
+from tunefree.families import Huber, NegativeBinomial, Tweedie
 
 sm = pytest.importorskip("statsmodels.api")
 FAMILIES = sm.families
@@ -306,3 +306,12 @@ def test_unknown_options_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             model.summary(X, y, **options)
+
+
+def test_huber_on_few_rows_is_that_of_rlm():
+    """Newton's steps alone do not end here; at the scale of RLM the coefficients are the same."""
+    X, y, _ = SETS["stackloss"][0]()
+    peer = sm.RLM(y, _with_intercept(X), M=sm.robust.norms.HuberT(1.345))
+    peer = peer.fit(tol=1e-12, maxiter=500)
+    model = GLMRegressor(family=Huber(1.345, float(peer.scale)), random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.summary(X, y).coef, peer.params, rtol=1e-6)

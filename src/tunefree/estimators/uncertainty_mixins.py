@@ -370,7 +370,9 @@ class CoefficientInferenceMixin:
         if hasattr(law.family, "probabilities"):
             labels = [str(label) for label in vars(self)["classes_"]]
             return [inferred(X, targets, weights, law, *rest, labels)], terms
-        return [inferred(X, one, weights, law, *rest) for one in as_columns(targets).T], terms
+        columns = as_columns(targets).T
+        pairs = zip(columns, law.of_outputs(len(columns)), strict=True)
+        return [inferred(X, one, weights, own, *rest) for one, own in pairs], terms
 
     def coef_interval(
         self,
@@ -477,7 +479,8 @@ class CoefficientInferenceMixin:
             target is its intercept. With several classes the rows of class c are log-odds against
             the first class, as in `MNLogit`: they correspond to ``coef_[c] - coef_[0]``. Ordered
             classes have one row a column and one a threshold:
-            P(y <= a) = logistic(threshold a|b - <coef, x>).
+            P(y <= a) = logistic(threshold a|b - <coef, x>). Quantiles are at the exact minimum of
+            the pinball loss; 'HC0' is ``vcov="robust"`` of `QuantReg`.
 
         Raises
         ------
@@ -490,7 +493,9 @@ class CoefficientInferenceMixin:
         tables = [fit.summary(alpha) for fit in fits]
         if len(tables) == 1:
             return tables[0]
-        names = [f"target {j}: {name}" for j, table in enumerate(tables) for name in table.names]
+        names = [
+            f"{_output(table, j)}: {name}" for j, table in enumerate(tables) for name in table.names
+        ]
         columns: Any = [np.concatenate([t[i] for t in tables]) for i in range(1, 7)]
         first = tables[0]
         table: Any = names, *columns, alpha, first.note, first.df_denom
@@ -543,3 +548,9 @@ class CoefficientInferenceMixin:
         if len(fits) > 1:
             raise ValueError("Terms are tested for one target: fit each target by itself.")
         return terms_tested(fits[0], terms)
+
+
+def _output(table, j):
+    """The name of an output in the table of several."""
+    level = getattr(table.family, "levels", None)
+    return f"target {j}" if level is None else f"quantile {level:g}"

@@ -15,7 +15,8 @@ linear, errors normal or variances equal: rows, or groups, must be independent, 
 columns. Student's t has n - d degrees of freedom, with groups G - 1.
 
 A row counts w times, or, if weights are precisions, its variance is divided by w. Several and
-ordered classes have an index for each output: `tunefree.uncertainty.classes`.
+ordered classes have an index for each output: `tunefree.uncertainty.classes`. Quantiles have the
+score 1[y <= s] - q; its slope is the density of the errors at 0: `tunefree.uncertainty.quantiles`.
 
 Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Liang and Zeger 1986
 (groups); McCullagh and Nelder 1989 (the information, the dispersion).
@@ -27,9 +28,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from tunefree._array import as_dense
-from tunefree.families import Binomial, Gaussian, Matching
+from tunefree.families import Binomial, Gaussian, Huber, Matching, Quantile
 from tunefree.links import LINKS
-from tunefree.uncertainty import classes
+from tunefree.uncertainty import classes, quantiles
 from tunefree.uncertainty.coefficients import Anova, Statistics, Summary, chi2_or_f, wald
 
 COV_TYPES = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster")
@@ -37,6 +38,7 @@ WEIGHT_TYPES = ("auto", "frequency", "precision")
 _MOST_STEPS, _CONVERGED, _LARGEST_INDEX, _MOST_CELLS = 100, 1e-10, 30.0, 2e8
 _SMALL_STEP = 0.1  # in the index
 _ROWS_PER_COLUMN = 3  # fewer are noted
+_ON_THE_PLANE = 1e-9  # errors of a quantile, relative to the largest target
 _ALIASED = 1e-9  # the part of a column that other columns do not explain
 
 
@@ -76,6 +78,12 @@ class Law(NamedTuple):
     link: Any
     exposure: Any = None  # shape (n,)
     offset: Any = None  # shape (n,)
+
+    def of_outputs(self, n_outputs):
+        """The law of every output."""
+        levels = self.family.q if isinstance(self.family, Quantile) else ()
+        own = [self._replace(family=Quantile(float(q))) for q in levels]
+        return own or [self] * n_outputs
 
     def only(self, rows):
         """The law of some of the rows."""
@@ -297,6 +305,8 @@ def _notes(sample, found, options, df_denom, learned, statistics):
     if statistics.llf is None:
         name = type(sample.law.family).__name__
         notes.append(f"There is no likelihood, AIC or BIC: {name} has no density.")
+    if isinstance(sample.law.family, Quantile):
+        notes.append("Density of the errors: Epanechnikov's kernel, width of Hall and Sheather.")
     if n <= _ROWS_PER_COLUMN * k:
         notes.append(f"{k} coefficients are many for {n:.0f} rows: intervals may be too short.")
     notes += [f"Aliased: {name}, {reason}." for name, reason in found.aliased.items()]
@@ -368,15 +378,18 @@ def _covariance(sample, found, options, statistics):
         return _covariance_of_classes(sample, found, options)
     A, weights, law = found.A, sample.weights, sample.law
     n, k = sample.n, len(found.beta)
+    if isinstance(law.family, Quantile):
+        score, slope, information = _slopes_of_quantile(sample, found)
+    else:
+        score, slope = law.score(found.s, sample.y), law.slope(found.s, sample.y)
+        information = law.information(found.s)
     if options.cov_type == "nonrobust":
-        if law.family.log_likelihood is None:
+        if law.family.log_likelihood is None and not isinstance(law.family, Quantile):
             raise ValueError(
                 f"cov_type='nonrobust' needs a density, which {type(law.family).__name__} does not "
                 "have: choose one of HC0 to HC3."
             )
-        information = weights * law.information(found.s)
-        return statistics.scale * _inverse(A.T @ (information[:, None] * A))
-    score, slope = law.score(found.s, sample.y), law.slope(found.s, sample.y)
+        return statistics.scale * _inverse(A.T @ ((weights * information)[:, None] * A))
     bread = _inverse(A.T @ ((weights * slope)[:, None] * A))
     if options.cov_type == "cluster":
         return _clustered((weights * score)[:, None] * A, bread, options.groups, n)
@@ -387,6 +400,16 @@ def _covariance(sample, found, options, statistics):
     heavy = weights if sample.are_frequencies else np.square(weights)
     meat = A.T @ ((heavy * np.square(score) * factor[options.cov_type])[:, None] * A)
     return bread @ meat @ bread
+
+
+def _slopes_of_quantile(sample, found):
+    """Scores, and their slope and information by the density of the errors at 0."""
+    y, q, n = sample.y, float(sample.law.family.q[0]), len(sample.y)
+    errors = y - sample.law.mean(found.s)
+    counts = sample.weights if sample.are_frequencies else np.ones(n)
+    f = quantiles.density(errors, y, counts, q)
+    score = np.where(errors > _ON_THE_PLANE * np.abs(y).max(), -q, 1.0 - q)
+    return score, np.full(n, f), np.full(n, f * f / (q * (1.0 - q)))
 
 
 def _covariance_of_classes(sample, found, options):
@@ -468,7 +491,13 @@ def minimum(sample):
     if sample.labels:
         return _minimum_of_classes(sample, A, to_raw, kept, aliased)
     _check_rows(sample, A.shape[1])
+    if isinstance(sample.law.family, Quantile):
+        y = sample.y if sample.law.offset is None else sample.y - sample.law.offset
+        beta = quantiles.least_pinball(A, y, sample.weights, float(sample.law.family.q[0]))
+        return Minimum(A, beta, A @ beta, to_raw, kept, aliased)
     beta, s, converged = _newton(A, sample)
+    if not converged and isinstance(sample.law.family, Huber):
+        beta, s, converged = _newton(A, sample, _majorant)
     _check_finite(sample, beta, s, kept, converged)
     return Minimum(A, beta, s, to_raw, kept, aliased)
 
@@ -550,9 +579,10 @@ def _direction(weights, names, most=4):
     return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
 
 
-def _newton(A, sample):
+def _newton(A, sample, curvature=None):
     """Parameters and indices where the weighted score vanishes, and whether they were found."""
     y, law, share = sample.y, sample.law, sample.weights / sample.weights.sum()
+    curvature = curvature or _curvature
     beta, size = np.zeros(A.shape[1]), np.inf
     if sample.intercept:
         beta[-1] = law.start(y, sample.weights)
@@ -561,7 +591,7 @@ def _newton(A, sample):
     limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(law.link) else 4.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for _ in range(_MOST_STEPS):
-            weights = (share * _curvature(law, s, y, size))[:, None]
+            weights = (share * curvature(law, s, y, size))[:, None]
             try:
                 step = np.linalg.solve(A.T @ (weights * A), A.T @ (share * law.score(s, y)))
             except np.linalg.LinAlgError:
@@ -583,6 +613,15 @@ def _curvature(law, s, y, size):
     if (slope < 0.0).any():
         return slope if size < _SMALL_STEP else law.information(s)
     return np.maximum(slope, 1e-3 * np.maximum(slope.max(), 1e-300))
+
+
+def _majorant(law, s, y, size):
+    """Huber's weights, with which no step raises the loss; the slope once steps are small."""
+    score, error = law.score(s, y), law.mean(s) - y
+    limit = float(np.abs(score).max())
+    if size < _SMALL_STEP * limit or not _is_real(law.link):
+        return _curvature(law, s, y, size)
+    return np.divide(score, error, out=np.ones_like(s), where=error != 0.0)
 
 
 def _check_finite(sample, beta, s, kept, converged):

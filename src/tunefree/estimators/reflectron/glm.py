@@ -147,7 +147,8 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
         family, link = self.family_, self.link_
         if hasattr(family, "probabilities"):
             return Law(family, LINKS["logit"]), family.targets(y)
-        if hasattr(family, "levels") or not hasattr(link, "slope") or hasattr(link, "base"):
+        bent = hasattr(family, "levels") and link != LINKS["identity"]
+        if bent or not hasattr(link, "slope") or hasattr(link, "base"):
             raise ValueError(
                 f"Coefficients of family={family!r} with the link {type(link).__name__} have no "
                 "valid intervals: these need one smooth index for each target, and a link that "
