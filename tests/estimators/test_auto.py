@@ -197,7 +197,8 @@ def test_permutation_importances_are_those_of_new_rows():
     assert (gap < 4.0 * model.permutation_importances_se_ + 0.05 * new.importances_mean).all()
 
 
-def test_standard_errors_of_importances_are_those_of_repeated_draws():
+def test_importances_vary_between_draws_by_their_standard_errors_or_more():
+    """More, because other draws have other models, too."""
     found = []
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -206,7 +207,8 @@ def test_standard_errors_of_importances_are_those_of_repeated_draws():
         model = TuneFreeRegressor(("trees",), random_state=0).fit(X, y)
         found.append([model.permutation_importances_, model.permutation_importances_se_])
     each, errors = np.array(found).transpose(1, 0, 2)
-    assert (np.abs(each.std(axis=0, ddof=1) / errors.mean(axis=0) - 1.0) < 0.6)[:2].all()
+    ratio = each.std(axis=0, ddof=1)[:2] / errors.mean(axis=0)[:2]
+    assert (ratio > 0.7).all() and (ratio < 2.2).all()
     assert np.abs(each.mean(axis=0) - [2.0, 0.18, 0.0]).max() < 0.15
 
 

@@ -909,7 +909,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         permuted: how much the column improves predictions of new rows. No model is fitted for it.
         Missing if a model of the stack was fitted on sparse rows or fold by fold.
     permutation_importances_se_ : ndarray of shape (n_features,)
-        Their standard errors, over at most 1,000 held-out rows.
+        Their standard errors for this model, over at most 1,000 held-out rows.
     background_ : ndarray or CSR of shape (at most 100, n_columns_out)
         Training rows, evenly drawn by weight, as `table_` transforms them: `explain` compares with
         them.

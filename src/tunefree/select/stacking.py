@@ -229,8 +229,13 @@ def importances(chosen, problem):
     before = losses(scores)
     effects = zip(*(e.permutation_effects[:, :n] for e in entries), strict=True)
     after = [losses([F + m for F, m in zip(scores, each, strict=True)]) for each in effects]
-    pairs = [weighted_mean(each - before, problem.weights[rows]) for each in after]
-    return np.array(pairs).reshape(-1, 2).T
+    rises, share = np.array(after) - before, problem.weights[rows] / problem.weights[rows].sum()
+    means = rises @ share
+    # A row is in two terms: with its own columns, and as the row after its neighbour.
+    parts = (rises - means[:, None]) * share
+    squares = np.square(parts).sum(axis=1)
+    products = (parts * np.roll(parts, 1, axis=1)).sum(axis=1)
+    return means, np.sqrt(np.maximum(squares + 2.0 * products, squares))
 
 
 def log_losses(scores, codes):
