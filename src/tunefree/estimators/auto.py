@@ -1022,7 +1022,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
 
     def _fit(self, X, y, sample_weight, groups):
         vars(self).pop("label_models_", None)
-        shape = y.shape if sparse.issparse(y) else np.asarray(y).shape
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
         if len(shape) < 2 or shape[1] < 2 or type_of_target(y) != "multilabel-indicator":
             return super()._fit(X, y, sample_weight, groups)
         labels = np.asarray(as_dense(y)).T
