@@ -10,7 +10,13 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import d2_pinball_score, d2_tweedie_score, mean_pinball_loss
 from sklearn.model_selection import KFold
 
-from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
+from tunefree import (
+    BoostedTreesRegressor,
+    TuneFreeClassifier,
+    TuneFreeRegressor,
+    load_model,
+    save_model,
+)
 from tunefree.families import Huber, Quantile
 from tunefree.select.stacking import Quantiles, RobustMeans
 
@@ -118,6 +124,20 @@ def test_quantiles_take_tables_and_model_files(tmp_path):
     assert width[level == "wide"].mean() > 2.0 * width[level == "narrow"].mean()
     save_model(model, tmp_path / "model")
     assert (load_model(tmp_path / "model").predict(frame) == model.predict(frame)).all()
+
+
+@pytest.mark.parametrize("make", [TuneFreeRegressor, BoostedTreesRegressor])
+def test_intervals_about_quantiles_of_targets_with_atoms(make):
+    """Half of the targets are 0: every interval of 9 in 10 holds as many of them."""
+    X, y, *_ = rows(400)
+    y = np.maximum(y, 0.0)
+    model = make(loss="quantile", quantile=LEVELS, random_state=0).fit(X, y)
+    X, y, *_ = rows(3000, seed=1)
+    y = np.maximum(y, 0.0)
+    q, ends = model.predict_interval(X)
+    assert q.shape == (3000, 3) and ends.shape == (3000, 3, 2, 1)
+    inside = (y[:, None] >= ends[:, :, 0, 0]) & (y[:, None] <= ends[:, :, 1, 0])
+    assert (inside.mean(axis=0) > 0.87).all()
 
 
 # Losses for outliers.

@@ -172,6 +172,11 @@ class PredictsIntervals(Threaded):
         if sample_weight is not None:
             rows &= np.asarray(sample_weight) > 0
         rows, final = self._final_predictions(X, np.flatnonzero(rows))
+        if targets.shape[1] == 1:  # which all quantiles predict
+            targets, values = (
+                np.broadcast_to(targets, (len(y), final.shape[1])),
+                values * final.shape[1],
+            )
         if isinstance(held_out, HeldOutPredictions):
             pairs = list(zip(held_out.predictions.T, held_out.targets.T, strict=True))
         else:
