@@ -63,7 +63,7 @@ _FEWEST_ROWS = 40
 # The name of the trees, which are a candidate from so many rows on.
 _TREES, _TREE_ROWS = "boosted trees", 100
 # Trees predict a row in the time of about so many kernel values.
-_TREE_COST = 500
+_TREE_COST = 1500
 # Rounds to which a plan may limit them.
 _FEWER_ROUNDS = (1000, 500, 250)
 
