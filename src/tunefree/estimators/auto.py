@@ -54,7 +54,7 @@ from tunefree.estimators.explain import (
     terms_of_stack,
 )
 from tunefree.estimators.exposures import TakesExposures, Terms, of_rows
-from tunefree.estimators.fitting import CallbackSupport, report_progress
+from tunefree.estimators.fitting import CallbackSupport, fitted_names, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.report import Report, verdict_of
 from tunefree.estimators.uncertainty_mixins import PredictsSets
@@ -1031,6 +1031,8 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
                 raise ValueError(f"Column {j} of y has one class only: all rows are {label[0]}.")
         one: Any = clone(self)
         models = [clone(one).fit(X, label, sample_weight, groups) for label in labels]
+        for name in fitted_names(self):  # of an earlier fit to one label
+            delattr(self, name)
         classes: Any = [model.classes_ for model in models]
         self.label_models_, self.classes_ = models, classes
         self.n_features_in_ = models[0].n_features_in_
