@@ -26,7 +26,14 @@ import numpy as np
 from tunefree._jit import kernel
 from tunefree._threads import team
 from tunefree.learners.trees.monotone import increasing
-from tunefree.learners.trees.tree import add_values, grow, histogram_memory, leaves_of, packed
+from tunefree.learners.trees.tree import (
+    add_values,
+    fours_of,
+    grow,
+    histogram_memory,
+    leaves_of,
+    packed,
+)
 
 STEP, RIDGE = 0.12, 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
@@ -134,6 +141,7 @@ class Booster:
         self._signs = np.zeros(len(self._sizes), np.int8) if signs is None else signs
         self._random, self._halt = np.random.default_rng(seed), halt
         self._has_missing = (sample.codes == 0).any(axis=1)
+        self._fours = fours_of(sample.codes)
         self.start = loss.start(sample)
         n_outputs = min(len(self.start), _MOST_OUTPUTS)
         self._histograms = histogram_memory(self._sizes, depth, n_outputs)
@@ -184,6 +192,7 @@ class Booster:
         ridge = RIDGE * shared.sum() / sample.weights[part].sum()
         *splits, n_levels = grow(
             sample.codes,
+            self._fours,
             part.start,
             self._sizes,
             words,

@@ -38,20 +38,20 @@ def _unit(numbers, most):
 
 @kernel
 def packed(gradients, curvatures):
-    """Words of pairs of whole numbers, of shape (rows, words), and the units of the numbers.
+    """Words of pairs of whole numbers, of shape (words, rows), and the units of the numbers.
 
     The first number is the curvature, the others are the gradients of all outputs.
     """
     n, k = gradients.shape
     n_words = (k + 2) // 2
-    words, units = np.zeros((n, n_words), dtype=np.int64), np.ones(2 * n_words)
+    words, units = np.zeros((n_words, n), dtype=np.int64), np.ones(2 * n_words)
     for j in range(k + 1):
         numbers = curvatures if j == 0 else gradients[:, j - 1]
         units[j] = _unit(numbers, _UNITS)
         inverse = 1.0 / units[j]
         for i in range(n):
             whole = np.int64(np.rint(numbers[i] * inverse))
-            words[i, j // 2] += (whole << 32) if j % 2 else whole
+            words[j // 2, i] += (whole << 32) if j % 2 else whole
     return words, units
 
 
@@ -68,26 +68,38 @@ def _high(word):
 
 
 @kernel
-def _count(codes, rows, words, out):
-    """Add the words of rows to the histogram of a column."""
-    out[:] = 0
-    if words.shape[1] == 1:
+def fours_of(codes):
+    """Bins of shape (columns, rows) as (columns / 4, rows, 4): four columns are counted at once."""
+    d, n = codes.shape
+    fours = np.zeros(((d + 3) // 4, n, 4), dtype=np.uint8)
+    for j in range(d):
+        fours[j // 4, :, j % 4] = codes[j]
+    return fours
+
+
+@kernel
+def _count(four, rows, words, firsts, out):
+    """Add the words of rows to the histograms of four columns, which start at `firsts`."""
+    for w in range(words.shape[0]):
+        own = words[w]
+        a, b = out[w, firsts[0] :], out[w, firsts[1] :]
+        c, d = out[w, firsts[2] :], out[w, firsts[3] :]
         for i in range(rows.shape[0]):
-            out[codes[rows[i]], 0] += words[rows[i], 0]
-        return
-    for i in range(rows.shape[0]):
-        b = codes[rows[i]]
-        for w in range(words.shape[1]):
-            out[b, w] += words[rows[i], w]
+            row = np.uint64(rows[i])
+            word = own[row]
+            a[four[row, 0]] += word
+            b[four[row, 1]] += word
+            c[four[row, 2]] += word
+            d[four[row, 3]] += word
 
 
 @kernel
 def _accumulate(words, first, sums):
     """Write the sums over the bins from `first` up to each, as ``sums[word, bin]``."""
-    for w in range(words.shape[1]):
+    for w in range(words.shape[0]):
         total = np.int64(0)
-        for b in range(first, words.shape[0]):
-            total += words[b, w]
+        for b in range(first, words.shape[1]):
+            total += words[w, b]
             sums[w, b] = total
 
 
@@ -148,7 +160,7 @@ def _add_steps(codes, rows, order, words, totals, units, ridge, first, last, sig
     whole = 0.0
     for k in range(1, totals.shape[0]):
         whole += totals[k] ** 2 / (h - ridge)
-    before, sums = whole, np.zeros(words.shape[1], dtype=np.int64)
+    before, sums = whole, np.zeros(words.shape[0], dtype=np.int64)
     for i in range(n):
         row = order[i]
         code = codes[row]
@@ -156,8 +168,8 @@ def _add_steps(codes, rows, order, words, totals, units, ridge, first, last, sig
             continue
         if code >= last:
             break
-        for w in range(words.shape[1]):
-            sums[w] += words[row, w]
+        for w in range(words.shape[0]):
+            sums[w] += words[w, row]
         if i + 1 < n and codes[order[i + 1]] == code:
             continue
         own, after = _low(sums[0]) * units[0] + ridge, 0.0
@@ -177,14 +189,13 @@ def _partition(codes, threshold, missing, rows, spare, start, end):
     """Sort rows of a leaf stably to the left and right; return where the right ones start."""
     place, others = start, 0
     for i in range(start, end):
-        code = codes[rows[i]]
+        row = rows[i]
+        code = codes[row]
         right = missing if code == 0 else code > threshold
-        if right:
-            spare[others] = rows[i]
-            others += 1
-        else:
-            rows[place] = rows[i]
-            place += 1
+        # Both are written, so that there is no branch.
+        rows[place], spare[others] = row, row
+        others += right
+        place += not right
     rows[place:end] = spare[:others]
     return place
 
@@ -199,31 +210,55 @@ def _assign_slots(starts, slot, n_parents):
 
 
 @kernel
-def _count_column(codes, rows, starts, words, slot, n_parents, table):
-    """Fill a column's histograms: count the smaller of two leaves, and subtract it."""
+def _count_columns(four, rows, starts, words, slot, n_parents, firsts, end, size, histograms):
+    """Fill the histograms of four columns: count the smaller of two leaves, and subtract it.
+
+    Their bins are before `end`; `size` is the least number of bins of a column.
+    """
+    first = firsts[0]
     if not n_parents:
-        _count(codes, rows, words, table[0])
+        histograms[0, :, first:end] = 0
+        _count(four, rows, words, firsts, histograms[0])
     for p in range(n_parents):
-        if _is_small(starts, 2 * p, table.shape[1]) and _is_small(
-            starts, 2 * p + 1, table.shape[1]
-        ):
+        if _is_small(starts, 2 * p, size) and _is_small(starts, 2 * p + 1, size):
             continue
         child = 2 * p if slot[2 * p] == p + n_parents else 2 * p + 1
-        other = 4 * p + 1 - child
-        _count(codes, rows[starts[child] : starts[child + 1]], words, table[slot[child]])
-        table[slot[other]] -= table[slot[child]]
+        own, other = histograms[slot[child]], histograms[slot[4 * p + 1 - child]]
+        own[:, first:end] = 0
+        _count(four, rows[starts[child] : starts[child + 1]], words, firsts, own)
+        for w in range(words.shape[0]):
+            for b in range(first, end):
+                other[w, b] -= own[w, b]
 
 
 @kernel
-def _sum_leaves(rows, starts, words, units, totals):
-    """Write the sums over every leaf's rows."""
+def _sum_children(left, right, words, leaf, sums):
+    """Replace a leaf's sums by those of its children: add the smaller one, and subtract it."""
+    small, rows = (2 * leaf, left) if len(left) <= len(right) else (2 * leaf + 1, right)
+    for w in range(words.shape[0]):
+        whole, part, own = sums[leaf, w], np.int64(0), words[w]
+        for i in range(rows.shape[0]):
+            part += own[rows[i]]
+        sums[4 * leaf + 1 - small, w] = whole - part
+        sums[small, w] = part
+
+
+@kernel
+def _write_numbers(sums, units, totals):
+    """Write the numbers in the words of every leaf's sums."""
     for leaf in range(totals.shape[0]):
-        for w in range(words.shape[1]):
-            total = np.int64(0)
-            for i in range(starts[leaf], starts[leaf + 1]):
-                total += words[rows[i], w]
-            totals[leaf, 2 * w] = _low(total) * units[2 * w]
-            totals[leaf, 2 * w + 1] = _high(total) * units[2 * w + 1]
+        for w in range(sums.shape[1]):
+            totals[leaf, 2 * w] = _low(sums[leaf, w]) * units[2 * w]
+            totals[leaf, 2 * w + 1] = _high(sums[leaf, w]) * units[2 * w + 1]
+
+
+@kernel
+def _heavier_right(sums):
+    """Whether the right children of a level's leaves have more curvature."""
+    difference = 0.0
+    for leaf in range(0, sums.shape[0], 2):
+        difference += _low(sums[leaf + 1, 0]) - _low(sums[leaf, 0])
+    return difference > 0.0
 
 
 @kernel
@@ -254,7 +289,7 @@ def _score_column(
     gains,
 ):
     """Write the gains of a column's thresholds; missing values go right if `first` is 1."""
-    size = table.shape[1]
+    size = table.shape[2]
     last, constant = size - 1, 0.0
     gains[:last], steps[:last] = 0.0, 0.0
     for leaf in range(totals.shape[0]):
@@ -280,16 +315,20 @@ def _score_column(
 
 def histogram_memory(sizes, depth, n_outputs):
     """Memory for the histograms of the leaves of a tree: new pages cost more than the work."""
-    return np.empty((1 << (depth - 1), sizes.sum(), (n_outputs + 2) // 2), dtype=np.int64)
+    # Columns that fill up the last four have their bin at the end.
+    return np.empty((1 << (depth - 1), (n_outputs + 2) // 2, sizes.sum() + 1), dtype=np.int64)
 
 
 @kernel
-def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs, histograms):
+def grow(
+    codes, fours, first_row, sizes, words, units, has_missing, depth, ridge, signs, histograms
+):
     """Columns, thresholds and sides of missing values of a tree's splits, and their number.
 
     Parameters
     ----------
     codes : bins of shape (columns, rows)
+    fours : the same, see `fours_of`
     first_row : the first of the rows that the words are of
     sizes : the number of bins of every column
     words, units : pseudogradients and curvatures, see `packed`
@@ -300,10 +339,12 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs
         (columns,) and of type int8, zeros for several outputs
     histograms : memory, see `histogram_memory`
     """
-    d, n = codes.shape[0], words.shape[0]
+    d, n = codes.shape[0], words.shape[1]
     last_row = first_row + n
-    k, most = words.shape[1], 1 << (depth - 1)
+    k, most = words.shape[0], 1 << (depth - 1)
     ends = np.cumsum(sizes)
+    firsts = np.full(4 * fours.shape[0], ends[-1])
+    firsts[:d] = ends - sizes
     rows, spare = np.arange(n).astype(np.int32), np.empty(n, dtype=np.int32)
     # The rows of a leaf are consecutive; its histogram has the number slot[leaf].
     starts, slot = np.zeros(2 * most + 1, dtype=np.int64), np.zeros(most, dtype=np.int64)
@@ -311,19 +352,35 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs
     columns = np.full(depth, -1, dtype=np.int32)
     thresholds = np.zeros(depth, dtype=np.uint8)
     missing = np.zeros(depth, dtype=np.bool_)
-    totals, gains, steps = np.empty((most, 2 * k)), np.empty(256), np.empty(256)
+    sums, totals = np.empty((2 * most, k), dtype=np.int64), np.empty((most, 2 * k))
+    for w in range(k):
+        sums[0, w] = words[w].sum()
+    gains, steps = np.empty(256), np.empty(256)
     running = np.empty((k, 256), dtype=np.int64)
     for level in range(depth):
         n_leaves = 1 << level
         _assign_slots(starts, slot, n_leaves // 2)
-        sums = totals[:n_leaves]
-        _sum_leaves(rows, starts, words, units, sums)
-        best = _gain_without_split(sums, ridge) * (1.0 + 1e-9)
+        numbers = totals[:n_leaves]
+        _write_numbers(sums, units, numbers)
+        best = _gain_without_split(numbers, ridge) * (1.0 + 1e-9)
         for j in range(d):
+            if j % 4 == 0:
+                last = min(j + 4, d)
+                _count_columns(
+                    fours[j // 4, first_row:last_row],
+                    rows,
+                    starts,
+                    words,
+                    slot,
+                    n_leaves // 2,
+                    firsts[j : j + 4],
+                    ends[last - 1],
+                    sizes[j:last].min(),
+                    histograms,
+                )
             size = sizes[j]
-            table = histograms[:, ends[j] - size : ends[j]]
+            table = histograms[:, :, ends[j] - size : ends[j]]
             column = codes[j, first_row:last_row]
-            _count_column(column, rows, starts, words, slot, n_leaves // 2, table)
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
                 _score_column(
@@ -334,7 +391,7 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs
                     table,
                     slot,
                     starts,
-                    sums,
+                    numbers,
                     units,
                     ridge,
                     first,
@@ -351,22 +408,14 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs
         if j < 0:
             return columns, thresholds, missing, level
         column = codes[j, first_row:last_row]
-        if not has_missing[j]:
-            missing[level] = _heavier_right(column, thresholds[level], words)
         for leaf in range(n_leaves - 1, -1, -1):
             start, end = starts[leaf], starts[leaf + 1]
             middle = _partition(column, thresholds[level], missing[level], rows, spare, start, end)
             starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, end
+            _sum_children(rows[start:middle], rows[middle:end], words, leaf, sums)
+        if not has_missing[j]:
+            missing[level] = _heavier_right(sums[: 2 * n_leaves])
     return columns, thresholds, missing, depth
-
-
-@kernel
-def _heavier_right(codes, threshold, words):
-    """Whether the rows on the right have more curvature."""
-    difference = 0.0
-    for i in range(codes.shape[0]):
-        difference += _low(words[i, 0]) if codes[i] > threshold else -_low(words[i, 0])
-    return difference > 0.0
 
 
 @kernel
