@@ -12,7 +12,7 @@ from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, 
 from tunefree.learners.trees.bins import MOST_BORDERS, bins_of
 from tunefree.learners.trees.boosting import RIDGE, STEP, BinnedRows, Booster
 from tunefree.learners.trees.losses import LogLoss
-from tunefree.learners.trees.tree import grow, histogram_memory, leaf_sums, leaves_of, packed
+from tunefree.learners.trees.tree import grow, leaf_sums, leaves_of, packed, tree_memory
 
 BINOMIAL = LogLoss()
 
@@ -52,12 +52,11 @@ def test_every_level_has_the_split_of_largest_gain(outputs):
     curvatures = random.uniform(0.1, 1.0, len(X))
     words, units = packed(gradients, curvatures)
     has_missing = (codes == 0).any(axis=1)
-    memory = histogram_memory(bins.sizes(), 3, outputs)
-    columns, thresholds, missing, depth = grow(
-        codes, 0, bins.sizes(), words, units, has_missing, 3, 2.0, np.zeros(3, np.int8), memory
-    )
+    memory = tree_memory(bins.sizes(), 3, outputs, len(X))
+    depth = grow(codes, 0, bins.sizes(), words, units, has_missing, 3, 2.0, None, memory)
     assert depth == 3
-    chosen = list(zip(columns.tolist(), thresholds.tolist(), missing.tolist(), strict=True))
+    splits = memory.columns, memory.thresholds, memory.missing
+    chosen = list(zip(*(numbers.tolist() for numbers in splits), strict=True))
     for level in range(depth):
         best = max(
             gain(codes, gradients, curvatures, [*chosen[:level], (j, b, side)], 2.0)

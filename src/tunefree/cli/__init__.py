@@ -15,7 +15,19 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tunefree.cli import options
-from tunefree.cli.console import INTERRUPTED, outcomes
+from tunefree.cli.console import (
+    BAD_DATA,
+    BAD_MODEL,
+    INTERRUPTED,
+    USAGE,
+    check_found,
+    check_writable,
+    outcomes,
+    stop,
+)
+
+# Options that name a file to write.
+_WRITTEN = ("output", "out", "html", "plot", "checkpoint")
 
 
 def _without_types(params):
@@ -56,11 +68,19 @@ def _root(
         raise typer.Exit()
 
 
-def _command(name, takes, module):
-    """Add a command: ``run_NAME`` of a module, which takes one value of the class `takes`."""
+def _command(name, takes, module, **reads):
+    """Add a command: ``run_NAME`` of a module, which takes one value of the class `takes`.
+
+    `reads` names the files that must exist, with the exit code if one does not.
+    """
 
     def command(**given):
         with outcomes():
+            if given.get("resume") and given["checkpoint"] is None:
+                stop("--resume needs --checkpoint FILE", USAGE)
+            check_writable(*(given.get(option) for option in _WRITTEN))
+            for option, code in reads.items():
+                check_found(given[option], code)
             run = getattr(import_module(f"tunefree.cli.{module}"), f"run_{name}")
             run(takes(**given))
 
@@ -70,13 +90,13 @@ def _command(name, takes, module):
     app.command(name, cls=_Command, help=help)(command)
 
 
-_command("train", options.TrainOptions, "train")
-_command("predict", options.PredictOptions, "apply")
-_command("eval", options.EvalOptions, "evaluate")
-_command("path", options.PathOptions, "path")
-_command("report", options.ReportOptions, "page")
-_command("inspect", options.InspectOptions, "report")
-_command("stream", options.StreamOptions, "stream")
+_command("train", options.TrainOptions, "train", data=BAD_DATA)
+_command("predict", options.PredictOptions, "apply", model=BAD_MODEL, data=BAD_DATA)
+_command("eval", options.EvalOptions, "evaluate", model=BAD_MODEL, data=BAD_DATA)
+_command("path", options.PathOptions, "path", data=BAD_DATA)
+_command("report", options.ReportOptions, "page", model=BAD_MODEL, data=BAD_DATA)
+_command("inspect", options.InspectOptions, "report", model=BAD_MODEL)
+_command("stream", options.StreamOptions, "stream", data=BAD_DATA)
 _command("demo", options.DemoOptions, "demo")
 
 

@@ -16,7 +16,6 @@ from tunefree.cli.console import (
     USAGE,
     answer,
     as_csv,
-    check_writable,
     failing,
     note,
     stop,
@@ -148,7 +147,6 @@ class Outputs(NamedTuple):
 def run_predict(options):
     """Carry out ``tunefree predict``; `options` is a `PredictOptions`."""
     output = options.output
-    check_writable(output)
     if len(options.id or ()) > 1:
         stop("predict copies one column: give --id once", USAGE)
     options = options._replace(id=options.id[0] if options.id else None)

@@ -111,6 +111,13 @@ def working(what):
         yield
 
 
+def check_found(path, code):
+    """Stop, before heavy imports, if a file does not exist (None: no file; -: standard input)."""
+    if path not in (None, "-"):
+        with failing(code, path):
+            os.stat(path)
+
+
 def check_writable(*paths):
     """Stop, before any work, if a file cannot be written (None: no file)."""
     for path in filter(None, paths):

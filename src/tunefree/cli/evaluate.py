@@ -4,7 +4,7 @@ import json
 
 from tunefree._format import number
 from tunefree.cli.apply import load
-from tunefree.cli.console import answer, check_writable
+from tunefree.cli.console import answer
 from tunefree.cli.page import write_page
 from tunefree.cli.scores import evaluate
 from tunefree.cli.train import columns_of
@@ -14,7 +14,6 @@ _DIGITS = 4  # models are compared by these scores
 
 def run_eval(options):
     """Carry out ``tunefree eval``; `options` is a `EvalOptions`."""
-    check_writable(options.html)
     estimator, notes = load(options.model)
     whole = options.html is not None
     scores, deciles, rows = evaluate(

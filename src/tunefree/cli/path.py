@@ -12,7 +12,6 @@ from tunefree.cli.console import (
     USAGE,
     answer,
     as_csv,
-    check_writable,
     failing,
     note,
     stop,
@@ -46,7 +45,6 @@ def run_path(options):
     data, alphas = options.data, parse_alphas(options.alphas)
     if options.plot is not None and importlib.util.find_spec("matplotlib") is None:
         stop("--plot needs matplotlib: pip install 'tunefree[plots]'", USAGE)
-    check_writable(options.out, options.plot)
     hint = "the path needs numbers in every column"
     columns = columns_of(options) | {"drop": options.drop}
     table = read_rows(data, data, float, columns, hint=hint)

@@ -190,8 +190,6 @@ def run_stream(options):
 
 def _check(options):
     """Stop, before any work, if the options do not fit."""
-    if options.resume and options.checkpoint is None:
-        stop("--resume needs --checkpoint FILE", USAGE)
     if options.resume and options.restart:
         stop("--resume continues, --restart begins again: give one of them", USAGE)
     if not (options.resume or options.restart):

@@ -435,8 +435,6 @@ def _warnings_named(notes):
 
 def _implied(options):
     """The option that requires learning rows while they are read, if there is one."""
-    if options.resume and options.checkpoint is None:
-        stop("--resume needs --checkpoint FILE", USAGE)
     format = options.format or format_of(options.data)
     if options.hashed and format not in ("csv", "parquet", "arrow"):
         stop("--hash is for csv, parquet and Arrow files (see --format)", USAGE)

@@ -28,19 +28,16 @@ _ROUNDING = 1e-9
 
 
 @kernel
-def _lines(X, low, high, coef, intercept):
-    """Predictions of raw and of clipped dense rows; row by row, for equal bits."""
-    n, k = X.shape[0], coef.shape[1]
-    line, clipped = np.empty((n, k)), np.empty((n, k))
-    for i in range(n):
-        for c in range(k):
+def _lines(X, low, high, coef, intercept, line, clipped):
+    """Write predictions of raw and of clipped dense rows; row by row, for equal bits."""
+    for i in range(line.shape[0]):
+        for c in range(line.shape[1]):
             p = q = intercept[c]
             for j in range(X.shape[1]):
                 v = float(X[i, j])
                 p += v * coef[j, c]
                 q += min(max(v, low[j]), high[j]) * coef[j, c]
             line[i, c], clipped[i, c] = p, q
-    return line, clipped
 
 
 @kernel
@@ -55,7 +52,8 @@ def _weigh_sides(line, y, weights, inner, outer, sides, hull):
             for side in range(2):
                 limit = inner[side, c]
                 if (p < limit) if side == 0 else (p > limit):
-                    sides[side, c] += weights[i] * ((a - limit) ** 2 - (a - p) ** 2)
+                    gap, gap_ = a - limit, a - p
+                    sides[side, c] += weights[i] * (gap * gap - gap_ * gap_)
 
 
 @kernel
@@ -126,7 +124,8 @@ class Extent:
         if is_sparse:
             line = X @ self.coef + self.intercept
         else:
-            line, clipped = _lines(X, *limits, self.coef, self.intercept)
+            line, clipped = np.empty((2, len(X), self.coef.shape[1]))
+            _lines(X, *limits, self.coef, self.intercept, line, clipped)
         _weigh_sides(line, y, weights, np.asarray(inner), np.asarray(outer), self.sides, self.hull)
         if clipped is not None:
             _weigh_columns(X, *limits, y - clipped, weights, self.coef, self.columns, self.beyond)

@@ -55,8 +55,9 @@ from tunefree.learners.mixture.state import (
     MixtureShape,
     copy_to,
     fresh,
-    state_of,
-    work_of,
+    join_state,
+    join_work,
+    records,
 )
 from tunefree.learners.mixture.votes import store_row, vote
 
@@ -121,10 +122,16 @@ def _learn(state, row, label, work, memory, trace, is_late):
     record_point(state, trace)
 
 
+@kernel
+def _swap(one, two):
+    for k in range(len(one)):
+        one[k], two[k] = two[k], one[k]
+
+
 @kernel(borrows=True)
 def run_rows(
-    shape, state, prediction, scratch, places, memory, past, trace, starts, columns, values, codes,
-    targets, weights, asked, out,
+    shape, state, prediction, scratch, numbers, learned, snapshot, record, places, memory, past,
+    trace, starts, columns, values, codes, targets, weights, asked, out,
 ):  # fmt: skip
     """Predict rows in order, and learn those of positive weight.
 
@@ -135,8 +142,12 @@ def run_rows(
     state : ndarray
     prediction : ndarray
         Of the row that was predicted last.
-    scratch, places : ndarray
-        Of the row that was predicted last, too; the columns of its entries.
+    scratch : ndarray
+        Of the row that was predicted last, too.
+    numbers, learned, snapshot, record : ndarray of shape (1,)
+        The records in the state, in the prediction and in the scratch.
+    places : ndarray
+        The columns of the row's entries.
     memory : ndarray of shape (columns + 2, rows) or (0, 0)
         A ring of the latest rows, standardised, their classes or targets and their weights.
     past : ndarray of shape (late, len(state)) or (0, 0)
@@ -153,23 +164,26 @@ def run_rows(
         Where to write whole predictions of the rows, or the answers alone.
     """
     layout, is_asked = MixtureShape(shape[0], shape[1], shape[2], shape[3] == 1), len(asked) > 0
-    present, work = state_of(layout, state), work_of(layout, prediction, scratch)
-    now, width = present.numbers[0], len(work.members)
+    present = join_state(layout, state, numbers, learned)
+    work = join_work(layout, prediction, scratch, snapshot, record)
+    now, width = numbers[0], len(work.members)
     for i in range(len(starts) - 1):
         first, stop, label = starts[i], starts[i + 1], RowLabel(codes[i], targets[i], weights[i])
         learn = label.weight > 0.0
         by_past = learn and len(past) > 0 and not is_asked
-        answered = int(now.rows + now.refused)
+        oldest = int(now.rows + now.refused) % max(len(past), 1)
         for pass_ in range(0 if by_past else 1, 2):  # one call: the compiler inlines each
-            seen, store, predict = present, learn, not (by_past or learn and is_asked)
-            if pass_ == 0:
-                seen, store, predict = state_of(layout, past[answered % len(past)]), False, True
+            is_past = pass_ == 0
+            store, predict = learn and not is_past, is_past or not (by_past or learn and is_asked)
+            if is_past:
+                _swap(state, past[oldest])
             row = _prepare(
-                seen, work, memory, columns[first:stop], values[first:stop],
+                present, work, memory, columns[first:stop], values[first:stop],
                 label.weight if store else 1.0, store, predict, places,
             )  # fmt: skip
-            if pass_ == 0:
-                copy_to(past[answered % len(past)], state)
+            if is_past:
+                _swap(state, past[oldest])
+                copy_to(past[oldest], state)
         if learn and is_asked:
             copy_to(prediction, asked[i])
         if len(out) > 0:
@@ -258,8 +272,9 @@ class Mixture:
         _, n_prediction, n_scratch = shape.sizes()
         self.parts = shape.state_of(self.state)
         scratch = np.full(n_prediction, -1.0), np.full(n_scratch, -1.0)
-        places, kept = np.zeros(self.d + 1, dtype=np.int64), (self.memory, self.past, self.trace)
-        self.stream = (np.array(shape), self.state, *scratch, places, *kept)
+        vectors, places = (self.state, *scratch), np.zeros(self.d + 1, dtype=np.int64)
+        kept = self.memory, self.past, self.trace
+        self.stream = (np.array(shape), *vectors, *records(*vectors), places, *kept)
         self.one = start, start[:1].copy(), np.zeros(1), np.zeros(1), np.empty((1, self.width))
         return getattr(self, name)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import kernel, part, verb
+from tunefree._jit import kernel, part
 from tunefree.learners.mixture.betting import BETS, record
 
 # Members: the filters' drifts, the gradient learners' rates, and how narrow the votes are.
@@ -106,8 +106,6 @@ class Work(NamedTuple):
 
 _N_NUMBERS, _N_LEARNED = NUMBERS.itemsize // 8, LEARNED.itemsize // 8
 _N_SNAPSHOT, _N_SCRATCH = SNAPSHOT.itemsize // 8, SCRATCH.itemsize // 8
-# Python and kernels call the methods of `MixtureShape` by these.
-state_of, work_of, width_of = verb("state_of", 1), verb("work_of", 2), verb("width_of", 0)
 
 
 @part
@@ -133,6 +131,10 @@ class MixtureShape(NamedTuple):
 
     def state_of(self, vector):
         """The parts of the state that a vector holds."""
+        return self.join_state(vector, *_records_of_state(vector))
+
+    def join_state(self, vector, numbers, learned):
+        """The parts of a state from its vector and the records in it."""
         D = self.d + 1
         last_row = _N_NUMBERS + 7 * self.d
         weights = last_row + D
@@ -141,19 +143,19 @@ class MixtureShape(NamedTuple):
         return MixtureState(
             self.form,
             self.real,
-            vector[:_N_NUMBERS].view(NUMBERS),
+            numbers,
             columns[:3],
             columns[3],
             columns[4:],
             vector[last_row:weights],
             vector[weights:covariances].reshape((self.m, D, N_LINES)),
             vector[covariances:-_N_LEARNED].reshape((-1, D, N_FILTERS)),
-            vector[-_N_LEARNED:].view(LEARNED),
+            learned,
         )
 
-    def work_of(self, prediction, scratch):
-        """The parts of a prediction and of the scratch."""
-        width, D = width_of(self), self.d + 1
+    def join_work(self, prediction, scratch, snapshot, record):
+        """The parts of a prediction and of the scratch, from these and the records in them."""
+        width, D = max(self.m, 2), self.d + 1
         mixers = width * N_MEMBERS
         by_class = 2 * mixers
         rows = by_class + 2 * width
@@ -162,14 +164,28 @@ class MixtureShape(NamedTuple):
         return Work(
             prediction[:mixers].reshape((width, N_MEMBERS)),
             prediction[mixers:-_N_SNAPSHOT].reshape((N_MIXERS + 1, width)),
-            prediction[-_N_SNAPSHOT:].view(SNAPSHOT),
+            snapshot,
             by_member[: self.m],
             by_member[width:],
             scratch[by_class:rows].reshape((2, width)),
             scratch[rows:directions].reshape((2, D + 1)),
             scratch[directions:-_N_SCRATCH].reshape((D, N_FILTERS)),
-            scratch[-_N_SCRATCH:].view(SCRATCH),
+            record,
         )
+
+
+# Compiled, as kernels call them.
+join_state, join_work = kernel(MixtureShape.join_state), kernel(MixtureShape.join_work)
+
+
+def _records_of_state(vector):
+    return vector[:_N_NUMBERS].view(NUMBERS), vector[-_N_LEARNED:].view(LEARNED)
+
+
+def records(state, prediction, scratch):
+    """The records in the three vectors; compiling views takes too long."""
+    snapshot, record = prediction[-_N_SNAPSHOT:], scratch[-_N_SCRATCH:]
+    return *_records_of_state(state), snapshot.view(SNAPSHOT), record.view(SCRATCH)
 
 
 @kernel

@@ -23,16 +23,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import kernel
 from tunefree._threads import team
 from tunefree.learners.trees.monotone import increasing
 from tunefree.learners.trees.tree import (
-    add_values,
+    add_trees,
     fours_of,
     grow,
-    histogram_memory,
     leaves_of,
     packed,
+    tree_memory,
 )
 
 STEP, RIDGE = 0.12, 3.0
@@ -63,7 +62,9 @@ class Forest(NamedTuple):
         def add(first):
             part = slice(first, first + _BLOCK)
             block = np.ascontiguousarray(codes[:, part])
-            _add_trees(block, self.columns, self.thresholds, self.missing, self.values, out[part])
+            leaves = np.empty(block.shape[1], dtype=np.uint8)
+            splits = self.columns, self.thresholds, self.missing
+            add_trees(block, *splits, self.values, leaves, out[part])
 
         team().map(add, range(0, n, _BLOCK))
         return out
@@ -106,13 +107,6 @@ class Forest(NamedTuple):
         return g("Add", g("ReduceSum", each, np.array([1]), keepdims=0), self.start)
 
 
-@kernel
-def _add_trees(codes, columns, thresholds, missing, values, scores):
-    for t in range(columns.shape[0]):
-        leaves = leaves_of(codes, columns[t], thresholds[t], missing[t])
-        add_values(leaves, values[t], scores)
-
-
 class BinnedRows(NamedTuple):
     """Rows to learn or to predict."""
 
@@ -124,7 +118,8 @@ class BinnedRows(NamedTuple):
     def part(self, rows):
         """Some rows."""
         offset = self.offset if np.ndim(self.offset) == 0 else self.offset[rows]
-        return BinnedRows(self.codes[:, rows], self.targets[rows], self.weights[rows], offset)
+        codes = np.ascontiguousarray(self.codes[:, rows])
+        return BinnedRows(codes, self.targets[rows], self.weights[rows], offset)
 
     def in_units(self, units):
         """The rows with targets in these units, one of every output."""
@@ -138,13 +133,16 @@ class Booster:
     def __init__(self, sample, held_out, loss, bins, depth, seed, step=STEP, signs=None, halt=None):
         self._sample, self._held_out, self._loss = sample, held_out, loss
         self._sizes, self._depth, self._step = bins.sizes(), depth, step
-        self._signs = np.zeros(len(self._sizes), np.int8) if signs is None else signs
+        self._signs = signs if signs is not None and signs.any() else None
         self._random, self._halt = np.random.default_rng(seed), halt
         self._has_missing = (sample.codes == 0).any(axis=1)
-        self._fours = fours_of(sample.codes)
+        self._fours, ends = fours_of(sample.codes), np.cumsum(self._sizes)
+        self._firsts = np.full(4 * len(self._fours), ends[-1])
+        self._firsts[: len(ends)] = ends - self._sizes
         self.start = loss.start(sample)
         n_outputs = min(len(self.start), _MOST_OUTPUTS)
-        self._histograms = histogram_memory(self._sizes, depth, n_outputs)
+        n_rows = min(len(sample.weights), _MOST_SPLIT_ROWS)
+        self._memory = tree_memory(self._sizes, depth, n_outputs, n_rows)
         self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
         self.held_out_scores = self.start + held_out.offset + np.zeros_like(held_out.targets)
         self.trees, self.risks = [], [self._risk()]
@@ -190,35 +188,38 @@ class Booster:
         total = sample.weights.sum()
         words, units = packed(self._sketch(gradients[part]), shared)
         ridge = RIDGE * shared.sum() / sample.weights[part].sum()
-        *splits, n_levels = grow(
+        n_levels = grow(
             sample.codes,
             self._fours,
             part.start,
             self._sizes,
+            self._firsts,
             words,
             units,
             self._has_missing,
             depth,
             ridge,
             self._signs,
-            self._histograms,
+            self._memory,
         )
         if not n_levels:
             return False
         # Levels without a split send all rows to the left.
-        columns, thresholds, missing = (s.copy() for s in splits)
+        memory = self._memory
+        columns, thresholds = memory.columns.copy(), memory.thresholds.copy()
+        missing = memory.missing.copy()
         columns[n_levels:], thresholds[n_levels:], missing[n_levels:] = 0, 255, False
         leaves = leaves_of(sample.codes, columns, thresholds, missing)
         ridges = RIDGE * curvatures.sum(axis=0) / total
         values = self._step * self._loss.values(
             leaves, 1 << depth, gradients, curvatures, ridges, sample.targets - self._scores
         )
-        if self._signs.any():
+        if self._signs is not None:
             filled = np.bincount(leaves, minlength=1 << depth) > 0
             values = increasing(values, columns, self._signs, filled)
-        add_values(leaves, values, self._scores)
+        self._scores += values[leaves]
         held_out = leaves_of(self._held_out.codes, columns, thresholds, missing)
-        add_values(held_out, values, self.held_out_scores)
+        self.held_out_scores += values[held_out]
         self.trees.append((columns, thresholds, missing, values))
         return True
 

@@ -139,7 +139,9 @@ class LogLoss(NamedTuple):
 
     def losses(self, scores, targets):
         """The log-loss of every row."""
-        return (_losses_of_two if scores.shape[1] == 1 else _losses_of_several)(scores, targets)
+        out = np.empty(len(scores))
+        (_losses_of_two if scores.shape[1] == 1 else _losses_of_several)(scores, targets, out)
+        return out
 
     values = staticmethod(newton_values)
     shift = staticmethod(no_shift)
@@ -154,22 +156,28 @@ def _slopes_of_two(scores, targets, gradients, curvatures):
 
 
 @kernel
-def _losses_of_two(scores, targets):
-    out = np.empty(scores.shape[0])
+def _losses_of_two(scores, targets, out):
     for i in range(scores.shape[0]):
         s = scores[i, 0]
         out[i] = max(s, 0.0) - targets[i, 0] * s + np.log1p(fast_exp(max(-abs(s), -_CERTAIN)))
-    return out
+
+
+@kernel
+def _highest(scores, i):
+    highest = scores[i, 0]
+    for c in range(1, scores.shape[1]):
+        highest = max(highest, scores[i, c])
+    return highest
 
 
 @kernel
 def _slopes_of_several(scores, targets, gradients, curvatures):
     k = scores.shape[1]
     for i in range(scores.shape[0]):
-        highest = scores[i].max()
+        highest, total = _highest(scores, i), 0.0
         for c in range(k):
             gradients[i, c] = fast_exp(max(scores[i, c] - highest, -_CERTAIN))
-        total = gradients[i].sum()
+            total += gradients[i, c]
         for c in range(k):
             p = gradients[i, c] / total
             gradients[i, c] = targets[i, c] - p
@@ -177,13 +185,11 @@ def _slopes_of_several(scores, targets, gradients, curvatures):
 
 
 @kernel
-def _losses_of_several(scores, targets):
+def _losses_of_several(scores, targets, out):
     k = scores.shape[1]
-    out = np.empty(scores.shape[0])
     for i in range(scores.shape[0]):
-        highest, total, own = scores[i].max(), 0.0, 0.0
+        highest, total, own = _highest(scores, i), 0.0, 0.0
         for c in range(k):
             total += fast_exp(max(scores[i, c] - highest, -_CERTAIN))
             own += targets[i, c] * scores[i, c]
         out[i] = np.log(total) + highest - own
-    return out

@@ -15,6 +15,8 @@ and Guestrin 2016, equation 7 (the gain); Ke et al. 2017 (histograms; the larger
 difference).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tunefree._jit import kernel
@@ -36,7 +38,6 @@ def _unit(numbers, most):
     return 2.0 ** np.ceil(np.log2(total / most)) if total > 0.0 else 1.0
 
 
-@kernel
 def packed(gradients, curvatures):
     """Words of pairs of whole numbers, of shape (words, rows), and the units of the numbers.
 
@@ -45,6 +46,13 @@ def packed(gradients, curvatures):
     n, k = gradients.shape
     n_words = (k + 2) // 2
     words, units = np.zeros((n_words, n), dtype=np.int64), np.ones(2 * n_words)
+    _pack(gradients, curvatures, words, units)
+    return words, units
+
+
+@kernel
+def _pack(gradients, curvatures, words, units):
+    n, k = gradients.shape
     for j in range(k + 1):
         numbers = curvatures if j == 0 else gradients[:, j - 1]
         units[j] = _unit(numbers, _UNITS)
@@ -52,7 +60,6 @@ def packed(gradients, curvatures):
         for i in range(n):
             whole = np.int64(np.rint(numbers[i] * inverse))
             words[j // 2, i] += (whole << 32) if j % 2 else whole
-    return words, units
 
 
 @kernel
@@ -67,14 +74,12 @@ def _high(word):
     return np.float64(np.int32((word + 0x80000000) >> 32))
 
 
-@kernel
 def fours_of(codes):
     """Bins of shape (columns, rows) as (columns / 4, rows, 4): four columns are counted at once."""
     d, n = codes.shape
-    fours = np.zeros(((d + 3) // 4, n, 4), dtype=np.uint8)
-    for j in range(d):
-        fours[j // 4, :, j % 4] = codes[j]
-    return fours
+    filled = np.zeros((-(-d // 4) * 4, n), dtype=np.uint8)
+    filled[:d] = codes
+    return np.ascontiguousarray(filled.reshape(-1, 4, n).transpose(0, 2, 1))
 
 
 @kernel
@@ -128,12 +133,18 @@ def _add_gains(sums, totals, units, ridge, first, last, gains):
 
 
 @kernel
+def _is_reversed(a, own, g, h, sign):
+    """Whether a split with these sums (`_gain`) orders the values of its sides wrongly."""
+    return sign * ((g - a) * own - a * (h - own)) < 0.0
+
+
+@kernel
 def _add_monotone_gains(sums, totals, units, ridge, first, last, sign, gains):
     """`_add_gains` of one output: a leaf that a split would give the wrong order stays whole."""
     h, g = totals[0] + 2.0 * ridge, totals[1]
     for b in range(first, last):
         own, a = _low(sums[0, b]) * units[0] + ridge, _high(sums[0, b]) * units[1]
-        if sign * ((g - a) * own - a * (h - own)) < 0.0:
+        if _is_reversed(a, own, g, h, sign):
             gains[b] += g * g / (h - ridge)
         else:
             gains[b] += _gain(a, own, g, h)
@@ -145,10 +156,11 @@ def _is_small(starts, leaf, size):
 
 
 @kernel
-def _add_steps(codes, rows, order, words, totals, units, ridge, first, last, sign, steps):
+def _add_steps(codes, rows, order, words, totals, units, ridge, first, last, sign, sums, steps):
     """Add a small leaf's changes of the gain from bin to bin; return the gain before the first.
 
-    The gain changes only at bins that hold rows: these are sorted by their bins. `order` is memory.
+    The gain changes only at bins that hold rows: these are sorted by their bins. `order` and `sums`
+    are memory.
     """
     n, h = rows.shape[0], totals[0] + 2.0 * ridge
     for i in range(n):
@@ -159,8 +171,10 @@ def _add_steps(codes, rows, order, words, totals, units, ridge, first, last, sig
         order[place] = row
     whole = 0.0
     for k in range(1, totals.shape[0]):
-        whole += totals[k] ** 2 / (h - ridge)
-    before, sums = whole, np.zeros(words.shape[0], dtype=np.int64)
+        whole += totals[k] * totals[k] / (h - ridge)
+    before = whole
+    for w in range(words.shape[0]):
+        sums[w, 0] = 0
     for i in range(n):
         row = order[i]
         code = codes[row]
@@ -169,14 +183,14 @@ def _add_steps(codes, rows, order, words, totals, units, ridge, first, last, sig
         if code >= last:
             break
         for w in range(words.shape[0]):
-            sums[w] += words[w, row]
+            sums[w, 0] += words[w, row]
         if i + 1 < n and codes[order[i + 1]] == code:
             continue
-        own, after = _low(sums[0]) * units[0] + ridge, 0.0
+        own, after = _low(sums[0, 0]) * units[0] + ridge, 0.0
         for k in range(1, totals.shape[0]):
-            a = (_high(sums[k // 2]) if k % 2 else _low(sums[k // 2])) * units[k]
-            if sign and sign * ((totals[k] - a) * own - a * (h - own)) < 0.0:
-                after += totals[k] ** 2 / (h - ridge)
+            a = (_high(sums[k // 2, 0]) if k % 2 else _low(sums[k // 2, 0])) * units[k]
+            if sign is not None and _is_reversed(a, own, totals[k], h, sign):
+                after += totals[k] * totals[k] / (h - ridge)
             else:
                 after += _gain(a, own, totals[k], h)
         steps[code] += after - before
@@ -196,7 +210,8 @@ def _partition(codes, threshold, missing, rows, spare, start, end):
         rows[place], spare[others] = row, row
         others += right
         place += not right
-    rows[place:end] = spare[:others]
+    for i in range(others):
+        rows[place + i] = spare[i]
     return place
 
 
@@ -216,31 +231,42 @@ def _count_columns(four, rows, starts, words, slot, n_parents, firsts, end, size
     Their bins are before `end`; `size` is the least number of bins of a column.
     """
     first = firsts[0]
-    if not n_parents:
-        histograms[0, :, first:end] = 0
-        _count(four, rows, words, firsts, histograms[0])
-    for p in range(n_parents):
-        if _is_small(starts, 2 * p, size) and _is_small(starts, 2 * p + 1, size):
+    for p in range(max(1, n_parents)):
+        if n_parents and _is_small(starts, 2 * p, size) and _is_small(starts, 2 * p + 1, size):
             continue
-        child = 2 * p if slot[2 * p] == p + n_parents else 2 * p + 1
-        own, other = histograms[slot[child]], histograms[slot[4 * p + 1 - child]]
-        own[:, first:end] = 0
-        _count(four, rows[starts[child] : starts[child + 1]], words, firsts, own)
+        child = 2 * p if not n_parents or slot[2 * p] == p + n_parents else 2 * p + 1
+        counted = histograms[slot[child]]
         for w in range(words.shape[0]):
             for b in range(first, end):
-                other[w, b] -= own[w, b]
+                counted[w, b] = 0
+        _count(four, rows[starts[child] : starts[child + 1]], words, firsts, counted)
+        if n_parents:
+            other = histograms[slot[4 * p + 1 - child]]
+            for w in range(words.shape[0]):
+                for b in range(first, end):
+                    other[w, b] -= counted[w, b]
+
+
+@kernel
+def _sum_words(rows, words, sums):
+    """Write the sums over rows."""
+    for w in range(words.shape[0]):
+        own, total = words[w], np.int64(0)
+        for i in range(rows.shape[0]):
+            total += own[rows[i]]
+        sums[w] = total
 
 
 @kernel
 def _sum_children(left, right, words, leaf, sums):
     """Replace a leaf's sums by those of its children: add the smaller one, and subtract it."""
     small, rows = (2 * leaf, left) if len(left) <= len(right) else (2 * leaf + 1, right)
+    part, whole = sums[4 * leaf + 1 - small], sums[leaf]
+    spare = sums[sums.shape[0] - 1]
+    _sum_words(rows, words, spare)
     for w in range(words.shape[0]):
-        whole, part, own = sums[leaf, w], np.int64(0), words[w]
-        for i in range(rows.shape[0]):
-            part += own[rows[i]]
-        sums[4 * leaf + 1 - small, w] = whole - part
-        sums[small, w] = part
+        part[w] = whole[w] - spare[w]
+        sums[small, w] = spare[w]
 
 
 @kernel
@@ -253,10 +279,10 @@ def _write_numbers(sums, units, totals):
 
 
 @kernel
-def _heavier_right(sums):
+def _heavier_right(sums, n_leaves):
     """Whether the right children of a level's leaves have more curvature."""
     difference = 0.0
-    for leaf in range(0, sums.shape[0], 2):
+    for leaf in range(0, 2 * n_leaves, 2):
         difference += _low(sums[leaf + 1, 0]) - _low(sums[leaf, 0])
     return difference > 0.0
 
@@ -266,7 +292,7 @@ def _gain_without_split(totals, ridge):
     gain = 0.0
     for leaf in range(totals.shape[0]):
         for k in range(1, totals.shape[1]):
-            gain += totals[leaf, k] ** 2 / (totals[leaf, 0] + ridge)
+            gain += totals[leaf, k] * totals[leaf, k] / (totals[leaf, 0] + ridge)
     return gain
 
 
@@ -291,7 +317,8 @@ def _score_column(
     """Write the gains of a column's thresholds; missing values go right if `first` is 1."""
     size = table.shape[2]
     last, constant = size - 1, 0.0
-    gains[:last], steps[:last] = 0.0, 0.0
+    for b in range(last):
+        gains[b] = steps[b] = 0.0
     for leaf in range(totals.shape[0]):
         start, end = starts[leaf], starts[leaf + 1]
         if start == end:
@@ -300,30 +327,63 @@ def _score_column(
         if _is_small(starts, leaf, size):
             part = rows[start:end]
             constant += _add_steps(
-                codes, part, spare, words, own, units, ridge, first, last, sign, steps
+                codes, part, spare, words, own, units, ridge, first, last, sign, sums, steps
             )
             continue
         _accumulate(table[slot[leaf]], first, sums)
-        if sign:
-            _add_monotone_gains(sums, own, units, ridge, first, last, sign, gains)
-        else:
+        if sign is None:
             _add_gains(sums, own, units, ridge, first, last, gains)
+        else:
+            _add_monotone_gains(sums, own, units, ridge, first, last, sign, gains)
     for b in range(first, last):
         constant += steps[b]
         gains[b] += constant
 
 
-def histogram_memory(sizes, depth, n_outputs):
-    """Memory for the histograms of the leaves of a tree: new pages cost more than the work."""
-    # Columns that fill up the last four have their bin at the end.
-    return np.empty((1 << (depth - 1), (n_outputs + 2) // 2, sizes.sum() + 1), dtype=np.int64)
+class TreeMemory(NamedTuple):
+    """Memory to grow a tree in, and its splits: new pages cost more than the work."""
+
+    histograms: np.ndarray  # of shape (leaves, words, bins)
+    rows: np.ndarray  # those of a leaf are consecutive
+    spare: np.ndarray
+    starts: np.ndarray  # of the leaves' rows
+    slot: np.ndarray  # the histogram of every leaf
+    totals: np.ndarray  # sums over the leaves' rows
+    words: np.ndarray  # the same, of words
+    sums: np.ndarray
+    steps: np.ndarray
+    gains: np.ndarray
+    columns: np.ndarray
+    thresholds: np.ndarray
+    missing: np.ndarray
+
+
+def tree_memory(sizes, depth, n_outputs, n_rows):
+    """Memory for trees of at most so many rows."""
+    words, leaves = (n_outputs + 2) // 2, 1 << (depth - 1)
+    return TreeMemory(
+        # Columns that fill up the last four have their bin at the end.
+        np.empty((leaves, words, sizes.sum() + 1), dtype=np.int64),
+        np.empty(n_rows, dtype=np.int32),
+        np.empty(n_rows, dtype=np.int32),
+        np.empty(2 * leaves + 1, dtype=np.int64),
+        np.empty(leaves, dtype=np.int64),
+        np.empty((leaves, 2 * words)),
+        np.empty((2 * leaves + 1, words), dtype=np.int64),
+        np.empty((words, 256), dtype=np.int64),
+        np.empty(256),
+        np.empty(256),
+        np.empty(depth, dtype=np.int32),
+        np.empty(depth, dtype=np.uint8),
+        np.empty(depth, dtype=np.bool_),
+    )
 
 
 @kernel
 def grow(
-    codes, fours, first_row, sizes, words, units, has_missing, depth, ridge, signs, histograms
+    codes, fours, first_row, sizes, firsts, words, units, has_missing, depth, ridge, signs, memory
 ):
-    """Columns, thresholds and sides of missing values of a tree's splits, and their number.
+    """Write columns, thresholds and sides of missing values of a tree's splits; their number.
 
     Parameters
     ----------
@@ -331,41 +391,37 @@ def grow(
     fours : the same, see `fours_of`
     first_row : the first of the rows that the words are of
     sizes : the number of bins of every column
+    firsts : the first bin of every column; columns that fill up the last four have the last bin
     words, units : pseudogradients and curvatures, see `packed`
     has_missing : whether each column has missing values
     depth : the most splits
     ridge : lambda
     signs : 1 for columns in which scores increase, -1 where they decrease, else 0; of shape
-        (columns,) and of type int8, zeros for several outputs
-    histograms : memory, see `histogram_memory`
+        (columns,) and of type int8. None for several outputs, and where all are 0: the code for
+        signs is compiled when it is first used
+    memory : `TreeMemory`, to which the splits are written
     """
     d, n = codes.shape[0], words.shape[1]
     last_row = first_row + n
-    k, most = words.shape[0], 1 << (depth - 1)
-    ends = np.cumsum(sizes)
-    firsts = np.full(4 * fours.shape[0], ends[-1])
-    firsts[:d] = ends - sizes
-    rows, spare = np.arange(n).astype(np.int32), np.empty(n, dtype=np.int32)
-    # The rows of a leaf are consecutive; its histogram has the number slot[leaf].
-    starts, slot = np.zeros(2 * most + 1, dtype=np.int64), np.zeros(most, dtype=np.int64)
-    starts[1] = n
-    columns = np.full(depth, -1, dtype=np.int32)
-    thresholds = np.zeros(depth, dtype=np.uint8)
-    missing = np.zeros(depth, dtype=np.bool_)
-    sums, totals = np.empty((2 * most, k), dtype=np.int64), np.empty((most, 2 * k))
-    for w in range(k):
-        sums[0, w] = words[w].sum()
-    gains, steps = np.empty(256), np.empty(256)
-    running = np.empty((k, 256), dtype=np.int64)
+    rows, spare, starts, slot = memory.rows[:n], memory.spare, memory.starts, memory.slot
+    columns, thresholds, missing = memory.columns, memory.thresholds, memory.missing
+    gains = memory.gains
+    for i in range(n):
+        rows[i] = i
+    starts[0], starts[1], slot[0] = 0, n, 0
+    _sum_words(rows, words, memory.words[0])
     for level in range(depth):
         n_leaves = 1 << level
         _assign_slots(starts, slot, n_leaves // 2)
-        numbers = totals[:n_leaves]
-        _write_numbers(sums, units, numbers)
-        best = _gain_without_split(numbers, ridge) * (1.0 + 1e-9)
+        totals = memory.totals[:n_leaves]
+        _write_numbers(memory.words, units, totals)
+        best = _gain_without_split(totals, ridge) * (1.0 + 1e-9)
+        columns[level] = -1
         for j in range(d):
             if j % 4 == 0:
-                last = min(j + 4, d)
+                end, least = firsts[j], sizes[j]
+                for i in range(j, min(j + 4, d)):
+                    end, least = end + sizes[i], min(least, sizes[i])
                 _count_columns(
                     fours[j // 4, first_row:last_row],
                     rows,
@@ -374,12 +430,12 @@ def grow(
                     slot,
                     n_leaves // 2,
                     firsts[j : j + 4],
-                    ends[last - 1],
-                    sizes[j:last].min(),
-                    histograms,
+                    end,
+                    least,
+                    memory.histograms,
                 )
-            size = sizes[j]
-            table = histograms[:, :, ends[j] - size : ends[j]]
+            size, sign = sizes[j], None if signs is None else signs[j]
+            table = memory.histograms[:, :, firsts[j] : firsts[j] + size]
             column = codes[j, first_row:last_row]
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
@@ -391,13 +447,13 @@ def grow(
                     table,
                     slot,
                     starts,
-                    numbers,
+                    totals,
                     units,
                     ridge,
                     first,
-                    signs[j],
-                    running,
-                    steps,
+                    sign,
+                    memory.sums,
+                    memory.steps,
                     gains,
                 )
                 for b in range(first, size - 1):
@@ -406,23 +462,24 @@ def grow(
                         columns[level], thresholds[level], missing[level] = j, b, to_right == 1
         j = columns[level]
         if j < 0:
-            return columns, thresholds, missing, level
+            return level
         column = codes[j, first_row:last_row]
         for leaf in range(n_leaves - 1, -1, -1):
-            start, end = starts[leaf], starts[leaf + 1]
-            middle = _partition(column, thresholds[level], missing[level], rows, spare, start, end)
-            starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, end
-            _sum_children(rows[start:middle], rows[middle:end], words, leaf, sums)
+            start, stop = starts[leaf], starts[leaf + 1]
+            middle = _partition(column, thresholds[level], missing[level], rows, spare, start, stop)
+            starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, stop
+            _sum_children(rows[start:middle], rows[middle:stop], words, leaf, memory.words)
         if not has_missing[j]:
-            missing[level] = _heavier_right(sums[: 2 * n_leaves])
-    return columns, thresholds, missing, depth
+            missing[level] = _heavier_right(memory.words, n_leaves)
+    return depth
 
 
 @kernel
-def leaves_of(codes, columns, thresholds, missing):
-    """The leaf of every row; the first level is the highest bit."""
+def _find_leaves(codes, columns, thresholds, missing, out):
+    """Write the leaf of every row; the first level is the highest bit."""
     n = codes.shape[1]
-    out = np.zeros(n, dtype=np.uint8)
+    for i in range(n):
+        out[i] = 0
     for level in range(columns.shape[0]):
         column, threshold = codes[columns[level]], thresholds[level]
         side = np.uint8(1 if missing[level] else 0)
@@ -430,29 +487,45 @@ def leaves_of(codes, columns, thresholds, missing):
             code = column[i]
             right = side if code == 0 else np.uint8(code > threshold)
             out[i] = np.uint8(2) * out[i] + right
+
+
+def leaf_sums(leaves, n_leaves, numbers):
+    """Exact sums of numbers of shape (rows, outputs) over every leaf's rows."""
+    out = np.empty((n_leaves, numbers.shape[1]))
+    _sum_exactly(leaves, numbers, np.empty(n_leaves, dtype=np.int64), out)
     return out
 
 
 @kernel
-def leaf_sums(leaves, n_leaves, numbers):
-    """Exact sums of numbers of shape (rows, outputs) over every leaf's rows."""
+def _sum_exactly(leaves, numbers, sums, out):
     n, k = numbers.shape
-    out = np.empty((n_leaves, k))
-    sums = np.empty(n_leaves, dtype=np.int64)
     for c in range(k):
         unit = _unit(numbers[:, c], _FINE_UNITS)
         inverse = 1.0 / unit
         sums[:] = 0
         for i in range(n):
             sums[leaves[i]] += np.int64(np.rint(numbers[i, c] * inverse))
-        for leaf in range(n_leaves):
+        for leaf in range(sums.shape[0]):
             out[leaf, c] = sums[leaf] * unit
-    return out
 
 
 @kernel
-def add_values(leaves, values, scores):
-    """Add the values of the rows' leaves to their scores."""
-    for i in range(leaves.shape[0]):
-        for c in range(values.shape[1]):
-            scores[i, c] += values[leaves[i], c]
+def add_trees(codes, columns, thresholds, missing, values, leaves, scores):
+    """Add the values of the rows' leaves in all trees to their scores.
+
+    The `leaves` in the last tree are written, too.
+    """
+    for t in range(columns.shape[0]):
+        _find_leaves(codes, columns[t], thresholds[t], missing[t], leaves)
+        for i in range(leaves.shape[0]):
+            for c in range(values.shape[2]):
+                scores[i, c] += values[t, leaves[i], c]
+
+
+def leaves_of(codes, columns, thresholds, missing):
+    """The leaf of every row in one tree."""
+    n = codes.shape[1]
+    leaves = np.empty(n, dtype=np.uint8)
+    splits = columns[None], thresholds[None], missing[None]
+    add_trees(codes, *splits, np.empty((1, 1, 0)), leaves, np.empty((n, 0)))
+    return leaves
