@@ -46,9 +46,8 @@ html_css_files = ["style.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
 # Pages without subpages need no sidebar.
-html_sidebars = dict.fromkeys(
-    ["glossary", "index", "installation", "performance", "reliability", "start", "troubleshooting"], []
-)
+_SINGLE = "glossary index installation performance reliability start troubleshooting"
+html_sidebars = dict.fromkeys(_SINGLE.split(), [])
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,

@@ -76,8 +76,8 @@ def test_a_page_has_no_marks_of_a_merge(page):
 def _texts():
     """All string constants of the library, one after the other."""
     for path in sorted((ROOT / "src").rglob("*.py")):
-        nodes = ast.walk(ast.parse(path.read_text()))
-        yield from (n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        constants = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant))
+        yield from (n.value for n in constants if isinstance(n.value, str))
 
 
 def test_troubleshooting_quotes_the_messages_of_the_library():
