@@ -73,16 +73,16 @@ def test_a_page_has_no_marks_of_a_merge(page):
     assert not re.search(r"^(<{7}|>{7}) ", page.read_text(), re.MULTILINE)
 
 
-def _texts():
-    """All string constants of the library, one after the other."""
+def _constants():
+    """All constants of the library, one after the other."""
     for path in sorted((ROOT / "src").rglob("*.py")):
-        constants = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant))
-        yield from (n.value for n in constants if isinstance(n.value, str))
+        tree = ast.parse(path.read_text())
+        yield from (c.value for c in ast.walk(tree) if isinstance(c, ast.Constant))
 
 
 def test_troubleshooting_quotes_the_messages_of_the_library():
     page = (ROOT / "docs/troubleshooting.md").read_text().split("## Messages of scikit-learn")[0]
     messages = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
-    texts = "\n".join(_texts())
+    texts = "\n".join(text for text in _constants() if isinstance(text, str))
     assert len(messages) > 40
     assert [p for m in messages for p in m.split("…") if p.strip() not in texts] == []
