@@ -46,14 +46,11 @@ html_css_files = ["style.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
 # Pages without subpages need no sidebar.
-html_sidebars = dict.fromkeys(
-    ["index", "algorithms", "deployment", "faq", "inside", "installation", "interpretation",
-     "mathematics",
-     "parts", "performance", "reliability", "reproduce", "scale", "selection", "start", "which"], []
-)  # fmt: skip
+_SINGLE = "glossary index installation performance reliability start troubleshooting"
+html_sidebars = dict.fromkeys(_SINGLE.split(), [])
 html_theme_options = {
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 4,
+    "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],  # no column for a link to the source
 }
 templates_path = ["_templates"]

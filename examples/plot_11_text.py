@@ -19,13 +19,10 @@ from sklearn.pipeline import make_pipeline
 from tunefree import PiSTOLClassifier
 from tunefree.plots import WeightsDisplay
 
-text, about = [], []
-for name in ("breast_cancer", "diabetes", "digits", "iris", "wine"):
-    description = getattr(datasets, f"load_{name}")().DESCR
-    for sentence in re.split(r"[.:]\s|\n\s*\n", description):
-        if len(sentence.split()) > 3:
-            text.append(sentence)
-            about.append(name)
+names = ("breast_cancer", "diabetes", "digits", "iris", "wine")
+pages = {name: getattr(datasets, f"load_{name}")().DESCR for name in names}
+found = [(s, name) for name in names for s in re.split(r"[.:]\s|\n\s*\n", pages[name])]
+text, about = zip(*((s, name) for s, name in found if len(s.split()) > 3), strict=True)
 text, new, about, about_new = train_test_split(text, about, random_state=0, stratify=about)
 words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
 model = make_pipeline(words, PiSTOLClassifier(random_state=0)).fit(text, about)
