@@ -9,8 +9,8 @@ result. They come in a random order (seed 0), so that those done so far are a fa
 split three times into three quarters to learn and a quarter to test; classes keep their shares.
 Methods: `_open_methods.py`, at their defaults, one thread each; a new class there is one more
 method. Each method has a process of its own for a table, and first fits a small made table, so that
-imports and compilation are not timed. A fit with its prediction that takes more than ten minutes,
-or that ends in an error, has failed; it counts as the constant predictor.
+imports and compilation are not timed. A fit with its prediction that takes more than ten CPU
+minutes, or that ends in an error, has failed; it counts as the constant predictor.
 
 Every finished method and table is appended to docs/results/open.csv. CPU seconds are those of a
 fit with its search, microseconds those of a predicted row.
@@ -20,6 +20,7 @@ import argparse
 import csv
 import multiprocessing
 import os
+import resource
 import signal
 import tempfile
 import time
@@ -36,7 +37,8 @@ from _tables_peers import measured
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SPLITS, TESTED = 3, 0.25
-LONGEST = 600.0
+# CPU seconds of a fit with its prediction; a process without progress ends after `STALLED` seconds.
+LONGEST, STALLED = 600, 3600.0
 FIELDS = (
     "table", "kind", "rows", "columns", "method", "split", "tested", "loss", "log_loss", "cpu",
     "predict", "wall", "failure",
@@ -77,6 +79,9 @@ def shuffled(half, only):
 
 def run(options):
     """Append the rows of every method and table that the file does not have."""
+    for method in map(METHODS.get, options.methods):
+        for task in method.tasks:  # a package that is not installed ends the run here
+            method().model(task, made(task).X_train)
     lines, results = shuffled(options.half, options.only), Results(options.rows)
     pairs = [(name, method) for name in lines for method in options.methods]
     work = [
@@ -117,17 +122,19 @@ def task_of(kind):
 class Job:
     """A method on the splits of a table, in a process of its own."""
 
-    def __init__(self, frame, method, longest=LONGEST):
+    def __init__(self, frame, method, longest=LONGEST, stalled=STALLED):
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe(duplex=False)
-        self.process = context.Process(target=fit_all, args=(other, frame, method), daemon=True)
+        self.process = context.Process(
+            target=fit_all, args=(other, frame, method, longest), daemon=True
+        )
         self.process.start()
         other.close()
         self.about = {
             "table": frame.name, "kind": frame.kind, "rows": frame.X.shape[0],
             "columns": frame.X.shape[1], "method": method,
         }  # fmt: skip
-        self.longest, self.rows = longest, []
+        self.longest, self.stalled, self.rows = longest, stalled, []
         self.warm, self.since = False, time.monotonic()
 
     def ended(self):
@@ -137,9 +144,11 @@ class Job:
                 self._note(self.pipe.recv())
             except EOFError:
                 self.process.join()
-                self._fail(f"the process ended with code {self.process.exitcode}")
-        if len(self.rows) < SPLITS and time.monotonic() - self.since > self.longest:
-            self._fail(f"more than {self.longest:.0f} s")
+                code = self.process.exitcode
+                late = code == -signal.SIGXCPU
+                self._fail(f"more than {self.longest} CPU s" if late else f"exit code {code}")
+        if len(self.rows) < SPLITS and time.monotonic() - self.since > self.stalled:
+            self._fail(f"no result after {self.stalled:.0f} s")
         if len(self.rows) == SPLITS:
             self.stop()
         return len(self.rows) == SPLITS
@@ -161,7 +170,7 @@ class Job:
             self.rows.append({**self.about, "split": split, "failure": reason})
 
 
-def fit_all(pipe, frame, method):
+def fit_all(pipe, frame, method, longest):
     """Send the rows of the made table and of every split."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     os.chdir(tempfile.mkdtemp())  # some methods write files, and to the screen
@@ -169,7 +178,8 @@ def fit_all(pipe, frame, method):
     for stream in (1, 2):
         os.dup2(silence, stream)
     for data in (made(task_of(frame.kind)), *splits(frame)):
-        start = time.perf_counter()
+        start, spent = time.perf_counter(), int(time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (spent + longest, resource.RLIM_INFINITY))
         try:
             row = fit(data, METHODS[method]())
         except Exception as error:
