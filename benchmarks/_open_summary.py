@@ -192,7 +192,7 @@ def failures(rows):
         table("Failures", ["table, method", "splits", "reason"], lines)
 
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# Okabe and Ito's colours, which the colour-blind can distinguish.
 GROUPS = {
     "#D55E00": ("TuneFree", "BoostedTrees"),
     "#0072B2": ("CatBoost", "LightGBM", "XGBoost", "HistGradientBoosting", "Random forest"),
