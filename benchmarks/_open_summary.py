@@ -177,7 +177,14 @@ def by_table(rows):
         lines = []
         for name, line in found[methods].iterrows():
             kind, n, d = about.loc[name]
-            lines.append([name[:30], kind, f"{n} x {d}", *(f"{100 * v:.1f}" for v in line)])
+            lines.append(
+                [
+                    name[:30],
+                    kind,
+                    f"{n} x {d}",
+                    *("-" if v != v else f"{100 * v:.1f}" for v in line),
+                ]
+            )
         short = [SHORT.get(name, name) for name in methods]
         table("Error, or 1 - R2, in per cent", ["table", "target", "shape", *short], lines)
 
@@ -262,6 +269,7 @@ def draw_cost(rows, path):
     axes.set_ylabel(f"loss / loss of {REFERENCE} (± standard error)")
     axes.set_title(f"{len(found)} real tables, everything at its defaults (lower left is better)")
     axes.margins(x=0.2, y=0.15)
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:.2g}")
     axes.yaxis.set_minor_formatter("{x:.2g}")
     axes.spines[["top", "right"]].set_visible(False)

@@ -22,6 +22,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import sys
 import tempfile
 import time
 from multiprocessing.connection import wait
@@ -254,9 +255,8 @@ class Clock:
         failed = sum("failure" in row for row in job.rows)
         about = f"{job.about['table']:32} {job.about['method']:24}"
         note = f", {failed} failed" if failed else ""
-        print(
-            f"{self.done:4} of {self.total}  {about} {hours:.2f} h, about {left:.1f} h left{note}"
-        )
+        times = f"{hours:.2f} h, about {left:.1f} h left{note}"
+        print(f"{self.done:4} of {self.total}  {about} {times}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
