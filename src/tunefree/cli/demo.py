@@ -53,8 +53,8 @@ def tables():
     notes = np.array([" ".join(filter(None, map(random.choice, _NOTES))) for _ in range(n)])
     fragile = np.array(["fragile" in note or "glass" in note for note in notes])
     december = date.astype("datetime64[M]").astype(int) % 12 == 11
-    score = np.where(by_truck, way - 120, 12 * (mass - 6)) / 25 + 2.5 * december + 1.5 * fragile
-    late = random.logistic(size=n) < score - 1
+    score = np.where(by_truck, way - 120, 12 * (mass - 6)) / 12 + 5 * december + 3 * fragile
+    late = random.logistic(size=n) < score - 2
     carrier, numbers = np.where(by_truck, "truck", "bicycle"), np.round([mass, way], 1)
     cells = np.column_stack([date.astype(str), city, carrier, *numbers, notes]).astype(object)
     cells[random.random(cells.shape) < 0.06] = ""
