@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
+from _frames import _is_text
 from _league_peers import ALPHA_KERNEL, C_KERNEL, GAMMA, RIDGE_GRID, Standardised
 from _peers import C_GRID, FOLDS
 
@@ -218,7 +219,7 @@ class Categories(TransformerMixin, BaseEstimator):
 
 def _text(X):
     """Names of the columns of text."""
-    return [name for name in X.columns if X[name].dtype == object]
+    return [name for name in X.columns if _is_text(X[name])]
 
 
 def _without_none(X):

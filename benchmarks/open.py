@@ -216,6 +216,7 @@ def made(task):
 
     z = np.random.default_rng(0).normal(size=(300, 2))
     text = np.where(z[:, 1] > 0, "a", "b").astype(object)
+    text[:9] = None
     X = pd.DataFrame({"number": np.where(z[:, 0] > 2, np.nan, z[:, 0]), "text": text})
     y = z[:, 0] * z[:, 1]
     y = (y > 0).astype(int) if task == "Classifier" else y

@@ -95,6 +95,19 @@ def test_a_fit_without_a_result_has_failed():
     assert [row["failure"] for row in job.rows] == ["no result after 0 s"] * 3
 
 
+@pytest.mark.parametrize("task", ["Classifier", "Regressor"])
+def test_methods_read_text_and_gaps(task):
+    benchmark, methods = import_module("open"), import_module("_open_methods").METHODS
+    data = benchmark.made(task)
+    assert data.X_train["text"].isna().any() and data.X_train["number"].isna().any()
+    loss = {
+        name: benchmark.fit(data, methods[name]())["loss"]
+        for name in ("Constant", "TuneFree", "BoostedTrees", "HistGradientBoosting",
+                     "Random forest", "SVC / kernel ridge CV")
+    }  # fmt: skip
+    assert all(value < 0.8 * loss["Constant"] for name, value in loss.items() if name != "Constant")
+
+
 def test_splits_keep_the_shares_of_classes_and_cover_all_rows():
     benchmark, frames = import_module("open"), import_module("_frames")
     frame = frames.load(frames.in_list("open")["MASS/biopsy"])
