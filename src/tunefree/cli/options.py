@@ -379,7 +379,7 @@ class InspectOptions(NamedTuple):
 
 
 class DemoOptions(NamedTuple):
-    """Train on a small table with text and empty cells, and write a report about the model."""
+    """Compare with scikit-learn; train on a table of dates, text and gaps, and write a report."""
 
     folder: Annotated[
         str, typer.Argument(metavar="[FOLDER]", help="the folder of the files that it writes")

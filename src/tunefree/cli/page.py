@@ -102,7 +102,7 @@ def section(title, *parts):
 
 
 def run_report(options):
-    """Carry out ``tunefree report``; `options` is a `ReportOptions`."""
+    """Carry out ``tunefree report``, and return the verdict; `options` is a `ReportOptions`."""
     model, data = options.model, options.data
     output = options.output or f"{model}.html"
     check_writable(output)
@@ -110,11 +110,11 @@ def run_report(options):
     rows = scores = None
     if data is not None:
         scores, _, rows = evaluate(estimator, notes, data, whole=True, **columns_of(options))
-    write_page(output, model, estimator, notes, data, rows, scores)
+    return write_page(output, model, estimator, notes, data, rows, scores)
 
 
 def write_page(output, model, estimator, notes, data, rows, scores):
-    """Write the page of a model; `rows` are `EvaluatedRows`, or None."""
+    """Write the page of a model; `rows` are `EvaluatedRows`, or None. Return its first words."""
     with failing(FAILED, output), working("drawing"), matched_by_us():
         where, report = f"of {data}", None
         if rows is None:
@@ -138,6 +138,7 @@ def write_page(output, model, estimator, notes, data, rows, scores):
         page = _rendered(f"{target or 'tunefree'}: {model}", top, sections)
         write_atomically(output, [page.encode(errors="replace")])
     note(f"wrote {output}")
+    return top[0].text if top else ""
 
 
 def _rendered(title, top, sections):
