@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import softmax
+from sklearn.datasets import load_iris
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import TimeSeriesSplit
 
@@ -25,6 +26,7 @@ from tunefree.estimators.candidates import (
 from tunefree.estimators.fitting import NoProgress
 from tunefree.select.costs import Plan, Step, shape_of
 from tunefree.select.stacking import Entry, Targets, folds_of
+from tunefree.uncertainty.calibration import Slopes
 
 
 def crossed(n=500, seed=0):
@@ -443,12 +445,19 @@ def test_linear_stacks_have_coefficients_and_all_have_importances_free_of_units(
         X.assign(b=X["b"] / 1e6), y
     )
     np.testing.assert_allclose(again.feature_importances_, shares, rtol=1e-4)
-    kinds = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(
-        X, pd.cut(y, 3).astype(str)
-    )
-    if set(kinds.chosen_) == {"linear"}:
-        scores = kinds.table_.transform(X) @ kinds.coef_.T + kinds.intercept_
-        np.testing.assert_allclose(kinds.decision_function(X), scores, atol=1e-8)
     kernels = TuneFreeRegressor(random_state=0).fit(X, y)
     with pytest.raises(AttributeError, match="a stack of linear models; this one has"):
         _ = kernels.coef_
+
+
+def test_coefficients_of_classes_are_those_of_the_log_odds_which_calibration_bends():
+    X, y = load_iris(return_X_y=True)
+    model = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(X, y)
+    scores = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-8)
+    model.calibration_ = Slopes(np.array([0.5, 1.0, 2.0]), np.zeros(3))
+    middle = np.array([X[0], 0.5 * (X[0] + X[-1]), X[-1]])
+    first, half, last = model.decision_function(middle)
+    assert np.abs(half - 0.5 * (first + last)).max() > 0.1  # no line goes through these
+    with pytest.raises(AttributeError, match="coef_ needs log-odds that are linear"):
+        _ = model.coef_

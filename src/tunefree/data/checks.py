@@ -16,7 +16,8 @@ not by column.
   estimated for each column: the pairs of rows that differ in it alone, times the odds that a pair
   agrees in it. Repeats count if there are more than three times as many as the largest estimate
   plus one, and most rows are unique.
-- **Rows sorted by target**: in an order that chance gives with probability below 1e-6.
+- **Rows sorted by target**: in an order that chance gives with probability below 1e-6. It matters
+  where rows are held out in this order.
 - **Different distribution**: the population stability index, the sum of (p - q) log(p / q) over
   deciles or levels, is above .25, the usual mark of a large change, and the chi-squared test has
   p < .001 over the number of columns.
@@ -80,8 +81,8 @@ def _listed(names):
     return f"Column{'s' if len(names) > 1 else ''} {shown}{more}"
 
 
-def training_findings(layout, X, targets, given, classify):
-    """The findings about training rows.
+def training_findings(layout, X, targets, n_rows, classify):
+    """The findings about training rows, in whatever order.
 
     Parameters
     ----------
@@ -90,19 +91,16 @@ def training_findings(layout, X, targets, given, classify):
         The distinct rows as numbers, in the order of their hash.
     targets : ndarray of shape (n_distinct,) or (n_distinct, n_targets)
         Their targets, or class numbers.
-    given : ndarray of shape (n,) or (n, n_targets)
-        The targets of all rows in the user's order.
+    n_rows : int
+        How many rows there are, with repeated ones.
     classify : bool
 
     Returns
     -------
     list of Finding
     """
-    if X.shape[0] < _FEWEST_ROWS:
+    if X.shape[0] < _FEWEST_ROWS or X.shape[1] > _MOST_COLUMNS:
         return []
-    found = sorted_rows(given, classify)
-    if X.shape[1] > _MOST_COLUMNS:
-        return found
     some = _some_rows(X)
     columns = layout.columns(as_dense(X[some]))
     constant = {finding.column for finding in constant_columns(columns)}
@@ -112,10 +110,10 @@ def training_findings(layout, X, targets, given, classify):
         for column in columns
         if column.name in constant and not (of_sparse_rows and column.values[0] == 0.0)
     ]
-    found += constant_columns(layout.columns(X, places))  # of all rows
+    found = constant_columns(layout.columns(X, places))  # of all rows
     found += row_numbers(columns)
     found += leaks(columns, targets[some], classify)
-    if 2 * X.shape[0] > len(given):
+    if 2 * X.shape[0] > n_rows:
         found += repeated_rows(columns)
     return found
 
@@ -277,8 +275,8 @@ def sorted_rows(targets, classify):
             is_sorted = (steps >= 0).all() or (steps <= 0).all()
             log_chance += np.log(2.0)
         if is_sorted and log_chance < _LOG_CHANCE:
-            words = "The rows are sorted by the target. Shuffle them before a split by position."
-            return [Finding(None, words)]
+            words = "The rows are sorted by the target, and cv= holds them out in this order."
+            return [Finding(None, f"{words} Shuffle them, or choose cv=KFold(shuffle=True).")]
     return []
 
 

@@ -29,7 +29,7 @@ from sklearn.utils.validation import (
 from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree.data.checks import ColumnShares, training_findings, warn_of
+from tunefree.data.checks import ColumnShares, sorted_rows, training_findings, warn_of
 from tunefree.engine.order import even_sample, hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
@@ -111,6 +111,12 @@ def _parts_of(estimator, y, groups):
             "use a splitter whose test sets do not overlap, such as KFold."
         )
     return parts
+
+
+def _are_in_order(parts):
+    """Whether every split of `cv` holds out several rows, which follow each other."""
+    held_out = [np.flatnonzero(part == 2) for part in parts.T]
+    return all(len(rows) > 1 and len(rows) == np.ptp(rows) + 1 for rows in held_out)
 
 
 class TableRows(NamedTuple):
@@ -325,7 +331,10 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         rows = self._rows(X, y, sample_weight, groups, *terms)
         problem, targets = self._problem(rows, y)
         layout, classify = source_layout(rows.table), isinstance(self, ClassifierMixin)
-        warn_of(training_findings(layout, problem.X, problem.y, rows.y, classify))
+        found = training_findings(layout, problem.X, problem.y, len(rows.y), classify)
+        if rows.parts is not None and _are_in_order(rows.parts):
+            found += sorted_rows(rows.y, classify)
+        warn_of(found)
         vars(self).update(targets)
         stacked = self._stacked(problem, limits, scorer)
         problem = stacked.problem
@@ -696,7 +705,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients, where every model of the stack is linear in the columns of `table_`.
+        """Coefficients, where the stack is linear in the columns of `table_`.
+
+        Every model is then linear, and there is no `calibration_`.
 
         Shape (n_columns_out,), for several targets or for classes (n_outputs, n_columns_out), of
         the columns that `coef_names_` names: within the models' limits predictions, or log-odds,
@@ -718,6 +729,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     def _line(self):
         check_is_fitted(self, "models_")
         classes = getattr(self, "classes_", ())
+        if getattr(self, "calibration_", None) is not None:
+            raise AttributeError(
+                "coef_ needs log-odds that are linear: those of this stack are calibrated class by "
+                "class (calibration_), which is not."
+            )
         coef: Any = 0.0
         intercept: Any = self.offsets_
         for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
@@ -730,10 +746,6 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 )
             coef = coef + np.reshape(a, (-1, 1)) * np.atleast_2d(model.coef_).astype(np.float64)
             intercept = intercept + a * np.atleast_1d(model.intercept_)
-        calibration = getattr(self, "calibration_", None)
-        if calibration is not None:  # it is affine
-            level = calibration.of(intercept[None])
-            coef, intercept = calibration.of(intercept + coef.T).T - level.T, level[0]
         if len(classes) == 0 and self.flat_:
             return coef[0], intercept[0]
         return coef, intercept
@@ -898,8 +910,8 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     feature_importances_ : ndarray of shape (n_features,)
         The same, under scikit-learn's name.
     coef_, coef_names_, intercept_ : ndarray
-        If every model of the stack is linear: coefficients of the columns that `table_` makes,
-        their names, and the intercepts.
+        If every model of the stack is linear, without `calibration_`: coefficients of the columns
+        that `table_` makes, their names, and the intercepts.
     level_relevances_ : dict of str to dict
         The same for the levels of every column of categories.
     encoded_relevances_ : ndarray of shape (n_columns_out,)
@@ -961,7 +973,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     DataWarning
         For what a person should look at: a column that alone predicts nearly all of the target, one
         that identifies rows, constant columns, nearly equal levels, repeated rows with different
-        targets, rows sorted by target.
+        targets; rows sorted by target, if `cv` holds them out in this order.
 
     References
     ----------
