@@ -10,8 +10,9 @@ class in 19 rows of 20, or explains nine tenths of the variance; levels are equa
 case; rows are repeated. A column that differs between the halves is always false.
 
 Spoiled: one column more, the target with noise of 1 % of its deviation, or the class numbers; one
-that counts the rows; a constant; 2 % of the rows repeated with other targets; a column of numbers shifted by a standard deviation in the new half. "found" is the share of
-the clean tables in which the check finds it.
+that counts the rows; a constant; 2 % of the rows repeated with other targets; a column of numbers
+shifted by a standard deviation in the new half. "found" is the share of the clean tables in which
+the check finds it.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from sklearn import datasets
 import _frames
 from _tables import table
 from tunefree import TablePreprocessor
-from tunefree.data.checks import ColumnShares, training_findings
+from tunefree.data.checks import ColumnShares, drift_findings, training_findings
 from tunefree.engine.order import hashed_visits
 from tunefree.preprocessing import source_layout
 
@@ -93,7 +94,7 @@ def findings(X, y, classify, new=None):
     half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
     new = Z[~half] if new is None else preprocessor.transform(new[~half])
     shares = ColumnShares.of(layout, Z[half], Z[half], np.ones(half.sum()))
-    yield from shares.findings(layout, shares.count(layout, new))
+    yield from drift_findings(shares.drift(layout, shares.count(layout, new)))
 
 
 def holds(title, one, column, message):

@@ -144,7 +144,8 @@ def test_rows_sorted_by_target_matter_where_cv_holds_them_out_in_this_order(sort
     X, y = datasets.load_diabetes(return_X_y=True)
     order = np.argsort(y) if sort else np.arange(len(y))
     shuffled = KFold(3, shuffle=True, random_state=0)
-    for cv, is_in_order in ((None, False), (3, True), (shuffled, False), (TimeSeriesSplit(3), True)):
+    cases = [(None, False), (3, True), (shuffled, False), (TimeSeriesSplit(3), True)]
+    for cv, is_in_order in cases:
         found = findings_of(X[order], y[order], cv=cv)
         assert len(found) == (sort and is_in_order)
         assert all("sorted by the target, and cv= holds them out in this order" in f for f in found)
@@ -237,7 +238,7 @@ def shares_of(frame):
 
     def different(other):
         counts = shares.count(layout, preprocessor.transform(other))
-        return [finding.column for finding in shares.findings(layout, counts)]
+        return [one.column for one in shares.drift(layout, counts) if one.differs]
 
     return preprocessor, layout, shares, different
 
@@ -267,8 +268,8 @@ def test_training_rows_that_are_repeated_do_not_differ_from_themselves():
     rng = np.random.default_rng(0)
     X = (rng.random((2000, 3)) < 0.1).astype(float)
     model = TuneFreeClassifier(("linear",), random_state=0).fit(X, rng.random(2000) < 0.3)
-    layout, shares = source_layout(model.table_), model.column_shares_
-    assert shares.findings(layout, shares.count(layout, X)) == []
+    assert [one.differs for one in model.column_drift(X)] == [False] * 3
+    assert max(one.index for one in model.column_drift(X)) < 1e-12
 
 
 def test_other_distributions_are_found():
@@ -284,6 +285,35 @@ def test_other_distributions_are_found():
         assert different(frame.assign(**{column: values}).sample(200, random_state=0)) == [column]
     assert different(frame.assign(a=frame["a"].mask(frame.index % 2 == 0))) == ["a"]  # more gaps
     assert different(frame.assign(city="Rome")) == ["city"]  # a level that is new
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "float32", "sparse"])
+def test_column_drift_is_the_stability_index_and_scipys_chi_squared_test(form):
+    frame, y, rng = table(n=900)
+    frame["city"] = np.where(frame["city"] == "Berlin", 1, 0)
+    new = frame.assign(b=rng.integers(0, 6, 900))[:300]
+    as_given = {
+        "pandas": lambda rows: rows,
+        "polars": lambda rows: pl.DataFrame(rows.to_dict("list")),
+        "float32": lambda rows: rows.to_numpy(np.float32),
+        "sparse": lambda rows: sparse.csr_array(rows.to_numpy()),
+    }[form]
+    model = TuneFreeRegressor(("linear",), random_state=0).fit(as_given(frame), y)
+    a, b, city = model.column_drift(as_given(new))
+    assert (a.differs, b.differs, city.differs) == (False, True, False)
+    assert a.column == ("a" if form in ("pandas", "polars") else "x0")
+    one, other = (np.bincount(f["city"], minlength=2) for f in (frame, new))
+    p, q = one / one.sum(), other / other.sum()
+    assert city.index == pytest.approx(((p - q) * np.log(p / q)).sum())
+    test = stats.chi2_contingency([one, other], correction=False)
+    assert city.p_value == pytest.approx(test.pvalue)
+
+
+def test_column_drift_of_very_wide_tables_is_refused():
+    X = sparse.random_array((40, 2001), density=0.01, rng=np.random.default_rng(0), format="csr")
+    model = TuneFreeRegressor(("linear",), random_state=0).fit(X, np.arange(40.0))
+    with pytest.raises(ValueError, match="column_drift is for at most 2,000 columns"):
+        model.column_drift(X)
 
 
 def test_findings_do_not_depend_on_the_order_of_columns():

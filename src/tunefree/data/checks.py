@@ -280,6 +280,15 @@ def sorted_rows(targets, classify):
     return []
 
 
+class ColumnDrift(NamedTuple):
+    """How the distribution of a column of new rows differs from that of the training rows."""
+
+    column: str
+    index: float  # the population stability index: 0 for equal shares
+    p_value: float  # of the chi-squared test that the distributions are equal
+    differs: bool  # index > .25, and p_value < .001 / the number of columns
+
+
 class ColumnShares(NamedTuple):
     """The shares of rows in the bins of each column, with which other rows are compared.
 
@@ -289,8 +298,8 @@ class ColumnShares(NamedTuple):
     >>> rows = np.random.default_rng(0).normal(size=(500, 1))
     >>> layout = SourceLayout(["age"], ["number"], np.array([0, 1]), np.zeros(1), np.zeros(1))
     >>> shares = ColumnShares.of(layout, rows, rows, np.ones(500))
-    >>> [one.column for one in shares.findings(layout, shares.count(layout, rows[:100] + 1.0))]
-    ['age']
+    >>> shares.drift(layout, shares.count(layout, rows[:100] + 1.0))[0].differs
+    True
     """
 
     edges: np.ndarray  # of deciles, of shape (n_features, 9)
@@ -326,18 +335,22 @@ class ColumnShares(NamedTuple):
             counts[place] += np.bincount(bins.astype(int), weights, minlength=n_bins)
         return counts
 
-    def findings(self, layout, counts):
-        """Columns of other rows, of these counts, whose distribution is another one."""
-        own, found = self.n * self.shares, []
+    def drift(self, layout, counts):
+        """The `ColumnDrift` of the columns of other rows, of these counts."""
+        own, out = self.n * self.shares, []
         tested = np.flatnonzero(own.any(axis=1)).tolist()
         for j in tested:
             used = own[j] + counts[j] > 0.0
             index, p = _difference(own[j, used], counts[j, used])
-            if index > _STABILITY and p < _SIGNIFICANCE / len(tested):
-                words = "its distribution differs from that of the training rows"
-                words = f"{words} (stability index {number(index)})."
-                found.append(Finding(layout.names[j], words))
-        return found
+            differs = index > _STABILITY and p < _SIGNIFICANCE / len(tested)
+            out.append(ColumnDrift(layout.names[j], index, p, differs))
+        return out
+
+
+def drift_findings(drifts):
+    """The findings about columns that differ."""
+    words = "its distribution differs from that of the training rows (stability index"
+    return [Finding(d.column, f"{words} {number(d.index)}).") for d in drifts if d.differs]
 
 
 def _difference(one, other):

@@ -29,7 +29,13 @@ from sklearn.utils.validation import (
 from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree.data.checks import ColumnShares, sorted_rows, training_findings, warn_of
+from tunefree.data.checks import (
+    ColumnDrift,
+    ColumnShares,
+    sorted_rows,
+    training_findings,
+    warn_of,
+)
 from tunefree.engine.order import even_sample, hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
@@ -664,6 +670,49 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """
         return terms_of_stack(self).interactions(n_pairs)
 
+    def column_drift(self, X: MatrixLike) -> list[ColumnDrift]:
+        r"""How the distribution of each column of X differs from that of the training rows.
+
+        .. math:: \mathrm{index} = \sum_k (p_k - q_k) \log \frac{p_k}{q_k}
+
+        with the shares p of training rows, and q of the rows of X, in bins: deciles and missing
+        values of numbers, levels of categories. Columns of dates and sentences, which differ by
+        nature, are not compared.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        list of ColumnDrift
+            `column`, `index` (the population stability index), `p_value` (of the chi-squared test)
+            and `differs`: index above .25, and p_value below .001 over the number of columns.
+
+        Raises
+        ------
+        ValueError
+            For a model of more than 2,000 columns of numbers.
+
+        References
+        ----------
+        Siddiqi 2006, "Credit risk scorecards".
+
+        Examples
+        --------
+        >>> from tunefree import TuneFreeRegressor
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> model = TuneFreeRegressor(random_state=0).fit(X, X[:, 0])
+        >>> [one.column for one in model.column_drift(X + [0.0, 2.0]) if one.differs]
+        ['x1']
+        """
+        check_is_fitted(self, "models_")
+        if self.column_shares_ is None:
+            raise ValueError("column_drift is for at most 2,000 columns of numbers.")
+        layout = source_layout(self.table_)
+        counts = self.column_shares_.count(layout, self.table_.transform(X))
+        return self.column_shares_.drift(layout, counts)
+
     def _model_state(self):
         """The attributes that a model file keeps: no times, so that equal fits give equal files."""
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
@@ -946,7 +995,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         'status'.
     column_shares_ : part
         The shares of training rows in the deciles or levels of each column, with which
-        ``tunefree eval`` and ``report`` compare new rows.
+        `column_drift` compares new rows.
     plan_ : Plan
         The candidates, their limits, and their cost in seconds and bytes at most, fixed before any
         work started. Given as `budget=` it is followed again.
