@@ -702,7 +702,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         --------
         >>> from tunefree import TuneFreeRegressor
         >>> X = np.random.default_rng(0).normal(size=(300, 2))
-        >>> model = TuneFreeRegressor(random_state=0).fit(X, X[:, 0])
+        >>> model = TuneFreeRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1] ** 2)
         >>> [one.column for one in model.column_drift(X + [0.0, 2.0]) if one.differs]
         ['x1']
         """
