@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._format import number
 from tunefree.cli import figures
@@ -22,6 +23,7 @@ from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.report import feature_names, largest_weights, overview
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
 from tunefree.cli.train import columns_of, fingerprints
+from tunefree.estimators.report import listed
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
 from tunefree.uncertainty.risk import exact
@@ -454,9 +456,24 @@ def _columns(estimator, notes, rows):
     levels = "; ".join(row["levels"] for row in weights if row.get("levels"))
     words += f"Most important levels: {levels}." if levels else ""
     table = PageTable(("column", *measures), lines, bar=1)
-    sections = [section("Columns", table, Words(words) if words else None)]
+    parts = [table, Words(words) if words else None, _groups_of_columns(estimator, names)]
+    sections = [section("Columns", *parts)]
     shown = [j for j in order[:_MOST_EFFECTS] if best[j] > 0]
     return sections + ([] if X is None else _effects(estimator, X, shown, names))
+
+
+def _groups_of_columns(estimator, names):
+    """The importances of groups of correlated columns; None if there are none."""
+    groups = getattr(estimator, "group_importances_", [])
+    if not groups:
+        return None
+    shown = dict(zip(_check_feature_names_in(estimator), names, strict=True))
+    lines = [
+        (listed([shown[name] for name in row["columns"]]), row["importance"], row["importance_se"])
+        for row in groups[:_MOST]
+    ]
+    head = "correlated columns, permuted together", "rise of the held-out loss", "standard error"
+    return PageTable(head, lines, bar=1)
 
 
 def _measures(estimator, rows, X, y):

@@ -33,6 +33,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
 from scipy.stats import chi2, rankdata
 
@@ -46,6 +47,7 @@ _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
 _MOST_NAMED = 5
+CORRELATED = 0.7
 _LETTERS, _MOST_LETTERS, _RARE, _MOST_LEVELS = 5, 60, 0.1, 1000
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_.\s]+(?=[^\W\d])")  # between letters
 
@@ -360,6 +362,30 @@ def _difference(one, other):
     index = float(((p - q) * np.log(p / q)).sum())
     square = (np.sqrt(m / n) * one - np.sqrt(n / m) * other) ** 2 / (one + other)
     return index, float(chi2.sf(square.sum(), len(one) - 1))
+
+
+def correlated_columns(columns):
+    """Groups of columns of numbers, by their places: of each pair Spearman's rho is .7 or more.
+
+    Its absolute value counts. Groups are clusters of complete linkage.
+
+    >>> a, b = np.random.default_rng(0).normal(size=(2, 99))
+    >>> given = enumerate([a, b, 1.0 - a**3])
+    >>> correlated_columns([SourceColumn(j, "x", "number", values) for j, values in given])
+    [[0, 2]]
+    """
+    numbers = [c for c in columns if c.kind == "number"]
+    found = [c for c in numbers if len(np.unique(c.values[~np.isnan(c.values)])) > 1]
+    if len(found) < 2:
+        return []
+    ranks = np.array([rankdata(c.values, nan_policy="omit") for c in found])
+    ranks = np.nan_to_num(ranks - np.nanmean(ranks, axis=1, keepdims=True))
+    distances = 1.0 - np.abs(np.corrcoef(ranks))
+    pairs = distances[np.triu_indices(len(found), 1)]
+    cluster = fcluster(linkage(pairs, "complete"), 1.0 - CORRELATED, "distance")
+    groups = [[c.place for c, k in zip(found, cluster, strict=True) if k == each]
+              for each in dict.fromkeys(cluster.tolist())]  # fmt: skip
+    return [group for group in groups if len(group) > 1]
 
 
 def near_levels(levels, counts):

@@ -32,6 +32,7 @@ from tunefree._parameters import seed_of
 from tunefree.data.checks import (
     ColumnDrift,
     ColumnShares,
+    correlated_columns,
     sorted_rows,
     training_findings,
     warn_of,
@@ -89,8 +90,8 @@ from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, ResidualScores
 
-# Rows from which the columns' standard deviations are computed.
-_MOST_SHOWN = 50_000
+# Rows from which the columns' standard deviations, and correlations, are computed.
+_MOST_SHOWN, _MOST_CORRELATED = 50_000, 1000
 _KINDS = ("linear", "kernel", "trees")
 _LOSSES = (
     "squared_error",
@@ -163,8 +164,9 @@ class TableRows(NamedTuple):
         else:
             parts = self.parts[numbers].T
             folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
+        groups_of_columns = _several(self.table) + _correlated(self.table, X)
         column_groups = tuple(
-            np.flatnonzero(self.table.sources_ == j) for j in _several(self.table)
+            np.flatnonzero(np.isin(self.table.sources_, group)) for group in groups_of_columns
         )
         shape = shape_of(X, score.n_outputs)
         return StackProblem(
@@ -188,15 +190,34 @@ def _signs_of(table, monotonic_cst):
 
 def _of_columns(values, table):
     """Values of the table's columns, and then of groups of these, as values of the user's."""
-    out, d = np.zeros(table.n_features_in_), len(table.sources_)
+    out, d, several = np.zeros(table.n_features_in_), len(table.sources_), _several(table)
     out[table.sources_] = values[:d]
-    out[_several(table)] = values[d:]
+    out[several] = values[d : d + len(several)]
     return out
 
 
 def _several(table):
     """Columns of the user's that are several columns of numbers: they are permuted as a group."""
-    return np.flatnonzero(np.bincount(table.sources_) > 1)
+    return np.flatnonzero(np.bincount(table.sources_) > 1).tolist()
+
+
+def _correlated(table, X):
+    """Groups of correlated columns of the user's; none of sparse rows."""
+    if sparse.issparse(X):
+        return []
+    return correlated_columns(source_layout(table).columns(X[:_MOST_CORRELATED]))
+
+
+def _group_importances(problem, table, found):
+    """The importances of the groups of correlated columns, the largest first."""
+    names, first = _check_feature_names_in(table), len(_several(table))
+    groups = [np.unique(table.sources_[group]) for group in problem.column_groups[first:]]
+    values = (each[len(table.sources_) + first :].tolist() for each in found)
+    rows = [
+        {"columns": names[group].tolist(), "importance": value, "importance_se": error}
+        for group, value, error in zip(groups, *values, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -row["importance"])
 
 
 class Stacked(NamedTuple):
@@ -439,8 +460,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.encoded_relevances_ = _relevances(stacked.last, shares, problem)
         vars(self).pop("permutation_importances_", None)
         vars(self).pop("permutation_importances_se_", None)
-        found = importances(chosen, problem)
+        found, self.group_importances_ = importances(chosen, problem), []
         if found is not None:
+            self.group_importances_ = _group_importances(problem, table, found)
             self.permutation_importances_ = _of_columns(found[0], table)
             self.permutation_importances_se_ = _of_columns(found[1], table)
         self.leaderboard_ = _leaderboard(stacked, problem)
@@ -470,6 +492,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             self.risk_interval_kind_, self.table_.dropped_,
             verdict_of(problem, stacked, losses, getattr(self, "classes_", None)),
             {names[int(j)]: levels for j, levels in self.table_.merged_.items()},
+            self.group_importances_,
         )  # fmt: skip
 
     def _repr_html_inner(self):
@@ -971,6 +994,9 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         Missing if a model of the stack was fitted on sparse rows or fold by fold.
     permutation_importances_se_ : ndarray of shape (n_features,)
         Their standard errors for this model, over at most 1,000 held-out rows.
+    group_importances_ : list of dict
+        The same for groups of correlated columns that are permuted together: 'columns' (of every
+        pair the absolute Spearman correlation is .7 or more), 'importance', 'importance_se'.
     background_ : ndarray or CSR of shape (at most 100, n_columns_out)
         Training rows, evenly drawn by weight, as `table_` transforms them: `explain` compares with
         them.
@@ -1221,7 +1247,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     feature_relevances_, level_relevances_, encoded_relevances_, permutation_importances_
         See `TuneFreeClassifier`.
-    permutation_importances_se_
+    permutation_importances_se_, group_importances_
         See `TuneFreeClassifier`.
     compression_
         See `TuneFreeClassifier`.
