@@ -18,9 +18,9 @@ from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._format import number
 from tunefree.cli import figures
-from tunefree.cli.apply import load, matched_by_us, plain
+from tunefree.cli.apply import feature_names, load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
-from tunefree.cli.report import feature_names, largest_weights, overview
+from tunefree.cli.report import largest_weights, overview
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
 from tunefree.cli.train import columns_of, fingerprints
 from tunefree.estimators.report import listed
