@@ -29,8 +29,8 @@ from tunefree.io.model import describe_model
 from tunefree.uncertainty.risk import exact
 
 _MOST = 20  # columns with the largest weights, or classes listed one by one
-# Importances: rows, permutations of each column, and columns; more would take too long.
-_ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS = 500, 3, 50, 4
+# Importances: rows, permutations of each column, and columns; effects of columns; rows explained.
+_ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS, _MOST_EXPLAINED = 500, 3, 50, 4, 100
 _MOST_CURVES, _MOST_REPEATED, _MOST_CELLS, _ALPHA, _MOST_COVERED = 6, 1e6, 1e8, 0.1, 1000
 # Not allowed in the page: C0 except tabs and ends of lines, DEL and C1.
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
@@ -459,7 +459,9 @@ def _columns(estimator, notes, rows):
     parts = [table, Words(words) if words else None, _groups_of_columns(estimator, names)]
     sections = [section("Columns", *parts)]
     shown = [j for j in order[:_MOST_EFFECTS] if best[j] > 0]
-    return sections + ([] if X is None else _effects(estimator, X, shown, names))
+    if X is None:
+        return sections
+    return [*sections, *_effects(estimator, X, shown, names), *_explanations(estimator, X, names)]
 
 
 def _groups_of_columns(estimator, names):
@@ -521,6 +523,32 @@ def _effects(estimator, X, shown, names):
     words = "Mean prediction if all of these rows had the same value in one column. "
     words += "Marks above the axis: deciles of the column."
     return [section("Partial effects", Words(words), *drawn)]
+
+
+def _explanations(estimator, X, names):
+    """What columns add to the scores of some rows: in the mean, and of three rows."""
+    if not hasattr(estimator, "explain"):
+        return []
+    try:
+        found = estimator.explain(X[:: -(-len(X) // _MOST_EXPLAINED)])
+    except ValueError:  # it has too many columns of numbers
+        return []
+    found = found._replace(feature_names=names)
+    order = np.argsort(found.score.reshape(len(found.values), -1).max(axis=1), kind="stable")
+    words = (
+        f"Shapley values of {len(order)} of these rows: what each column adds to the mean score "
+    )
+    words += (
+        "of training rows. Scores are predictions; of classes log-odds, of trees for counts and "
+    )
+    words += "amounts logarithms."
+    if found.std_error is not None:
+        words += " Lines are standard errors: values of kernels are sampled."
+    places = {"lowest": 0, "middle": len(order) // 2, "highest": -1}
+    rows = {f"The row of the {name} score": int(order[at]) for name, at in places.items()}
+    titles = {"Mean absolute value of each column": None} | rows
+    drawn = [figures.explanation(found, title, row) for title, row in titles.items()]
+    return [section("Explanations", Words(words), *drawn)]
 
 
 def _sample_rows(estimator, rows):
