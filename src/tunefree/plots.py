@@ -551,7 +551,7 @@ class ExplanationDisplay(_Display):
 
     def largest(self, most: int) -> tuple[list[str], np.ndarray, np.ndarray | None]:
         """Names, values and errors of the columns of largest absolute values."""
-        order = np.argsort(-np.abs(self.values), kind="stable")[:most]
+        order: list[int] = np.argsort(-np.abs(self.values), kind="stable")[:most].tolist()
         errors = None if self.errors is None else self.errors[order]
         return [self.names[j] for j in order], self.values[order], errors
 

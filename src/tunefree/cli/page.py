@@ -534,7 +534,8 @@ def _explanations(estimator, X, names):
     except ValueError:  # it has too many columns of numbers
         return []
     found = found._replace(feature_names=names)
-    order = np.argsort(found.score.reshape(len(found.values), -1).max(axis=1), kind="stable")
+    scores, classes = found.score.reshape(len(found.values), -1), getattr(estimator, "classes_", ())
+    order = np.argsort(scores.max(axis=1), kind="stable")
     words = (
         f"Shapley values of {len(order)} of these rows: what each column adds to the mean score "
     )
@@ -545,9 +546,12 @@ def _explanations(estimator, X, names):
     if found.std_error is not None:
         words += " Lines are standard errors: values of kernels are sampled."
     places = {"lowest": 0, "middle": len(order) // 2, "highest": -1}
-    rows = {f"The row of the {name} score": int(order[at]) for name, at in places.items()}
-    titles = {"Mean absolute value of each column": None} | rows
-    drawn = [figures.explanation(found, title, row) for title, row in titles.items()]
+    drawn = [figures.explanation(found, "Mean absolute value of each column")]
+    for name, place in places.items():
+        row, title = int(order[place]), f"The row of the {name} score"
+        if len(classes) > 2:
+            title += f": log-odds of {plain(classes.tolist()[scores[row].argmax()])}"
+        drawn.append(figures.explanation(found, title, row))
     return [section("Explanations", Words(words), *drawn)]
 
 

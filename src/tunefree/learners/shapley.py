@@ -287,7 +287,7 @@ class Sampled(NamedTuple):
             pairs = zip(self.parts, rows, row, strict=True)
             inner = sum(part.between(*pair, order, groups) for part, *pair in pairs)
             scores = scores[0], inner, scores[1]
-        gains = np.diff(np.concatenate(scores), axis=0).transpose(1, 0, 2)
+        gains: Any = np.diff(np.concatenate(scores), axis=0).transpose(1, 0, 2)
         return gains[:, np.argsort(order)]
 
 
