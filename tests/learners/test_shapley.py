@@ -10,7 +10,7 @@ from tunefree import BoostedTreesClassifier, BoostedTreesRegressor
 from tunefree.engine.order import even_sample
 from tunefree.learners.shapley import (
     Additive,
-    Function,
+    AnyFunction,
     Products,
     Sampled,
     Trees,
@@ -88,7 +88,7 @@ def test_values_of_a_sum_are_those_of_all_coalitions():
     )
     np.testing.assert_allclose(found.base, additive(others).mean(axis=0))
     # Sampled orders find the same without an error: half the difference of two orders is 0.
-    sampled = Sampled([Function(additive)], 0).values(rows, others, GROUPS, 5)
+    sampled = Sampled([AnyFunction(additive)], 0).values(rows, others, GROUPS, 5)
     np.testing.assert_allclose(sampled.values, found.values, atol=1e-12)
     assert sampled.square.max() < 1e-24
 
@@ -97,13 +97,13 @@ def test_sampled_values_add_up_and_their_errors_cover_the_truth():
     random = np.random.default_rng(1)
     rows, others = random.normal(size=(40, 6)), random.normal(size=(30, 6))
     truth = brute_force(mixed, rows, others, GROUPS, 5)
-    found = Sampled([Function(mixed)], 3).values(rows, others, GROUPS, 5)
+    found = Sampled([AnyFunction(mixed)], 3).values(rows, others, GROUPS, 5)
     total = found.base + found.values.sum(axis=1)
     np.testing.assert_allclose(total, mixed(rows), rtol=0, atol=1e-12)
     gap, error = found.values - truth, np.sqrt(found.square)
     assert 0.1 < np.sqrt(np.square(gap).mean() / np.square(error).mean()) < 1.0
     assert (np.abs(gap) <= 2.0 * error + 1e-12).mean() > 0.95
-    again = Sampled([Function(mixed)], 3).values(rows, others, GROUPS, 5)
+    again = Sampled([AnyFunction(mixed)], 3).values(rows, others, GROUPS, 5)
     assert (again.values == found.values).all()
 
 
@@ -131,7 +131,7 @@ def test_products_have_the_values_of_their_function(groups):
     part = products()
     fast, slow = (
         Sampled(parts, 0).values(rows, others, groups, 5)
-        for parts in ([part, Function(mixed)], [Function(lambda X: part.score(X) + mixed(X))])
+        for parts in ([part, AnyFunction(mixed)], [AnyFunction(lambda X: part.score(X) + mixed(X))])
     )
     np.testing.assert_allclose(fast.values, slow.values, atol=1e-11)
     np.testing.assert_allclose(fast.square, slow.square, atol=1e-11)
@@ -141,7 +141,7 @@ def test_products_have_the_values_of_their_function(groups):
 @pytest.mark.parametrize("limit", ["_CELLS", "FACTORS"])
 def test_sampled_values_do_not_depend_on_blocks(limit, monkeypatch):
     rows, others = np.random.default_rng(0).normal(size=(2, 9, 6))
-    sampled = Sampled([Function(mixed), products()], 0)
+    sampled = Sampled([AnyFunction(mixed), products()], 0)
     whole = sampled.values(rows, others, GROUPS, 5)
     monkeypatch.setattr(f"tunefree.learners.shapley.{limit}", 60)
     in_blocks = sampled.values(rows, others, GROUPS, 5)

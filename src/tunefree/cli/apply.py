@@ -150,7 +150,7 @@ def matched_by_us():
 _TABLES = (".csv", ".jsonl", ".ndjson", ".parquet")  # files whose columns have names
 
 
-class Part(NamedTuple):
+class Predicted(NamedTuple):
     """Columns of some rows, and their names."""
 
     names: list[str]
@@ -161,12 +161,12 @@ class Outputs(NamedTuple):
     """What is predicted for rows."""
 
     headed: bool  # whether text begins with the names of the columns
-    part: Callable  # from features to a `Part`
+    part: Callable  # from features to a `Predicted`
 
     @classmethod
     def of(cls, names, columns, *, headed=True):
         """With these names; `columns` is a function of features."""
-        return cls(headed, lambda X, **roles: Part([*names], columns(X, **roles)))
+        return cls(headed, lambda X, **roles: Predicted([*names], columns(X, **roles)))
 
 
 def run_predict(options):
@@ -197,7 +197,7 @@ def run_predict(options):
 
 
 def _predictions(estimator, notes, outputs, options, ids, sizes):
-    """Yield each `Part` of the rows; their numbers of rows are added to `sizes`."""
+    """Yield each `Predicted` of the rows; their numbers of rows are added to `sizes`."""
     readings = [columns_of(options)]
     if ids:  # they are read like targets, one in each reading
         readings = [readings[0] | {"target": id, "target_type": str} for id in ids]
@@ -296,7 +296,7 @@ def _with_explanations(estimator, notes, options):
             names += [f"score{end}", f"base_value{end}"]
             names += [f"contribution_{feature}{end}" for feature in features]
             columns += [scores[:, c].tolist(), n * [float(base)], *values[:, :, c].T.tolist()]
-        return Part(names, columns)
+        return Predicted(names, columns)
 
     return Outputs(True, explained)
 

@@ -383,9 +383,10 @@ def correlated_columns(columns):
     distances = 1.0 - np.abs(np.corrcoef(ranks))
     pairs = distances[np.triu_indices(len(found), 1)]
     cluster = fcluster(linkage(pairs, "complete"), 1.0 - CORRELATED, "distance")
-    groups = [[c.place for c, k in zip(found, cluster, strict=True) if k == each]
-              for each in dict.fromkeys(cluster.tolist())]  # fmt: skip
-    return [group for group in groups if len(group) > 1]
+    groups = defaultdict(list)
+    for column, number_of in zip(found, cluster.tolist(), strict=True):
+        groups[number_of].append(column.place)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def near_levels(levels, counts):

@@ -139,8 +139,11 @@ class TableRows(NamedTuple):
 
     def distinct(self, labels, seed):
         """Numbers of the distinct rows in random order, and their weights."""
-        affine, labels = not sparse.issparse(self.X), self._labels(labels)
+        affine, labels = not self._is_sparse(), self._labels(labels)
         return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
+
+    def _is_sparse(self):
+        return sparse.issparse(self.X)
 
     def _labels(self, labels):
         """Labels and folds: equal rows of several folds are not merged."""
@@ -164,7 +167,9 @@ class TableRows(NamedTuple):
         else:
             parts = self.parts[numbers].T
             folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
-        groups_of_columns = _several(self.table) + _correlated(self.table, X)
+        groups_of_columns = _several(self.table)
+        if not self._is_sparse():
+            groups_of_columns += _correlated(self.table, X)
         column_groups = tuple(
             np.flatnonzero(np.isin(self.table.sources_, group)) for group in groups_of_columns
         )
@@ -202,9 +207,7 @@ def _several(table):
 
 
 def _correlated(table, X):
-    """Groups of correlated columns of the user's; none of sparse rows."""
-    if sparse.issparse(X):
-        return []
+    """Groups of correlated columns of the user's."""
     return correlated_columns(source_layout(table).columns(X[:_MOST_CORRELATED]))
 
 

@@ -125,7 +125,7 @@ def terms_of_stack(model):
         elif of_all and not view and _has_factors(member, groups):
             others.append(_products(part, member, weight))
         else:
-            others.append(shapley.Function(part))
+            others.append(shapley.AnyFunction(part))
     if others:
         terms.append(shapley.Sampled(others, 0))
     background = as_numbers(model.background_)

@@ -156,7 +156,7 @@ def _add_pair(values, masks, leaf, other, share, weights, out):
                 out[active[a], c] += factor * values[reached, c]
 
 
-class Function(NamedTuple):
+class AnyFunction(NamedTuple):
     """Any function; `score` maps rows to (rows, outputs)."""
 
     score: Callable[[np.ndarray], np.ndarray]
@@ -191,7 +191,7 @@ class Products(NamedTuple):
     coef: np.ndarray  # c, of shape (outputs, products)
 
     def between(self, rows, row, order, groups):
-        """See `Function.between`."""
+        """See `AnyFunction.between`."""
         (factors, terms), (other_factors, other_terms) = rows, row
         out = np.cumsum((terms - other_terms)[:, order[:-1]], axis=1).transpose(1, 0, 2)
         out = out + other_terms.sum(axis=0)
@@ -235,7 +235,7 @@ def _add_products(factors, others, order, coef, out):
 
 
 class Sampled(NamedTuple):
-    """A sum of functions; `parts` are `Function` and `Products`."""
+    """A sum of functions; `parts` are `AnyFunction` and `Products`."""
 
     parts: list
     seed: int
