@@ -187,7 +187,7 @@ for suffix in csv jsonl parquet; do
 done
 check "csv has ids and probabilities" "^id,prediction,down,up" head -n 1 predictions.csv
 check "ids of training come by themselves" "^id,prediction,down,up" bash -c \
-  "tunefree predict m1 kinds.test.csv -o own.csv && head -n 1 own.csv"
+  "tunefree predict m1 kinds.test.csv -o own.csv 2> own.txt && head -n 1 own.csv"
 check "several ids" "^id,kind,prediction" tunefree predict m1 kinds.test.csv --id id --id kind
 check "predict --explain" "^prediction,score,base_value,contribution_x,contribution_z" \
   tunefree predict m1 kinds.test.csv --explain
