@@ -143,6 +143,16 @@ check "home and install folder unwritable" "accuracy (0.9|1.0)" python -W error:
 check "no place at all for a cache" "accuracy (0.9|1.0)" env TMPDIR=/proc/none \
   python -W error::RuntimeWarning -c "$fit"
 
+explains='from sklearn.datasets import load_diabetes, load_iris
+from tunefree import TuneFreeClassifier as C, TuneFreeRegressor as R
+X, y = load_iris(return_X_y=True); C(random_state=0).fit(X, y)  # sorted by class
+X, y = load_diabetes(return_X_y=True, as_frame=True)
+m = R(random_state=0).fit(X, y); e = m.explain(X[:5])
+assert abs(e.base_value + e.values.sum(axis=1) - e.score).max() < 1e-8
+print(m.group_importances_[0]["columns"], [d.column for d in m.column_drift(X.assign(bmi=1.0)) if d.differs])'
+check "explanations, correlated columns, drift; no warning of iris" "s3.*s4.*bmi" \
+  python -W error::UserWarning -c "$explains"
+
 learns() { # TRAIN TEST: the R2 or accuracy on the test file
   tunefree train "$1" model && tunefree eval model "$2" --json > scores.json && python - <<'PY'
 import json, sys
@@ -175,13 +185,19 @@ check "predict" "^(up|down)" tunefree predict m1 kinds.test.csv
 for suffix in csv jsonl parquet; do
   check "predict into $suffix, with ids" "wrote 150" tunefree predict m1 kinds.test.csv --id id -o "predictions.$suffix"
 done
-check "csv has a header" "^id,prediction" head -n 1 predictions.csv
+check "csv has ids and probabilities" "^id,prediction,down,up" head -n 1 predictions.csv
+check "ids of training come by themselves" "^id,prediction,down,up" bash -c \
+  "tunefree predict m1 kinds.test.csv -o own.csv 2> own.txt && head -n 1 own.csv"
+check "several ids" "^id,kind,prediction" tunefree predict m1 kinds.test.csv --id id --id kind
+check "predict --explain" "^prediction,score,base_value,contribution_x,contribution_z" \
+  tunefree predict m1 kinds.test.csv --explain
 check "predict --proba" "^down,up" tunefree predict m1 kinds.test.csv --proba
 check "predict --coverage of classes" "^prediction,down,up" tunefree predict m1 kinds.test.csv --coverage .9
 check "predict --coverage of numbers" "^prediction,low,high" bash -c \
   "tunefree train numbers.csv m3 2> train.txt && tunefree predict m3 numbers.csv --coverage .9"
 check "eval" "error.*auc" tunefree eval m1 kinds.test.csv
 check "report" "" tunefree report m1 kinds.test.csv -o page.html
+check "the page explains rows" "Mean absolute value of each column" cat page.html
 check "inspect" "TuneFreeClassifier" tunefree inspect m1
 check "path" "" tunefree path numbers.csv
 check "path of decimal commas" "alpha,validation_mse" tunefree path excel.train.csv --drop day

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 from tunefree import (
+    BoostedTreesClassifier,
+    BoostedTreesRegressor,
     KernelRidgeRegressor,
     OptimisticPerceptron,
     PiSTOLClassifier,
@@ -15,6 +17,7 @@ from tunefree import (
 )
 from tunefree.plots import (
     DriftDisplay,
+    ExplanationDisplay,
     IntervalDisplay,
     LeaderboardDisplay,
     RiskCurveDisplay,
@@ -119,6 +122,25 @@ def test_how_sure_a_model_is_is_drawn(ax):
     inside, outside = ax.lines[1:]
     assert len(inside.get_xdata()) == np.sum((low <= y[100:]) & (y[100:] <= high))
     assert len(inside.get_xdata()) + len(outside.get_xdata()) == 200
+
+
+@pytest.mark.parametrize("data", [load_diabetes, load_wine])
+def test_explanations_are_drawn_of_one_row_or_in_the_mean(data, ax):
+    X, y = data(return_X_y=True)
+    made = BoostedTreesRegressor if data is load_diabetes else BoostedTreesClassifier
+    model = made(random_state=0).fit(X, y)
+    found = model.explain(X[:9])
+    display = ExplanationDisplay.from_estimator(model, X[:9], ax=ax, most=4)
+    mean = np.abs(found.values.reshape(9, X.shape[1], -1)).mean(axis=(0, 2))
+    widths = [bar.get_width() for bar in display.bars_]
+    np.testing.assert_allclose(widths, np.sort(mean)[::-1][:4])
+    names = [f"x{j}" for j in np.argsort(-mean)[:4]]
+    assert [t.get_text() for t in ax.get_yticklabels()] == names
+    row = ExplanationDisplay.from_explanation(found, row=3)
+    k = int(np.argmax(found.score[3])) if made is BoostedTreesClassifier else 0
+    scores, base = np.ravel(found.score[3]), np.ravel(found.base_value)
+    assert row.values.sum() == pytest.approx(scores[k] - base[k])
+    assert row.ax_ is not ax and f"{scores[k]:.4g}" in row.ax_.get_xlabel()
 
 
 def test_of_one_call_columns_are_named_and_candidates_have_error_bars(ax):

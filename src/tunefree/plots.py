@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 __all__ = [
     "DriftDisplay",
+    "ExplanationDisplay",
     "IntervalDisplay",
     "LeaderboardDisplay",
     "RiskCurveDisplay",
@@ -456,6 +457,126 @@ class WeightsDisplay(_Display):
             ax.set(**{} if bars else {"xlabel": "column"})
         if len(drawn) > 1:
             ax.legend(frameon=False, fontsize=8)
+        return self
+
+
+class ExplanationDisplay(_Display):
+    """What columns add to the score: of one row, or the mean absolute value over rows.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_features,)
+    names : list of str
+    errors : ndarray of shape (n_features,), optional
+        Standard errors of sampled values.
+    label : str, default='mean absolute value'
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import BoostedTreesRegressor
+    >>> from tunefree.plots import ExplanationDisplay
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = BoostedTreesRegressor(random_state=0).fit(X, X[:, 1] ** 2)
+    >>> ExplanationDisplay.from_estimator(model, X[:50]).largest(1)[0]
+    ['x1']
+    """
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        names: Sequence[str],
+        *,
+        errors: np.ndarray | None = None,
+        label: str = "mean absolute value",
+    ):
+        self.values, self.names, self.errors, self.label = values, names, errors, label
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, **options: Any) -> Self:
+        """Draw the explanation of rows.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `explain`
+        X : as for `predict`
+        **options
+            Passed to `from_explanation`.
+        """
+        return cls.from_explanation(estimator.explain(X), **options)
+
+    @classmethod
+    def from_explanation(
+        cls,
+        explanation: Any,
+        *,
+        row: int | None = None,
+        output: int | None = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Draw the result of `explain`.
+
+        Parameters
+        ----------
+        explanation : Explanation
+        row : int, optional
+            Of one row. By default the mean absolute value over all rows.
+        output : int, optional
+            Which class or target. By default the one of the row's highest score, or for all rows
+            the mean over outputs.
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
+        """
+        return cls.of(explanation, row, output).plot(ax, **options)
+
+    @classmethod
+    def of(cls, explanation: Any, row: int | None = None, output: int | None = None) -> Self:
+        """As `from_explanation`, without drawing."""
+        names, base = explanation.feature_names, np.atleast_1d(explanation.base_value)
+        values = explanation.values.reshape(-1, len(names), len(base))
+        if row is None:
+            outputs = slice(None) if output is None else [output]
+            return cls(np.abs(values[:, :, outputs]).mean(axis=(0, 2)), names)
+        scores, errors = np.atleast_1d(explanation.score[row]), explanation.std_error
+        k = int(scores.argmax()) if output is None else output
+        errors = None if errors is None else errors.reshape(values.shape)[row, :, k]
+        label = f"added to the base value {base[k]:.4g}; the score is {scores[k]:.4g}"
+        return cls(values[row, :, k], names, errors=errors, label=label)
+
+    def largest(self, most: int) -> tuple[list[str], np.ndarray, np.ndarray | None]:
+        """Names, values and errors of the columns of largest absolute values."""
+        order: list[int] = np.argsort(-np.abs(self.values), kind="stable")[:most].tolist()
+        errors = None if self.errors is None else self.errors[order]
+        return [self.names[j] for j in order], self.values[order], errors
+
+    def plot(self, ax: Any = None, *, most: int = 10) -> Self:
+        """Draw one bar for each column, the largest at the top: blue above 0, orange below.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        most : int, default=10
+            Number of columns.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._on(ax)
+        names, values, errors = self.largest(most)
+        colours = [COLOURS[0] if value > 0.0 else COLOURS[1] for value in values]
+        position = np.arange(len(names))
+        self.bars_ = ax.barh(position, values, xerr=errors, color=colours, ecolor="0.2")
+        ax.set_yticks(position, [name.replace("$", r"\$") for name in names])
+        ax.invert_yaxis()
+        ax.axvline(0.0, color="0.5", linewidth=0.8)
+        ax.set(xlabel=self.label)
         return self
 
 

@@ -119,6 +119,51 @@ def test_text_classes_and_probabilities(here):
     assert "no probabilities" in run("predict", "r", "data.csv", "--proba", code=2).stderr
 
 
+def test_files_with_names_have_ids_and_probabilities_and_pipes_do_not(here):
+    kinds = np.where(LABELS > 0, "up", "down").tolist()
+    columns = frame(id=[f"n{i}" for i in range(200)], lot=[7] * 200, kind=kinds)
+    (here / "lots.csv").write_text(csv_text(columns))
+    run("train", "lots.csv", "m", "--id", "id", "--id", "lot", *PISTOL)
+    run("predict", "m", "lots.csv", "-o", "p.csv")
+    head, *lines = (here / "p.csv").read_text().splitlines()
+    assert head == "id,lot,prediction,down,up"
+    rows = [line.split(",") for line in lines]
+    assert [row[0] for row in rows] == columns["id"] and {row[1] for row in rows} == {"7"}
+    assert [row[2] for row in rows] == predictions("m", "lots.csv")
+    assert [row[3:] for row in rows] == [
+        line.split(",") for line in predictions("m", "lots.csv", "--proba")[1:]
+    ]
+    run("predict", "m", "kinds.csv", "-o", "p.jsonl")  # new rows may lack ids
+    first = json.loads((here / "p.jsonl").read_text().split("\n")[0])
+    assert list(first) == ["prediction", "down", "up"]
+    head, first, *_ = predictions("m", "lots.csv", "--id", "lot", "--id", "id")
+    assert head == "lot,id,prediction" and first.startswith("7,n0,")
+    run("train", "lots.csv", "h", "--id", "id", "--drop", "lot", "--hash", 64)
+    assert predictions("h", "lots.csv", "--id", "id")[:1] == ["id,prediction"]
+
+
+@pytest.mark.parametrize("target", ["data.csv", "three.csv"])
+def test_explanations_of_rows_add_up_to_their_scores(here, target):
+    three = np.digitize(VALUES, np.quantile(VALUES, [0.3, 0.6])).tolist()
+    (here / "three.csv").write_text(csv_text(frame(id=list("ab") * 100, level=three)))
+    ids = ["--id", "id"] if target == "three.csv" else []
+    run("train", target, "m", "--estimator", "trees", *ids)
+    head, *lines = predictions("m", target, "--explain", *ids)
+    names, ends = head.split(","), ["_0", "_1", "_2"] if ids else [""]
+    assert names[: len(ids) // 2 + 1] == [*ids[1:], "prediction"]
+    rows = [dict(zip(names, line.split(","), strict=True)) for line in lines]
+    for row in rows:
+        for end in ends:
+            added = [float(row[f"contribution_{c}{end}"]) for c in "abc"]
+            total = float(row[f"base_value{end}"]) + sum(added)
+            assert float(row[f"score{end}"]) == pytest.approx(total, abs=1e-8)
+    if not ids:
+        assert all(float(r["score"]) == pytest.approx(float(r["prediction"])) for r in rows)
+    run("train", target, "pistol", *PISTOL, *ids)
+    assert "has no explanations" in run("predict", "pistol", target, "--explain", code=2).stderr
+    assert "only one of" in run("predict", "m", target, "--explain", "--proba", code=2).stderr
+
+
 def test_output_file_and_standard_input(here):
     run("train", "kinds.csv", "m", *PISTOL)
     expected = predictions("m", "kinds.csv")
@@ -565,7 +610,8 @@ def test_columns_are_dropped_whatever_they_hold(here):
         assert predictions("m", "wide.csv") == predictions("plain", "data.csv")
     wrong = run("train", "wide.csv", "m", "--drop", "nmae", code=3).stderr
     assert "did you mean 'name'?" in wrong
-    assert "give --id once" in run("predict", "m", "wide.csv", *["--id", "a"] * 2, code=2).stderr
+    twice, text = ["--id", "a", "--id", "b"], (here / "wide.csv").read_bytes()
+    assert "give one --id" in run("predict", "m", "-", *twice, code=2, stdin=text).stderr
     run("train", "wide.csv", "m", "--drop", "name", "--drop", "note", "--hash", 64)
     run("train", "data.csv", "plain", "--hash", 64)
     assert predictions("m", "wide.csv") == predictions("plain", "data.csv")

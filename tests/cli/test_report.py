@@ -15,7 +15,15 @@ from typer.testing import CliRunner
 from tunefree.cli import app
 from tunefree.cli.drawing import Chart, bars
 
-HEADINGS = ["Scores", "Columns", "Partial effects", "Leaderboard", "Timing", "Model"]
+HEADINGS = [
+    "Scores",
+    "Columns",
+    "Partial effects",
+    "Explanations",
+    "Leaderboard",
+    "Timing",
+    "Model",
+]
 OF_CLASSES = ["Classes and confusion matrix", "ROC and precision-recall", "Reliability",
               "Prediction sets"]  # fmt: skip
 OF_NUMBERS = ["Predicted and actual", "Prediction intervals"]

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import softmax
+from scipy.stats import spearmanr
+from sklearn.datasets import load_iris
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import TimeSeriesSplit
 
@@ -15,6 +17,7 @@ from tunefree import (
     load_model,
     save_model,
 )
+from tunefree.data.checks import CORRELATED, SourceColumn, correlated_columns
 from tunefree.estimators import candidates
 from tunefree.estimators.candidates import (
     Candidate,
@@ -25,6 +28,7 @@ from tunefree.estimators.candidates import (
 from tunefree.estimators.fitting import NoProgress
 from tunefree.select.costs import Plan, Step, shape_of
 from tunefree.select.stacking import Entry, Targets, folds_of
+from tunefree.uncertainty.calibration import Slopes
 
 
 def crossed(n=500, seed=0):
@@ -180,6 +184,43 @@ def test_relevances_are_per_column_free_of_units_and_add_up():
     assert [*one.report_.relevances][:2] == ["a", "city"]
     two = TuneFreeRegressor(random_state=0).fit(frame.assign(a=frame["a"] * 1024.0), 8.0 * y)
     assert two.feature_relevances_ == pytest.approx(one.feature_relevances_, abs=0.02)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "trees"])
+def test_importances_of_correlated_columns_are_those_of_new_rows(kind):
+    def rows(n, seed):
+        rng = np.random.default_rng(seed)
+        a, b, c, d = rng.normal(size=(4, n))
+        X = np.column_stack([a, b, a + 0.3 * c, d])
+        return X, a + X[:, 2] + b + 0.1 * rng.normal(size=n), rng.permutation(n)
+
+    X, y, _ = rows(600, 0)
+    model = TuneFreeRegressor(candidates=(kind,), random_state=0).fit(X, y)
+    (group,) = model.group_importances_
+    assert group["columns"] == ["x0", "x2"]
+    X, y, order = rows(5000, 1)
+    permuted = X.copy()
+    permuted[:, [0, 2]] = X[order][:, [0, 2]]
+    before, after = (np.square(model.predict(Z) - y).mean() for Z in (X, permuted))
+    assert group["importance"] == pytest.approx(after - before, rel=0.2)
+    assert abs(group["importance"] - after + before) < 4.0 * group["importance_se"] + 0.3
+    assert group["importance"] > 1.5 * model.permutation_importances_[[0, 2]].sum()
+    assert "correlated columns together: x0, x2:" in str(model.report_)
+
+
+def test_correlated_columns_are_those_of_scipys_ranks():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    X[:, 1], X[:, 3] = np.exp(X[:, 0]), -X[:, 4] + 0.2 * rng.normal(size=300)
+    X[::9, 1], X[:, 2] = np.nan, np.nan
+    columns = [SourceColumn(j, f"x{j}", "number", x) for j, x in enumerate(X.T)]
+    assert correlated_columns(columns) == [[0, 1], [3, 4]]
+    assert abs(spearmanr(X[:, 3], X[:, 4]).statistic) > CORRELATED
+    X = rng.normal(size=(300, 1)) + 0.6 * rng.normal(size=(300, 3))
+    columns = [SourceColumn(j, f"x{j}", "number", x) for j, x in enumerate(X.T)]
+    rho = np.abs(spearmanr(X).statistic)
+    for group in correlated_columns(columns):
+        assert rho[np.ix_(group, group)].min() >= CORRELATED
 
 
 def test_permutation_importances_are_those_of_new_rows():
@@ -443,12 +484,19 @@ def test_linear_stacks_have_coefficients_and_all_have_importances_free_of_units(
         X.assign(b=X["b"] / 1e6), y
     )
     np.testing.assert_allclose(again.feature_importances_, shares, rtol=1e-4)
-    kinds = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(
-        X, pd.cut(y, 3).astype(str)
-    )
-    if set(kinds.chosen_) == {"linear"}:
-        scores = kinds.table_.transform(X) @ kinds.coef_.T + kinds.intercept_
-        np.testing.assert_allclose(kinds.decision_function(X), scores, atol=1e-8)
     kernels = TuneFreeRegressor(random_state=0).fit(X, y)
     with pytest.raises(AttributeError, match="a stack of linear models; this one has"):
         _ = kernels.coef_
+
+
+def test_coefficients_of_classes_are_those_of_the_log_odds_which_calibration_bends():
+    X, y = load_iris(return_X_y=True)
+    model = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(X, y)
+    scores = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-8)
+    model.calibration_ = Slopes(np.array([0.5, 1.0, 2.0]), np.zeros(3))
+    middle = np.array([X[0], 0.5 * (X[0] + X[-1]), X[-1]])
+    first, half, last = model.decision_function(middle)
+    assert np.abs(half - 0.5 * (first + last)).max() > 0.1  # no line goes through these
+    with pytest.raises(AttributeError, match="coef_ needs log-odds that are linear"):
+        _ = model.coef_

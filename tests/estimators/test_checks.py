@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse, stats
 from sklearn import datasets
+from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from tunefree import (
     DataWarning,
@@ -45,12 +46,12 @@ def layout_of(X):
     return source_layout(TablePreprocessor().fit(X))
 
 
-def findings_of(frame, y, *, loss="regression"):
+def findings_of(frame, y, *, loss="regression", cv=None):
     """The messages of one fit."""
     model = TuneFreeRegressor if loss == "regression" else TuneFreeClassifier
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model(candidates=("linear",), random_state=0).fit(frame, y)
+        model(candidates=("linear",), cv=cv, random_state=0).fit(frame, y)
     assert all(issubclass(one.category, DataWarning) for one in caught)
     assert all(one.filename == __file__ for one in caught)
     return [str(one.message) for one in caught]
@@ -83,12 +84,7 @@ def repeated(frame, y, rng):
     return frame, pd.concat([y, y[:4] + 1], ignore_index=True), "8 of 124 rows equal another row"
 
 
-def ordered(frame, y, rng):
-    order = np.argsort(y.to_numpy())
-    return frame.iloc[order], y.iloc[order], "rows are sorted by the target"
-
-
-SPOILT = [copied, copied_classes, numbered, constant, misspelt, repeated, ordered]
+SPOILT = [copied, copied_classes, numbered, constant, misspelt, repeated]
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
@@ -116,7 +112,7 @@ def test_noise_raises_no_warning(seed):
     n = int(rng.integers(20, 400))
     X = np.column_stack([rng.normal(size=n), rng.integers(0, 3, n), rng.poisson(1.0, n) * 100])
     for classify, y in ((True, rng.integers(0, 2, n)), (False, rng.standard_cauchy(n))):
-        assert training_findings(layout_of(X), X, y, y, classify) == []
+        assert training_findings(layout_of(X), X, y, n, classify) == []
 
 
 def clean_tables(data):
@@ -129,22 +125,33 @@ def clean_tables(data):
 
 
 def test_what_is_found_in_real_tables_is_true(data):
-    """30 tables: constant columns of two, and two sorted by class, are all."""
+    """30 tables: constant columns of two are all."""
     found = {}
     for name, X, y, classify in clean_tables(data):
         codes = np.unique(y, return_inverse=True)[1] if classify else y
         distinct = np.unique(np.column_stack([X, codes]), axis=0, return_index=True)[1]
         rows = np.random.default_rng(0).permutation(distinct)
-        here = training_findings(layout_of(X), X[rows], codes[rows], y, classify)
+        here = training_findings(layout_of(X), X[rows], codes[rows], len(y), classify)
         found[name] = [(f.column, f.message.split(".")[0]) for f in here]
         for column, message in found[name]:
-            if column is not None:
-                assert message == "all values are equal" and np.ptp(X[:, int(column[1:])]) == 0
-            else:
-                assert message == "The rows are sorted by the target"
-                assert (np.diff(codes) >= 0).all()
+            assert message == "all values are equal" and np.ptp(X[:, int(column[1:])]) == 0
     assert len(found) == 30
-    assert {n for n, f in found.items() if f} <= {"segmentation", "digits", "iris", "wine"}
+    assert {n for n, f in found.items() if f} == {"segmentation", "digits"}
+
+
+@pytest.mark.parametrize("sort", [True, False])
+def test_rows_sorted_by_target_matter_where_cv_holds_them_out_in_this_order(sort):
+    X, y = datasets.load_diabetes(return_X_y=True)
+    order = np.argsort(y) if sort else np.arange(len(y))
+    shuffled = KFold(3, shuffle=True, random_state=0)
+    cases = [(None, False), (3, True), (shuffled, False), (TimeSeriesSplit(3), True)]
+    for cv, is_in_order in cases:
+        found = findings_of(X[order], y[order], cv=cv)
+        assert len(found) == (sort and is_in_order)
+        assert all("sorted by the target, and cv= holds them out in this order" in f for f in found)
+    X, y = datasets.load_iris(return_X_y=True)  # splits of classes are stratified
+    assert findings_of(X, y, loss="classification") == []
+    assert findings_of(X, y, loss="classification", cv=5) == []
 
 
 @pytest.mark.skipif(not hasattr(stats, "chatterjeexi"), reason="SciPy 1.15 has the coefficient")
@@ -163,7 +170,7 @@ def test_coarse_tables_may_repeat_rows():
     for levels in (3, 6, 9):
         X = rng.integers(0, levels, (400, 3)).astype(float)
         y = rng.normal(size=400)
-        assert training_findings(layout_of(X), X, y, y, False) == []
+        assert training_findings(layout_of(X), X, y, len(y), False) == []
 
 
 def test_a_constant_in_the_rows_looked_at_is_no_finding_if_other_rows_differ(monkeypatch):
@@ -171,10 +178,10 @@ def test_a_constant_in_the_rows_looked_at_is_no_finding_if_other_rows_differ(mon
     X = np.random.default_rng(0).normal(size=(300, 2))
     X[:, 1] = 5.0
     y = X[:, 0] ** 2
-    (finding,) = training_findings(layout_of(X), X, y, y, False)
+    (finding,) = training_findings(layout_of(X), X, y, len(y), False)
     assert finding.column == "x1"
     X[299, 1] = 6.0
-    assert training_findings(layout_of(X), X, y, y, False) == []
+    assert training_findings(layout_of(X), X, y, len(y), False) == []
 
 
 def test_near_levels_are_those_of_typing_errors():
@@ -231,7 +238,7 @@ def shares_of(frame):
 
     def different(other):
         counts = shares.count(layout, preprocessor.transform(other))
-        return [finding.column for finding in shares.findings(layout, counts)]
+        return [one.column for one in shares.drift(layout, counts) if one.differs]
 
     return preprocessor, layout, shares, different
 
@@ -261,8 +268,8 @@ def test_training_rows_that_are_repeated_do_not_differ_from_themselves():
     rng = np.random.default_rng(0)
     X = (rng.random((2000, 3)) < 0.1).astype(float)
     model = TuneFreeClassifier(("linear",), random_state=0).fit(X, rng.random(2000) < 0.3)
-    layout, shares = source_layout(model.table_), model.column_shares_
-    assert shares.findings(layout, shares.count(layout, X)) == []
+    assert [one.differs for one in model.column_drift(X)] == [False] * 3
+    assert max(one.index for one in model.column_drift(X)) < 1e-12
 
 
 def test_other_distributions_are_found():
@@ -278,6 +285,35 @@ def test_other_distributions_are_found():
         assert different(frame.assign(**{column: values}).sample(200, random_state=0)) == [column]
     assert different(frame.assign(a=frame["a"].mask(frame.index % 2 == 0))) == ["a"]  # more gaps
     assert different(frame.assign(city="Rome")) == ["city"]  # a level that is new
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "float32", "sparse"])
+def test_column_drift_is_the_stability_index_and_scipys_chi_squared_test(form):
+    frame, y, rng = table(n=900)
+    frame["city"] = np.where(frame["city"] == "Berlin", 1, 0)
+    new = frame.assign(b=rng.integers(0, 6, 900))[:300]
+    as_given = {
+        "pandas": lambda rows: rows,
+        "polars": lambda rows: pl.DataFrame(rows.to_dict("list")),
+        "float32": lambda rows: rows.to_numpy(np.float32),
+        "sparse": lambda rows: sparse.csr_array(rows.to_numpy()),
+    }[form]
+    model = TuneFreeRegressor(("linear",), random_state=0).fit(as_given(frame), y)
+    a, b, city = model.column_drift(as_given(new))
+    assert (a.differs, b.differs, city.differs) == (False, True, False)
+    assert a.column == ("a" if form in ("pandas", "polars") else "x0")
+    one, other = (np.bincount(f["city"], minlength=2) for f in (frame, new))
+    p, q = one / one.sum(), other / other.sum()
+    assert city.index == pytest.approx(((p - q) * np.log(p / q)).sum())
+    test = stats.chi2_contingency([one, other], correction=False)
+    assert city.p_value == pytest.approx(test.pvalue)
+
+
+def test_column_drift_of_very_wide_tables_is_refused():
+    X = sparse.random_array((40, 2001), density=0.01, rng=np.random.default_rng(0), format="csr")
+    model = TuneFreeRegressor(("linear",), random_state=0).fit(X, np.arange(40.0))
+    with pytest.raises(ValueError, match="column_drift is for at most 2,000 columns"):
+        model.column_drift(X)
 
 
 def test_findings_do_not_depend_on_the_order_of_columns():

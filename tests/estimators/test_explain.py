@@ -85,6 +85,21 @@ def test_columns_of_a_table_are_the_columns_of_the_user(kind, tmp_path):
     np.testing.assert_array_equal(again.values, found.values)
 
 
+@pytest.mark.parametrize("data", [load_diabetes, load_wine])
+def test_kernels_that_are_products_have_the_values_of_any_function(data, monkeypatch):
+    X, y = data(return_X_y=True)
+    X[:, 1] = np.round(X[:, 1])
+    made = TuneFreeRegressor if data is load_diabetes else TuneFreeClassifier
+    model = made(candidates=("kernel",), random_state=0).fit(X, y)
+    fast = model.explain(X[:20])
+    monkeypatch.setattr("tunefree.learners.shapley.FACTORS", 0)
+    slow = model.explain(X[:20])
+    size = np.abs(slow.values).max()
+    np.testing.assert_allclose(fast.values, slow.values, atol=1e-5 * size)
+    np.testing.assert_allclose(fast.std_error, slow.std_error, atol=1e-5 * size)
+    np.testing.assert_array_equal(fast.base_value, slow.base_value)
+
+
 def test_explanations_do_not_depend_on_the_order_of_training_rows_or_on_threads():
     X, y = load_diabetes(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(X))

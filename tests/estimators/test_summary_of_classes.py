@@ -8,6 +8,7 @@ from scipy import sparse
 from tunefree import GLMClassifier
 from tunefree.families import Binomial, Multinomial, Ordinal
 from tunefree.links import LINKS
+from tunefree.uncertainty import classes
 from tunefree.uncertainty.inference import CovarianceOptions, Law, inferred
 
 sm = pytest.importorskip("statsmodels.api")
@@ -79,7 +80,7 @@ def test_ordered_classes_are_those_of_ordered_model():
     assert table.names[5:7] == ["threshold 0|1", "threshold 1|2"] and "AIC" in str(table)
 
 
-@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "HC3", "cluster"])
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster"])
 @pytest.mark.parametrize("kind", ["frequency", "precision"])
 @pytest.mark.parametrize("family", [Multinomial(), Ordinal()])
 def test_two_classes_are_a_logistic_regression(family, kind, cov_type):
@@ -99,13 +100,27 @@ def test_two_classes_are_a_logistic_regression(family, kind, cov_type):
     np.testing.assert_allclose(both.statistics, binary.statistics, rtol=1e-7)
 
 
+def test_slopes_of_hc2_have_the_covariance_of_errors():
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(4), 50)
+    H = p[:, :, None] * (np.eye(4) - p[:, None])  # of a softmax: singular
+    B = random.normal(size=(50, 4, 2))
+    Q = 0.1 * B @ B.transpose(0, 2, 1)
+    G = np.stack([classes.studentized(H, Q, np.tile(e, (50, 1))) for e in np.eye(4)], axis=2)
+    residuals = H - H @ Q @ H  # their covariance
+    np.testing.assert_allclose(G @ residuals @ G.transpose(0, 2, 1), H, atol=1e-12)
+    np.testing.assert_allclose(
+        G @ G @ (np.eye(4) - H @ Q), np.tile(np.eye(4), (50, 1, 1)), atol=1e-9
+    )
+
+
 @pytest.mark.parametrize("family", FAMILY_NAMES)
 def test_a_row_of_weight_two_is_that_row_twice(family):
     X, y = _voters()
     model = GLMClassifier(family=family, random_state=0).fit(X, y)
     weights = 1.0 + np.arange(len(y)) % 2
     again = np.repeat(np.arange(len(y)), weights.astype(int))
-    for cov_type in ("nonrobust", "HC1", "HC3", "cluster"):
+    for cov_type in ("nonrobust", "HC1", "HC2", "HC3", "cluster"):
         groups = np.arange(len(y)) % 40 if cov_type == "cluster" else None
         one = model.summary(X, y, sample_weight=weights, cov_type=cov_type, groups=groups)
         groups = None if groups is None else groups[again]
@@ -184,8 +199,6 @@ def test_separated_classes_are_named(family):
 def test_what_cannot_be_answered_is_refused():
     X, y = _voters()
     model = GLMClassifier(random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="HC2' is for models of one index"):
-        model.summary(X, y, cov_type="HC2")
     with pytest.raises(ValueError, match="The class 6 has no rows"):
         model.summary(X[y < 6], y[y < 6])
     with pytest.raises(ValueError, match="36 coefficients are too many for 30 rows"):

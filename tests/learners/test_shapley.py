@@ -8,7 +8,14 @@ import pytest
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor
 from tunefree.engine.order import even_sample
-from tunefree.learners.shapley import Additive, Sampled, Trees, pair_effects
+from tunefree.learners.shapley import (
+    Additive,
+    AnyFunction,
+    Products,
+    Sampled,
+    Trees,
+    pair_effects,
+)
 
 
 def brute_force(score, rows, background, groups, n_columns):
@@ -81,7 +88,7 @@ def test_values_of_a_sum_are_those_of_all_coalitions():
     )
     np.testing.assert_allclose(found.base, additive(others).mean(axis=0))
     # Sampled orders find the same without an error: half the difference of two orders is 0.
-    sampled = Sampled(additive, 0).values(rows, others, GROUPS, 5)
+    sampled = Sampled([AnyFunction(additive)], 0).values(rows, others, GROUPS, 5)
     np.testing.assert_allclose(sampled.values, found.values, atol=1e-12)
     assert sampled.square.max() < 1e-24
 
@@ -90,22 +97,55 @@ def test_sampled_values_add_up_and_their_errors_cover_the_truth():
     random = np.random.default_rng(1)
     rows, others = random.normal(size=(40, 6)), random.normal(size=(30, 6))
     truth = brute_force(mixed, rows, others, GROUPS, 5)
-    found = Sampled(mixed, 3).values(rows, others, GROUPS, 5)
+    found = Sampled([AnyFunction(mixed)], 3).values(rows, others, GROUPS, 5)
     total = found.base + found.values.sum(axis=1)
     np.testing.assert_allclose(total, mixed(rows), rtol=0, atol=1e-12)
     gap, error = found.values - truth, np.sqrt(found.square)
     assert 0.1 < np.sqrt(np.square(gap).mean() / np.square(error).mean()) < 1.0
     assert (np.abs(gap) <= 2.0 * error + 1e-12).mean() > 0.95
-    again = Sampled(mixed, 3).values(rows, others, GROUPS, 5)
+    again = Sampled([AnyFunction(mixed)], 3).values(rows, others, GROUPS, 5)
     assert (again.values == found.values).all()
 
 
-def test_sampled_values_do_not_depend_on_blocks(monkeypatch):
+def products(n_products=300):
+    """A sum of products of functions of the user's columns, with two outputs, and a sum."""
+    random = np.random.default_rng(2)
+    centers, coef = random.normal(size=(n_products, 6)), random.normal(size=(2, n_products))
+
+    def of_rows(rows, groups):
+        near = np.exp(-0.1 * np.square(rows[:, None] - centers))
+        factors = [near[:, :, groups == j].prod(axis=2) for j in range(groups.max() + 1)]
+        terms = [rows[:, groups == j].sum(axis=1)[:, None] * [1, -2] for j in range(len(factors))]
+        return np.stack(factors, axis=1), np.stack(terms, axis=1)
+
+    def score(rows):
+        near = np.exp(-0.1 * np.square(rows[:, None] - centers)).prod(axis=2)
+        return near @ coef.T + rows.sum(axis=1)[:, None] * [1, -2]
+
+    return Products(score, of_rows, coef)
+
+
+@pytest.mark.parametrize("groups", [GROUPS, np.zeros(6, dtype=int)])
+def test_products_have_the_values_of_their_function(groups):
     rows, others = np.random.default_rng(0).normal(size=(2, 9, 6))
-    whole = Sampled(mixed, 0).values(rows, others, GROUPS, 5)
-    monkeypatch.setattr("tunefree.learners.shapley._CELLS", 60)
-    in_blocks = Sampled(mixed, 0).values(rows, others, GROUPS, 5)
-    np.testing.assert_allclose(in_blocks.values, whole.values, atol=1e-14)
+    part = products()
+    fast, slow = (
+        Sampled(parts, 0).values(rows, others, groups, 5)
+        for parts in ([part, AnyFunction(mixed)], [AnyFunction(lambda X: part.score(X) + mixed(X))])
+    )
+    np.testing.assert_allclose(fast.values, slow.values, atol=1e-11)
+    np.testing.assert_allclose(fast.square, slow.square, atol=1e-11)
+    np.testing.assert_array_equal(fast.base, slow.base)
+
+
+@pytest.mark.parametrize("limit", ["_CELLS", "FACTORS"])
+def test_sampled_values_do_not_depend_on_blocks(limit, monkeypatch):
+    rows, others = np.random.default_rng(0).normal(size=(2, 9, 6))
+    sampled = Sampled([AnyFunction(mixed), products()], 0)
+    whole = sampled.values(rows, others, GROUPS, 5)
+    monkeypatch.setattr(f"tunefree.learners.shapley.{limit}", 60)
+    in_blocks = sampled.values(rows, others, GROUPS, 5)
+    np.testing.assert_allclose(in_blocks.values, whole.values, atol=1e-12)
 
 
 def test_pairs_have_the_deviation_of_their_product():

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.train import columns_of, open_data, split_role_columns
+from tunefree.cli.train import column_name, columns_of, open_data, split_role_columns
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
 from tunefree.io import Column, Named, detected
@@ -34,6 +35,14 @@ def load(path):
     """A model, and the notes of ``train`` about its data (none if it was saved from Python)."""
     with failing(BAD_MODEL, path), working(f"loading {path}"):
         return load_model(path), describe_model(path)["notes"]
+
+
+def feature_names(estimator, notes):
+    """The names of the columns, from the file if it has names."""
+    names = notes.get("feature_names")
+    names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    first = 0 if notes.get("zero_based") is True else 1
+    return [column_name(f"x{j}", names, first) for j in range(estimator.n_features_in_)]
 
 
 # --- Reading in the form that a model expects -----------------------------------------------------
@@ -77,7 +86,8 @@ def _parts(estimator, notes, source, settings, labelled):
         for table in mixed_parts(source, kinds=notes["kinds"], **settings):
             yield table._replace(X=_named_as(estimator, notes, table.X))
         return
-    settings["drop"] = [Column(name, 0) for name in notes.get("drop", ())]
+    id = getattr(settings["target"], "name", settings["target"])
+    settings["drop"] = [Column(name, 0) for name in notes.get("drop", ()) if name != id]
     opened = open_source(source, hashed=notes.get("hashed"), **settings)
     yield from opened.chunks()
     _note_ignored(getattr(opened.reader, "ignored", 0))
@@ -136,103 +146,157 @@ def matched_by_us():
 # --- tunefree predict -----------------------------------------------------------------------------
 
 
+_TABLES = (".csv", ".jsonl", ".ndjson", ".parquet")  # files whose columns have names
+
+
+class Predicted(NamedTuple):
+    """Columns of some rows, and their names."""
+
+    names: list[str]
+    columns: list
+
+
 class Outputs(NamedTuple):
     """What is predicted for rows."""
 
-    names: list[str]  # of the columns
-    headed: bool  # whether text begins with the names
-    columns: Callable  # from features to columns of predictions
+    headed: bool  # whether text begins with the names of the columns
+    part: Callable  # from features to a `Predicted`
+
+    @classmethod
+    def of(cls, names, columns, *, headed=True):
+        """With these names; `columns` is a function of features."""
+        return cls(headed, lambda X, **roles: Predicted([*names], columns(X, **roles)))
 
 
 def run_predict(options):
     """Carry out ``tunefree predict``; `options` is a `PredictOptions`."""
     output = options.output
-    if len(options.id or ()) > 1:
-        stop("predict copies one column: give --id once", USAGE)
-    options = options._replace(id=options.id[0] if options.id else None)
     estimator, notes = load(options.model)
-    outputs = _outputs(estimator, options)
-    names, headed = outputs.names, outputs.headed
-    if options.id is not None:
-        names, headed = [options.id, *names], True
     form = os.path.splitext(output or "")[1].lower()
+    outputs = _outputs(estimator, notes, options, form in _TABLES)
+    ids = options.id or []
+    if options.id is None and form in _TABLES:  # those of training that the data have
+        ids = [Column(name, sys.maxsize) for name in notes.get("ids", ())]
+    if len(ids) > 1 and options.data == "-":
+        stop("standard input is read once: give one --id", USAGE)
     sizes = []
-    parts = _predictions(estimator, notes, outputs, options, sizes)
+    parts = _predictions(estimator, notes, outputs, options, ids, sizes)
+    headed = outputs.headed or form == ".csv" or bool(ids)
     if output is None:
-        for text in _texts(parts, names, headed, form):
+        for text in _texts(parts, headed, form):
             answer(text.removesuffix("\n"))
         return
     with failing(FAILED, output):
         if form == ".parquet":
-            write_atomically(output, [_parquet(parts, names)])
+            write_atomically(output, [_parquet(parts)])
         else:
-            texts = _texts(parts, names, headed, form)
-            write_atomically(output, (text.encode() for text in texts))
+            write_atomically(output, (text.encode() for text in _texts(parts, headed, form)))
     note(f"wrote {sum(sizes)} predictions to {output}")
 
 
-def _predictions(estimator, notes, outputs, options, sizes):
-    """Yield the columns of each part of the rows; their numbers of rows are added to `sizes`."""
-    reading = columns_of(options)
-    if options.id is not None:  # it is read like a target
-        reading |= {"target": options.id, "target_type": str}
-    for table in read_tables(estimator, notes, options.data, labelled=False, **reading):
+def _predictions(estimator, notes, outputs, options, ids, sizes):
+    """Yield each `Predicted` of the rows; their numbers of rows are added to `sizes`."""
+    readings = [columns_of(options)]
+    if ids:  # they are read like targets, one in each reading
+        readings = [readings[0] | {"target": id, "target_type": str} for id in ids]
+    read = [read_tables(estimator, notes, options.data, labelled=False, **r) for r in readings]
+    for tables in zip(*read, strict=True):
         with failing(BAD_DATA, options.data), working("predicting"), matched_by_us():
-            X, roles = split_role_columns(table.X, notes.get("beside"))
-            columns = outputs.columns(X, **roles)
-            if options.id is not None:
-                columns.insert(0, _ids(table, options))
-        sizes.append(len(columns[0]))
-        yield columns
+            X, roles = split_role_columns(tables[0].X, notes.get("beside"))
+            part = outputs.part(X, **roles)
+            for table, id in zip(reversed(tables), reversed(ids), strict=bool(ids)):
+                is_noted = isinstance(id, Column)
+                if is_noted and table.y is None:
+                    continue
+                part.names.insert(0, id.name if is_noted else id)
+                part.columns.insert(0, _ids(table, id, options.data))
+        sizes.append(len(part.columns[0]))
+        yield part
 
 
-def _texts(parts, names, headed, form):
+def _texts(parts, headed, form):
     """Yield the text of each part: JSON lines, csv, or plain lines of one column."""
-    is_csv = len(names) > 1 or form == ".csv"
-    head = as_csv([names]) if headed or form == ".csv" else ""
-    for columns in parts:
+    for names, columns in parts:
         rows = zip(*columns, strict=True)
         if form in (".jsonl", ".ndjson"):
             yield "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
             continue
         lines = [[plain(value) for value in row] for row in rows]
-        yield head + (as_csv(lines) if is_csv else "".join(f"{line[0]}\n" for line in lines))
-        head = ""
+        is_csv = len(names) > 1 or form == ".csv"
+        text = as_csv(lines) if is_csv else "".join(f"{line[0]}\n" for line in lines)
+        yield (as_csv([names]) if headed else "") + text
+        headed = False
 
 
-def _ids(table, options):
-    """The cells of the column that is copied in front of the predictions."""
+def _ids(table, id, data):
+    """The cells of a column that is copied in front of the predictions."""
     if getattr(table, "zero_based", None) is not None:
-        stop(f"--id needs a table, but {options.data} is libsvm", USAGE)
+        stop(f"--id needs a table, but {data} is libsvm", USAGE)
     if table.y is None:
-        id = options.id
         stop(f"--id {id} is a feature of the model: train with --id {id} to exclude it", USAGE)
     return np.asarray(table.y).tolist()
 
 
-def _parquet(parts, names):
+def _parquet(parts):
     """The bytes of a parquet file with all parts."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    columns = [sum(column, []) for column in zip(*parts, strict=True)]
+    parts = [*parts]
+    columns = [sum(column, []) for column in zip(*(p.columns for p in parts), strict=True)]
     file = pa.BufferOutputStream()
-    parquet.write_table(pa.table(dict(zip(names, columns, strict=True))), file)
+    parquet.write_table(pa.table(dict(zip(parts[0].names, columns, strict=True))), file)
     return file.getvalue().to_pybytes()
 
 
-def _outputs(estimator, options):
-    """What to predict: values, probabilities, intervals or sets."""
-    if options.proba and options.coverage is not None:
-        stop("give only one of --proba and --coverage", USAGE)
+def _outputs(estimator, notes, options, is_table):
+    """What to predict: values, probabilities, intervals, sets or explanations."""
+    if options.proba + options.explain + (options.coverage is not None) > 1:
+        stop("give only one of --proba, --coverage and --explain", USAGE)
     if options.coverage is not None:
         return _with_coverage(estimator, options)
+    if options.explain:
+        return _with_explanations(estimator, notes, options)
+    has_proba = hasattr(estimator, "predict_proba")
     if options.proba:
-        if not hasattr(estimator, "predict_proba"):
+        if not has_proba:
             stop(f"{options.model} has no probabilities", USAGE)
         proba = lambda X, **_: estimator.predict_proba(X).T.tolist()  # noqa: E731
-        return Outputs(_labels(estimator), True, proba)
-    return Outputs(["prediction"], False, lambda X, **r: [estimator.predict(X, **r).tolist()])
+        return Outputs.of(_labels(estimator), proba)
+
+    def predicted(X, **roles):
+        return [estimator.predict(X, **roles).tolist()]
+
+    def with_probabilities(X, **roles):
+        return predicted(X, **roles) + estimator.predict_proba(X).T.tolist()
+
+    if is_table and has_proba:
+        return Outputs.of(["prediction", *_labels(estimator)], with_probabilities)
+    return Outputs.of(["prediction"], predicted, headed=False)
+
+
+def _with_explanations(estimator, notes, options):
+    """Predictions, their scores, and what each column adds to these."""
+    if not hasattr(estimator, "explain"):
+        stop(
+            f"{options.model} has no explanations: only those of --estimator auto and trees", USAGE
+        )
+    features = feature_names(estimator, notes)
+
+    def explained(X, **roles):
+        names, columns = ["prediction"], [estimator.predict(X, **roles).tolist()]
+        found, n = estimator.explain(X), X.shape[0]
+        values, scores = found.values.reshape(n, len(features), -1), found.score.reshape(n, -1)
+        k = scores.shape[1]
+        labels = _labels(estimator) if hasattr(estimator, "classes_") else range(k)
+        ends = [""] if k == 1 else [f"_{label}" for label in labels]
+        for c, (end, base) in enumerate(zip(ends, np.atleast_1d(found.base_value), strict=True)):
+            names += [f"score{end}", f"base_value{end}"]
+            names += [f"contribution_{feature}{end}" for feature in features]
+            columns += [scores[:, c].tolist(), n * [float(base)], *values[:, :, c].T.tolist()]
+        return Predicted(names, columns)
+
+    return Outputs(True, explained)
 
 
 def _labels(estimator):
@@ -262,12 +326,12 @@ def _with_coverage(estimator, options):
         return np.concatenate([y[:, :, None], ends], axis=2).reshape(len(y), -1).T.tolist()
 
     if kind == "set":
-        return Outputs(["prediction", *_labels(estimator)], True, sets)
+        return Outputs.of(["prediction", *_labels(estimator)], sets)
     names = ["prediction", "low", "high"]
     targets = len(getattr(estimator, "held_out_", ()) or ()) if hasattr(estimator, "table_") else 1
     if targets > 1:
         names = [f"{name} {j}" for j in range(targets) for name in names]
-    return Outputs(names, True, intervals)
+    return Outputs.of(names, intervals)
 
 
 def plain(value):

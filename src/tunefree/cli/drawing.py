@@ -154,7 +154,9 @@ def bars(names, values, label, *, errors=None, strong=()):
     for i, (name, value, error) in enumerate(zip(names, values, spread, strict=True)):
         top, (begin, end) = _TOP + 34 * i, sorted((zero, float(x(value))))
         style = "bar c0" if i in strong else "bar weak"
-        parts.append(_text(zero + 2, top + 10, short(f"{name}: {number(value)}")))
+        text = short(f"{name}: {number(value)}")
+        at = max(2.0, min(zero + 2, _WIDTH - _LETTER * len(text)))
+        parts.append(_text(at, top + 10, text))
         parts.append(
             f"<rect class='{style}' x='{begin:.1f}' y='{top + 15}' width='{end - begin:.1f}' "
             "height='12'/>"

@@ -120,6 +120,16 @@ def partial_effect(estimator, X, j, names, what):
     return Figure(title, chart.svg())
 
 
+def explanation(found, title, row=None):
+    """What columns add to the score, of one row or in the mean."""
+    from tunefree.plots import ExplanationDisplay
+
+    display = ExplanationDisplay.of(found, row)
+    names, values, errors = display.largest(_MOST_BARS)
+    strong = np.flatnonzero(values > 0.0).tolist()
+    return Figure(title, bars(names, values, display.label, errors=errors, strong=strong))
+
+
 def leaderboard(estimator, title):
     """The risks of the candidates."""
     from tunefree.plots import LeaderboardDisplay

@@ -304,19 +304,34 @@ class PredictOptions(NamedTuple):
         _option(
             _RESULTS,
             "FILE",
-            "write to this file instead of stdout: .csv (with a header), .jsonl, .parquet, "
-            "or else the text of stdout",
+            "write to this file instead of stdout: .csv, .jsonl or .parquet with names of columns "
+            "(--id of training, prediction, of classes probabilities), or else the text of stdout",
             "--output",
             "-o",
         ),
     ] = None
     id: Annotated[
         list[str] | None,
-        _option(_RESULTS, "COLUMN", "copy this column of DATA in front of each prediction", "--id"),
+        _option(
+            _RESULTS,
+            "COLUMN",
+            "copy this column of DATA in front of each prediction; may be repeated",
+            "--id",
+        ),
     ] = None
     proba: Annotated[
         bool,
         _option(_RESULTS, None, "class probabilities, as csv; line 1 names the classes", "--proba"),
+    ] = False
+    explain: Annotated[
+        bool,
+        _option(
+            _RESULTS,
+            None,
+            "also what each column adds to the score, as csv: the score is base_value and the "
+            "contributions",
+            "--explain",
+        ),
     ] = False
     coverage: Annotated[
         float | None,

@@ -14,21 +14,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._format import number
 from tunefree.cli import figures
-from tunefree.cli.apply import load, matched_by_us, plain
+from tunefree.cli.apply import feature_names, load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
-from tunefree.cli.report import feature_names, largest_weights, overview
+from tunefree.cli.report import largest_weights, overview
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
 from tunefree.cli.train import columns_of, fingerprints
+from tunefree.estimators.report import listed
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
 from tunefree.uncertainty.risk import exact
 
 _MOST = 20  # columns with the largest weights, or classes listed one by one
-# Importances: rows, permutations of each column, and columns; more would take too long.
-_ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS = 500, 3, 50, 4
+# Importances: rows, permutations of each column, and columns; effects of columns; rows explained.
+_ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS, _MOST_EXPLAINED = 500, 3, 50, 4, 100
 _MOST_CURVES, _MOST_REPEATED, _MOST_CELLS, _ALPHA, _MOST_COVERED = 6, 1e6, 1e8, 0.1, 1000
 # Not allowed in the page: C0 except tabs and ends of lines, DEL and C1.
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
@@ -455,9 +457,26 @@ def _columns(estimator, notes, rows):
     levels = "; ".join(row["levels"] for row in weights if row.get("levels"))
     words += f"Most important levels: {levels}." if levels else ""
     table = PageTable(("column", *measures), lines, bar=1)
-    sections = [section("Columns", table, Words(words) if words else None)]
+    parts = [table, Words(words) if words else None, _groups_of_columns(estimator, names)]
+    sections = [section("Columns", *parts)]
     shown = [j for j in order[:_MOST_EFFECTS] if best[j] > 0]
-    return sections + ([] if X is None else _effects(estimator, X, shown, names))
+    if X is None:
+        return sections
+    return [*sections, *_effects(estimator, X, shown, names), *_explanations(estimator, X, names)]
+
+
+def _groups_of_columns(estimator, names):
+    """The importances of groups of correlated columns; None if there are none."""
+    groups = getattr(estimator, "group_importances_", [])
+    if not groups:
+        return None
+    shown = dict(zip(_check_feature_names_in(estimator), names, strict=True))
+    lines = [
+        (listed([shown[name] for name in row["columns"]]), row["importance"], row["importance_se"])
+        for row in groups[:_MOST]
+    ]
+    head = "correlated columns, permuted together", "rise of the held-out loss", "standard error"
+    return PageTable(head, lines, bar=1)
 
 
 def _measures(estimator, rows, X, y):
@@ -505,6 +524,36 @@ def _effects(estimator, X, shown, names):
     words = "Mean prediction if all of these rows had the same value in one column. "
     words += "Marks above the axis: deciles of the column."
     return [section("Partial effects", Words(words), *drawn)]
+
+
+def _explanations(estimator, X, names):
+    """What columns add to the scores of some rows: in the mean, and of three rows."""
+    if not hasattr(estimator, "explain"):
+        return []
+    try:
+        found = estimator.explain(X[:: -(-len(X) // _MOST_EXPLAINED)])
+    except ValueError:  # it has too many columns of numbers
+        return []
+    found = found._replace(feature_names=names)
+    scores, classes = found.score.reshape(len(found.values), -1), getattr(estimator, "classes_", ())
+    order = np.argsort(scores.max(axis=1), kind="stable")
+    words = (
+        f"Shapley values of {len(order)} of these rows: what each column adds to the mean score "
+    )
+    words += (
+        "of training rows. Scores are predictions; of classes log-odds, of trees for counts and "
+    )
+    words += "amounts logarithms."
+    if found.std_error is not None:
+        words += " Lines are standard errors: values of kernels are sampled."
+    places = {"lowest": 0, "middle": len(order) // 2, "highest": -1}
+    drawn = [figures.explanation(found, "Mean absolute value of each column")]
+    for name, place in places.items():
+        row, title = int(order[place]), f"The row of the {name} score"
+        if len(classes) > 2:
+            title += f": log-odds of {plain(classes.tolist()[scores[row].argmax()])}"
+        drawn.append(figures.explanation(found, title, row))
+    return [section("Explanations", Words(words), *drawn)]
 
 
 def _sample_rows(estimator, rows):

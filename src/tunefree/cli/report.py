@@ -5,25 +5,17 @@ import json
 import numpy as np
 
 from tunefree._format import number
-from tunefree.cli.apply import load
+from tunefree.cli.apply import feature_names, load
 from tunefree.cli.console import (
     BAD_MODEL,
     answer,
     failing,
     shown,
 )
-from tunefree.cli.train import column_label, column_name, describe_kinds
+from tunefree.cli.train import column_label, describe_kinds
 from tunefree.io.model import describe_model
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
-
-
-def feature_names(estimator, notes):
-    """The names of the columns, from the file if it has names."""
-    names = notes.get("feature_names")
-    names = getattr(estimator, "feature_names_in_", None) if names is None else names
-    first = 0 if notes.get("zero_based") is True else 1
-    return [column_name(f"x{j}", names, first) for j in range(estimator.n_features_in_)]
 
 
 # --- tunefree inspect -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 from tunefree.cli.apply import matched_by_us, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
 from tunefree.cli.train import named, split_role_columns
-from tunefree.data.checks import messages
+from tunefree.data.checks import drift_findings, messages
 from tunefree.families import Family
 from tunefree.io import DataError
 from tunefree.preprocessing import source_layout
@@ -53,7 +53,8 @@ def evaluate(estimator, notes, data, whole, **options):
         if scores.unknown:
             note(f"note: {scores.unknown} rows have a class that the model does not know: errors")
         if shares is not None:
-            drifted = [named(m, notes) for m in messages(shares.findings(layout, counts))]
+            found = messages(drift_findings(shares.drift(layout, counts)))
+            drifted = [named(message, notes) for message in found]
             rows = rows._replace(drifted=drifted)
             for words in drifted:
                 note(f"note: {words}")

@@ -350,7 +350,7 @@ def _from_table(source, options):
         if names is None and option not in needed:  # else new data would need the same position
             stop(f"--{option} needs a file whose columns have names", USAGE)
     table, roles = _without_roles(table, positions)
-    notes = notes_of(table, task)
+    notes = notes_of(table, task) | _ids_of(options)
     if needed:
         notes |= {"beside": {n: positions[n] for n in needed}, "columns": names}
     y = table.y
@@ -372,6 +372,11 @@ def _from_table(source, options):
 def _columns(options) -> dict[str, Any]:
     """The options that describe the columns of a file to its reader."""
     return columns_of(options) | {"drop": [*(options.drop or ()), *(options.id or ())]}
+
+
+def _ids_of(options):
+    """The note about columns that name the rows."""
+    return {"ids": options.id} if options.id else {}
 
 
 def _check_dropped(options, names):
@@ -510,7 +515,7 @@ def _from_source(data, why, options):
         estimator.classes_ = _as_whole_numbers(estimator.classes_)
     zero_based = getattr(source.reader, "zero_based", "auto")
     notes = layout_of(source.reader, task, source.rows, estimator.n_features_in_, zero_based)
-    notes["hashed"] = options.hashed
+    notes |= {"hashed": options.hashed} | _ids_of(options)
     if options.hashed:
         notes["drop"] = _columns(options)["drop"]
     _print_data(options.data, notes, last=options.target is None)

@@ -16,7 +16,8 @@ not by column.
   estimated for each column: the pairs of rows that differ in it alone, times the odds that a pair
   agrees in it. Repeats count if there are more than three times as many as the largest estimate
   plus one, and most rows are unique.
-- **Rows sorted by target**: in an order that chance gives with probability below 1e-6.
+- **Rows sorted by target**: in an order that chance gives with probability below 1e-6. It matters
+  where rows are held out in this order.
 - **Different distribution**: the population stability index, the sum of (p - q) log(p / q) over
   deciles or levels, is above .25, the usual mark of a large change, and the chi-squared test has
   p < .001 over the number of columns.
@@ -32,6 +33,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
 from scipy.stats import chi2, rankdata
 
@@ -45,6 +47,7 @@ _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
 _MOST_NAMED = 5
+CORRELATED = 0.7
 _LETTERS, _MOST_LETTERS, _RARE, _MOST_LEVELS = 5, 60, 0.1, 1000
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_.\s]+(?=[^\W\d])")  # between letters
 
@@ -80,8 +83,8 @@ def _listed(names):
     return f"Column{'s' if len(names) > 1 else ''} {shown}{more}"
 
 
-def training_findings(layout, X, targets, given, classify):
-    """The findings about training rows.
+def training_findings(layout, X, targets, n_rows, classify):
+    """The findings about training rows, in whatever order.
 
     Parameters
     ----------
@@ -90,19 +93,16 @@ def training_findings(layout, X, targets, given, classify):
         The distinct rows as numbers, in the order of their hash.
     targets : ndarray of shape (n_distinct,) or (n_distinct, n_targets)
         Their targets, or class numbers.
-    given : ndarray of shape (n,) or (n, n_targets)
-        The targets of all rows in the user's order.
+    n_rows : int
+        How many rows there are, with repeated ones.
     classify : bool
 
     Returns
     -------
     list of Finding
     """
-    if X.shape[0] < _FEWEST_ROWS:
+    if X.shape[0] < _FEWEST_ROWS or X.shape[1] > _MOST_COLUMNS:
         return []
-    found = sorted_rows(given, classify)
-    if X.shape[1] > _MOST_COLUMNS:
-        return found
     some = _some_rows(X)
     columns = layout.columns(as_dense(X[some]))
     constant = {finding.column for finding in constant_columns(columns)}
@@ -112,10 +112,10 @@ def training_findings(layout, X, targets, given, classify):
         for column in columns
         if column.name in constant and not (of_sparse_rows and column.values[0] == 0.0)
     ]
-    found += constant_columns(layout.columns(X, places))  # of all rows
+    found = constant_columns(layout.columns(X, places))  # of all rows
     found += row_numbers(columns)
     found += leaks(columns, targets[some], classify)
-    if 2 * X.shape[0] > len(given):
+    if 2 * X.shape[0] > n_rows:
         found += repeated_rows(columns)
     return found
 
@@ -277,9 +277,18 @@ def sorted_rows(targets, classify):
             is_sorted = (steps >= 0).all() or (steps <= 0).all()
             log_chance += np.log(2.0)
         if is_sorted and log_chance < _LOG_CHANCE:
-            words = "The rows are sorted by the target. Shuffle them before a split by position."
-            return [Finding(None, words)]
+            words = "The rows are sorted by the target, and cv= holds them out in this order."
+            return [Finding(None, f"{words} Shuffle them, or choose cv=KFold(shuffle=True).")]
     return []
+
+
+class ColumnDrift(NamedTuple):
+    """How the distribution of a column of new rows differs from that of the training rows."""
+
+    column: str
+    index: float  # the population stability index: 0 for equal shares
+    p_value: float  # of the chi-squared test that the distributions are equal
+    differs: bool  # index > .25, and p_value < .001 / the number of columns
 
 
 class ColumnShares(NamedTuple):
@@ -291,8 +300,8 @@ class ColumnShares(NamedTuple):
     >>> rows = np.random.default_rng(0).normal(size=(500, 1))
     >>> layout = SourceLayout(["age"], ["number"], np.array([0, 1]), np.zeros(1), np.zeros(1))
     >>> shares = ColumnShares.of(layout, rows, rows, np.ones(500))
-    >>> [one.column for one in shares.findings(layout, shares.count(layout, rows[:100] + 1.0))]
-    ['age']
+    >>> shares.drift(layout, shares.count(layout, rows[:100] + 1.0))[0].differs
+    True
     """
 
     edges: np.ndarray  # of deciles, of shape (n_features, 9)
@@ -328,18 +337,22 @@ class ColumnShares(NamedTuple):
             counts[place] += np.bincount(bins.astype(int), weights, minlength=n_bins)
         return counts
 
-    def findings(self, layout, counts):
-        """Columns of other rows, of these counts, whose distribution is another one."""
-        own, found = self.n * self.shares, []
+    def drift(self, layout, counts):
+        """The `ColumnDrift` of the columns of other rows, of these counts."""
+        own, out = self.n * self.shares, []
         tested = np.flatnonzero(own.any(axis=1)).tolist()
         for j in tested:
             used = own[j] + counts[j] > 0.0
             index, p = _difference(own[j, used], counts[j, used])
-            if index > _STABILITY and p < _SIGNIFICANCE / len(tested):
-                words = "its distribution differs from that of the training rows"
-                words = f"{words} (stability index {number(index)})."
-                found.append(Finding(layout.names[j], words))
-        return found
+            differs = index > _STABILITY and p < _SIGNIFICANCE / len(tested)
+            out.append(ColumnDrift(layout.names[j], index, p, differs))
+        return out
+
+
+def drift_findings(drifts):
+    """The findings about columns that differ."""
+    words = "its distribution differs from that of the training rows (stability index"
+    return [Finding(d.column, f"{words} {number(d.index)}).") for d in drifts if d.differs]
 
 
 def _difference(one, other):
@@ -349,6 +362,31 @@ def _difference(one, other):
     index = float(((p - q) * np.log(p / q)).sum())
     square = (np.sqrt(m / n) * one - np.sqrt(n / m) * other) ** 2 / (one + other)
     return index, float(chi2.sf(square.sum(), len(one) - 1))
+
+
+def correlated_columns(columns):
+    """Groups of columns of numbers, by their places: of each pair Spearman's rho is .7 or more.
+
+    Its absolute value counts. Groups are clusters of complete linkage.
+
+    >>> a, b = np.random.default_rng(0).normal(size=(2, 99))
+    >>> given = enumerate([a, b, 1.0 - a**3])
+    >>> correlated_columns([SourceColumn(j, "x", "number", values) for j, values in given])
+    [[0, 2]]
+    """
+    numbers = [c for c in columns if c.kind == "number"]
+    found = [c for c in numbers if len(np.unique(c.values[~np.isnan(c.values)])) > 1]
+    if len(found) < 2:
+        return []
+    ranks = np.array([rankdata(c.values, nan_policy="omit") for c in found])
+    ranks = np.nan_to_num(ranks - np.nanmean(ranks, axis=1, keepdims=True))
+    distances = 1.0 - np.abs(np.corrcoef(ranks))
+    pairs = distances[np.triu_indices(len(found), 1)]
+    cluster = fcluster(linkage(pairs, "complete"), 1.0 - CORRELATED, "distance")
+    groups = defaultdict(list)
+    for column, number_of in zip(found, cluster.tolist(), strict=True):
+        groups[number_of].append(column.place)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def near_levels(levels, counts):

@@ -29,7 +29,14 @@ from sklearn.utils.validation import (
 from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree.data.checks import ColumnShares, training_findings, warn_of
+from tunefree.data.checks import (
+    ColumnDrift,
+    ColumnShares,
+    correlated_columns,
+    sorted_rows,
+    training_findings,
+    warn_of,
+)
 from tunefree.engine.order import even_sample, hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
@@ -83,8 +90,8 @@ from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, ResidualScores
 
-# Rows from which the columns' standard deviations are computed.
-_MOST_SHOWN = 50_000
+# Rows from which the columns' standard deviations, and correlations, are computed.
+_MOST_SHOWN, _MOST_CORRELATED = 50_000, 1000
 _KINDS = ("linear", "kernel", "trees")
 _LOSSES = (
     "squared_error",
@@ -113,6 +120,12 @@ def _parts_of(estimator, y, groups):
     return parts
 
 
+def _are_in_order(parts):
+    """Whether every split of `cv` holds out several rows, which follow each other."""
+    held_out = [np.flatnonzero(part == 2) for part in parts.T]
+    return all(len(rows) > 1 and len(rows) == np.ptp(rows) + 1 for rows in held_out)
+
+
 class TableRows(NamedTuple):
     """The user's rows of positive weight as numbers."""
 
@@ -126,8 +139,11 @@ class TableRows(NamedTuple):
 
     def distinct(self, labels, seed):
         """Numbers of the distinct rows in random order, and their weights."""
-        affine, labels = not sparse.issparse(self.X), self._labels(labels)
+        affine, labels = not self._is_sparse(), self._labels(labels)
         return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
+
+    def _is_sparse(self):
+        return sparse.issparse(self.X)
 
     def _labels(self, labels):
         """Labels and folds: equal rows of several folds are not merged."""
@@ -151,8 +167,11 @@ class TableRows(NamedTuple):
         else:
             parts = self.parts[numbers].T
             folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
+        groups_of_columns = _several(self.table)
+        if not self._is_sparse():
+            groups_of_columns += _correlated(self.table, X)
         column_groups = tuple(
-            np.flatnonzero(self.table.sources_ == j) for j in _several(self.table)
+            np.flatnonzero(np.isin(self.table.sources_, group)) for group in groups_of_columns
         )
         shape = shape_of(X, score.n_outputs)
         return StackProblem(
@@ -176,15 +195,32 @@ def _signs_of(table, monotonic_cst):
 
 def _of_columns(values, table):
     """Values of the table's columns, and then of groups of these, as values of the user's."""
-    out, d = np.zeros(table.n_features_in_), len(table.sources_)
+    out, d, several = np.zeros(table.n_features_in_), len(table.sources_), _several(table)
     out[table.sources_] = values[:d]
-    out[_several(table)] = values[d:]
+    out[several] = values[d : d + len(several)]
     return out
 
 
 def _several(table):
     """Columns of the user's that are several columns of numbers: they are permuted as a group."""
-    return np.flatnonzero(np.bincount(table.sources_) > 1)
+    return np.flatnonzero(np.bincount(table.sources_) > 1).tolist()
+
+
+def _correlated(table, X):
+    """Groups of correlated columns of the user's."""
+    return correlated_columns(source_layout(table).columns(X[:_MOST_CORRELATED]))
+
+
+def _group_importances(problem, table, found):
+    """The importances of the groups of correlated columns, the largest first."""
+    names, first = _check_feature_names_in(table), len(_several(table))
+    groups = [np.unique(table.sources_[group]) for group in problem.column_groups[first:]]
+    values = (each[len(table.sources_) + first :].tolist() for each in found)
+    rows = [
+        {"columns": names[group].tolist(), "importance": value, "importance_se": error}
+        for group, value, error in zip(groups, *values, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -row["importance"])
 
 
 class Stacked(NamedTuple):
@@ -325,7 +361,10 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         rows = self._rows(X, y, sample_weight, groups, *terms)
         problem, targets = self._problem(rows, y)
         layout, classify = source_layout(rows.table), isinstance(self, ClassifierMixin)
-        warn_of(training_findings(layout, problem.X, problem.y, rows.y, classify))
+        found = training_findings(layout, problem.X, problem.y, len(rows.y), classify)
+        if rows.parts is not None and _are_in_order(rows.parts):
+            found += sorted_rows(rows.y, classify)
+        warn_of(found)
         vars(self).update(targets)
         stacked = self._stacked(problem, limits, scorer)
         problem = stacked.problem
@@ -424,8 +463,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.encoded_relevances_ = _relevances(stacked.last, shares, problem)
         vars(self).pop("permutation_importances_", None)
         vars(self).pop("permutation_importances_se_", None)
-        found = importances(chosen, problem)
+        found, self.group_importances_ = importances(chosen, problem), []
         if found is not None:
+            self.group_importances_ = _group_importances(problem, table, found)
             self.permutation_importances_ = _of_columns(found[0], table)
             self.permutation_importances_se_ = _of_columns(found[1], table)
         self.leaderboard_ = _leaderboard(stacked, problem)
@@ -455,6 +495,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             self.risk_interval_kind_, self.table_.dropped_,
             verdict_of(problem, stacked, losses, getattr(self, "classes_", None)),
             {names[int(j)]: levels for j, levels in self.table_.merged_.items()},
+            self.group_importances_,
         )  # fmt: skip
 
     def _repr_html_inner(self):
@@ -655,6 +696,49 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """
         return terms_of_stack(self).interactions(n_pairs)
 
+    def column_drift(self, X: MatrixLike) -> list[ColumnDrift]:
+        r"""How the distribution of each column of X differs from that of the training rows.
+
+        .. math:: \mathrm{index} = \sum_k (p_k - q_k) \log \frac{p_k}{q_k}
+
+        with the shares p of training rows, and q of the rows of X, in bins: deciles and missing
+        values of numbers, levels of categories. Columns of dates and sentences, which differ by
+        nature, are not compared.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        list of ColumnDrift
+            `column`, `index` (the population stability index), `p_value` (of the chi-squared test)
+            and `differs`: index above .25, and p_value below .001 over the number of columns.
+
+        Raises
+        ------
+        ValueError
+            For a model of more than 2,000 columns of numbers.
+
+        References
+        ----------
+        Siddiqi 2006, "Credit risk scorecards".
+
+        Examples
+        --------
+        >>> from tunefree import TuneFreeRegressor
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> model = TuneFreeRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1] ** 2)
+        >>> [one.column for one in model.column_drift(X + [0.0, 2.0]) if one.differs]
+        ['x1']
+        """
+        check_is_fitted(self, "models_")
+        if self.column_shares_ is None:
+            raise ValueError("column_drift is for at most 2,000 columns of numbers.")
+        layout = source_layout(self.table_)
+        counts = self.column_shares_.count(layout, self.table_.transform(X))
+        return self.column_shares_.drift(layout, counts)
+
     def _model_state(self):
         """The attributes that a model file keeps: no times, so that equal fits give equal files."""
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
@@ -696,7 +780,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients, where every model of the stack is linear in the columns of `table_`.
+        """Coefficients, where the stack is linear in the columns of `table_`.
+
+        Every model is then linear, and there is no `calibration_`.
 
         Shape (n_columns_out,), for several targets or for classes (n_outputs, n_columns_out), of
         the columns that `coef_names_` names: within the models' limits predictions, or log-odds,
@@ -718,6 +804,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     def _line(self):
         check_is_fitted(self, "models_")
         classes = getattr(self, "classes_", ())
+        if getattr(self, "calibration_", None) is not None:
+            raise AttributeError(
+                "coef_ needs log-odds that are linear: those of this stack are calibrated class by "
+                "class (calibration_), which is not."
+            )
         coef: Any = 0.0
         intercept: Any = self.offsets_
         for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
@@ -730,10 +821,6 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 )
             coef = coef + np.reshape(a, (-1, 1)) * np.atleast_2d(model.coef_).astype(np.float64)
             intercept = intercept + a * np.atleast_1d(model.intercept_)
-        calibration = getattr(self, "calibration_", None)
-        if calibration is not None:  # it is affine
-            level = calibration.of(intercept[None])
-            coef, intercept = calibration.of(intercept + coef.T).T - level.T, level[0]
         if len(classes) == 0 and self.flat_:
             return coef[0], intercept[0]
         return coef, intercept
@@ -898,8 +985,8 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     feature_importances_ : ndarray of shape (n_features,)
         The same, under scikit-learn's name.
     coef_, coef_names_, intercept_ : ndarray
-        If every model of the stack is linear: coefficients of the columns that `table_` makes,
-        their names, and the intercepts.
+        If every model of the stack is linear, without `calibration_`: coefficients of the columns
+        that `table_` makes, their names, and the intercepts.
     level_relevances_ : dict of str to dict
         The same for the levels of every column of categories.
     encoded_relevances_ : ndarray of shape (n_columns_out,)
@@ -910,6 +997,9 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         Missing if a model of the stack was fitted on sparse rows or fold by fold.
     permutation_importances_se_ : ndarray of shape (n_features,)
         Their standard errors for this model, over at most 1,000 held-out rows.
+    group_importances_ : list of dict
+        The same for groups of correlated columns that are permuted together: 'columns' (of every
+        pair the absolute Spearman correlation is .7 or more), 'importance', 'importance_se'.
     background_ : ndarray or CSR of shape (at most 100, n_columns_out)
         Training rows, evenly drawn by weight, as `table_` transforms them: `explain` compares with
         them.
@@ -934,7 +1024,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         'status'.
     column_shares_ : part
         The shares of training rows in the deciles or levels of each column, with which
-        ``tunefree eval`` and ``report`` compare new rows.
+        `column_drift` compares new rows.
     plan_ : Plan
         The candidates, their limits, and their cost in seconds and bytes at most, fixed before any
         work started. Given as `budget=` it is followed again.
@@ -961,7 +1051,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     DataWarning
         For what a person should look at: a column that alone predicts nearly all of the target, one
         that identifies rows, constant columns, nearly equal levels, repeated rows with different
-        targets, rows sorted by target.
+        targets; rows sorted by target, if `cv` holds them out in this order.
 
     References
     ----------
@@ -1160,7 +1250,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     feature_relevances_, level_relevances_, encoded_relevances_, permutation_importances_
         See `TuneFreeClassifier`.
-    permutation_importances_se_
+    permutation_importances_se_, group_importances_
         See `TuneFreeClassifier`.
     compression_
         See `TuneFreeClassifier`.

@@ -11,7 +11,9 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tunefree._array import as_dense
 from tunefree.estimators.candidates import MOST_COLUMNS, Fitted
 from tunefree.estimators.state_checks import check_trees, require
+from tunefree.kernels import decay
 from tunefree.learners import shapley
+from tunefree.learners.kernel.ridge import KernelTransform
 from tunefree.links import LINKS
 from tunefree.select.stacking import Classes, Targets
 
@@ -120,10 +122,12 @@ def terms_of_stack(model):
             terms += [shapley.Trees(member.bins_.codes, *pair) for pair in pairs]
         elif of_all and _is_additive(member):
             terms.append(shapley.Additive(part))
+        elif of_all and not view and _has_factors(member, groups):
+            others.append(_products(part, member, weight))
         else:
-            others.append(part)
+            others.append(shapley.AnyFunction(part))
     if others:
-        terms.append(shapley.Sampled(partial(_summed, others), 0))
+        terms.append(shapley.Sampled(others, 0))
     background = as_numbers(model.background_)
     return ScoreTerms(terms, model.offsets_, background, groups, _names(model))
 
@@ -133,9 +137,37 @@ def _weighted(weight, fitted, kind, rows):
     return weight * kind.scores_of(fitted, rows)
 
 
-def _summed(parts, rows) -> Any:
-    """The sum of functions."""
-    return sum(part(rows) for part in parts)
+def _has_factors(member, groups):
+    """Whether a model is a sum over kernel values that are products over columns."""
+    if getattr(member, "geometry_", None) is None or not hasattr(member.view_, "source"):
+        return False
+    return len(np.unique(groups)) * len(member.dual_coef_) <= shapley.FACTORS
+
+
+def _products(score, member, weight):
+    """The `Products` of a kernel model, times its weight."""
+    transform = KernelTransform(member.view_, member.geometry_)
+    coef = weight * np.asarray(member.dual_coef_, dtype=np.float64)
+    constant = coef.sum(axis=0) + weight * member.intercept_
+    centers = member.landmarks_.centers.astype(np.float64)
+    of_rows = partial(_factors, transform, centers, coef, constant)
+    return shapley.Products(score, of_rows, np.ascontiguousarray(coef.T))
+
+
+def _factors(transform, centers, coef, constant, rows, groups):
+    """The factors of the kernel values of rows, and the rest of the scores; see `Geometry`."""
+    A, source = transform(rows), groups[transform.view.source]
+    kernel, slope = transform.geometry.kernel, transform.geometry.slope
+    n, p, m = len(A), int(groups.max()) + 1, len(centers)
+    factors, terms = np.empty((n, p, m)), np.empty((n, p, coef.shape[1]))
+    for j in range(p):
+        a, c = (np.ascontiguousarray(part[:, source == j]) for part in (A, centers))
+        left, right = kernel.sizes(a), kernel.sizes(c)
+        D = kernel.distances(a, c, left, right)
+        terms[:, j] = slope * (left[:, None] + right - D) @ coef
+        factors[:, j] = decay(D, 1.0, D)
+    terms[:, 0] += constant
+    return factors, terms
 
 
 def as_numbers(rows):

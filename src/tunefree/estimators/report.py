@@ -12,6 +12,7 @@ from tunefree.select.stacking import weighted_mean
 
 # A gain of so many standard errors is significant (95 %).
 _SIGNIFICANT = 1.96
+_MOST = 5  # groups of columns, and names of a group, that are shown
 # Predictions are the same if they differ by less than this, in log-odds or standard deviations.
 _SAME = 1e-6
 
@@ -110,6 +111,7 @@ class Report(NamedTuple):
     dropped: list = []  # text columns with hardly any repeated value
     verdict: Verdict | None = None  # None if no row was held out
     merged: dict = {}  # by column: levels that became another level, and that one
+    groups: list = []  # importances of groups of correlated columns
 
     def timeless(self):
         """The report without measured times, as model files keep it."""
@@ -156,6 +158,10 @@ class Report(NamedTuple):
         if self.importances:
             losses = [f"{name} {number(loss, 2)}" for name, loss in self.importances.items()]
             notes.append(f"Permutation importance (held-out rows): {', '.join(losses)}.")
+        if self.groups:
+            rows = [(listed(row["columns"]), row["importance"]) for row in self.groups[:_MOST]]
+            rises = "; ".join(f"{names}: {number(rise, 2)}" for names, rise in rows)
+            notes.append(f"Permutation importance of correlated columns together: {rises}.")
         notes += [f"Skipped: {name} ({reason})." for name, reason in self.skipped.items()]
         if self.dropped:
             names = ", ".join(map(repr, self.dropped))
@@ -208,6 +214,16 @@ class Report(NamedTuple):
             f"<p>{escape(self.heading())}</p><table><thead><tr>{_tagged('th', head)}</tr></thead>"
             f"<tbody>{rows}</tbody></table>{_tagged('p', [*self.sentences(), *self.notes()])}"
         )
+
+
+def listed(names):
+    """The first names of a list.
+
+    >>> listed(["a", "b"]), listed(list("abcdefg"))
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more
 
 
 def _error(value):

@@ -464,7 +464,7 @@ class CoefficientInferenceMixin:
         cov_type : {'nonrobust', 'HC0', 'HC1', 'HC2', 'HC3', 'cluster'}, default='HC3'
             How standard errors are estimated, by the names of statsmodels. 'nonrobust' needs the
             family to be true, the others do not; 'cluster' allows rows of a group to depend on each
-            other. Several or ordered classes have no 'HC2'.
+            other.
         groups : array-like of shape (n_samples,), optional
             The group of every row, for 'cluster'.
         weight_type : {'auto', 'frequency', 'precision'}, default='auto'

@@ -12,7 +12,8 @@ background. Columns of numbers that come from one column of the user's (`groups`
 
 Values are exact for sums of functions of single columns (`Additive`) and for oblivious trees
 (`Trees`): a tree depends on at most as many columns as it has levels, and only on the leaves of x
-and b. For other functions (`Sampled`) orders are drawn, each followed from b to x and in reverse.
+and b. For other functions (`Sampled`) orders are drawn, each followed from b to x and in reverse:
+at little cost for kernels, whose values are products over columns (`Products`).
 
 Source: Lundberg et al. 2020, "From local explanations to global understanding with explainable AI
 for trees" (interventional values of trees); Janzing, Minorics and Bloebaum 2020 (why columns are
@@ -27,13 +28,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import kernel
+from tunefree._jit import REASSOCIATE, kernel
 from tunefree.learners.trees.tree import leaves_of
 
 # Background rows of sampled values: at least so many, and beyond that so many scores for each row.
 _FEWEST, _EVALUATIONS = 10, 1000
-# Numbers in the rows that are scored at once.
-_CELLS = 4_000_000
+# Numbers in the rows that are scored at once, factors of rows that stay in the cache, and products
+# that are computed at once.
+_CELLS, FACTORS, _PRODUCTS = 4_000_000, 1_000_000, 256
 # Pairs of columns: others of each background row, columns, and the least strength in units of the
 # largest effect of a column (less is rounding).
 _SHIFTS, _PAIRED, _ROUNDING = 4, 20, 1e-6
@@ -154,11 +156,93 @@ def _add_pair(values, masks, leaf, other, share, weights, out):
                 out[active[a], c] += factor * values[reached, c]
 
 
-class Sampled(NamedTuple):
+class AnyFunction(NamedTuple):
     """Any function; `score` maps rows to (rows, outputs)."""
 
     score: Callable[[np.ndarray], np.ndarray]
+
+    def of_rows(self, rows, groups):
+        """What `between` takes for each row: the row."""
+        return (rows,)
+
+    def between(self, rows, row, order, groups):
+        """Scores of rows whose first 1, 2, ... columns of an order are theirs, the rest `row`'s.
+
+        The shape is (len(order) - 1, rows, outputs).
+        """
+        (rows,), (row,) = rows, row
+        place, steps = np.argsort(order), len(order) - 1
+        replaced = place[groups] < np.arange(1, steps + 1)[:, None]
+        mixed = np.where(replaced[:, None, :], rows, row)
+        return self.score(mixed.reshape(-1, rows.shape[1])).reshape(steps, len(rows), -1)
+
+
+class Products(NamedTuple):
+    r"""Sums of products, and of functions, of single columns.
+
+    .. math:: f(x) = \sum_m c_m \prod_j e_{jm}(x_j) + \sum_j g_j(x_j)
+
+    Kernels are such sums. When a column is replaced, one factor of each product changes.
+    """
+
+    score: Callable[[np.ndarray], np.ndarray]
+    # From rows and groups to e, of shape (rows, columns, products), and g (rows, columns, outputs).
+    of_rows: Callable
+    coef: np.ndarray  # c, of shape (outputs, products)
+
+    def between(self, rows, row, order, groups):
+        """See `AnyFunction.between`."""
+        (factors, terms), (other_factors, other_terms) = rows, row
+        out = np.cumsum((terms - other_terms)[:, order[:-1]], axis=1).transpose(1, 0, 2)
+        out = out + other_terms.sum(axis=0)
+        _add_products(factors, other_factors, order, self.coef, out)
+        return out
+
+
+@kernel(fastmath=REASSOCIATE)
+def _add_products(factors, others, order, coef, out):
+    """Add the products of rows' first factors in an order and another row's last ones to `out`.
+
+    Parameters
+    ----------
+    factors : of shape (rows, columns, products)
+    others : of shape (columns, products)
+    order : the columns' order
+    coef : of shape (outputs, products)
+    out : of shape (columns - 1, rows, outputs)
+    """
+    (n_outputs, m), steps = coef.shape, len(order) - 1
+    first, last = np.empty(_PRODUCTS), np.empty((n_outputs, steps, _PRODUCTS))
+    for left in range(0, m, _PRODUCTS):
+        part = slice(left, min(left + _PRODUCTS, m))
+        size = part.stop - left
+        for c in range(n_outputs):
+            following = coef[c, part]
+            for s in range(steps - 1, -1, -1):
+                last[c, s, :size] = following * others[order[s + 1], part]
+                following = last[c, s, :size]
+        for i in range(len(factors)):
+            first[:] = 1.0
+            for s in range(steps):
+                own = factors[i, order[s], part]
+                for j in range(size):
+                    first[j] *= own[j]
+                for c in range(n_outputs):
+                    rest, total = last[c, s], 0.0
+                    for j in range(size):
+                        total += first[j] * rest[j]
+                    out[s, i, c] += total
+
+
+class Sampled(NamedTuple):
+    """A sum of functions; `parts` are `AnyFunction` and `Products`."""
+
+    parts: list
     seed: int
+
+    def score(self, rows) -> Any:
+        """Scores of shape (rows, outputs)."""
+        return sum(part.score(rows) for part in self.parts)
 
     def values(self, rows, background, groups, n_columns):
         """The `Values` of rows, against the first 10 to 100 background rows.
@@ -166,40 +250,45 @@ class Sampled(NamedTuple):
         An order and its reverse are followed from each background row. Half the difference of the
         two is an upper estimate of the error of their mean: their errors often cancel.
         """
-        random, columns = np.random.default_rng(self.seed), np.unique(groups)
-        background = background[: max(_FEWEST, _EVALUATIONS // (2 * len(columns)))]
-        orders = [random.permutation(columns) for _ in background]
-        size = max(1, _CELLS // (len(columns) * rows.shape[1]))
-        starts, parts = self.score(background), []
+        columns, groups = np.unique(groups, return_inverse=True)
+        random, p = np.random.default_rng(self.seed), len(columns)
+        background = background[: max(_FEWEST, _EVALUATIONS // (2 * p))]
+        orders = [random.permutation(p) for _ in background]
+        others = [part.of_rows(background, groups) for part in self.parts]
+        starts, scores, parts = self.score(background), self.score(rows), []
+        size = self._block(rows, p)
         for first in range(0, len(rows), size):
-            block = rows[first : first + size]
-            ends = self.score(block)
+            block, ends = (each[first : first + size] for each in (rows, scores))
+            shown = [part.of_rows(block, groups) for part in self.parts]
             mean, square = np.zeros((2, len(block), n_columns, ends.shape[1]))
-            for row, start, order in zip(background, starts, orders, strict=True):
+            for i, (start, order) in enumerate(zip(starts, orders, strict=True)):
+                row = [[values[i] for values in other] for other in others]
                 one, reverse = (
-                    self._gains(block, ends, row, start, groups, each, n_columns)
+                    self._gains(shown, ends, row, start, groups, each)
                     for each in (order, order[::-1])
                 )
-                mean += 0.5 * (one + reverse) / len(background)
-                square += np.square(0.5 * (one - reverse) / len(background))
+                mean[:, columns] += 0.5 * (one + reverse) / len(background)
+                square[:, columns] += np.square(0.5 * (one - reverse) / len(background))
             parts.append((mean, square))
         values, square = (np.concatenate(each) for each in zip(*parts, strict=True))
         return Values(values, starts.mean(axis=0), square)
 
-    def _gains(self, rows, ends, row, start, groups, order, n_columns):
+    def _block(self, rows, p):
+        """How many rows are explained at once."""
+        sizes = [
+            FACTORS // (p * part.coef.shape[1]) for part in self.parts if hasattr(part, "coef")
+        ]
+        return max(1, min([_CELLS // (p * rows.shape[1]), *sizes]))
+
+    def _gains(self, rows, ends, row, start, groups, order):
         """What each column adds when columns of a background row are replaced in this order."""
-        n, k = ends.shape
-        place = np.zeros(n_columns, dtype=np.int64)
-        place[order] = np.arange(len(order))
-        replaced = place[groups] < np.arange(1, len(order))[:, None]
-        between = np.where(replaced[:, None, :], rows, row)
-        scores = [np.broadcast_to(start, (1, n, k)), ends[None]]
-        if len(between):
-            inner = self.score(between.reshape(-1, rows.shape[1]))
-            scores.insert(1, inner.reshape(-1, n, k))
-        gains = np.zeros((n, n_columns, k))
-        gains[:, order] = np.diff(np.concatenate(scores), axis=0).transpose(1, 0, 2)
-        return gains
+        scores: Any = np.broadcast_to(start, (1, *ends.shape)), ends[None]
+        if len(order) > 1:
+            pairs = zip(self.parts, rows, row, strict=True)
+            inner = sum(part.between(*pair, order, groups) for part, *pair in pairs)
+            scores = scores[0], inner, scores[1]
+        gains: Any = np.diff(np.concatenate(scores), axis=0).transpose(1, 0, 2)
+        return gains[:, np.argsort(order)]
 
 
 def pair_effects(score, background, groups):

@@ -8,9 +8,11 @@ column of the first class is 0. With the slope r_i and the curvature H_i of -log
     L_i = H_i Z_i A^{-1} Z_i^\top, \qquad s_i = Z_i \theta,
 
 are scores, curvature and leverages. HC3 has :math:`Z_i^\top (I - L_i)^{-1} r_i` for g_i: what one
-step of Newton's changes if a row is dropped.
+step of Newton's changes if a row is dropped. HC2 has :math:`(I - L_i)^{-1/2} r_i` for r_i: if the
+family is true, their covariance is near that of errors, H_i, as residuals have (I - L_i) H_i.
 
-Source: McCullagh and Nelder 1989, chapter 5; Pregibon 1981 (the step).
+Source: McCullagh and Nelder 1989, chapter 5; Pregibon 1981 (the step); Bell and McCaffrey 2002 (the
+root).
 """
 
 import numpy as np
@@ -59,14 +61,30 @@ def curvature(A, E, H):
     return E.T @ in_B.reshape(k * m, k * m) @ E
 
 
-def without_own_row(A, E, H, bread, r):
-    """Slopes r over I - L, row by row: those of HC3."""
+def leverages(A, E, bread):
+    """Z bread Z', shape (n, m, m), of every row: H times this are its leverages."""
     k, m, p = E.shape
     wide = E.reshape(-1, p)
     in_B = (wide @ bread @ wide.T).reshape(k, m, k, m)
-    Q = np.stack([np.einsum("ni,iaj,nj->na", A, in_B[:, :, :, b], A) for b in range(m)], axis=2)
-    rest = (1.0 + 1e-12) * np.eye(m) - H @ Q
+    return np.stack([np.einsum("ni,iaj,nj->na", A, in_B[:, :, :, b], A) for b in range(m)], axis=2)
+
+
+def without_own_row(H, Q, r):
+    """Slopes r over I - H Q, row by row: those of HC3."""
+    rest = (1.0 + 1e-12) * np.eye(r.shape[1]) - H @ Q
     return np.linalg.solve(rest, r[:, :, None])[:, :, 0]
+
+
+def studentized(H, Q, r):
+    """Slopes r over the root of I - H Q, row by row: those of HC2."""
+    sizes, U = np.linalg.eigh(H)
+    root = (U * np.sqrt(np.maximum(sizes, 0.0))[:, None]) @ U.transpose(0, 2, 1)
+    # (I - H Q)^(-1/2) = I + root f(root Q root) root Q, with f(s) = ((1 - s)^(-1/2) - 1) / s.
+    shares, V = np.linalg.eigh(root @ Q @ root)
+    rest = np.sqrt(np.maximum(1.0 - shares, 1e-8))
+    f = 1.0 / (rest * (1.0 + rest))
+    change = (V * f[:, None]) @ V.transpose(0, 2, 1) @ (root @ (Q @ r[:, :, None]))
+    return r + (root @ change)[:, :, 0]
 
 
 def most_likely(A, E, y, share, family, intercept):

@@ -420,13 +420,12 @@ def _covariance_of_classes(sample, found, options):
     bread = _inverse(classes.curvature(A, E, weights[:, None, None] * H))
     if options.cov_type == "nonrobust":
         return bread
-    if options.cov_type == "HC2":
-        raise ValueError("cov_type='HC2' is for models of one index: choose HC0, HC1 or HC3.")
     if options.cov_type == "cluster":
         return _clustered(classes.scores(A, E, weights[:, None] * r), bread, options.groups, n)
-    if options.cov_type == "HC3":
+    if options.cov_type in ("HC2", "HC3"):
         counted = H if sample.are_frequencies else weights[:, None, None] * H
-        r = classes.without_own_row(A, E, counted, bread, r)
+        over_rest = classes.studentized if options.cov_type == "HC2" else classes.without_own_row
+        r = over_rest(counted, classes.leverages(A, E, bread), r)
     heavy = np.sqrt(weights) if sample.are_frequencies else weights
     g = classes.scores(A, E, heavy[:, None] * r)
     factor = n / (n - p) if options.cov_type == "HC1" else 1.0
