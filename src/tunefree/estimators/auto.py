@@ -29,7 +29,6 @@ from sklearn.utils.validation import (
 from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree._process import one_blas_thread
 from tunefree.data.checks import ColumnShares, training_findings, warn_of
 from tunefree.engine.order import even_sample, hashed_visits
 from tunefree.estimators import base
@@ -569,7 +568,6 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         totals = rows.total("class weights", _weights_of_classes, self.classes_, merge=_added)
         return base.balanced(class_weight, self.classes_, codes, totals) / totals
 
-    @one_blas_thread()
     def _joined(self, X, score):
         """The stack's scores of the user's rows."""
         check_is_fitted(self, "models_")

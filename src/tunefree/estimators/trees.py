@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -331,7 +332,7 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _scores(self, X):
         codes = self._codes(X)
-        with workers(self.n_jobs, codes.shape[1] // BLOCK + 1):
+        with workers(self.n_jobs) if codes.shape[1] > BLOCK else nullcontext():
             pairs = zip(self.shares_, self.forests_, strict=True)
             scores = [share * forest.scores(codes) for share, forest in pairs]
         # In a matrix product rounding may differ from row to row, which breaks monotonicity.

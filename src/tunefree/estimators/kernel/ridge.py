@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import as_columns, as_dense
 from tunefree._parameters import bytes_of, compression_options, seed_of
-from tunefree._process import check_memory, one_blas_thread
+from tunefree._process import check_memory
 from tunefree._threads import n_threads, workers
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
@@ -394,7 +394,6 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         predictor = predictor.checked(A, width).rounded(X.dtype, width)
         return fitted._replace(predictor=predictor, compression=report)
 
-    @one_blas_thread()
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
         transform = KernelTransform(self.view_, self.geometry_)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._array import as_dense, elsewhere, here
-from tunefree._process import amount
+from tunefree._process import amount, product
 from tunefree._threads import ALONE, workers
 from tunefree.learners.kernel.full import NEAR, full, preconditioner_rows, rescaled
 from tunefree.learners.kernel.geometry import exact, n_permuted_rows, permutation_effects
@@ -62,6 +62,8 @@ _SMALL = 4e6
 _PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
 # Numbers in a block of rows to predict; rows are padded to a multiple of so many.
 _CELLS, _ALIGNED = 50_000_000, 16
+# Up to so many rows are predicted one by one.
+_FEW_ROWS = 4
 # Rows of a task of a prediction, its kernel values that stay in the cache, and those of a thread:
 # for fewer a second one would cost more than it saves.
 _BLOCK_ROWS, _BLOCK_CELLS, _OF_THREAD = 256, 65_536, 1_000_000
@@ -482,6 +484,8 @@ class KernelPredictor(NamedTuple):
         dtype = np.result_type(X, self.coef) if X.dtype == np.float32 else X.dtype
         if elsewhere():  # sums have another order: large coefficients would amplify rounding
             dtype = np.dtype(np.float64)
+        elif X.shape[0] <= _FEW_ROWS:
+            return (self._of_few(self.transform(X)) + self.intercept).astype(X.dtype)
         cast = self._replace(coef=self.coef.astype(dtype, copy=False))
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
         with workers(n_jobs, X.shape[0] * len(self.coef) // _OF_THREAD) as team:
@@ -501,6 +505,12 @@ class KernelPredictor(NamedTuple):
         starts = range(0, len(A), _BLOCK_ROWS)
         blocks = team.map(lambda i: self._block(A[i : i + _BLOCK_ROWS], team), starts)
         return np.concatenate(blocks)
+
+    def _of_few(self, A):
+        """Values on few rows: threads and blocks would cost more than the arithmetic."""
+        if self.transform.geometry is None:
+            return product(A, self.coef)
+        return self.transform.geometry.products(A, self.landmarks.centers, self.coef)
 
     def _block(self, A, team):
         """Values on few rows, by parts of the landmarks whose kernel values stay in the cache."""
