@@ -357,7 +357,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if not sparse.issparse(X):
             # Padded, so that a row's arithmetic does not depend on the number of rows.
             X = np.pad(X, ((0, -n % _ALIGNED), (0, 0)))
-        return f(X, n_threads(self.n_jobs))[:n].astype(dtype)
+        return f(X, self.n_jobs)[:n].astype(dtype)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
