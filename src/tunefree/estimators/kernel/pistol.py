@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import as_columns
 from tunefree._parameters import check_passes, compression_options, seed_of
-from tunefree._threads import n_threads, workers
+from tunefree._threads import workers
 from tunefree._warn import warn
 from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
