@@ -1,7 +1,6 @@
 """Few rows: one call without tuning, against cross-validated linear and kernel machines.
 
-python benchmarks/small.py [--data DIR] [--draws N] [--only NAME ...]
-python benchmarks/small.py --explain
+python benchmarks/small.py [--data DIR] [--draws N] [--only NAME ...] [--explain] [--one-row]
 
 Ours: `TuneFreeClassifier` and `TuneFreeRegressor` with defaults and random_state=0. Peers: those of
 the league (`_league_peers.py`). Every draw has 150 or 500 training rows of a public set and at
@@ -14,19 +13,26 @@ one fit.
 --explain: CPU seconds of `explain` for 1,000 rows of 20 columns, at 5,000 training rows. "gap" is
 how far the values of a row are from adding up to its score, at most; "error" is the mean standard
 error of sampled values, in units of the mean absolute value.
+
+``--one-row`` prints only how long `predict` of one row takes, fitted to breast_cancer (classifiers)
+or diabetes (regressors) as an array or a frame: the lower decile of 1,000 calls, and its ratio to
+that of scikit-learn's LogisticRegression, which is timed just before.
 """
 
 import argparse
 import cProfile
 import pstats
+import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 from sklearn import datasets
+from sklearn.linear_model import LogisticRegression
 
 import _data
 import _league_peers
+import tunefree
 from _peers import timed
 from _tables import console, table
 from league import loss, model, warm_up
@@ -37,6 +43,7 @@ MOST_TESTED = 3000
 EXCLUDED = "newsgroups", "mnist", "mushrooms"  # thousands of columns, or no errors
 BUNDLED = {"iris": "multiclass", "wine": "multiclass", "breast_cancer": "binary",
            "digits": "multiclass", "diabetes": "regression"}  # fmt: skip
+ONE_BY_ONE = "TuneFree", "BoostedTrees", "KernelRidge", "KernelPiSTOL", "PiSTOL", "GLM"
 PROFILED = "magic04", "letter", "satellite", "protein", "pumadyn32nm"
 # Functions of the library that do not call each other.
 PHASES = {"columns": ("coordinates", "show"), "search": ("search",), "solution": ("exact", "_many"),
@@ -50,8 +57,11 @@ def main():
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--explain", action="store_true")
+    parser.add_argument("--one-row", action="store_true", help="time predictions of one row")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # classes of fewer rows than folds
+    if options.one_row:
+        return one_row()
     if options.explain:
         return explain()
     warm_up()
@@ -85,6 +95,43 @@ def explain():
         names = ", ".join(model.chosen_)
         lines.append([names, f"{seconds:.2f}", f"{gap:.0e}", f"{error:.0%}"])
     table("Explanations", ["stack", "CPU s", "gap", "error"], lines)
+
+
+def one_row():
+    """Print the time of a prediction of one row, and its ratio to LogisticRegression's."""
+    sets = {
+        frame: {
+            "Classifier": datasets.load_breast_cancer(return_X_y=True, as_frame=frame),
+            "Regressor": datasets.load_diabetes(return_X_y=True, as_frame=frame, scaled=False),
+        }
+        for frame in (False, True)
+    }
+    rows = [timed_row(name, kind, sets) for name in ONE_BY_ONE for kind in sets[False]]
+    columns = ["", "array, us", "ratio", "frame, us", "ratio"]
+    table("One row: microseconds, and ratios to LogisticRegression", columns, rows)
+
+
+def timed_row(name, kind, sets):
+    cells = []
+    for data in sets.values():
+        X, y = data["Classifier"]
+        peer = LogisticRegression(max_iter=10_000).fit(X, y)
+        reference = lower_decile(peer.predict, X[:1])
+        X, y = data[kind]
+        model = getattr(tunefree, f"{name}{kind}")(random_state=0).fit(X, y)
+        found = lower_decile(model.predict, X[:1])
+        cells += [f"{1e6 * found:.0f}", f"{found / reference:.2f}"]
+    return [name + kind, *cells]
+
+
+def lower_decile(predict, row):
+    """Seconds of one call in the fastest tenth of 1,000."""
+    seconds = []
+    for _ in range(1000):
+        start = time.perf_counter()
+        predict(row)
+        seconds.append(time.perf_counter() - start)
+    return np.quantile(seconds, 0.1)
 
 
 def phases(name, size, options):

@@ -53,6 +53,29 @@ def check_frame(X):
         )
 
 
+def plain_rows(estimator: Any, X: Any, *, missing: bool = False) -> Any:
+    """Rows of a NumPy array or pandas frame of numbers as floats; None for what needs a check.
+
+    scikit-learn's checks take longer than the prediction of one row. They would accept these rows:
+    they are finite, or `missing` allows others, and have the columns of the fit.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and type(X).__module__.partition(".")[0] == "pandas":
+        numbers = X.ndim == 2 and all(isinstance(dtype, np.dtype) for dtype in X.dtypes)
+        if not numbers or X.columns.tolist() != names.tolist():
+            return None
+        X = X.to_numpy()
+    elif type(X) is not np.ndarray or names is not None:
+        return None
+    if X.ndim != 2 or len(X) == 0 or X.shape[1] != getattr(estimator, "n_features_in_", None):
+        return None
+    if X.dtype.kind in "iu":
+        X = X.astype(np.float64)
+    if X.dtype not in (np.float64, np.float32) or not (missing or np.isfinite(X).all()):
+        return None
+    return np.ascontiguousarray(X)
+
+
 class Space(NamedTuple):
     """A namespace of arrays and a device."""
 

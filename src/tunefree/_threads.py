@@ -104,9 +104,9 @@ def _as_team(crew):
 
 
 @contextmanager
-def workers(n_jobs):
-    """Threads for a task."""
-    n = min(n_threads(n_jobs), os.cpu_count() or 1)
+def workers(n_jobs, most=2):
+    """Threads for a task; for a task of at most one block of rows the calling thread."""
+    n = min(n_threads(n_jobs), os.cpu_count() or 1) if most > 1 else 1
     with one_blas_thread():
         if n == 1:
             with _as_team(Workers()) as crew:

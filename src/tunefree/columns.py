@@ -542,6 +542,48 @@ _ALIKE = 0.97
 _NUMBER, _RANK, _LEVEL = 0, 1, 2
 
 
+@kernel
+def _interpolated(x, knots, heights):
+    """`numpy.interp` for one number, to the bit."""
+    if x >= knots[-1]:
+        return heights[-1]
+    j = np.searchsorted(knots, x, "right") - 1
+    if j < 0 or x == knots[j]:
+        return heights[max(j, 0)]
+    slope = (heights[j + 1] - heights[j]) / (knots[j + 1] - knots[j])
+    return slope * (x - knots[j]) + heights[j]
+
+
+@kernel
+def _show(X, source, kind, out, center, scale, start, knots, heights):
+    """Write the coordinates of rows; False if an index is out of bounds, as in a forged file."""
+    n = len(source)
+    same = len(kind) == len(center) == len(scale) == n and len(knots) == len(heights)
+    if not same or len(start) != n + 1:
+        return False
+    for i in range(n):
+        rank = kind[i] == _RANK
+        if not 0 <= source[i] < X.shape[1] or not 0 <= start[i] <= start[i + 1] <= len(knots):
+            return False
+        if rank and start[i] == start[i + 1]:
+            return False
+    for i in range(n):
+        row, j = out[i], source[i]
+        if kind[i] == _LEVEL:
+            for r in range(len(X)):
+                row[r] = X[r, j] == center[i]
+        elif kind[i] == _RANK:
+            part = slice(start[i], start[i + 1])
+            x, y = knots[part], heights[part]
+            for r in range(len(X)):
+                row[r] = _interpolated(np.float64(X[r, j]), x, y)
+        else:
+            for r in range(len(X)):
+                z = (X[r, j] - center[i]) / scale[i]
+                row[r] = min(max(z, -_CLIP), _CLIP)
+    return True
+
+
 class Coordinates(NamedTuple):
     """Each column as a number, and where useful as ranks and as one indicator for every level.
 
@@ -573,15 +615,8 @@ class Coordinates(NamedTuple):
                [ 1.2,  0. ,  0. ,  1. ]])
         """
         out = np.empty((len(self.source), len(X)), X.dtype)
-        for i, (j, kind) in enumerate(zip(self.source, self.kind, strict=True)):
-            x = X[:, j]
-            if kind == _LEVEL:
-                out[i] = x == self.center[i]
-            elif kind == _RANK:
-                part = slice(self.start[i], self.start[i + 1])
-                out[i] = np.interp(x, self.knots[part], self.heights[part])
-            else:
-                out[i] = np.clip((x - self.center[i]) / self.scale[i], -_CLIP, _CLIP)
+        if not _show(np.ascontiguousarray(X), *self._replace(rate=out)):
+            raise ValueError("The coordinates do not fit together, or are those of other columns.")
         return out.T
 
     def onnx(self, g, X):

@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from tunefree._array import as_dense, check_frame
+from tunefree._array import as_dense, check_frame, plain_rows
 from tunefree._parameters import check_values
 from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
@@ -269,8 +269,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
         """
         check_is_fitted(self, "kinds_")
-        table = _Table(self, X, reset=False)
         every_number = not self.missing_.any() and np.all(self.kinds_ == "number")
+        rows = plain_rows(self, X) if every_number else None
+        if rows is not None:
+            return rows
+        table = _Table(self, X, reset=False)
         if table.plain is not None and every_number:
             return table.plain
         # Each piece is one or more output columns, sparse or dense.

@@ -102,11 +102,13 @@ def test_threads_change_no_bit(kernel):
     np.testing.assert_allclose(found(ALONE)[0], found(ALONE)[1], rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.parametrize("levels", [0, 2, 3])
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("kernel", [RBF(), Laplacian()])
-def test_products_by_tiles_are_those_of_the_matrix(kernel, k):
+def test_products_by_tiles_are_those_of_the_matrix(kernel, k, levels):
     rng = np.random.default_rng(0)
     A, V = rng.normal(size=(1300, 3)).astype(np.float32), rng.normal(size=(1300, k))
+    A[:, :levels] = rng.random((1300, levels)) > 0.8
     geometry = Geometry(kernel, np.ones(3), 0.1, 0.1)
     K = geometry.gram(A.astype(float), A.astype(float))
     np.testing.assert_allclose(symmetric(geometry, A, V, ALONE), K @ V, atol=2e-4)

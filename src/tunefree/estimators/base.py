@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tunefree._array import Elsewhere, as_dense, check_frame, checked
+from tunefree._array import Elsewhere, as_dense, check_frame, checked, plain_rows
 from tunefree._jit import kernel
 from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
@@ -49,6 +49,9 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = F
     """
     if isinstance(X, Elsewhere):
         return checked(X, estimator.n_features_in_)
+    rows = None if reset else plain_rows(estimator, X, missing=missing)
+    if rows is not None:
+        return rows
     check_frame(X)
     with plain_errors(estimator, X):
         X = validate_data(estimator, X, reset=reset, ensure_all_finite=not missing, **ROWS)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from tunefree.estimators.state_checks import check_trees
 from tunefree.estimators.uncertainty_mixins import PredictsSets, RiskIntervalMixin
 from tunefree.families import FAMILIES, Quantile
 from tunefree.learners.trees.bins import bins_of
-from tunefree.learners.trees.boosting import MOST_ROUNDS, BinnedRows, boost, n_reports
+from tunefree.learners.trees.boosting import BLOCK, MOST_ROUNDS, BinnedRows, boost, n_reports
 from tunefree.learners.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
 from tunefree.protocols import (
     MatrixLike,
@@ -331,7 +332,7 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     def _scores(self, X):
         codes = self._codes(X)
-        with workers(self.n_jobs):
+        with workers(self.n_jobs) if codes.shape[1] > BLOCK else nullcontext():
             pairs = zip(self.shares_, self.forests_, strict=True)
             scores = [share * forest.scores(codes) for share, forest in pairs]
         # In a matrix product rounding may differ from row to row, which breaks monotonicity.

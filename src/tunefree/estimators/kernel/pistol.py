@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import as_columns
 from tunefree._parameters import check_passes, compression_options, seed_of
-from tunefree._threads import n_threads, workers
+from tunefree._threads import workers
 from tunefree._warn import warn
 from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
@@ -357,7 +357,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if not sparse.issparse(X):
             # Padded, so that a row's arithmetic does not depend on the number of rows.
             X = np.pad(X, ((0, -n % _ALIGNED), (0, 0)))
-        return f(X, n_threads(self.n_jobs))[:n].astype(dtype)
+        return f(X, self.n_jobs)[:n].astype(dtype)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

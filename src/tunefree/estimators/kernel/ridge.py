@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import as_columns, as_dense
 from tunefree._parameters import bytes_of, compression_options, seed_of
-from tunefree._process import check_memory, one_blas_thread
+from tunefree._process import check_memory
 from tunefree._threads import n_threads, workers
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
@@ -356,7 +356,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             width, loss = np.ptp(p.Y, axis=0), np.square((predictions - Y) * unit).sum(axis=1)
         predictor = KernelPredictor(
             p.transform, solution.landmarks, solution.coef, solution.intercept
-        ).checked(p.A, width, self.n_jobs)
+        ).checked(p.A, width)
         predictor = predictor.scaled(unit, p.level + predictor.intercept * unit)
         effects, relevances = np.zeros((0, len(solution.permuted), Y.shape[1])), None
         if column_groups is not None:
@@ -391,10 +391,9 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         landmarks = landmarks._replace(centers=landmarks.centers[kept])
         width = np.ptp(f(A, self.n_jobs), axis=0)
         predictor = fitted.predictor._replace(landmarks=landmarks, coef=f.coefs[0])
-        predictor = predictor.checked(A, width, self.n_jobs).rounded(X.dtype, width)
+        predictor = predictor.checked(A, width).rounded(X.dtype, width)
         return fitted._replace(predictor=predictor, compression=report)
 
-    @one_blas_thread()
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
         transform = KernelTransform(self.view_, self.geometry_)

@@ -45,7 +45,7 @@ class Expansion(NamedTuple):
         change a bit of the result.
         """
         starts = range(0, X.shape[0], ROWS)
-        with workers(n_jobs) as team:
+        with workers(n_jobs, len(starts)) as team:
             values = self._block_values()
             blocks = team.map(lambda start: values(X[start : start + ROWS]), starts)
         return np.concatenate([np.zeros((0, self.n_outputs)), *blocks])

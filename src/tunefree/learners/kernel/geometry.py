@@ -81,6 +81,32 @@ def _values64(D, left, right, slope):
             row[k] = fast_exp(max(-row[k], -700.0)) - lines + 1.0
 
 
+@compiled(fastmath=REASSOCIATE)
+def _distance(a, b, squares):
+    """The distance of two rows, and the sum of their sizes."""
+    distance = sizes = 0.0
+    if squares:
+        for k in range(len(a)):
+            distance += (a[k] - b[k]) ** 2
+            sizes += a[k] * a[k] + b[k] * b[k]
+    else:
+        for k in range(len(a)):
+            distance += abs(a[k] - b[k])
+            sizes += abs(a[k]) + abs(b[k])
+    return distance, sizes
+
+
+@compiled
+def _add_products(A, B, squares, slope, coef, out):
+    """Add the kernel values of rows A with rows B, times coefficients."""
+    for i in range(len(A)):
+        for j in range(len(B)):
+            distance, sizes = _distance(A[i], B[j], squares)
+            value = fast_exp(max(-distance, -700.0)) - (distance - sizes) * slope + 1.0
+            for c in range(coef.shape[1]):
+                out[i, c] += value * coef[j, c]
+
+
 class Geometry(NamedTuple):
     """A kernel with a rate for each column."""
 
@@ -100,6 +126,15 @@ class Geometry(NamedTuple):
         to_values = _values32 if D.dtype == np.float32 else _values64
         to_values(D, a, b, D.dtype.type(self.slope))
         return D
+
+    def products(self, A, B, coef):
+        """`gram(A, B) @ coef` in double precision, for few rows A, without the matrix."""
+        A, B, coef = (np.ascontiguousarray(part, np.float64) for part in (A, B, coef))
+        out = np.zeros((len(A), coef.shape[1]))
+        if A.shape[1] != B.shape[1] or len(B) != len(coef):
+            raise ValueError(f"Rows of {A.shape[1]} columns do not fit landmarks of {B.shape[1]}.")
+        _add_products(A, B, self.kernel.power == 2, float(self.slope), coef, out)
+        return out
 
     def there(self, A, B):
         """Kernel values of rows on another device with rows of NumPy, on that device."""

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._array import as_dense, elsewhere, here
-from tunefree._process import amount
-from tunefree._threads import workers
+from tunefree._process import amount, product
+from tunefree._threads import ALONE, workers
 from tunefree.learners.kernel.full import NEAR, full, preconditioner_rows, rescaled
 from tunefree.learners.kernel.geometry import exact, n_permuted_rows, permutation_effects
 from tunefree.learners.kernel.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn
@@ -62,6 +62,11 @@ _SMALL = 4e6
 _PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
 # Numbers in a block of rows to predict; rows are padded to a multiple of so many.
 _CELLS, _ALIGNED = 50_000_000, 16
+# Up to so many rows are predicted one by one.
+_FEW_ROWS = 4
+# Rows of a task of a prediction, its kernel values that stay in the cache, and those of a thread:
+# for fewer a second one would cost more than it saves.
+_BLOCK_ROWS, _BLOCK_CELLS, _OF_THREAD = 256, 65_536, 1_000_000
 
 
 def n_held_out(n):
@@ -479,31 +484,52 @@ class KernelPredictor(NamedTuple):
         dtype = np.result_type(X, self.coef) if X.dtype == np.float32 else X.dtype
         if elsewhere():  # sums have another order: large coefficients would amplify rounding
             dtype = np.dtype(np.float64)
+        elif X.shape[0] <= _FEW_ROWS:
+            return (self._of_few(self.transform(X)) + self.intercept).astype(X.dtype)
         cast = self._replace(coef=self.coef.astype(dtype, copy=False))
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
-        for start in range(0, X.shape[0], step):
-            A = self.transform(here(X[start : start + step]).astype(dtype, copy=False))
-            blocks.append(cast.without_intercept(A, n_jobs) + self.intercept)
+        with workers(n_jobs, X.shape[0] * len(self.coef) // _OF_THREAD) as team:
+            for start in range(0, X.shape[0], step):
+                A = self.transform(here(X[start : start + step]).astype(dtype, copy=False))
+                blocks.append(cast.without_intercept(A, team) + self.intercept)
         return np.concatenate(blocks).astype(X.dtype)
 
-    def without_intercept(self, A, n_jobs):
+    def without_intercept(self, A, team):
         """Values on rows in the units of the kernel, less the intercept."""
         if elsewhere():
             return self.landmarks.there(A) @ self.coef
-        many = len(self.coef) > EXACT_ROWS and self.transform.geometry is not None
-        if many or self.single:
-            return self._by_tiles(A, n_jobs)
-        return self.landmarks.values(A) @ self.coef
+        if self.transform.geometry is None:
+            return A @ self.coef
+        if len(self.coef) > EXACT_ROWS or self.single:
+            return self._by_tiles(A, team)
+        starts = range(0, len(A), _BLOCK_ROWS)
+        blocks = team.map(lambda i: self._block(A[i : i + _BLOCK_ROWS], team), starts)
+        return np.concatenate(blocks)
 
-    def _by_tiles(self, A, n_jobs):
+    def _of_few(self, A):
+        """Values on few rows: threads and blocks would cost more than the arithmetic."""
+        if self.transform.geometry is None:
+            return product(A, self.coef)
+        return self.transform.geometry.products(A, self.landmarks.centers, self.coef)
+
+    def _block(self, A, team):
+        """Values on few rows, by parts of the landmarks whose kernel values stay in the cache."""
+        centers = self.landmarks.centers.astype(A.dtype, copy=False)
+        total, most = np.zeros((len(A), self.coef.shape[1]), A.dtype), _BLOCK_CELLS // len(A)
+        for start in range(0, len(centers), most):
+            part = slice(start, start + most)
+            out = team.memory((len(A), len(centers[part])), A.dtype)
+            total += self.transform.geometry.gram(A, centers[part], out) @ self.coef[part]
+        return total
+
+    def _by_tiles(self, A, team):
         """Kernel values in single precision, times the coefficients in double precision."""
         centers = self.landmarks.centers.astype(np.float32, copy=False)
         # Padded, so that a row's arithmetic does not depend on the number of rows.
         padded = np.pad(A.astype(np.float32), ((0, -len(A) % _ALIGNED), (0, 0)))
-        with workers(n_jobs) as team:
-            return times(self.transform.geometry, padded, centers, self.coef, team)[: len(A)]
+        return times(self.transform.geometry, padded, centers, self.coef, team)[: len(A)]
 
-    def checked(self, A, width, n_jobs):
+    def checked(self, A, width):
         """With `single` if single precision is enough, by predictions of the first rows.
 
         `width` is the range of the targets.
@@ -512,7 +538,7 @@ class KernelPredictor(NamedTuple):
             return self._replace(single=False)
         A = A[:_SHOWN]
         values = self.landmarks.values(A.astype(np.float64)) @ self.coef
-        gap = np.abs(self._by_tiles(A, n_jobs) - values)
+        gap = np.abs(self._by_tiles(A, ALONE) - values)
         return self._replace(single=bool((gap.max(axis=0) <= 0.1 * _PRECISE * width).all()))
 
     def scaled(self, factor, intercept):

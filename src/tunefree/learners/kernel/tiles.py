@@ -14,6 +14,8 @@ from tunefree.kernels import _manhattan
 
 # Rows of a tile, of a task, and of a task of a symmetric product.
 _TILE, _ROWS, _PANEL = 256, 512, 1024
+# Columns of which at least this share of entries is 0, such as those of levels.
+_ZEROS = 0.75
 
 
 @compiled
@@ -30,15 +32,35 @@ def _to_values(D, squares, left, right, slope, out):
             result[k] = fast_exp32(max(-row[k], lowest)) - lines + one
 
 
+@compiled(fastmath=REASSOCIATE)
+def _add_differences(A, W, start, D):
+    """Add |x - w| of columns from `start` on: |w|, and |x - w| - |w| only where x is not 0."""
+    sizes = np.zeros(W.shape[1], W.dtype)
+    for j in range(start, len(W)):
+        sizes += np.abs(W[j])
+    for i in range(len(A)):
+        row = D[i]
+        for k in range(len(row)):
+            row[k] += sizes[k]
+        for j in range(start, len(W)):
+            x, w = A[i, j], W[j]
+            if x != 0.0:
+                for k in range(len(row)):
+                    row[k] += abs(x - w[k]) - abs(w[k])
+
+
 @compiled
-def _tile(A, B, a, b, squares, slope, D, K):
-    """Kernel values of some rows with others, in the memory of K."""
+def _tile(A, B, a, b, squares, slope, n_full, D, K):
+    """Kernel values of some rows with others, in the memory of K; later columns are mostly 0."""
     shape = len(A), len(B)
     D, K = D[: len(A) * len(B)].reshape(shape), K[: len(A) * len(B)].reshape(shape)
     if squares:
         np.dot(A, B.T, D)
     else:
-        _manhattan(A, np.ascontiguousarray(B.T), D, False)
+        W = np.ascontiguousarray(B.T)
+        _manhattan(np.ascontiguousarray(A[:, :n_full]), W[:n_full], D, False)
+        if n_full < len(W):
+            _add_differences(A, W, n_full, D)
     _to_values(D, squares, a, b, slope, K)
     return K
 
@@ -69,7 +91,7 @@ def _add_transposed(K, V, out):
 
 
 @compiled
-def _multiply(A, B, a, b, squares, slope, V, start, stop, same, D, K, out):
+def _multiply(A, B, a, b, squares, slope, n_full, V, start, stop, same, D, K, out):
     """Add the kernel values of the rows of A from `start` to `stop` with B, times V.
 
     If B is A (`same`), only columns from `start` on are computed, and each tile is used twice: as
@@ -79,7 +101,7 @@ def _multiply(A, B, a, b, squares, slope, V, start, stop, same, D, K, out):
         rows = slice(i, min(i + _TILE, stop))
         for j in range(i if same else 0, len(B), _TILE):
             columns = slice(j, min(j + _TILE, len(B)))
-            tile = _tile(A[rows], B[columns], a[rows], b[columns], squares, slope, D, K)
+            tile = _tile(A[rows], B[columns], a[rows], b[columns], squares, slope, n_full, D, K)
             _add(tile, V[columns], out[i - start : rows.stop - start])
             if same and j > i:
                 _add_transposed(tile, V[rows], out[j - start : columns.stop - start])
@@ -87,9 +109,12 @@ def _multiply(A, B, a, b, squares, slope, V, start, stop, same, D, K, out):
 
 def _parts(geometry, A, B, V, team, rows, same=False):
     """Yield the products of tasks of so many rows, in their order."""
-    A, B = (np.ascontiguousarray(part, np.float32) for part in (A, B))
     kernel, V = geometry.kernel, np.ascontiguousarray(V)
-    fixed = A, B, kernel.sizes(A), kernel.sizes(B), kernel.power == 2, np.float32(geometry.slope), V
+    zeros = (B == 0.0).mean(axis=0) >= _ZEROS
+    order = np.argsort(zeros, kind="stable")
+    A, B = (np.ascontiguousarray(part[:, order], np.float32) for part in (A, B))
+    sizes, slope = (kernel.sizes(A), kernel.sizes(B)), np.float32(geometry.slope)
+    fixed = A, B, *sizes, kernel.power == 2, slope, len(zeros) - zeros.sum(), V
 
     def task(start):
         stop = min(start + rows, len(A))

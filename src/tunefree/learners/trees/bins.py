@@ -38,6 +38,9 @@ class Bins(NamedTuple):
     def codes(self, X):
         """The bins of the values, of shape (columns, rows)."""
         out = np.empty((X.shape[1], X.shape[0]), dtype=np.uint8)
+        if not sparse.issparse(X):
+            _bin_columns(np.ascontiguousarray(X), self.borders, self.starts, out)
+            return out
         for j, values in enumerate(_columns_of(X)):
             _bin_values(values, self.borders[self.starts[j] : self.starts[j + 1]], out[j])
         return out
@@ -101,3 +104,10 @@ def _bin_values(values, borders, out):
             else:
                 high = middle
         out[i] = low + 1
+
+
+@kernel
+def _bin_columns(X, borders, starts, out):
+    """Write the bins of all columns."""
+    for j in range(X.shape[1]):
+        _bin_values(X[:, j], borders[starts[j] : starts[j + 1]], out[j])

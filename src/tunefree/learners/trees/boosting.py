@@ -42,7 +42,7 @@ _MOST_SPLIT_ROWS = 131_072
 # For more outputs than this, splits are found on so many random projections of them.
 _MOST_OUTPUTS = 4
 # Rows that trees predict at once: their bins stay in the cache.
-_BLOCK = 4096
+BLOCK = 4096
 
 
 class Forest(NamedTuple):
@@ -60,13 +60,13 @@ class Forest(NamedTuple):
         out = np.tile(self.start, (n, 1))
 
         def add(first):
-            part = slice(first, first + _BLOCK)
+            part = slice(first, first + BLOCK)
             block = np.ascontiguousarray(codes[:, part])
             leaves = np.empty(block.shape[1], dtype=np.uint8)
             splits = self.columns, self.thresholds, self.missing
             add_trees(block, *splits, self.values, leaves, out[part])
 
-        team().map(add, range(0, n, _BLOCK))
+        team().map(add, range(0, n, BLOCK))
         return out
 
     def shifted(self, shift):
