@@ -129,6 +129,8 @@ def warm_up(folder):
     """Compile and cache all kernels that are used below."""
     (folder / "small.svm").write_bytes(lines(2000, 3))
     measured([*MAIN, "train", "small.svm", "small", "--checkpoint", "c"], folder)
+    make_csv(folder / "small.csv", 1)
+    measured([*MAIN, "train", "small.csv", "small", "--checkpoint", "d"], folder)
 
 
 def measured(command, folder):
@@ -208,15 +210,39 @@ X, y = load_svmlight_file(sys.argv[1])
 X.indices, X.indptr = X.indices.astype("int32"), X.indptr.astype("int32")  # SGD takes no int64
 SGDClassifier(loss="log_loss").partial_fit(X, y, classes=[-1, 1])
 """
+PARTIAL_CSV = """
+import sys
+import pandas
+from sklearn.linear_model import SGDClassifier
+model = SGDClassifier(loss="log_loss")
+for chunk in pandas.read_csv(sys.argv[1], chunksize=10_000):
+    X = chunk.to_numpy()
+    model.partial_fit(X[:, :-1], X[:, -1], classes=[0, 1])
+"""
+
+
+def make_csv(path, size, columns=20):
+    """Rows of normal columns with six digits, and labels of a linear rule with noise."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((100_000, columns))
+    y = X @ rng.standard_normal(columns) + rng.standard_normal(len(X)) > 0
+    pool = [",".join(["%.6g"] * columns + ["%d\n"]) % (*x, t) for x, t in zip(X, y, strict=True)]
+    with open(path, "w") as file:
+        written = file.write(",".join([f"c{j}" for j in range(columns)] + ["y\n"]))
+        while written < size:
+            written += file.write("".join([pool[i] for i in rng.permutation(len(pool))]))
 
 
 def training(folder):
     """One pass of learning from text: the large file, and the peers on the first megabytes."""
+    apart(make_csv, folder / "peer.csv", 200_000_000)
     command = [*MAIN, "train", "{}", "model", "--checkpoint", "large", "--every", "2000000"]
     jobs = [
         ("tunefree train", command, "data.svm"),
         ("tunefree train", command, "peer.svm"),
         ("load_svmlight_file + SGD", python(PARTIAL, "{}"), "peer.svm"),
+        ("tunefree train, csv", command, "peer.csv"),
+        ("read_csv + SGD", python(PARTIAL_CSV, "{}"), "peer.csv"),
     ]
     try:
         import vowpalwabbit  # noqa: F401

@@ -38,6 +38,15 @@ def estimator_class(name):
     return getattr(import_module(ESTIMATORS[name]), name)
 
 
+def is_public(cls):
+    """Whether a class is a public estimator; imports nothing.
+
+    >>> is_public(estimator_class("PiSTOLClassifier")), is_public(dict)
+    (True, False)
+    """
+    return ESTIMATORS.get(cls.__name__) == cls.__module__
+
+
 def estimator_classes():
     """Every public estimator: {name: class}."""
     return {name: estimator_class(name) for name in ESTIMATORS}

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._array import as_dense
-from tunefree._registry import estimator_classes
+from tunefree._registry import is_public
 from tunefree._version import __version__
 from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
@@ -122,7 +122,7 @@ def to_onnx(estimator, path=None):
     ['variable']
     """
     name = type(estimator).__name__
-    if estimator_classes().get(name) is not type(estimator) or not hasattr(estimator, "predict"):
+    if not is_public(type(estimator)) or not hasattr(estimator, "predict"):
         raise ModelError(f"only predictors of tunefree can be exported, not {name_type(estimator)}")
     d = getattr(estimator, "n_features_in_", None)
     if d is None:

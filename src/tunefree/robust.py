@@ -61,7 +61,7 @@ _N_OUTLIERS, _LAST, _COUNT = 0, 1, 2
 _ACCEPTED, _CLIPPED, _OUTLIER = 0, 1, 2
 
 
-@kernel
+@kernel(borrows=True)
 def _classify(gap, j, guard):
     """Whether an entry is accepted, clipped or an outlier."""
     # A power beyond 300 exceeds every ratio of accepted numbers.
@@ -76,7 +76,7 @@ def _classify(gap, j, guard):
     return _OUTLIER if ratio > max(clip_beyond, _EXTREME_NEXT) else _CLIPPED
 
 
-@kernel
+@kernel(borrows=True)
 def _accept(gap, j, guard):
     history, clock = guard.history, guard.clock
     if gap > guard.reach[j]:
@@ -90,7 +90,7 @@ def _accept(gap, j, guard):
         clock[MARKED] -= 1.0
 
 
-@kernel
+@kernel(borrows=True)
 def _count_outlier(j, guard):
     history, clock = guard.history, guard.clock
     if history[j, _LAST] != 0.0:
@@ -101,7 +101,7 @@ def _count_outlier(j, guard):
         clock[MARKED] += 1.0
 
 
-@kernel
+@kernel(borrows=True)
 def _first_to_amend(design, rows, first, guard):
     """Accept rows until one has an entry to amend; its position, or the number of rows."""
     for q in range(first, rows.shape[0]):
@@ -114,15 +114,18 @@ def _first_to_amend(design, rows, first, guard):
                 changes = True
                 if gap > guard.reach[j] and _classify(gap, j, guard) != _ACCEPTED:
                     return q
-        if changes or guard.clock[MARKED] > 0.0:
+        marked = guard.clock[MARKED] > 0.0
+        if changes or marked:
             for p in range(count(design, i)):
                 j = index(design, i, p)
-                _accept(abs(entry(design, i, p) - guard.centre[j]), j, guard)
+                gap = abs(entry(design, i, p) - guard.centre[j])
+                if marked or gap > guard.quiet[j]:  # others change nothing
+                    _accept(gap, j, guard)
         guard.clock[ROWS] += 1.0
     return rows.shape[0]
 
 
-@kernel
+@kernel(borrows=True)
 def _amend(design, i, write, guard):
     """Count a row with far entries, and replace these if `write`; else all count as outliers."""
     n_outliers, clipped = 0.0, 0.0

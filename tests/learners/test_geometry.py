@@ -1,5 +1,8 @@
 """Learned geometry: slopes are true, left-out predictions are exact, columns are found out."""
 
+import tracemalloc
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -95,9 +98,21 @@ def test_weights_are_repetitions_of_one_row_together():
 
 def test_an_indefinite_matrix_has_no_inverse_and_the_penalty_grows():
     K = np.array([[1.0, 2.0], [2.0, 1.0]])
-    assert inverse(K, 0.5, np.ones(2), 2) is None
-    got, _ = inverse(K, 2.0, np.ones(2), 2)
+    assert inverse(K.copy(), 0.5, np.ones(2), 2) is None
+    got, _ = inverse(K.copy(), 2.0, np.ones(2), 2)
     np.testing.assert_allclose(got, np.linalg.inv(K + 2.0 * np.eye(2)))
+
+
+def test_all_rows_are_solved_in_the_memory_of_their_matrix():
+    n, held = 1200, 100
+    A = np.random.default_rng(0).normal(size=(n, 2))
+    solve = partial(exact, Geometry(RBF(), np.ones(2), 1.0, 1e-3), A, A[:, :1], np.ones(n), held)
+    solve()  # compiles
+    tracemalloc.start()
+    solve()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * 8 * n**2
 
 
 def test_an_inverse_by_halves_is_the_inverse():

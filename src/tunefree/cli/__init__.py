@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 other failures, such as a full disk; 2 wrong usage; 3 bad 
 except a checkpoint if one was requested.
 """
 
+import gc
 import inspect
 from importlib import import_module
 from typing import Annotated
@@ -102,6 +103,7 @@ _command("demo", options.DemoOptions, "demo")
 
 def main():
     """Run the command line."""
+    gc.set_threshold(50_000)  # imports would be scanned hundreds of times
     try:
         app()
     except KeyboardInterrupt:  # before or after a command's own handling

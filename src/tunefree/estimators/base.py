@@ -236,8 +236,9 @@ def check_labels(y):
     if labels.ndim and labels.dtype.kind == "O" and None in labels.ravel().tolist():
         row = labels.ravel().tolist().index(None)
         raise ValueError(f"y[{row}] is None: drop the rows that have no label.")
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    kind = type_of_target(y, input_name="y")
+    if kind != "binary":
+        check_classification_targets(y)
     if kind not in ("binary", "multiclass"):
         raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
 

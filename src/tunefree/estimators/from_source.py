@@ -251,8 +251,10 @@ class RepeatableSource:
         """The sum over a pass: `merge` joins function(piece, *arguments) of all pieces in order."""
         whole: Any = None
         for piece in self._shown():
-            part = function(piece, *arguments)
-            whole = part if whole is None else merge(whole, part, *arguments)
+            if whole is None:
+                whole = function(piece, *arguments)
+            else:  # no variable holds the large sums of a piece
+                whole = merge(whole, function(piece, *arguments), *arguments)
         return whole
 
     def shown(self, function):

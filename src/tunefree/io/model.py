@@ -53,7 +53,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree import _parts
-from tunefree._registry import estimator_classes
+from tunefree._registry import estimator_classes, is_public
 from tunefree._version import __version__
 from tunefree.io.files import CHUNK, write_atomically
 from tunefree.protocols import Model
@@ -128,7 +128,7 @@ def save_model(
     True
     """
     name = type(estimator).__name__
-    if estimator_classes().get(name) is not type(estimator):
+    if not is_public(type(estimator)):
         raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
     with getattr(estimator, "_alone", contextlib.nullcontext)():
         _save(estimator, name, path, learner, notes)
@@ -246,8 +246,7 @@ def is_model(path: str | os.PathLike) -> bool:
 
 
 def _known_classes():
-    """The parts and saved objects of this package, by their full names."""
-    estimator_classes()  # imports every module that a model can need
+    """The parts and saved objects of this package's imported modules, by their full names."""
     return _parts.classes() | {
         f"{module.__name__}.{name}": item
         for module in list(sys.modules.values())
@@ -291,7 +290,7 @@ class Encoder:
     def __init__(self, *, learner=True):
         self.arrays, self.table, self.length = [], {}, 0
         self._learner, self._collected = learner, {}
-        self._estimators, self._classes = estimator_classes(), _known_classes()
+        self._classes = _known_classes()
 
     def encode(self, value: Any, where: str) -> Any:
         """Values for `json`; `where` names the value in errors."""
@@ -321,7 +320,7 @@ class Encoder:
         if sparse.issparse(value) and value.format == "csr":
             arrays = (value.data, value.indices, value.indptr)
             return {"csr": [list(value.shape), *(self._collect(a, where) for a in arrays)]}
-        if self._estimators.get(kind.__name__) is kind:
+        if is_public(kind):
             states = (_parameters(value), _fitted(value), self._learning(value))
             return {"estimator": [kind.__name__, *(self._items(s, where) for s in states)]}
         name = f"{kind.__module__}.{kind.__qualname__}"
@@ -460,7 +459,8 @@ class Decoder:
     def __init__(self, data, table):
         self._data, self._table, self._arrays = data, table, {}
         self._free = len(data)  # bytes of no array so far: each byte belongs to one array
-        self._estimators, self._classes = estimator_classes(), _known_classes()
+        self._estimators = estimator_classes()  # imports every module that a model can need
+        self._classes = _known_classes()
 
     def decode(self, value) -> Any:
         """The value that was encoded."""

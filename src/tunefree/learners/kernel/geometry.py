@@ -202,9 +202,10 @@ def _copied(K, team):
 def inverse(K, penalty, weights, last, team=ALONE):
     """A block of the inverse of K + penalty diag(1 / weights), and the matrix's Cholesky factor.
 
-    It is the trailing block, of the `last` rows. None if rounding spoiled the factor.
+    It is the trailing block, of the `last` rows. None if rounding spoiled the factor, which takes
+    the memory of K.
     """
-    A = _copied(K, team)
+    A = K.T  # in Fortran order
     A[np.diag_indices_from(A)] += (penalty / weights).astype(A.dtype)
     if factored(A, team) or not np.isfinite(np.diagonal(A)).all():
         return None
@@ -581,13 +582,12 @@ def exact(geometry, A, Y, weights, held, groups=None, inverse_of=_NONE, team=ALO
     penalty = geometry.penalty
     single = len(A) >= _MANY and penalty >= SINGLE_MANY
     A = A.astype(np.float32 if single else np.float64, copy=False)
-    K = gram(geometry, A, team)
-    solved = inverse(K, penalty, weights, held, team)
+    solved = inverse(gram(geometry, A, team), penalty, weights, held, team)
     while solved is None:
         penalty *= 4.0
         if not np.isfinite(penalty):
             raise np.linalg.LinAlgError("A matrix of kernel values is not finite.")
-        K = K.astype(np.float64, copy=False)
+        K = gram(geometry, A, team).astype(np.float64, copy=False)
         solved = inverse(K, penalty, weights, held, team)
     corner, factor = solved
     coef = potrs(factor, Y).astype(np.float64)

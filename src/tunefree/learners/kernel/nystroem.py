@@ -240,11 +240,16 @@ def accumulate(landmarks, rows, targets, weights, shift=0.0, team=ALONE):
         second = syrk(F, np.zeros((m, m), F.dtype, order="F"))
         return second, ProductSums(w.sum(), first, 0.0, w @ y, cross)
 
-    second, sums = np.zeros((m, m), order="F"), ProductSums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
+    second: Any = None
+    sums = ProductSums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
     for products, part_sums in team.each(part, blocks(landmarks, len(targets))):
-        second += products  # in place: it is large
+        if second is None:
+            second = products.astype(np.float64, copy=False)
+        else:
+            second += products  # in place: it is large
+        del products
         sums = sums.plus(part_sums)
-    return sums._replace(second=second)
+    return sums._replace(second=np.zeros((m, m), order="F") if second is None else second)
 
 
 def _accumulate_there(landmarks, rows, targets, weights, shift, _):

@@ -228,16 +228,16 @@ class DiagonalState(NamedTuple):
 
 
 @kernel
-def _dot_average(outs, average, design, i, records, stop, out):
+def _predictions(outs, average, design, i, records, stop, last, total):
+    """Of the iterate, and of the summed iterates: in one loop, as each sum waits for its terms."""
     for k in range(width(outs)):
-        total = 0.0
+        h, a = 0.0, 0.0
         for p in range(count(design, i)):
-            j = index(design, i, p)
-            total += entry(design, i, p) * (
-                records[j, TOTAL, k]
-                + records[j, WEIGHT, k] * mass(average, records[j, ROUND, k], stop)
-            )
-        out[k] = total
+            j, v = index(design, i, p), entry(design, i, p)
+            w = records[j, WEIGHT, k]
+            h += v * w
+            a += v * (records[j, TOTAL, k] + w * mass(average, records[j, ROUND, k], stop))
+        last[k], total[k] = h, a
 
 
 @PartKernel
@@ -289,9 +289,10 @@ def _scan_diagonal(learner, outs, design, targets, weights, state, longest, scor
                         * gradient
                         * fast_exp(min(0.5 * gradient * gradient / bounded, rule.cap))
                     )
-        dot(outs, design, i, records, WEIGHT, h)
         if scored:
-            _dot_average(outs, average, design, i, records, t + 1.0, a)
+            _predictions(outs, average, design, i, records, t + 1.0, h, a)
+        else:
+            dot(outs, design, i, records, WEIGHT, h)
         shared[0] = t + 1.0
         for k in range(n_outputs):
             y[k] = targets[i, k]
