@@ -303,17 +303,13 @@ class TreeMemory(NamedTuple):
     """Memory to grow a tree in, and its splits: new pages cost more than the work."""
 
     histograms: np.ndarray  # of shape (leaves, bins, words)
-    rows: np.ndarray  # those of a leaf are consecutive
-    spare: np.ndarray
+    rows: np.ndarray  # those of a leaf are consecutive; and as many spare numbers
     starts: np.ndarray  # of the leaves' rows
     slot: np.ndarray  # the histogram of every leaf
     totals: np.ndarray
     sums: np.ndarray
-    steps: np.ndarray
-    gains: np.ndarray
-    columns: np.ndarray
-    thresholds: np.ndarray
-    missing: np.ndarray
+    gains: np.ndarray  # and their steps
+    splits: np.ndarray  # columns, thresholds, and whether missing values go right
 
 
 def tree_memory(sizes, depth, n_outputs, n_rows):
@@ -321,17 +317,13 @@ def tree_memory(sizes, depth, n_outputs, n_rows):
     words, leaves = (n_outputs + 2) // 2, 1 << (depth - 1)
     return TreeMemory(
         np.empty((leaves, sizes.sum(), words), dtype=np.int64),
-        np.empty(n_rows, dtype=np.int32),
-        np.empty(n_rows, dtype=np.int32),
+        np.empty((2, n_rows), dtype=np.int32),
         np.empty(2 * leaves + 1, dtype=np.int64),
         np.empty(leaves, dtype=np.int64),
         np.empty((leaves, 2 * words)),
         np.empty((words, 256), dtype=np.int64),
-        np.empty(256),
-        np.empty(256),
-        np.empty(depth, dtype=np.int32),
-        np.empty(depth, dtype=np.uint8),
-        np.empty(depth, dtype=np.bool_),
+        np.empty((2, 256)),
+        np.empty((3, depth), dtype=np.int32),
     )
 
 
@@ -355,9 +347,9 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs
     """
     d, n = codes.shape[0], words.shape[0]
     last_row = first_row + n
-    rows, spare, starts, slot = memory.rows[:n], memory.spare, memory.starts, memory.slot
-    columns, thresholds, missing = memory.columns, memory.thresholds, memory.missing
-    gains = memory.gains
+    rows, spare, starts, slot = memory.rows[0][:n], memory.rows[1], memory.starts, memory.slot
+    columns, thresholds, missing = memory.splits[0], memory.splits[1], memory.splits[2]
+    gains, steps = memory.gains[0], memory.gains[1]
     for i in range(n):
         rows[i] = i
     starts[0], starts[1], slot[0] = 0, n, 0
@@ -390,13 +382,13 @@ def grow(codes, first_row, sizes, words, units, has_missing, depth, ridge, signs
                     first,
                     sign,
                     memory.sums,
-                    memory.steps,
+                    steps,
                     gains,
                 )
                 for b in range(first, size - 1):
                     if gains[b] > best:
                         best = gains[b]
-                        columns[level], thresholds[level], missing[level] = j, b, to_right == 1
+                        columns[level], thresholds[level], missing[level] = j, b, to_right
         j = columns[level]
         if j < 0:
             return level
