@@ -9,8 +9,6 @@ Numba's cache depends on the file of a kernel, not on the files of its parts. So
 parts are cached only for parts of this package (`PartKernel`), and the test suite has one
 ``NUMBA_CACHE_DIR`` for each hash of the sources.
 """
-# pyright: reportRedeclaration=false
-# A verb is defined once for every arity.
 
 import gc
 import os
@@ -196,63 +194,14 @@ def method(part_type: Any, name: str) -> Any:
     return None
 
 
-def verb(name: str, arity: int) -> Callable[..., Any]:
-    """A function ``call(part, *args)`` that runs ``part.name(*args)`` in Python and in kernels.
+def verb(name: str) -> Callable[..., Any]:
+    """A function ``call(part, *args)`` that runs ``part.name(*args)`` in Python and in kernels."""
 
-    Parameters
-    ----------
-    name : str
-        The method's name.
-    arity : int
-        How many arguments follow the part (0 to 5).
-    """
-    if arity == 0:
+    def call(part, *args):
+        return getattr(part, name)(*args)
 
-        def call(part):
-            return getattr(part, name)()
-
-        def compiled(part):
-            return method(part, name)
-
-    elif arity == 1:
-
-        def call(part, a):
-            return getattr(part, name)(a)
-
-        def compiled(part, a):
-            return method(part, name)
-
-    elif arity == 2:
-
-        def call(part, a, b):
-            return getattr(part, name)(a, b)
-
-        def compiled(part, a, b):
-            return method(part, name)
-
-    elif arity == 3:
-
-        def call(part, a, b, c):
-            return getattr(part, name)(a, b, c)
-
-        def compiled(part, a, b, c):
-            return method(part, name)
-
-    elif arity == 4:
-
-        def call(part, a, b, c, d):
-            return getattr(part, name)(a, b, c, d)
-
-        def compiled(part, a, b, c, d):
-            return method(part, name)
-
-    else:
-
-        def call(part, a, b, c, d, e):
-            return getattr(part, name)(a, b, c, d, e)
-
-        def compiled(part, a, b, c, d, e):
-            return method(part, name)
+    def compiled(part, *args):
+        return method(part, name)
 
     overload(call, strict=False)(compiled)
     return call

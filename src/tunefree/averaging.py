@@ -22,7 +22,7 @@ from tunefree._jit import part, verb
 from tunefree._parts import PartTable
 from tunefree.protocols import Average, AverageWithin, Numbers
 
-mass = verb("mass", 2)
+mass = verb("mass")
 
 
 @part

@@ -15,10 +15,10 @@ from scipy import sparse
 
 from tunefree._jit import kernel, part, verb
 
-count, index, entry = verb("count", 1), verb("index", 2), verb("entry", 2)
-put = verb("put", 3)
-width = verb("width", 0)
-square, dot, axpy2 = verb("square", 2), verb("dot", 5), verb("axpy2", 5)
+count, index, entry = verb("count"), verb("index"), verb("entry")
+put = verb("put")
+width = verb("width")
+square, dot, axpy2 = verb("square"), verb("dot"), verb("axpy2")
 
 
 # From this many stored entries on, compiled products are used: SciPy's hold the GIL, and other

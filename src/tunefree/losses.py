@@ -33,8 +33,8 @@ from tunefree._jit import method, part, verb
 from tunefree._parts import PartTable
 from tunefree.protocols import Loss
 
-value, slope = verb("value", 2), verb("slope", 2)
-bound = verb("bound", 0)
+value, slope = verb("value"), verb("slope")
+bound = verb("bound")
 # Median absolute deviation to standard deviation of a normal distribution.
 NORMAL = 1.4826
 

@@ -55,8 +55,7 @@ def test_every_level_has_the_split_of_largest_gain(outputs):
     memory = tree_memory(bins.sizes(), 3, outputs, len(X))
     depth = grow(codes, 0, bins.sizes(), words, units, has_missing, 3, 2.0, None, memory)
     assert depth == 3
-    splits = memory.columns, memory.thresholds, memory.missing
-    chosen = list(zip(*(numbers.tolist() for numbers in splits), strict=True))
+    chosen = [(j, b, side == 1) for j, b, side in memory.splits.T.tolist()]
     for level in range(depth):
         best = max(
             gain(codes, gradients, curvatures, [*chosen[:level], (j, b, side)], 2.0)

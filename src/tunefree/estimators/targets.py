@@ -124,7 +124,7 @@ class Extent:
         if is_sparse:
             line = X @ self.coef + self.intercept
         else:
-            line, clipped = np.empty((2, len(X), self.coef.shape[1]))
+            line, clipped = np.empty(y.shape), np.empty(y.shape)
             _lines(X, *limits, self.coef, self.intercept, line, clipped)
         _weigh_sides(line, y, weights, np.asarray(inner), np.asarray(outer), self.sides, self.hull)
         if clipped is not None:

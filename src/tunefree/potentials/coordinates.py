@@ -17,10 +17,10 @@ import numpy as np
 from tunefree._jit import part, verb
 
 coordinate, stat, factor, reference = (
-    verb("coordinate", 2),
-    verb("stat", 3),
-    verb("factor", 2),
-    verb("reference", 2),
+    verb("coordinate"),
+    verb("stat"),
+    verb("factor"),
+    verb("reference"),
 )
 _LARGEST_EXPONENT = 700.0
 _SMALLEST, _LARGEST = 1e-300, 1e290

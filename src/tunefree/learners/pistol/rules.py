@@ -16,10 +16,10 @@ import numpy as np
 
 from tunefree._jit import fast_exp, part, verb
 
-grow, add, variance = verb("grow", 4), verb("add", 3), verb("variance", 2)
-factor = verb("factor", 2)
-enter, loosen, coefficient = verb("enter", 5), verb("loosen", 5), verb("coefficient", 3)
-importance, increment, settle = verb("importance", 2), verb("increment", 5), verb("settle", 2)
+grow, add, variance = verb("grow"), verb("add"), verb("variance")
+factor = verb("factor")
+enter, loosen, coefficient = verb("enter"), verb("loosen"), verb("coefficient")
+importance, increment, settle = verb("importance"), verb("increment"), verb("settle")
 
 # The scalars s[k] of an isotropic learner for each output k. (Methods take the whole table: in a
 # kernel a view of one row costs two atomic operations.) GROWTH is the sum in the proof of the

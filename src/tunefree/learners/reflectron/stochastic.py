@@ -35,7 +35,7 @@ from tunefree.designs import count, design_of, entry, index, stacked
 from tunefree.links import residuals
 from tunefree.potentials.coordinates import coordinate, factor, reference, stat
 
-mean, slope = verb("mean", 1), verb("slope", 1)
+mean, slope = verb("mean"), verb("slope")
 
 # The clock: rounds, mass of the average, discounted risk, its weight, the round to halve them at.
 ROUNDS, MASS, RISK, WEIGHT, HALF = 0, 1, 2, 3, 4

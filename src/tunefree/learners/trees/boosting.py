@@ -205,10 +205,10 @@ class Booster:
         if not n_levels:
             return False
         # Levels without a split send all rows to the left.
-        memory = self._memory
-        columns, thresholds = memory.columns.copy(), memory.thresholds.copy()
-        missing = memory.missing.copy()
-        columns[n_levels:], thresholds[n_levels:], missing[n_levels:] = 0, 255, False
+        splits = self._memory.splits
+        splits[0, n_levels:], splits[1, n_levels:], splits[2, n_levels:] = 0, 255, 0
+        kinds = np.int32, np.uint8, np.bool_
+        columns, thresholds, missing = (s.astype(k) for s, k in zip(splits, kinds, strict=True))
         leaves = leaves_of(sample.codes, columns, thresholds, missing)
         ridges = RIDGE * curvatures.sum(axis=0) / total
         values = self._step * self._loss.values(

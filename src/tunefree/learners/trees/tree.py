@@ -344,18 +344,14 @@ class TreeMemory(NamedTuple):
     """Memory to grow a tree in, and its splits: new pages cost more than the work."""
 
     histograms: np.ndarray  # of shape (leaves, words, bins)
-    rows: np.ndarray  # those of a leaf are consecutive
-    spare: np.ndarray
+    rows: np.ndarray  # those of a leaf are consecutive; and as many spare numbers
     starts: np.ndarray  # of the leaves' rows
     slot: np.ndarray  # the histogram of every leaf
     totals: np.ndarray  # sums over the leaves' rows
     words: np.ndarray  # the same, of words
     sums: np.ndarray
-    steps: np.ndarray
-    gains: np.ndarray
-    columns: np.ndarray
-    thresholds: np.ndarray
-    missing: np.ndarray
+    gains: np.ndarray  # and their steps
+    splits: np.ndarray  # columns, thresholds, and whether missing values go right
 
 
 def tree_memory(sizes, depth, n_outputs, n_rows):
@@ -364,18 +360,14 @@ def tree_memory(sizes, depth, n_outputs, n_rows):
     return TreeMemory(
         # Columns that fill up the last four have their bin at the end.
         np.empty((leaves, words, sizes.sum() + 1), dtype=np.int64),
-        np.empty(n_rows, dtype=np.int32),
-        np.empty(n_rows, dtype=np.int32),
+        np.empty((2, n_rows), dtype=np.int32),
         np.empty(2 * leaves + 1, dtype=np.int64),
         np.empty(leaves, dtype=np.int64),
         np.empty((leaves, 2 * words)),
         np.empty((2 * leaves + 1, words), dtype=np.int64),
         np.empty((words, 256), dtype=np.int64),
-        np.empty(256),
-        np.empty(256),
-        np.empty(depth, dtype=np.int32),
-        np.empty(depth, dtype=np.uint8),
-        np.empty(depth, dtype=np.bool_),
+        np.empty((2, 256)),
+        np.empty((3, depth), dtype=np.int32),
     )
 
 
@@ -403,9 +395,9 @@ def grow(
     """
     d, n = codes.shape[0], words.shape[1]
     last_row = first_row + n
-    rows, spare, starts, slot = memory.rows[:n], memory.spare, memory.starts, memory.slot
-    columns, thresholds, missing = memory.columns, memory.thresholds, memory.missing
-    gains = memory.gains
+    rows, spare, starts, slot = memory.rows[0][:n], memory.rows[1], memory.starts, memory.slot
+    columns, thresholds, missing = memory.splits[0], memory.splits[1], memory.splits[2]
+    gains, steps = memory.gains[0], memory.gains[1]
     for i in range(n):
         rows[i] = i
     starts[0], starts[1], slot[0] = 0, n, 0
@@ -453,13 +445,13 @@ def grow(
                     first,
                     sign,
                     memory.sums,
-                    memory.steps,
+                    steps,
                     gains,
                 )
                 for b in range(first, size - 1):
                     if gains[b] > best:
                         best = gains[b]
-                        columns[level], thresholds[level], missing[level] = j, b, to_right == 1
+                        columns[level], thresholds[level], missing[level] = j, b, to_right
         j = columns[level]
         if j < 0:
             return level
