@@ -38,7 +38,7 @@ class Bins(NamedTuple):
     def codes(self, X):
         """The bins of the values, of shape (columns, rows)."""
         out = np.empty((X.shape[1], X.shape[0]), dtype=np.uint8)
-        if not sparse.issparse(X):
+        if isinstance(X, np.ndarray):
             _bin_columns(np.ascontiguousarray(X), self.borders, self.starts, out)
             return out
         for j, values in enumerate(_columns_of(X)):
