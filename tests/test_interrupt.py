@@ -21,7 +21,7 @@ from tunefree._registry import estimator_class
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20_000, 20))
-y = X[:, 0] + rng.normal(size=20_000)
+y = X[:, 0] + (X[:, :10] * X[:, 10:]).sum(axis=1) + rng.normal(size=20_000)
 endless = dict(tol=0.0, patience=10**6, max_iter=10**6)
 cases = [
     ("PiSTOLClassifier", dict(max_iter=10**5)),

@@ -68,7 +68,8 @@ for name, parameters in json.loads(sys.argv[1]).items():
         model.fit(X[:400], (labels if is_classifier(model) else y)[:400])
         entered.clear()
         said = getattr(model, "decision_function", model.predict)(X)
-    assert entered, f"{name} predicts without the limit"
+    # Trees call no BLAS to predict.
+    assert entered or name.startswith("Boosted"), f"{name} predicts without the limit"
     out[name] = hashlib.sha256(said.tobytes()).hexdigest()
 shared, own = _libraries()
 print(json.dumps([[lib.get_num_threads() for lib in shared + own], out]))

@@ -59,7 +59,8 @@ def plain_rows(estimator: Any, X: Any, *, missing: bool = False) -> Any:
     scikit-learn's checks take longer than the prediction of one row. They would accept these rows:
     they are finite, or `missing` allows others, and have the columns of the fit.
     """
-    names = getattr(estimator, "feature_names_in_", None)
+    fitted = vars(estimator)
+    names = fitted.get("feature_names_in_")
     if names is not None and type(X).__module__.partition(".")[0] == "pandas":
         numbers = X.ndim == 2 and all(isinstance(dtype, np.dtype) for dtype in X.dtypes)
         if not numbers or X.columns.tolist() != names.tolist():
@@ -67,7 +68,7 @@ def plain_rows(estimator: Any, X: Any, *, missing: bool = False) -> Any:
         X = X.to_numpy()
     elif type(X) is not np.ndarray or names is not None:
         return None
-    if X.ndim != 2 or len(X) == 0 or X.shape[1] != getattr(estimator, "n_features_in_", None):
+    if X.ndim != 2 or len(X) == 0 or X.shape[1] != fitted.get("n_features_in_"):
         return None
     if X.dtype.kind in "iu":
         X = X.astype(np.float64)

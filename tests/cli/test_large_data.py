@@ -114,6 +114,7 @@ def test_text_columns_are_hashed_in_training_and_prediction(tmp_path, monkeypatc
     assert json.loads(run("eval", "m", "d.csv", "--json").stdout)["error"] < 0.05
     (tmp_path / "new.csv").write_text("v,city\n0.1,Rome\n0.1,Lima\n")
     assert run("predict", "m", "new.csv").stdout.split() == ["up", "down"]
+    (tmp_path / "d.svm").write_text(libsvm(LABELS))
     refused = run("train", "d.svm", "m", "--hash", 1024, code=2)
     assert "--hash is for csv, parquet and Arrow files" in refused.stderr
 

@@ -12,7 +12,15 @@ from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, 
 from tunefree.learners.trees.bins import MOST_BORDERS, bins_of
 from tunefree.learners.trees.boosting import RIDGE, STEP, BinnedRows, Booster
 from tunefree.learners.trees.losses import LogLoss
-from tunefree.learners.trees.tree import grow, leaf_sums, leaves_of, packed, tree_memory
+from tunefree.learners.trees.tree import (
+    first_bins,
+    fours_of,
+    grow,
+    leaf_sums,
+    leaves_of,
+    packed,
+    tree_memory,
+)
 
 BINOMIAL = LogLoss()
 
@@ -53,7 +61,9 @@ def test_every_level_has_the_split_of_largest_gain(outputs):
     words, units = packed(gradients, curvatures)
     has_missing = (codes == 0).any(axis=1)
     memory = tree_memory(bins.sizes(), 3, outputs, len(X))
-    depth = grow(codes, 0, bins.sizes(), words, units, has_missing, 3, 2.0, None, memory)
+    sizes = bins.sizes()
+    columns = codes, fours_of(codes), 0, sizes, first_bins(sizes)
+    depth = grow(*columns, words, units, has_missing, 3, 2.0, None, memory)
     assert depth == 3
     chosen = [(j, b, side == 1) for j, b, side in memory.splits.T.tolist()]
     for level in range(depth):

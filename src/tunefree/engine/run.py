@@ -130,8 +130,8 @@ class Batches(BlockSource):
 class Rows(BlockSource):
     """Rows of an array in the order of their visits, for online learners.
 
-    A chunk of a stream is such a source, of one pass. A block has at most `most_rows()` rows, and
-    at most as many as follow from the number of entries.
+    A chunk of a stream is such a source, of one pass. `most_rows()` is the largest number of rows
+    of the next block; by default it follows from the number of entries.
     """
 
     X: Any
@@ -147,8 +147,7 @@ class Rows(BlockSource):
         size = min(max(int(_BLOCK_ENTRIES / per_row), 64), _MOST_ROWS)
         start = 0
         while start < len(rows):
-            most = size if self.most_rows is None else min(size, self.most_rows())
-            part = slice(start, start + most)
+            part = slice(start, start + (size if self.most_rows is None else self.most_rows()))
             r = rows[part]
             yield Block(self.X, r, self.targets[r], weights[part], start, epoch)
             start += len(r)

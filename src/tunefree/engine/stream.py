@@ -20,8 +20,10 @@ from tunefree.robust import OutlierFilter, column_caps
 from tunefree.select.progressive_risk import risks
 
 FIRST = 64
+# Rows that are learned at a time, of dense and of sparse data.
+_MOST, _MOST_SPARSE = 1024, 4096
 # The limits of dense columns are computed from at least this many rows, evenly spread over all so
-# far, and from as many of the latest rows, each time so many more have been seen.
+# far, and from as many of the latest rows.
 _SAMPLE = 256
 
 
@@ -67,12 +69,18 @@ class Stream:
         return state, False
 
     def _most_rows(self):
-        """The most rows of the next block: up to the next doubling, or to the next 64 rows."""
-        if self.state is None:
-            return FIRST - self.seen
+        """The most rows of the next block, which may not go beyond the grid."""
+        grid = FIRST if self.state is None else self._grid()
+        return min(grid - self.seen, _MOST_SPARSE if self.sparse else _MOST)
+
+    def _grid(self):
+        """The row at which the next block must end: the next doubling, or the next 64 rows."""
         if self.scale is not None:
-            return FIRST - self.seen % FIRST
-        return (FIRST << (self.seen // FIRST).bit_length()) - self.seen
+            return (self.seen // FIRST + 1) * FIRST
+        doubling = FIRST << (self.seen // FIRST).bit_length()
+        if self.caps is None:
+            return doubling
+        return min(doubling, (self.seen // _SAMPLE + 1) * _SAMPLE)
 
     def scan(self, _, block):
         """Learn a block; a stream is its own state."""
@@ -83,28 +91,7 @@ class Stream:
             if self.seen == FIRST:
                 self._open()
             return self
-        X, targets = self._guard(X, targets)
-        start = 0
-        while start < len(targets):
-            part = slice(start, start + self._rows_of_equal_caps(X[start:]))
-            self._learn(X[part], targets[part], weights[part])
-            start = part.stop
-        return self
-
-    def _rows_of_equal_caps(self, X):
-        """How many of the rows to learn before the columns' limits may change."""
-        if self.caps is None:
-            return X.shape[0]
-        low, high = self.caps
-        clipped = ((X < low) | (X > high)).any(axis=1)
-        if not clipped.any():
-            return X.shape[0]
-        grid = (self.seen + int(clipped.argmax())) // _SAMPLE + 1
-        return min(grid * _SAMPLE - self.seen, X.shape[0])
-
-    def _learn(self, X, targets, weights):
-        """Learn rows, and renew what depends on the number of rows seen."""
-        self._scan(X, targets, weights)
+        self._scan(*self._guard(X, targets), weights)
         self.seen += len(targets)
         doubled = self.seen >= FIRST and (self.seen & (self.seen - 1)) == 0
         if self.caps is not None and (doubled or self.seen % _SAMPLE == 0):
@@ -113,6 +100,7 @@ class Stream:
             self.state = self.state._replace(views=self._make_views())
         if doubled:
             self._judge()
+        return self
 
     def _guard(self, X, targets):
         """Rows and targets, with outliers as missing."""

@@ -27,6 +27,7 @@ from tunefree._threads import team
 from tunefree.learners.trees.monotone import increasing
 from tunefree.learners.trees.tree import (
     add_trees,
+    first_bins,
     fours_of,
     grow,
     leaves_of,
@@ -136,9 +137,7 @@ class Booster:
         self._signs = signs if signs is not None and signs.any() else None
         self._random, self._halt = np.random.default_rng(seed), halt
         self._has_missing = (sample.codes == 0).any(axis=1)
-        self._fours, ends = fours_of(sample.codes), np.cumsum(self._sizes)
-        self._firsts = np.full(4 * len(self._fours), ends[-1])
-        self._firsts[: len(ends)] = ends - self._sizes
+        self._fours, self._firsts = fours_of(sample.codes), first_bins(self._sizes)
         self.start = loss.start(sample)
         n_outputs = min(len(self.start), _MOST_OUTPUTS)
         n_rows = min(len(sample.weights), _MOST_SPLIT_ROWS)

@@ -77,9 +77,18 @@ def _high(word):
 def fours_of(codes):
     """Bins of shape (columns, rows) as (columns / 4, rows, 4): four columns are counted at once."""
     d, n = codes.shape
-    filled = np.zeros((-(-d // 4) * 4, n), dtype=np.uint8)
-    filled[:d] = codes
-    return np.ascontiguousarray(filled.reshape(-1, 4, n).transpose(0, 2, 1))
+    fours = np.zeros(((d + 3) // 4, n, 4), dtype=np.uint8)
+    for j in range(d):
+        fours[j // 4, :, j % 4] = codes[j]
+    return fours
+
+
+def first_bins(sizes):
+    """The first bin of every column; columns that fill up the last four have the last bin."""
+    ends = np.cumsum(sizes)
+    firsts = np.full((len(sizes) + 3) // 4 * 4, ends[-1])
+    firsts[: len(sizes)] = ends - sizes
+    return firsts
 
 
 @kernel
@@ -225,12 +234,13 @@ def _assign_slots(starts, slot, n_parents):
 
 
 @kernel
-def _count_columns(four, rows, starts, words, slot, n_parents, firsts, end, size, histograms):
-    """Fill the histograms of four columns: count the smaller of two leaves, and subtract it.
-
-    Their bins are before `end`; `size` is the least number of bins of a column.
-    """
-    first = firsts[0]
+def _count_columns(four, words, memory, n_parents, firsts, sizes):
+    """Fill the histograms of four columns: count the smaller of two leaves, and subtract it."""
+    rows, starts, slot, histograms = memory.rows[0], memory.starts, memory.slot, memory.histograms
+    first, end, size = firsts[0], firsts[0], sizes[0]
+    for j in range(sizes.shape[0]):
+        end += sizes[j]
+        size = min(size, sizes[j])
     for p in range(max(1, n_parents)):
         if n_parents and _is_small(starts, 2 * p, size) and _is_small(starts, 2 * p + 1, size):
             continue
@@ -270,6 +280,17 @@ def _sum_children(left, right, words, leaf, sums):
 
 
 @kernel
+def _split_leaves(codes, split, words, memory, n_leaves):
+    """Split every leaf of a level: its rows, and the sums of their words."""
+    rows, spare, starts = memory.rows[0], memory.rows[1], memory.starts
+    for leaf in range(n_leaves - 1, -1, -1):
+        start, stop = starts[leaf], starts[leaf + 1]
+        middle = _partition(codes, split[1], split[2], rows, spare, start, stop)
+        starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, stop
+        _sum_children(rows[start:middle], rows[middle:stop], words, leaf, memory.words)
+
+
+@kernel
 def _write_numbers(sums, units, totals):
     """Write the numbers in the words of every leaf's sums."""
     for leaf in range(totals.shape[0]):
@@ -297,26 +318,15 @@ def _gain_without_split(totals, ridge):
 
 
 @kernel
-def _score_column(
-    codes,
-    rows,
-    spare,
-    words,
-    table,
-    slot,
-    starts,
-    totals,
-    units,
-    ridge,
-    first,
-    sign,
-    sums,
-    steps,
-    gains,
-):
-    """Write the gains of a column's thresholds; missing values go right if `first` is 1."""
+def _score_column(codes, words, table, memory, totals, units, ridge, first, sign):
+    """Write the gains of a column's thresholds, and return the best one; -1 if there is none.
+
+    Missing values go right if `first` is 1.
+    """
+    rows, spare, starts, slot = memory.rows[0], memory.rows[1], memory.starts, memory.slot
+    sums, gains, steps = memory.sums, memory.gains[0], memory.gains[1]
     size = table.shape[2]
-    last, constant = size - 1, 0.0
+    last, constant, best = size - 1, 0.0, -1
     for b in range(last):
         gains[b] = steps[b] = 0.0
     for leaf in range(totals.shape[0]):
@@ -338,6 +348,9 @@ def _score_column(
     for b in range(first, last):
         constant += steps[b]
         gains[b] += constant
+        if best < 0 or gains[b] > gains[best]:
+            best = b
+    return best
 
 
 class TreeMemory(NamedTuple):
@@ -383,7 +396,7 @@ def grow(
     fours : the same, see `fours_of`
     first_row : the first of the rows that the words are of
     sizes : the number of bins of every column
-    firsts : the first bin of every column; columns that fill up the last four have the last bin
+    firsts : see `first_bins`
     words, units : pseudogradients and curvatures, see `packed`
     has_missing : whether each column has missing values
     depth : the most splits
@@ -395,9 +408,9 @@ def grow(
     """
     d, n = codes.shape[0], words.shape[1]
     last_row = first_row + n
-    rows, spare, starts, slot = memory.rows[0][:n], memory.rows[1], memory.starts, memory.slot
-    columns, thresholds, missing = memory.splits[0], memory.splits[1], memory.splits[2]
-    gains, steps = memory.gains[0], memory.gains[1]
+    rows, starts, slot = memory.rows[0][:n], memory.starts, memory.slot
+    splits = memory.splits
+    columns, thresholds, missing = splits[0], splits[1], splits[2]
     for i in range(n):
         rows[i] = i
     starts[0], starts[1], slot[0] = 0, n, 0
@@ -411,56 +424,24 @@ def grow(
         columns[level] = -1
         for j in range(d):
             if j % 4 == 0:
-                end, least = firsts[j], sizes[j]
-                for i in range(j, min(j + 4, d)):
-                    end, least = end + sizes[i], min(least, sizes[i])
+                four = fours[j // 4, first_row:last_row]
                 _count_columns(
-                    fours[j // 4, first_row:last_row],
-                    rows,
-                    starts,
-                    words,
-                    slot,
-                    n_leaves // 2,
-                    firsts[j : j + 4],
-                    end,
-                    least,
-                    memory.histograms,
+                    four, words, memory, n_leaves // 2, firsts[j : j + 4], sizes[j : j + 4]
                 )
             size, sign = sizes[j], None if signs is None else signs[j]
             table = memory.histograms[:, :, firsts[j] : firsts[j] + size]
             column = codes[j, first_row:last_row]
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
-                _score_column(
-                    column,
-                    rows,
-                    spare,
-                    words,
-                    table,
-                    slot,
-                    starts,
-                    totals,
-                    units,
-                    ridge,
-                    first,
-                    sign,
-                    memory.sums,
-                    steps,
-                    gains,
-                )
-                for b in range(first, size - 1):
-                    if gains[b] > best:
-                        best = gains[b]
-                        columns[level], thresholds[level], missing[level] = j, b, to_right
+                b = _score_column(column, words, table, memory, totals, units, ridge, first, sign)
+                if b >= 0 and memory.gains[0, b] > best:
+                    best = memory.gains[0, b]
+                    columns[level], thresholds[level], missing[level] = j, b, to_right
         j = columns[level]
         if j < 0:
             return level
         column = codes[j, first_row:last_row]
-        for leaf in range(n_leaves - 1, -1, -1):
-            start, stop = starts[leaf], starts[leaf + 1]
-            middle = _partition(column, thresholds[level], missing[level], rows, spare, start, stop)
-            starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, stop
-            _sum_children(rows[start:middle], rows[middle:stop], words, leaf, memory.words)
+        _split_leaves(column, splits[:, level], words, memory, n_leaves)
         if not has_missing[j]:
             missing[level] = _heavier_right(memory.words, n_leaves)
     return depth
