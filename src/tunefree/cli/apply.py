@@ -258,18 +258,20 @@ def _outputs(estimator, notes, options, is_table):
     if options.explain:
         return _with_explanations(estimator, notes, options)
     has_proba = hasattr(estimator, "predict_proba")
-    if options.proba:
-        if not has_proba:
-            stop(f"{options.model} has no probabilities", USAGE)
-        proba = lambda X, **_: estimator.predict_proba(X).T.tolist()  # noqa: E731
-        return Outputs.of(_labels(estimator), proba)
 
     def predicted(X, **roles):
         return [estimator.predict(X, **roles).tolist()]
 
-    def with_probabilities(X, **roles):
-        return predicted(X, **roles) + estimator.predict_proba(X).T.tolist()
+    def probabilities(X, **_):
+        return estimator.predict_proba(X).T.tolist()
 
+    def with_probabilities(X, **roles):
+        return predicted(X, **roles) + probabilities(X)
+
+    if options.proba:
+        if not has_proba:
+            stop(f"{options.model} has no probabilities", USAGE)
+        return Outputs.of(_labels(estimator), probabilities)
     if is_table and has_proba:
         return Outputs.of(["prediction", *_labels(estimator)], with_probabilities)
     return Outputs.of(["prediction"], predicted, headed=False)

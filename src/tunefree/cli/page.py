@@ -499,17 +499,16 @@ def _measures(estimator, rows, X, y):
 def _permuted(estimator, X, y):
     """Permutation importances on these rows, and the name of the loss."""
     from sklearn.inspection import permutation_importance
-    from sklearn.metrics import log_loss, mean_squared_error
+    from sklearn.metrics import log_loss, make_scorer
 
     classes = getattr(estimator, "classes_", None)
     if hasattr(estimator, "predict_proba"):
-        kind = "log loss"
-        score: Any = lambda m, X, y: -log_loss(y, m.predict_proba(X), labels=classes)  # noqa: E731
+        how: Any = {"response_method": "predict_proba", "greater_is_better": False}
+        kind, score = "log loss", make_scorer(log_loss, labels=classes, **how)
     elif classes is not None:
         kind, score = "error rate", "accuracy"
     else:
-        kind = "mean squared error"
-        score = lambda m, X, y: -mean_squared_error(y, m.predict(X))  # noqa: E731
+        kind, score = "mean squared error", "neg_mean_squared_error"
     options: Any = {"scoring": score, "n_repeats": _REPEATS, "random_state": 0}
     return permutation_importance(estimator, X, y, **options), kind
 

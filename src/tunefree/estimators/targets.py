@@ -52,8 +52,8 @@ def _weigh_sides(line, y, weights, inner, outer, sides, hull):
             for side in range(2):
                 limit = inner[side, c]
                 if (p < limit) if side == 0 else (p > limit):
-                    gap, gap_ = a - limit, a - p
-                    sides[side, c] += weights[i] * (gap * gap - gap_ * gap_)
+                    of_limit, of_line = a - limit, a - p
+                    sides[side, c] += weights[i] * (of_limit * of_limit - of_line * of_line)
 
 
 @kernel

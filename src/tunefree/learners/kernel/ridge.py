@@ -130,9 +130,9 @@ class MemoryBudget(NamedTuple):
         return 40.0 * m**2
 
     def exact(self, n, held):
-        """The matrix of n rows and its factor, the inverse for held-out rows and its root."""
+        """The factor of n rows in their matrix's memory, the inverse of held-out rows, its root."""
         products = 8.0 * self.threads * held * max(held / 8, 256)
-        return 16.0 * (n**2 + held**2) + products
+        return 8.0 * n**2 + 16.0 * held**2 + products
 
     def exact_solver(self, held):
         """`exact` for all rows, or the matrices of the log loss; infinite if it is not allowed."""
