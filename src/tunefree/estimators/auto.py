@@ -615,7 +615,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         X = self.table_.transform(X)
         total = np.zeros((X.shape[0], len(self.offsets_))) + self.offsets_
         for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
-            total += a * score.scores_of(Fitted(view, model), X)
+            total += a * Fitted(view, model).scores(X, score)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
     def explain(self, X: MatrixLike) -> Explanation:

@@ -162,6 +162,11 @@ class Fitted(NamedTuple):
         """Rows as the model takes them."""
         return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
 
+    def scores(self, X, kind):
+        """Scores of rows, of the kind of a stack: log-odds or predictions."""
+        method = "decision_function" if kind.task == "classification" else "predict"
+        return kind.of_all(getattr(self.model, method)(self.show(X)), self.model)
+
 
 class OneFit:
     """One fit to all rows also gives the held-out predictions."""
@@ -172,7 +177,7 @@ class OneFit:
 
     def evaluate(self, candidate, problem, others):
         """The `Entry` of a candidate."""
-        return candidate.in_one_fit(problem, candidate.donor(problem, others))
+        return candidate.in_one_fit(problem, view_donor(others))
 
 
 class Folds:
@@ -214,7 +219,7 @@ class Folds:
         """Scores of a fold's held-out rows, and the model."""
         train, out = fold
         fitted = candidate.fit(*problem.part(train), donor=donor)
-        return problem.score.scores_of(fitted, problem.X[out]), fitted.model
+        return fitted.scores(problem.X[out], problem.score), fitted.model
 
 
 class ThreeFolds(Folds):
@@ -266,10 +271,6 @@ class Candidate:
     def evaluate(self, problem, others):
         """The `Entry` of the candidate, after those of `others`."""
         return self.evaluation.evaluate(self, problem, others)
-
-    def donor(self, problem, others):
-        """The model whose view of the columns is reused, or None."""
-        return view_donor(others)
 
     def compressed(self, entry, problem, most):
         """The candidate's entry with at most so many landmarks."""
@@ -324,8 +325,8 @@ class GLM(Candidate):
     cost = staticmethod(costs.glm_cost)
 
 
-class _OnView(Candidate):
-    """Least squares on the view of the columns of the candidate before."""
+class KernelRidge(Candidate):
+    """Kernel ridge regression, on the view of the columns of the candidate before."""
 
     kind = "kernel"
 
@@ -341,14 +342,10 @@ class _OnView(Candidate):
 
     def fit(self, X, y, weights, donor=None, **options):
         """A `Fitted` candidate; `options` are those of the estimator's `_learn`."""
-        model = self._model(donor)
+        model = clone(self.estimator)
         with ignore_outlier_warnings():
             found = model._learn(X, y, sample_weight=weights, like=donor, **options)
         return Fitted((), model, found)
-
-    def _model(self, donor):
-        """The estimator to fit."""
-        return clone(self.estimator)
 
     def fit_and_hold_out(self, problem, donor, held, column_groups):
         """A candidate `Fitted` to all rows, with predictions of the rows `held`."""
@@ -372,10 +369,6 @@ class _OnView(Candidate):
         if entry.fitted is None or len(entry.fitted.model.dual_coef_) <= most:
             return entry
         return self.limited(most).in_one_fit(problem, entry.fitted.model)
-
-
-class KernelRidge(_OnView):
-    """Kernel ridge regression, whose view of the columns others reuse."""
 
 
 class RidgeOnRanks(KernelRidge):
@@ -417,7 +410,7 @@ class PilotedKernel(KernelRidge):
         one = replace(self, estimator=clone(self.estimator).set_params(kernel=kernel))
         fitted = one.fit(*problem.part(few), donor=view_donor(others))
         scores = [entry.scores for entry in finished(others)]
-        both = [*scores, problem.score.scores_of(fitted, problem.X[held])]
+        both = [*scores, fitted.scores(problem.X[held], problem.score)]
         y, weights = problem.y[held], problem.weights[held]
         stacks = [problem.score.stack(s, y, weights) for s in (scores or both, both)]
         before, after = (weighted_mean(stack.losses, weights)[0] for stack in stacks)
@@ -480,7 +473,7 @@ class KernelPiSTOL(Candidate):
         if len(held) > self.most_rows:
             learned = np.flatnonzero(~held)[: self.most_rows]
             model._learn(*problem.part(learned))
-            scores = problem.score.scores_of(fitted, problem.X[rows])
+            scores = fitted.scores(problem.X[rows], problem.score)
         else:
             scores = problem.score.of_all(model._learn(*problem[:3], held=held), model)
         some = rows[: n_permuted_rows(self.most_rows, problem.shape.d, len(rows))]
@@ -490,26 +483,21 @@ class KernelPiSTOL(Candidate):
 
 def permutation_effects(fitted, problem, rows):
     """Changes of rows' scores when columns come from the next row; None if rows are sparse."""
-    X, scores_of = problem.X, problem.score.scores_of
+    X, kind = problem.X, problem.score
     if problem.is_sparse():
         return None
     sample, effects = X[rows], []
-    before = scores_of(fitted, sample)
+    before = fitted.scores(sample, kind)
     for columns in (*np.arange(X.shape[1])[:, None], *problem.column_groups):
         changed = sample.copy()
         changed[:, columns] = np.roll(sample[:, columns], 1, axis=0)
-        effects.append(scores_of(fitted, changed) - before)
+        effects.append(fitted.scores(changed, kind) - before)
     return np.array(effects)
-
-
-def view_givers(entries):
-    """The entries whose models have a view of the columns that others reuse."""
-    return [e for e in entries if isinstance(e.candidate, KernelRidge) and e.fitted is not None]
 
 
 def view_donor(entries):
     """The last model whose view of the columns others reuse, or None."""
-    donors = view_givers(entries)
+    donors = [e for e in entries if isinstance(e.candidate, KernelRidge) and e.fitted is not None]
     return donors[-1].fitted.model if donors else None
 
 

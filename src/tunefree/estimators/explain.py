@@ -134,7 +134,7 @@ def terms_of_stack(model):
 
 def _weighted(weight, fitted, kind, rows):
     """The scores of a model of a stack, times its weight."""
-    return weight * kind.scores_of(fitted, rows)
+    return weight * fitted.scores(rows, kind)
 
 
 def _has_factors(member, groups):

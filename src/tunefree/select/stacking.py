@@ -574,13 +574,8 @@ class Classes(NamedTuple):
         """Of a model."""
         return 1 if self.n_classes == 2 else self.n_classes
 
-    def scores_of(self, fitted, X):
-        """Log-odds of the second class or of all; the row's minimum for an unknown class."""
-        scores = fitted.model.decision_function(fitted.show(X))
-        return self.of_all(scores, fitted.model)
-
     def of_all(self, scores, model):
-        """Log-odds of a model as scores of all classes."""
+        """Log-odds of a model as scores of all classes; the row's minimum for an unknown class."""
         model_classes = model.classes_
         scores = scores.reshape(len(scores), -1).astype(np.float64)
         if self.n_classes == 2 or len(model_classes) == self.n_classes:
@@ -628,10 +623,6 @@ class Targets(NamedTuple):
         """The range of predictions."""
         return targets.min(axis=0), targets.max(axis=0)
 
-    def scores_of(self, fitted, X):
-        """Predictions of shape (n, n_outputs)."""
-        return self.of_all(fitted.model.predict(fitted.show(X)), fitted.model)
-
     def of_all(self, predictions, model):
         """Predictions of a model, of shape (n, n_outputs)."""
         return np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
@@ -645,9 +636,9 @@ class Targets(NamedTuple):
         return np.average(y.reshape(len(y), -1), axis=0, weights=weights)
 
     def evaluate(self, predicted, y, weights):
-        """Squared errors, twice."""
-        square = self.losses(predicted, y)
-        return square, square
+        """The losses, twice."""
+        losses = self.losses(predicted, y)
+        return losses, losses
 
     def stack(self, scores, y, weights, optimism=0.0):
         """The stack of least squared error."""
@@ -661,7 +652,7 @@ class Means(NamedTuple):
     least: float  # the lower limit of means
     task = "regression"
     n_outputs = 1
-    scores_of, of_all, constant = Targets.scores_of, Targets.of_all, Targets.constant
+    of_all, constant, evaluate = Targets.of_all, Targets.constant, Targets.evaluate
     constant_name = Targets.constant_name
 
     def limits(self, targets):
@@ -677,11 +668,6 @@ class Means(NamedTuple):
         """Deviances."""
         mean = self.family.clipped(np.maximum(predicted[:, 0], self.least))
         return self.family.deviance(y.reshape(-1), mean)
-
-    def evaluate(self, predicted, y, weights):
-        """Deviances, twice."""
-        cost = self.losses(predicted, y)
-        return cost, cost
 
     def stack(self, scores, y, weights, _=0.0):
         """The stack of least deviance."""
@@ -717,12 +703,8 @@ class Quantiles(NamedTuple):
         """The quantiles of the targets."""
         return self.family.start(self.family.targets(y[:, None]), weights)
 
-    def scores_of(self, fitted, X):
-        """Predictions of shape (n, n_outputs); a model's one output serves all levels."""
-        return self.of_all(fitted.model.predict(fitted.show(X)), fitted.model)
-
     def of_all(self, predictions, model):
-        """Predictions of a model, of shape (n, n_outputs)."""
+        """Predictions of shape (n, n_outputs); a model's one output serves all levels."""
         scores = np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
         return np.repeat(scores, self.n_outputs // scores.shape[1], axis=1)
 
@@ -731,7 +713,7 @@ class Quantiles(NamedTuple):
         return self.family.deviance(y.reshape(-1, 1), np.sort(predicted, axis=1)).sum(axis=1)
 
     def evaluate(self, predicted, y, weights):
-        """Pinball losses with the best slope and offset, twice."""
+        """The losses with the best slope and offset, twice."""
         losses = self.stack([predicted], y, weights).losses
         return losses, losses
 
@@ -749,7 +731,7 @@ class RobustMeans(NamedTuple):
     family: Any  # `tunefree.families.Huber`, of a known scale
     task, kind = "regression", "Huber loss"
     n_outputs = 1
-    limits, scores_of, of_all = Targets.limits, Targets.scores_of, Targets.of_all
+    limits, of_all, evaluate = Targets.limits, Targets.of_all, Quantiles.evaluate
     constant_name = "the median"
 
     def constant(self, y, weights):
@@ -759,11 +741,6 @@ class RobustMeans(NamedTuple):
     def losses(self, predicted, y):
         """Huber's losses."""
         return self.family.deviance(y.reshape(-1), predicted[:, 0])
-
-    def evaluate(self, predicted, y, weights):
-        """Huber's losses with the best slope and offset, twice."""
-        losses = self.stack([predicted], y, weights).losses
-        return losses, losses
 
     def stack(self, scores, y, weights, optimism=0.0):
         """The stack of least loss."""
