@@ -33,7 +33,7 @@ from tunefree.estimators import (
     ridge,
     trees,
 )
-from tunefree.estimators.fitting import fitted_names, rollback_on_error
+from tunefree.estimators.fitting import forget_fit, rollback_on_error
 from tunefree.estimators.from_source import SourceSample
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
@@ -121,8 +121,7 @@ class Distributed:
         guard = self._GUARDED and not as_given
         how = {"classify": is_classifier(self), "guard": guard}
         cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
-        for name in fitted_names(self):
-            delattr(self, name)
+        forget_fit(self)
         self._fit_shown(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(n, str) for n in names):

@@ -1,54 +1,37 @@
 """One call that evaluates the library's learners on held-out rows and stacks the best."""
 
-import copy
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from scipy.special import expit
 from sklearn.base import (
     BaseEstimator,
-    ClassifierMixin,
     MultiOutputMixin,
     RegressorMixin,
     clone,
+    is_classifier,
 )
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
+from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import (
-    _check_feature_names_in,
-    _check_monotonic_cst,
-    check_is_fitted,
-)
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._array import as_dense
-from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree.data.checks import (
-    ColumnDrift,
-    ColumnShares,
-    correlated_columns,
-    sorted_rows,
-    training_findings,
-    warn_of,
-)
-from tunefree.engine.order import even_sample, hashed_visits
+from tunefree.data.checks import ColumnDrift, ColumnShares, warn_of
+from tunefree.engine.order import even_sample
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
-    MOST_COLUMNS,
     Fitted,
-    LastFits,
-    StackProblem,
-    automatic_folds,
+    Stacked,
+    choose_by_score,
     compress_stack,
-    constant_entry,
     evaluate_candidates,
     fit_all_rows,
+    fit_source_rows,
     ignore_outlier_warnings,
     make_candidates,
     plan_candidates,
@@ -58,40 +41,49 @@ from tunefree.estimators.explain import (
     Explanation,
     Interaction,
     as_numbers,
+    line_of_stack,
     terms_of_stack,
 )
-from tunefree.estimators.exposures import TakesExposures, Terms, of_rows
-from tunefree.estimators.fitting import CallbackSupport, fitted_names, report_progress
+from tunefree.estimators.exposures import TakesExposures, of_rows
+from tunefree.estimators.fitting import (
+    CallbackSupport,
+    fitted_names,
+    forget_fit,
+    report_progress,
+)
 from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.report import Report, verdict_of
+from tunefree.estimators.report import (
+    Importances,
+    column_relevances,
+    of_user_columns,
+    report_of,
+)
+from tunefree.estimators.stack_problem import (
+    EXCLUDE,
+    ClassTargets,
+    NumberTargets,
+    TableRows,
+    log_odds,
+)
 from tunefree.estimators.uncertainty_mixins import PredictsSets
 from tunefree.families import FAMILIES, Huber, Quantile
 from tunefree.learners.kernel import ridge
-from tunefree.links import LINKS
-from tunefree.preprocessing import TablePreprocessor, source_layout
+from tunefree.preprocessing import source_layout
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
-from tunefree.select.costs import Limits, Plan, shape_of
+from tunefree.select.costs import Limits, Plan
 from tunefree.select.stacking import (
-    Chosen,
     Classes,
     Means,
     Quantiles,
-    RobustMeans,
     Targets,
     choose_stack,
     finished,
     folds_of,
-    importances,
     least_mean,
-    weighted_mean,
 )
-from tunefree.uncertainty import risk
-from tunefree.uncertainty.calibration import calibrated
-from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, ResidualScores
+from tunefree.uncertainty.intervals import HeldOutProbabilities, ResidualScores
 
-# Rows from which the columns' standard deviations, and correlations, are computed.
-_MOST_SHOWN, _MOST_CORRELATED = 50_000, 1000
 _KINDS = ("linear", "kernel", "trees")
 _LOSSES = (
     "squared_error",
@@ -102,207 +94,6 @@ _LOSSES = (
     "gamma",
     "tweedie",
 )
-_EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
-
-
-def _parts_of(estimator, y, groups):
-    """The part of every row in every split of `cv`: 1 training, 2 held out, 0 neither."""
-    cv = check_cv(estimator.cv, y, classifier=hasattr(estimator, "predict_proba"))
-    splits = [(np.asarray(a), np.asarray(b)) for a, b in cv.split(np.zeros(len(y)), y, groups)]
-    parts = np.zeros((len(y), len(splits)), dtype=np.int64)
-    for j, (train, out) in enumerate(splits):
-        parts[train, j], parts[out, j] = 1, 2
-    if ((parts == 2).sum(axis=1) > 1).any() or any(set(a) & set(b) for a, b in splits):
-        raise ValueError(
-            "cv= holds out a row twice, or trains on rows that it holds out in the same split: "
-            "use a splitter whose test sets do not overlap, such as KFold."
-        )
-    return parts
-
-
-def _are_in_order(parts):
-    """Whether every split of `cv` holds out several rows, which follow each other."""
-    held_out = [np.flatnonzero(part == 2) for part in parts.T]
-    return all(len(rows) > 1 and len(rows) == np.ptp(rows) + 1 for rows in held_out)
-
-
-class TableRows(NamedTuple):
-    """The user's rows of positive weight as numbers."""
-
-    table: Any  # the preprocessor
-    X: Any
-    y: np.ndarray
-    weights: np.ndarray
-    groups: np.ndarray | None  # numbers of groups
-    parts: np.ndarray | None  # with `cv`: the part of every row in every split
-    exposure: np.ndarray | None = None  # of which the target is a rate
-
-    def distinct(self, labels, seed):
-        """Numbers of the distinct rows in random order, and their weights."""
-        affine, labels = not self._is_sparse(), self._labels(labels)
-        return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
-
-    def _is_sparse(self):
-        return sparse.issparse(self.X)
-
-    def _labels(self, labels):
-        """Labels and folds: equal rows of several folds are not merged."""
-        apart = self.groups if self.parts is None else self.parts
-        return labels if apart is None else np.column_stack([labels, apart])
-
-    def terms(self, labels, seed, numbers):
-        """The `Terms` of rows with an exposure, merged into the distinct rows; or None."""
-        if self.exposure is None:
-            return None
-        labels = self._labels(labels)
-        return Terms.of(self.X, labels, self.weights, seed, numbers, self.exposure)
-
-    def problem(self, distinct, y, strata, score, seed, **more):
-        """The `StackProblem` of distinct rows with these targets and class numbers."""
-        numbers, weights = distinct
-        X, strata = self.X[numbers], strata[numbers]
-        groups = None if self.groups is None else self.groups[numbers]
-        if self.parts is None:
-            folds = automatic_folds(strata, groups)
-        else:
-            parts = self.parts[numbers].T
-            folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
-        groups_of_columns = _several(self.table)
-        if not self._is_sparse():
-            groups_of_columns += _correlated(self.table, X)
-        column_groups = tuple(
-            np.flatnonzero(np.isin(self.table.sources_, group)) for group in groups_of_columns
-        )
-        shape = shape_of(X, score.n_outputs)
-        return StackProblem(
-            X, y[numbers], weights, strata, groups, folds, self.parts is not None, score, shape,
-            seed, column_groups, numbers, **more,
-        )  # fmt: skip
-
-
-def _signs_of(table, monotonic_cst):
-    """The signs of the columns of numbers that a table makes; None if there are none."""
-    signs = np.asarray(_check_monotonic_cst(table, monotonic_cst), dtype=np.int8)
-    if not signs.any():
-        return None
-    wrong = np.flatnonzero((signs != 0) & (table.kinds_ != "number"))
-    if len(wrong):
-        name = _check_feature_names_in(table)[wrong[0]]
-        kind = table.kinds_[wrong[0]]
-        raise ValueError(f"monotonic_cst= is for columns of numbers: {name!r} is a {kind} column.")
-    return signs[table.sources_]
-
-
-def _of_columns(values, table):
-    """Values of the table's columns, and then of groups of these, as values of the user's."""
-    out, d, several = np.zeros(table.n_features_in_), len(table.sources_), _several(table)
-    out[table.sources_] = values[:d]
-    out[several] = values[d : d + len(several)]
-    return out
-
-
-def _several(table):
-    """Columns of the user's that are several columns of numbers: they are permuted as a group."""
-    return np.flatnonzero(np.bincount(table.sources_) > 1).tolist()
-
-
-def _correlated(table, X):
-    """Groups of correlated columns of the user's."""
-    return correlated_columns(source_layout(table).columns(X[:_MOST_CORRELATED]))
-
-
-def _group_importances(problem, table, found):
-    """The importances of the groups of correlated columns, the largest first."""
-    names, first = _check_feature_names_in(table), len(_several(table))
-    groups = [np.unique(table.sources_[group]) for group in problem.column_groups[first:]]
-    values = (each[len(table.sources_) + first :].tolist() for each in found)
-    rows = [
-        {"columns": names[group].tolist(), "importance": value, "importance_se": error}
-        for group, value, error in zip(groups, *values, strict=True)
-    ]
-    return sorted(rows, key=lambda row: -row["importance"])
-
-
-class Stacked(NamedTuple):
-    """The candidates' evaluation, and the stack."""
-
-    problem: Any  # with the loss of the stack
-    entries: list
-    constant: Any  # the `Entry` of the best constant; None if no row was held out
-    chosen: Chosen
-    last: LastFits
-    plan: Plan
-    skipped: dict  # candidates that do not suit the data, and why
-    scores: dict  # of `scoring`, by candidate
-    compression: Any
-    seconds: float
-
-    def shares(self):
-        """The shares of the models of the stack, by name."""
-        pairs = zip(self.chosen.entries, self.chosen.stack.shares, strict=True)
-        return {e.candidate.name: float(share) for e, share in pairs}
-
-    def reason(self):
-        """The reason for the stack, and which models were fitted again, in sentences."""
-        names = ", ".join(self.last.names)
-        last = f"Fitted again on all rows: {names}." if names else ""
-        return f"{self.chosen.reason} {last}".strip()
-
-
-class StackHeldOut(NamedTuple):
-    """The stack's held-out predictions to keep, their losses, and a calibration."""
-
-    predictions: Any
-    losses: np.ndarray
-    calibration: Any = None
-
-
-class KnownScores(NamedTuple):
-    """Held-out scores in place of a preprocessor and a model; rows are their numbers."""
-
-    scores: np.ndarray
-    classes_: Any
-
-    def transform(self, X):
-        """The rows."""
-        return X
-
-    def decision_function(self, X):
-        """The scores of all rows."""
-        return self.scores
-
-    predict = decision_function
-
-
-class ToModelRows(NamedTuple):
-    """Transforms the user's rows to those of a model of the stack."""
-
-    table: Any
-    view: tuple
-    classes: np.ndarray | None
-    class_weights: np.ndarray | None
-
-    def __call__(self, rows):
-        """Rows with columns as the model takes them, class numbers, and weights."""
-        X, y, weights = (
-            Fitted(self.view, None).show(self.table.transform(rows.X)),
-            rows.y,
-            rows.weights,
-        )
-        if self.classes is not None:
-            y = np.searchsorted(self.classes, y)
-        if self.class_weights is not None:
-            weights = weights * self.class_weights[y]
-        return rows._replace(X=X, y=y, weights=weights)
-
-
-def _weights_of_classes(rows, classes):
-    """The sum of the weights of each class."""
-    return np.bincount(np.searchsorted(classes, rows.y), rows.weights, len(classes))
-
-
-def _added(one, other, *_):
-    return one + other
 
 
 class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
@@ -321,10 +112,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     classes_: np.ndarray
     flat_: bool
     predict: Callable[..., np.ndarray]
-    # Abstract: the `StackProblem` and fitted attributes of the targets, the `StackHeldOut` of a
-    # stack, and the held-out predictions of a cross-fitted copy.
+    # Abstract: the `StackProblem`, and the held-out predictions of a cross-fitted copy.
     _problem: Callable
-    _held_out_of: Callable
     _copy_held_out: Callable
 
     @report_progress
@@ -355,21 +144,28 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """
         return self._fit(X, y, sample_weight, groups)
 
-    def _fit(self, X, y, sample_weight, groups, *terms):
+    def _fit(self, X, y, sample_weight, groups, exposure=None):
         """Fit rows, in regression with their exposure."""
-        limits, scorer = self._checked()
-        rows = self._rows(X, y, sample_weight, groups, *terms)
-        problem, targets = self._problem(rows, y)
-        layout, classify = source_layout(rows.table), isinstance(self, ClassifierMixin)
-        found = training_findings(layout, problem.X, problem.y, len(rows.y), classify)
-        if rows.parts is not None and _are_in_order(rows.parts):
-            found += sorted_rows(rows.y, classify)
-        warn_of(found)
-        vars(self).update(targets)
-        stacked = self._stacked(problem, limits, scorer)
-        problem = stacked.problem
-        self._publish(rows, problem, stacked, self._held_out_of(stacked, problem))
-        self.copies_ = self._copies(X, y, sample_weight, problem)
+        limits, kinds, most, scorer = self._checked()
+        rows = self._rows(X, y, sample_weight, groups, exposure)
+        problem = self._problem(rows, y)
+        warn_of(rows.findings(problem))
+        candidates, skipped = make_candidates(problem, kinds, self.n_jobs, most)
+        plan, candidates = plan_candidates(candidates, limits, problem)
+        entries = evaluate_candidates(candidates, plan, problem, self._progress)
+        problem, entries = problem.with_loss_of_stack(entries)
+        chosen, scores, compression = choose_stack(entries, problem), {}, None
+        if scorer is not None and finished(entries):
+            chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)
+        if most is not None and finished(entries):
+            chosen, compression = compress_stack(chosen, problem, most)
+        last = fit_all_rows(chosen, entries, problem, self._progress)
+        seconds = time.perf_counter() - limits.start
+        self._publish(
+            rows,
+            Stacked(problem, entries, chosen, last, plan, skipped, scores, compression, seconds),
+        )
+        self.copies_ = cross_fitted(self, X, y, sample_weight, problem)
         return self
 
     def _kinds(self):
@@ -382,121 +178,50 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return tuple(chosen)
 
     def _checked(self):
-        """The `Limits` of time and memory, and the scorer; other parameters are checked."""
-        limits = Limits(self.budget, self.max_memory)
-        self._kinds()
-        most = self.compress
+        """`Limits` of time and memory, kinds of candidates, most landmarks, and the scorer."""
+        limits, kinds, most = Limits(self.budget, self.max_memory), self._kinds(), self.compress
         if most is not None and not (isinstance(most, int | np.integer) and most > 0):
             raise ValueError(f"compress={most!r} is not a number of landmarks: a positive integer.")
         for name in ("compress", "cross_fit"):
             if self.cv is not None and getattr(self, name) is not None:
-                raise ValueError(_EXCLUDE.format(name, "cv"))
-        return limits, None if self.scoring is None else check_scoring(self, self.scoring)
+                raise ValueError(EXCLUDE.format(name, "cv"))
+        scorer = None if self.scoring is None else check_scoring(self, self.scoring)
+        return limits, kinds, None if most is None else int(most), scorer
 
-    def _rows(self, X, y, sample_weight, groups, **checks):
+    def _rows(self, X, y, sample_weight, groups, exposure):
         """The `TableRows` of positive weight."""
-        base.check_columns(X)
-        table = TablePreprocessor(
-            categorical_features=self.categorical_features, merge_levels=self.merge_levels
-        )
-        table.fit(X, sample_weight=sample_weight)
-        Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
-        few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
-        if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
-            Z = Z.toarray()
-        weights, parts = base.check_weights(sample_weight, Z), None
-        kept = weights > 0
-        if groups is not None:
-            groups = column_or_1d(groups)
-            check_consistent_length(Z, groups)
-            if self.compress is not None:
-                raise ValueError(_EXCLUDE.format("compress", "groups"))
-        if self.cv is not None:
-            parts, groups = _parts_of(self, y, groups)[kept], None
-        elif groups is not None:
-            _, groups = np.unique(groups[kept], return_inverse=True)
-            if groups.max() == 0:
-                raise ValueError("groups= has one group only: two or more are needed to hold out.")
-        if kept.all():
-            return TableRows(table, Z, y, weights, groups, parts)
-        return TableRows(table, Z[kept], y[kept], weights[kept], groups, parts)
+        return TableRows.of(self, X, y, sample_weight, groups)
 
-    def _stacked(self, problem, limits, scorer):
-        """Evaluate the candidates, stack them, and fit those in the stack to all rows."""
-        most = None if self.compress is None else int(self.compress)
-        candidates, skipped = make_candidates(problem, self._kinds(), self.n_jobs, most)
-        if not candidates:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
-            columns = f"{problem.shape.d} columns"
-            raise ValueError(f"candidates={self.candidates!r} leave none for {columns}: {reasons}")
-        plan, candidates = plan_candidates(candidates, limits, problem)
-        entries = evaluate_candidates(candidates, plan, problem, self._progress)
-        problem, entries = self._with_loss_of_stack(problem, entries)
-        chosen, scores, compression = choose_stack(entries, problem), {}, None
-        if scorer is not None and finished(entries):
-            chosen, scores = self._scored(scorer, entries, chosen, problem)
-        if most is not None and finished(entries):
-            chosen, compression = compress_stack(chosen, problem, most)
-        last = fit_all_rows(chosen, entries, problem, self._progress)
-        seconds = time.perf_counter() - limits.start
-        constant = constant_entry(chosen, problem)
-        return Stacked(
-            problem, entries, constant, chosen, last, plan, skipped, scores, compression, seconds
-        )
-
-    def _with_loss_of_stack(self, problem, entries):
-        """The problem with the loss of the stack, and the entries' losses by it."""
-        return problem, entries
-
-    def _publish(self, rows, problem, stacked, held_out):
+    def _publish(self, rows, stacked):
         """Set the fitted attributes."""
-        table, chosen, fits = rows.table, stacked.chosen, stacked.last.fits
+        forget_fit(self)
+        table, problem, chosen, last = rows.table, stacked.problem, stacked.chosen, stacked.last
+        view = getattr(last.donor, "view_", None)
+        held_out = problem.targets.held_out(chosen, problem, view)
+        relevances, importances = column_relevances(stacked), Importances.of(stacked, table)
+        parts = held_out.losses, relevances, importances
+        report = report_of(type(self).__name__, table, stacked, *parts)
+        vars(self).update(problem.targets.attributes(held_out.calibration))
         self.table_, self.n_features_in_ = table, table.n_features_in_
         if hasattr(table, "feature_names_in_"):
             self.feature_names_in_ = table.feature_names_in_
-        self.models_, self.views_ = [f.model for f in fits], [f.view for f in fits]
-        for model in self.models_:  # only the stack keeps its held-out predictions
-            vars(model).pop("held_out_", None)
-        self.weights_, self.offsets_, shares, _ = chosen.stack
+        self.models_, self.views_ = [f.model for f in last.fits], [f.view for f in last.fits]
+        self.weights_, self.offsets_ = chosen.stack[:2]
         self.background_ = problem.X[even_sample(problem.weights, BACKGROUND)]
         self.chosen_, self.compression_ = stacked.shares(), stacked.compression
-        self.encoded_relevances_ = _relevances(stacked.last, shares, problem)
-        vars(self).pop("permutation_importances_", None)
-        vars(self).pop("permutation_importances_se_", None)
-        found, self.group_importances_ = importances(chosen, problem), []
-        if found is not None:
-            self.group_importances_ = _group_importances(problem, table, found)
-            self.permutation_importances_ = _of_columns(found[0], table)
-            self.permutation_importances_se_ = _of_columns(found[1], table)
-        self.leaderboard_ = _leaderboard(stacked, problem)
+        self.encoded_relevances_ = relevances
+        if importances is not None:
+            self.permutation_importances_ = importances.values
+            self.permutation_importances_se_ = importances.errors
         self.traces_ = {e.candidate.name: e.trace for e in stacked.entries if e.trace is not None}
         self.held_out_ = held_out.predictions
-        self.risk_interval_, self.risk_interval_kind_ = _risk_interval(
-            held_out.losses, chosen.entries[0].rows, problem, chosen.optimism
-        )
         self.plan_, self.seconds_ = stacked.plan, stacked.seconds
         layout = source_layout(table)
         self.column_shares_ = ColumnShares.of(layout, problem.X, rows.X, rows.weights)
-        self.report_ = self._report(problem, stacked, held_out.losses)
-
-    def _report(self, problem, stacked, losses):
-        """The `Report` of what is fitted."""
-        shape, relevances, columns = problem.shape, {}, {}
-        if len(self.encoded_relevances_):
-            relevances = _largest(self.feature_relevances_, self.table_, 0.005)
-        if hasattr(self, "permutation_importances_"):
-            each = self.permutation_importances_
-            columns = _largest(each, self.table_, 0.01 * each.max())
-        names = _check_feature_names_in(self.table_).tolist()
-        return Report(
-            type(self).__name__, problem.score.task, (shape.n, shape.d, shape.k),
-            self.leaderboard_, stacked.skipped, stacked.reason(), stacked.plan, stacked.seconds,
-            stacked.last.seconds, relevances, columns, self.risk_interval_,
-            self.risk_interval_kind_, self.table_.dropped_,
-            verdict_of(problem, stacked, losses, getattr(self, "classes_", None)),
-            {names[int(j)]: levels for j, levels in self.table_.merged_.items()},
-            self.group_importances_,
-        )  # fmt: skip
+        self.report_, self.leaderboard_ = report, report.leaderboard
+        self.group_importances_ = report.groups
+        self.risk_interval_ = report.risk_interval
+        self.risk_interval_kind_ = report.risk_interval_kind
 
     def _repr_html_inner(self):
         return self._with_report(super()._repr_html_inner())
@@ -511,103 +236,24 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """scikit-learn's diagram, and the report of a fitted model below it."""
         return html + (self.report_._repr_html_() if hasattr(self, "report_") else "")
 
-    def _copies(self, X, y, sample_weight, problem):
-        """Copies of the stack, each fitted without its fold, with predictions of the fold."""
-        if self.cross_fit is None:
-            return []
-        numbers = problem.numbers
-        if sample_weight is not None:
-            numbers = np.flatnonzero(np.asarray(sample_weight) > 0)[numbers]
-        weights, groups, copies = problem.weights, problem.groups, []
-        one: Any = clone(self).set_params(cross_fit=None)
-        if isinstance(self.budget, Plan):  # it is of all rows
-            one.set_params(budget=None)
-        if getattr(self, "class_weight", None) is not None:  # the weights include it
-            one.set_params(class_weight=None)
-        fold, count = folds_of(problem.strata, groups, int(self.cross_fit))
-        for f in range(count):
-            train, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-            without, held = (
-                (_safe_indexing(X, numbers[part]), _safe_indexing(y, numbers[part]), weights[part])
-                for part in (train, out)
-            )
-            with ignore_outlier_warnings():
-                fitted = clone(one).fit(*without, groups=None if groups is None else groups[train])
-            copies.append((fitted, self._copy_held_out(fitted, *held)))
-        return copies
-
-    def _scored(self, scorer, entries, chosen, problem):
-        """The stack, or a candidate of a higher held-out score, and the scores of all."""
-        rows, scores = chosen.entries[0].rows, {}
-        y, weights = problem.y[rows], problem.weights[rows]
-        targets = self.classes_[y] if problem.score.task == "classification" else y
-
-        def score_of(one):
-            model = self._with_known(one.scores())
-            return float(scorer(model, rows[:, None], targets, sample_weight=weights))
-
-        best, highest = chosen, score_of(chosen)
-        words = f", {number(highest)} for the stack."
-        for entry in finished(entries):
-            name = entry.candidate.name
-            alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
-            scores[name] = score_of(alone)
-            if scores[name] > highest:
-                best, highest = alone, scores[name]
-        winner = "the stack" if best is chosen else repr(best.reason)
-        words = "." if best is chosen else words
-        words = f"Best {self.scoring} on held-out rows: {number(highest)} for {winner}{words}"
-        return best._replace(reason=f"{chosen.reason} {words}"), scores
-
-    def _with_known(self, scores):
-        """A copy that predicts held-out rows, given by their numbers, by these scores."""
-        model: Any = copy.copy(self)
-        known = KnownScores(scores, getattr(self, "classes_", None))
-        model.table_, model.models_, model.views_ = known, [known], [()]
-        model.weights_, model.offsets_ = np.ones(1), np.zeros(scores.shape[1])
-        model.calibration_ = None
-        return model
-
     def _fit_rows(self, rows):
         """Fit a stratified sample; then the models of the stack learn all rows, if they can."""
-        classify = isinstance(self, ClassifierMixin)
+        classify = is_classifier(self)
         sample = rows.drawn(seed_of(self.random_state), ridge.EXACT_ROWS, classify)
         self.fit(sample.X, sample.y, sample_weight=sample.weights)
         if sample.whole:
             return
-        names: dict[bool, list] = {True: [], False: []}  # whether a model has learned all rows
-        classes, class_weights = self.classes_ if classify else None, self._class_weights(rows)
-        for i, (name, view, model) in enumerate(
-            zip(self.chosen_, self.views_, self.models_, strict=True)
-        ):
-            to_model_rows = ToModelRows(self.table_, view, classes, class_weights)
-            all_rows, sampled = rows.shown(to_model_rows), to_model_rows(sample)
-            if hasattr(model, "_fit_rows"):
-                learned = clone(model)._fit_rows(all_rows, sampled, like=model)
-                vars(learned).pop("held_out_", None)
-            else:
-                learned = all_rows.fitted(clone(model))
-            names[learned is not None].append(name)
-            self.models_[i] = model if learned is None else learned
+        self.models_, fitted, others = fit_source_rows(self, rows, sample)
         if not classify:  # limits extend beyond the sample's range by at most its width
             low, high = self.prediction_limits_
             ends = np.clip(sample.ends, 2.0 * low - high, 2.0 * high - low)
             self.prediction_limits_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
         words = f"{self.report_.reason} Chosen on a sample of {len(sample.y)} rows."
-        if names[True]:
-            words += f" Fitted on all {rows.n_rows} rows: {', '.join(names[True])}."
-        if names[False]:
-            words += f" Fitted on the sample only: {', '.join(names[False])}."
+        if fitted:
+            words += f" Fitted on all {rows.n_rows} rows: {', '.join(fitted)}."
+        if others:
+            words += f" Fitted on the sample only: {', '.join(others)}."
         self.report_ = self.report_._replace(reason=words)
-
-    def _class_weights(self, rows):
-        """The weight of each class, from all rows; None without weights."""
-        class_weight = getattr(self, "class_weight", None)
-        if class_weight is None:
-            return None
-        codes = np.arange(len(self.classes_))
-        totals = rows.total("class weights", _weights_of_classes, self.classes_, merge=_added)
-        return base.balanced(class_weight, self.classes_, codes, totals) / totals
 
     def _joined(self, X, score):
         """The stack's scores of the user's rows."""
@@ -741,8 +387,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _model_state(self):
         """The attributes that a model file keeps: no times, so that equal fits give equal files."""
-        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
-        state = {n: vars(self)[n] for n in sorted(names)}
+        state = {name: vars(self)[name] for name in sorted(fitted_names(self))}
         if "report_" not in state:  # of several labels: each model has its own
             return state
         report = self.report_.timeless()
@@ -758,8 +403,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         much a column improves predictions of new rows is another question: see
         `permutation_importances_`.
         """
-        each = self._column_relevances()
-        return np.bincount(self.table_.sources_, each, self.n_features_in_)
+        return of_user_columns(self._column_relevances(), self.table_)
 
     @property
     def level_relevances_(self) -> dict[str, dict[str, float]]:
@@ -802,28 +446,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return self.table_.get_feature_names_out()
 
     def _line(self):
-        check_is_fitted(self, "models_")
-        classes = getattr(self, "classes_", ())
-        if getattr(self, "calibration_", None) is not None:
-            raise AttributeError(
-                "coef_ needs log-odds that are linear: those of this stack are calibrated class by "
-                "class (calibration_), which is not."
-            )
-        coef: Any = 0.0
-        intercept: Any = self.offsets_
-        for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
-            link = getattr(model, "link_", None)
-            linear = link is None or link == LINKS["identity" if len(classes) == 0 else "logit"]
-            all_classes = len(classes) == len(getattr(model, "classes_", ()))
-            if view or not hasattr(model, "coef_") or not linear or not all_classes:
-                raise AttributeError(
-                    f"coef_ needs a stack of linear models; this one has {', '.join(self.chosen_)}."
-                )
-            coef = coef + np.reshape(a, (-1, 1)) * np.atleast_2d(model.coef_).astype(np.float64)
-            intercept = intercept + a * np.atleast_1d(model.intercept_)
-        if len(classes) == 0 and self.flat_:
-            return coef[0], intercept[0]
-        return coef, intercept
+        coef, intercept = line_of_stack(self)
+        return base.of_targets(not is_classifier(self) and self.flat_, coef, intercept)
 
     def _column_relevances(self):
         check_is_fitted(self, "models_")
@@ -840,74 +464,30 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return tags
 
 
-def _relevances(last, shares, problem):
-    """The mean of the models' relevances, weighted by shares; empty if no model has any."""
-    found, found_shares = [], []
-    for (view, model, _), share in zip(last.fits, shares, strict=True):
-        if hasattr(model, "feature_relevances_"):
-            each = model.feature_relevances_
-        elif hasattr(model, "coef_"):
-            shown = Fitted(view, model).show(problem.X[:_MOST_SHOWN])
-            w = problem.weights[:_MOST_SHOWN] / problem.weights[:_MOST_SHOWN].sum()
-            square = shown.multiply(shown) if sparse.issparse(shown) else np.square(shown)
-            spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
-            each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
-        elif view and last.donor is not None:  # the model uses the donor's geometry
-            each = last.donor.feature_relevances_
-        else:
-            continue
-        found.append(each / max(each.sum(), 1e-300))
-        found_shares.append(share)
-    if not found:
-        return np.empty(0)
-    total = np.array(found_shares) @ np.array(found, dtype=np.float64)
-    # Of a constant predictor all columns are equally relevant.
-    return total / total.sum() if total.any() else np.full(len(total), 1.0 / len(total))
-
-
-def _largest(values, table, least):
-    """The largest ten of the columns' values that are above `least`, by name."""
-    names = getattr(table, "feature_names_in_", None)
-    order = [j for j in np.argsort(-values, kind="stable")[:10].tolist() if values[j] > least]
-    return {f"x{j}" if names is None else str(names[j]): float(values[j]) for j in order}
-
-
-def _risk_interval(losses, rows, problem, optimism):
-    """The interval of the risk on new rows, and its method."""
-    return risk.held_out(
-        losses, problem.weights[rows], bounded=problem.score.task == "classification",
-        once=len(rows) < problem.shape.n, spent=optimism,
-    )  # fmt: skip
-
-
-def _leaderboard(stacked, problem):
-    """One dict for each candidate, those in the stack first, then by risk."""
-    board, shares = [], stacked.shares()
-    for e in [*stacked.entries, *filter(None, [stacked.constant])]:
-        name, weights = e.candidate.name, problem.weights[e.rows]
-        row: dict[str, Any] = dict.fromkeys(("candidate", "risk", "risk_se", "risk_interval"))
-        if problem.score.task == "classification":
-            row["log_loss"] = None
-        if len(e.losses):
-            row["risk"], row["risk_se"] = map(float, weighted_mean(e.losses, weights))
-            row["risk_interval"] = _risk_interval(e.losses, e.rows, problem, e.optimism)[0]
-            if "log_loss" in row:
-                row["log_loss"] = float(weighted_mean(e.proper_losses, weights)[0])
-        row |= {
-            "candidate": name,
-            "share": shares.get(name, 0.0),
-            "seconds": float(e.seconds),
-            "cost": e.candidate.total_cost(problem.shape).seconds,
-            "rows": len(e.rows),
-            "chosen": name in shares,
-            "status": e.status,
-        }
-        if problem.score.kind not in ("log-loss", "squared error"):
-            row["loss"] = problem.score.kind
-        if stacked.scores:
-            row["score"] = stacked.scores.get(name)
-        board.append(row)
-    return sorted(board, key=lambda r: (-r["share"], r["risk"] is None, r["risk"] or 0.0))
+def cross_fitted(estimator, X, y, sample_weight, problem):
+    """Copies of a stack, each fitted without its fold, with predictions of the fold."""
+    if estimator.cross_fit is None:
+        return []
+    numbers = problem.numbers
+    if sample_weight is not None:
+        numbers = np.flatnonzero(np.asarray(sample_weight) > 0)[numbers]
+    weights, groups, copies = problem.weights, problem.groups, []
+    one: Any = clone(estimator).set_params(cross_fit=None)
+    if isinstance(estimator.budget, Plan):  # it is of all rows
+        one.set_params(budget=None)
+    if getattr(estimator, "class_weight", None) is not None:  # the weights include it
+        one.set_params(class_weight=None)
+    fold, count = folds_of(problem.strata, groups, int(estimator.cross_fit))
+    for f in range(count):
+        train, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        without, held = (
+            (_safe_indexing(X, numbers[part]), _safe_indexing(y, numbers[part]), weights[part])
+            for part in (train, out)
+        )
+        with ignore_outlier_warnings():
+            fitted = clone(one).fit(*without, groups=None if groups is None else groups[train])
+        copies.append((fitted, estimator._copy_held_out(fitted, *held)))
+    return copies
 
 
 class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
@@ -1100,29 +680,23 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _rows(self, X, y, *others):
-        shape = np.asarray(y).shape
-        if len(shape) == 2 and shape[1] > 1:
+    def _fit(self, X, y, sample_weight, groups, exposure=None):
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+        if len(shape) < 2 or shape[1] < 2:
+            return super()._fit(X, y, sample_weight, groups)
+        if type_of_target(y) != "multilabel-indicator":
             raise ValueError(
                 f"y has {shape[1]} columns that are not 0 and 1. Several labels are given as 0 and "
                 "1; to fit a model for each column use MultiOutputClassifier(TuneFreeClassifier()) "
                 "of scikit-learn."
             )
-        return super()._rows(X, y, *others)
-
-    def _fit(self, X, y, sample_weight, groups):
-        vars(self).pop("label_models_", None)
-        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
-        if len(shape) < 2 or shape[1] < 2 or type_of_target(y) != "multilabel-indicator":
-            return super()._fit(X, y, sample_weight, groups)
         labels = np.asarray(as_dense(y)).T
         for j, label in enumerate(labels):
             if np.ptp(label) == 0:
                 raise ValueError(f"Column {j} of y has one class only: all rows are {label[0]}.")
         one: Any = clone(self)
         models = [clone(one).fit(X, label, sample_weight, groups) for label in labels]
-        for name in fitted_names(self):  # of an earlier fit to one label
-            delattr(self, name)
+        forget_fit(self)
         classes: Any = [model.classes_ for model in models]
         self.label_models_, self.classes_ = models, classes
         self.n_features_in_ = models[0].n_features_in_
@@ -1135,24 +709,10 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         weights = base.balanced(self.class_weight, classes, codes, rows.weights)
         rows = rows._replace(weights=weights)
         distinct = rows.distinct(codes[:, None].astype(float), seed)
-        signs = _signs_of(rows.table, self.monotonic_cst)
-        if signs is not None and len(classes) > 2:
+        more = {"signs": rows.signs(self.monotonic_cst), "targets": ClassTargets(classes)}
+        if more["signs"] is not None and len(classes) > 2:
             raise ValueError(f"monotonic_cst= needs two classes: y has {len(classes)}.")
-        problem = rows.problem(distinct, codes, codes, Classes(len(classes)), seed, signs=signs)
-        return problem, {"classes_": classes}
-
-    def _publish(self, rows, problem, stacked, held_out):
-        super()._publish(rows, problem, stacked, held_out)
-        self.calibration_ = held_out.calibration
-
-    def _held_out_of(self, stacked, problem):
-        rows, scores, calibration = stacked.chosen.entries[0].rows, stacked.chosen.scores(), None
-        y, weights = problem.y[rows], problem.weights[rows]
-        if scores.shape[1] > 1:
-            calibration = calibrated(scores, y, weights)
-        p = base.probabilities(_calibrated(calibration, scores), joint=True)
-        wrong = (p.argmax(axis=1) != y).astype(np.float64)
-        return StackHeldOut(base.held_out_probabilities(p, y, weights), wrong, calibration)
+        return rows.problem(distinct, codes, codes, Classes(len(classes)), seed, **more)
 
     def _copy_held_out(self, copy, X, y, weights):
         return HeldOutProbabilities(
@@ -1161,7 +721,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
 
     def _log_odds(self, X):
         check_is_fitted(self, "models_")
-        return _calibrated(self.calibration_, self._joined(X, Classes(len(self.classes_))))
+        return log_odds(self.calibration_, self._joined(X, Classes(len(self.classes_))))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, of every class, or of every label.
@@ -1191,11 +751,6 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _calibrated(calibration, scores):
-    """The scores of a stack as log-odds."""
-    return scores if calibration is None else calibration.of(scores).astype(scores.dtype)
 
 
 class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneFree):
@@ -1397,18 +952,9 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return Quantiles(family)
         return Means(family, least_mean(targets))
 
-    def _with_loss_of_stack(self, problem, entries):
-        """For Huber's loss, whose scale is that of the errors of the stack of medians."""
-        if not isinstance(self.family_, Huber) or not finished(entries):
-            return problem, entries
-        medians = choose_stack(entries, problem)
-        rows, predictions = medians.entries[0].rows, medians.scores()
-        y, weights = problem.y[rows, None], problem.weights[rows]
-        self.family_ = self.family_.learned(y, predictions, weights)
-        return problem.rescored(RobustMeans(self.family_), entries)
-
-    def _rows(self, X, y, sample_weight, groups, exposure=None):
-        rows = super()._rows(X, y, sample_weight, groups, multi_output=True, numeric=True)
+    def _rows(self, X, y, sample_weight, groups, exposure):
+        checks = {"multi_output": True, "numeric": True}
+        rows = TableRows.of(self, X, y, sample_weight, groups, **checks)
         if exposure is None:
             return rows
         if self.cross_fit is not None:
@@ -1434,38 +980,16 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         warn_of_changes(given, targets, every, "y")
         family, is_flat = self._family(), rows.y.ndim == 1
         score = self._score(family, targets)
-        fitted = {
-            "family_": family,
-            "flat_": is_flat and score.n_outputs == 1,
-            "prediction_limits_": score.limits(targets),
-            "row_terms_": () if rows.exposure is None else ("exposure",),
-        }
+        row_terms = () if rows.exposure is None else ("exposure",)
+        flat = is_flat and score.n_outputs == 1
         more = {
             "terms": rows.terms(given, seed, distinct[0]),
-            "signs": _signs_of(rows.table, self.monotonic_cst),
+            "signs": rows.signs(self.monotonic_cst),
+            "targets": NumberTargets(family, score.limits(targets), flat, row_terms),
         }
         targets = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets
         strata = np.zeros(len(targets), dtype=np.int64)
-        return rows.problem(distinct, targets, strata, score, seed, **more), fitted
-
-    def _held_out_of(self, stacked, problem):
-        rows, predictions = stacked.chosen.entries[0].rows, self._limited(stacked.chosen.scores())
-        X, y, weights = problem.part(rows)
-        losses = problem.score.losses(predictions, y)
-        targets = np.broadcast_to(y if y.ndim == 2 else y[:, None], predictions.shape)
-        if problem.terms is not None:
-            held_out = problem.terms.held_out(rows, predictions, targets, self.family_)
-            return StackHeldOut(held_out, losses)
-        blocks = problem.blocks()
-        more: dict[str, Any] = {"view": getattr(stacked.last.donor, "view_", None)}
-        if blocks is not None:
-            more["groups"] = blocks[rows]
-            if not problem.given:
-                more["n_groups"] = len(np.unique(blocks[rows]))
-        pairs = zip(predictions.T, targets.T, strict=True)
-        return StackHeldOut(
-            tuple(Residuals.of(*pair, weights, X, **more) for pair in pairs), losses
-        )
+        return rows.problem(distinct, targets, strata, score, seed, **more)
 
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)
@@ -1474,11 +998,6 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
 
     def _columns_of(self, X):
         return self.table_.transform(X)
-
-    def _limited(self, predictions):
-        """Predictions within the limits; quantiles in order."""
-        predictions = np.clip(predictions, *self.prediction_limits_).astype(predictions.dtype)
-        return np.sort(predictions, axis=1) if isinstance(self.family_, Quantile) else predictions
 
     def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets or n_quantiles).
@@ -1493,7 +1012,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         -------
         ndarray
         """
-        y = self._limited(self._joined(X, Targets(np.ones(1))))
+        targets = NumberTargets(self.family_, self.prediction_limits_)
+        y = targets.limited(self._joined(X, Targets(np.ones(1))))
         if exposure is not None:
             y = y * of_rows(exposure, y, "exposure", positive=True)[:, None]
         return y[:, 0] if self.flat_ else y

@@ -7,6 +7,7 @@ search does not use. `tunefree.select.stacking` combines the predictions. The ru
 docs/selection.md.
 """
 
+import copy
 import time
 import warnings
 from contextlib import contextmanager
@@ -23,11 +24,13 @@ from tunefree._registry import estimator_class
 from tunefree._warn import DataWarning
 from tunefree.columns import asinh_scaling, show
 from tunefree.constraints import Monotone
+from tunefree.estimators import base
+from tunefree.estimators.from_source import FitsSums
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.geometry import n_permuted_rows
 from tunefree.learners.trees.boosting import MOST_ROUNDS
 from tunefree.select import costs
-from tunefree.select.costs import Cost, Shape, Step
+from tunefree.select.costs import Cost, Step
 from tunefree.select.stacking import (
     FEW_ROWS,
     Chosen,
@@ -68,95 +71,18 @@ _TREE_COST = 1500
 _FEWER_ROUNDS = (1000, 500, 250)
 
 
-class StackProblem(NamedTuple):
-    """Distinct rows in random order, and those that are held out."""
-
-    X: Any
-    y: np.ndarray
-    weights: np.ndarray
-    strata: np.ndarray  # class numbers, or zeros, which are spread evenly over the folds
-    groups: np.ndarray | None  # numbers of groups, which are held out as a whole
-    folds: list  # (training rows, held-out rows)
-    given: bool  # whether the folds are those of `cv`
-    score: Any  # `Classes`, `Targets`, `Means`, `Quantiles` or `RobustMeans`
-    shape: Shape
-    seed: int
-    column_groups: tuple  # arrays of columns that come from one column of the user's
-    numbers: Any = None  # of these rows among the user's rows of positive weight
-    terms: Any = None  # `Terms` of rows with an exposure
-    signs: Any = None  # in which direction predictions may change with each column
-
-    def is_sparse(self):
-        """Whether rows are sparse."""
-        return sparse.issparse(self.X)
-
-    def held(self):
-        """Whether each row is held out."""
-        held = np.zeros(len(self.y), dtype=bool)
-        held[np.concatenate([out for _, out in self.folds])] = True
-        return held
-
-    def blocks(self):
-        """The number of each row's group, or with `cv` of its fold; None for single rows."""
-        if not self.given:
-            return self.groups
-        blocks = np.zeros(len(self.y), dtype=np.int64)
-        for f, (_, out) in enumerate(self.folds):
-            blocks[out] = f
-        return blocks
-
-    def part(self, rows):
-        """Some rows, with targets and weights."""
-        return self.X[rows], self.y[rows], self.weights[rows]
-
-    def entry(self, candidate, scores, rows, model, **more):
-        """The `Entry` of a model's held-out scores."""
-        losses, proper_losses = self.score.evaluate(scores, self.y[rows], self.weights[rows])
-        return Entry(
-            candidate, scores, losses, proper_losses, rows, 0.0, "finished", _trace(model), **more
-        )
-
-    def rescored(self, score, entries):
-        """The problem with another score, and the entries' losses by it."""
-        out = []
-        for e in entries:
-            if len(e.losses):
-                losses = score.evaluate(e.scores, self.y[e.rows], self.weights[e.rows])
-                e = e._replace(losses=losses[0], proper_losses=losses[1])
-            out.append(e)
-        return self._replace(score=score), out
-
-    def entry_of_one_fit(self, candidate, fitted, scores, effects, optimism=0.0):
-        """The `Entry` of a fit to all rows."""
-        # The one output of a location serves all quantiles.
-        widths = (scores.shape[1], 1 if isinstance(self.score, Quantiles) else scores.shape[1])
-        complete = effects is not None and effects.shape[2] in widths
-        return self.entry(
-            candidate, scores, np.flatnonzero(self.held()), fitted.model,
-            fitted=fitted._replace(found=None), optimism=optimism,
-            permutation_effects=effects if complete else None,
-        )  # fmt: skip
-
-    def learnable(self, folds):
-        """Whether all training rows have two strata, or the rows have one (regression)."""
-        if len(np.unique(self.strata)) == 1:
-            return True
-        return all(len(np.unique(self.strata[train])) > 1 for train, _ in folds)
-
-
-def automatic_folds(strata, groups):
-    """Training rows and held-out rows of five folds, or of one if rows are many."""
-    fold, count = folds_of(strata, groups)
-    used = range(count) if len(strata) < FEW_ROWS else range(1)
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
-
-
 class Fitted(NamedTuple):
     """A fitted model, and the view that its rows are transformed by."""
 
     view: tuple
     model: Any
     found: Any = None  # what the model reports of held-out rows
+
+    def without_held_out(self):
+        """The same without the model's own held-out predictions: only the stack keeps some."""
+        model = copy.copy(self.model)
+        vars(model).pop("held_out_", None)
+        return self._replace(model=model)
 
     def show(self, X):
         """Rows as the model takes them."""
@@ -501,18 +427,6 @@ def view_donor(entries):
     return donors[-1].fitted.model if donors else None
 
 
-def _trace(model):
-    """Rows seen and progressive risk of the member that ended best, if the model kept them."""
-    trace = getattr(model, "trace_", {})
-    if "rows" not in trace or "progressive_error" not in trace:
-        return None
-    curves = [np.asarray(c) for c in dict(trace["progressive_error"]).values() if len(c)]
-    curves = [c for c in curves if len(c) == len(trace["rows"]) and np.isfinite(c[-1])]
-    if not curves:
-        return None
-    return {"rows": np.asarray(trace["rows"]), "risk": min(curves, key=lambda c: c[-1])}
-
-
 @contextmanager
 def ignore_outlier_warnings():
     """Ignore warnings of outliers and other findings: they are not about the user's rows."""
@@ -527,9 +441,20 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
 
     `kinds` are some of 'linear', 'kernel', 'trees'; `compress` is a number of landmarks, or None.
     """
-    shape, linear, skipped = problem.shape, [], {}
     if problem.signs is not None:
-        return _monotone(problem, kinds, n_jobs)
+        made, skipped = _monotone(problem, kinds, n_jobs)
+    else:
+        made, skipped = _of_kinds(problem, kinds, n_jobs, compress)
+    if not made:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+        columns = f"{problem.shape.d} columns"
+        raise ValueError(f"candidates={kinds!r} leave none for {columns}: {reasons}")
+    return made, skipped
+
+
+def _of_kinds(problem, kinds, n_jobs, compress):
+    """The candidates without signs of columns, and why others are skipped."""
+    shape, linear, skipped = problem.shape, [], {}
     few = {"linear", "kernel"} <= set(kinds) and _has_view(shape) and _solved_exactly(problem)
     if "linear" in kinds and not few:
         linear, skipped = _linear_candidates(problem)
@@ -763,8 +688,80 @@ def fit_all_rows(chosen, entries, problem, callbacks):
             fitted = candidate.fit(*problem[:3], donor)
             callbacks.end()
             names.append(candidate.name)
-        fits.append(fitted)
+        fits.append(fitted.without_held_out())
     return LastFits(fits, donor, names, time.perf_counter() - start)
+
+
+class Stacked(NamedTuple):
+    """The candidates' evaluation, and the stack."""
+
+    problem: Any  # with the loss of the stack
+    entries: list
+    chosen: Chosen
+    last: LastFits
+    plan: Any
+    skipped: dict  # candidates that do not suit the data, and why
+    scores: dict  # of `scoring`, by candidate
+    compression: Any
+    seconds: float
+
+    def shares(self):
+        """The shares of the models of the stack, by name."""
+        pairs = zip(self.chosen.entries, self.chosen.stack.shares, strict=True)
+        return {e.candidate.name: float(share) for e, share in pairs}
+
+    def reason(self):
+        """The reason for the stack, and which models were fitted again, in sentences."""
+        names = ", ".join(self.last.names)
+        last = f"Fitted again on all rows: {names}." if names else ""
+        return f"{self.chosen.reason} {last}".strip()
+
+
+class KnownScores(NamedTuple):
+    """Held-out scores in place of a preprocessor and a model; rows are their numbers."""
+
+    scores: np.ndarray
+    classes_: Any
+
+    def transform(self, X):
+        """The rows."""
+        return X
+
+    def decision_function(self, X):
+        """The scores of all rows."""
+        return self.scores
+
+    predict = decision_function
+
+
+def choose_by_score(estimator, scorer, chosen, entries, problem):
+    """The stack, or a candidate of a higher held-out score, and the scores of all candidates.
+
+    The scorer gets copies of the estimator that predict the held-out rows.
+    """
+    rows, scores, classes = chosen.entries[0].rows, {}, getattr(problem.targets, "classes", None)
+    y, weights = problem.y[rows], problem.weights[rows]
+    targets = y if classes is None else classes[y]
+
+    def score_of(one):
+        known, model = KnownScores(one.scores(), classes), copy.copy(estimator)
+        stack = {"models_": [known], "views_": [()], "weights_": np.ones(1)}
+        stack |= {"table_": known, "offsets_": np.zeros(known.scores.shape[1])}
+        vars(model).update(problem.targets.attributes() | stack)
+        return float(scorer(model, rows[:, None], targets, sample_weight=weights))
+
+    best, highest = chosen, score_of(chosen)
+    words = f", {number(highest)} for the stack."
+    for entry in finished(entries):
+        name = entry.candidate.name
+        alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
+        scores[name] = score_of(alone)
+        if scores[name] > highest:
+            best, highest = alone, scores[name]
+    winner = "the stack" if best is chosen else repr(best.reason)
+    words = "." if best is chosen else words
+    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}{words}"
+    return best._replace(reason=f"{chosen.reason} {words}"), scores
 
 
 class StackCompression(NamedTuple):
@@ -787,3 +784,61 @@ def compress_stack(before, problem, most):
         f"and is now {number(new)} (standard error of the difference {number(float(error), 2)})."
     )
     return Chosen(*after[:2], words), StackCompression(most, old, new, float(error))
+
+
+class ToModelRows(NamedTuple):
+    """Transforms the user's rows to those of a model of the stack."""
+
+    table: Any
+    view: tuple
+    classes: np.ndarray | None
+    class_weights: np.ndarray | None
+
+    def __call__(self, rows):
+        """Rows with columns as the model takes them, class numbers, and weights."""
+        X = Fitted(self.view, None).show(self.table.transform(rows.X))
+        y, weights = rows.y, rows.weights
+        if self.classes is not None:
+            y = np.searchsorted(self.classes, y)
+        if self.class_weights is not None:
+            weights = weights * self.class_weights[y]
+        return rows._replace(X=X, y=y, weights=weights)
+
+
+def fit_source_rows(stack, rows, sample):
+    """The models of a stack that was chosen on a sample, fitted to all rows if they can be.
+
+    Returns the models, and the names of those that have learned all rows, and of the others.
+    """
+    classes, class_weights = getattr(stack, "classes_", None), _class_weights(stack, rows)
+    models, fitted, others = [], [], []
+    for name, view, model in zip(stack.chosen_, stack.views_, stack.models_, strict=True):
+        to_model_rows = ToModelRows(stack.table_, view, classes, class_weights)
+        all_rows, sampled = rows.shown(to_model_rows), to_model_rows(sample)
+        if isinstance(model, FitsSums):
+            learned = clone(model)._fit_rows(all_rows, sampled, like=model)
+            learned = Fitted(view, learned).without_held_out().model
+        else:
+            learned = all_rows.fitted(clone(model))
+        (others if learned is None else fitted).append(name)
+        models.append(model if learned is None else learned)
+    return models, fitted, others
+
+
+def _class_weights(stack, rows):
+    """The weight of each class, from all rows; None without weights."""
+    class_weight = getattr(stack, "class_weight", None)
+    if class_weight is None:
+        return None
+    codes = np.arange(len(stack.classes_))
+    totals = rows.total("class weights", _weights_of_classes, stack.classes_, merge=_added)
+    return base.balanced(class_weight, stack.classes_, codes, totals) / totals
+
+
+def _weights_of_classes(rows, classes):
+    """The sum of the weights of each class."""
+    return np.bincount(np.searchsorted(classes, rows.y), rows.weights, len(classes))
+
+
+def _added(one, other, *_):
+    return one + other

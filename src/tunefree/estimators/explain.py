@@ -132,6 +132,28 @@ def terms_of_stack(model):
     return ScoreTerms(terms, model.offsets_, background, groups, _names(model))
 
 
+def line_of_stack(model):
+    """Coefficients and intercepts of a stack of linear models, a row and a number an output."""
+    check_is_fitted(model, "models_")
+    classify = is_classifier(model)
+    if classify and model.calibration_ is not None:
+        raise AttributeError(
+            "coef_ needs log-odds that are linear: those of this stack are calibrated class by "
+            "class (calibration_), which is not."
+        )
+    coef: Any = 0.0
+    intercept: Any = model.offsets_
+    for a, view, member in zip(model.weights_, model.views_, model.models_, strict=True):
+        all_classes = not classify or len(member.classes_) == len(model.classes_)
+        if view or not hasattr(member, "coef_") or not _is_linear(member) or not all_classes:
+            raise AttributeError(
+                f"coef_ needs a stack of linear models; this one has {', '.join(model.chosen_)}."
+            )
+        coef = coef + np.reshape(a, (-1, 1)) * np.atleast_2d(member.coef_).astype(np.float64)
+        intercept = intercept + a * np.atleast_1d(member.intercept_)
+    return coef, intercept
+
+
 def _weighted(weight, fitted, kind, rows):
     """The scores of a model of a stack, times its weight."""
     return weight * fitted.scores(rows, kind)

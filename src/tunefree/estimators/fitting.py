@@ -477,6 +477,12 @@ def fitted_names(estimator):
     return [n for n in vars(estimator) if n.endswith("_") and not n.startswith("_")]
 
 
+def forget_fit(estimator):
+    """Delete what an earlier fit has learned."""
+    for name in fitted_names(estimator):
+        delattr(estimator, name)
+
+
 class ReadOnDemand(Threaded):
     """Fitted attributes that are read out of a stream's learner when they are first used.
 

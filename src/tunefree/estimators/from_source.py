@@ -20,7 +20,7 @@ from tunefree.engine.order import content_hash
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
-from tunefree.estimators.fitting import ReadOnDemand, Threaded, all_or_nothing, fitted_names
+from tunefree.estimators.fitting import ReadOnDemand, Threaded, all_or_nothing, forget_fit
 
 # Most rows that wait while all are of a single class.
 _MOST_WAITING = 1 << 20
@@ -74,8 +74,7 @@ class FitsSource(ReadOnDemand):
                 f"max_iter={n_passes} needs a source that can be read again, and {source.name} "
                 "cannot: give a file, or a function that makes the iterator."
             )
-        for name in fitted_names(self):
-            delattr(self, name)
+        forget_fit(self)
         self._stream = self._run = None
         run = _SourceRun(self, source, n_passes, classes, on_chunk)
         with contextlib.ExitStack() as stack:

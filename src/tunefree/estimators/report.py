@@ -1,15 +1,22 @@
 """The report of a stack: one value, which is text in the shell and a table in notebooks."""
 
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._format import duration, number
 from tunefree._process import amount
+from tunefree.estimators.candidates import constant_entry
+from tunefree.estimators.stack_problem import several_columns
 from tunefree.select.costs import Plan
-from tunefree.select.stacking import weighted_mean
+from tunefree.select.stacking import permutation_importances, weighted_mean
+from tunefree.uncertainty import risk
 
+# Rows from which the columns' standard deviations are computed.
+_MOST_SHOWN = 50_000
 # A gain of so many standard errors is significant (95 %).
 _SIGNIFICANT = 1.96
 _MOST = 5  # groups of columns, and names of a group, that are shown
@@ -49,16 +56,14 @@ class Verdict(NamedTuple):
         return words
 
 
-def verdict_of(problem, stacked, losses, classes):
-    """The `Verdict` on a stack; None if no row was held out.
+def verdict_of(problem, chosen, constant, losses):
+    """The `Verdict` on a stack, beside the `Entry` of the best constant.
 
-    `losses` are the mistakes of the stack with these classes on held-out rows. For None they are
-    the losses of a regression, whose score is 1 - loss / loss of the constant: R2 for squared
-    errors, else D2. Its standard error is that of a ratio of two means (delta method).
+    `losses` are the mistakes of the stack on held-out rows, or the losses of a regression, whose
+    score is 1 - loss / loss of the constant: R2 for squared errors, else D2. Its standard error is
+    that of a ratio of two means (delta method).
     """
-    chosen, constant, kind = stacked.chosen, stacked.constant, problem.score
-    if constant is None:
-        return None
+    kind, classes = problem.score, getattr(problem.targets, "classes", None)
     y, weights = problem.y[constant.rows], problem.weights[constant.rows]
     constant_losses, differ = constant.proper_losses, bool(np.ptp(y, axis=0).max() > 0.0)
     constant_loss = weighted_mean(constant_losses, weights)[0]
@@ -214,6 +219,140 @@ class Report(NamedTuple):
             f"<p>{escape(self.heading())}</p><table><thead><tr>{_tagged('th', head)}</tr></thead>"
             f"<tbody>{rows}</tbody></table>{_tagged('p', [*self.sentences(), *self.notes()])}"
         )
+
+
+def report_of(name, table, stacked, losses, relevances, importances):
+    """The `Report` of the estimator of this name; `losses` are those of the stack's predictions."""
+    problem, chosen = stacked.problem, stacked.chosen
+    shape, names = problem.shape, _check_feature_names_in(table).tolist()
+    constant, held = constant_entry(chosen, problem), chosen.entries[0].rows
+    interval, method = _risk_interval(losses, held, problem, chosen.optimism)
+    shares, rises = {}, {}
+    if len(relevances):
+        shares = _largest(of_user_columns(relevances, table), names, 0.005)
+    if importances is not None:
+        rises = _largest(importances.values, names, 0.01 * importances.values.max())
+    return Report(
+        name,
+        problem.score.task,
+        (shape.n, shape.d, shape.k),
+        _leaderboard(stacked, constant),
+        stacked.skipped,
+        stacked.reason(),
+        stacked.plan,
+        stacked.seconds,
+        stacked.last.seconds,
+        shares,
+        rises,
+        interval,
+        method,
+        table.dropped_,
+        None if constant is None else verdict_of(problem, chosen, constant, losses),
+        {names[int(j)]: levels for j, levels in table.merged_.items()},
+        [] if importances is None else importances.groups,
+    )
+
+
+def _risk_interval(losses, rows, problem, optimism):
+    """The interval of the risk on new rows, and its method."""
+    bounded, once = problem.score.task == "classification", len(rows) < problem.shape.n
+    weights = problem.weights[rows]
+    return risk.held_out(losses, weights, bounded=bounded, once=once, spent=optimism)
+
+
+def _leaderboard(stacked, constant):
+    """One dict for each candidate, those in the stack first, then by risk."""
+    board, shares, problem = [], stacked.shares(), stacked.problem
+    for e in [*stacked.entries, *filter(None, [constant])]:
+        name, weights = e.candidate.name, problem.weights[e.rows]
+        row: dict[str, Any] = dict.fromkeys(("candidate", "risk", "risk_se", "risk_interval"))
+        if problem.score.task == "classification":
+            row["log_loss"] = None
+        if len(e.losses):
+            row["risk"], row["risk_se"] = map(float, weighted_mean(e.losses, weights))
+            row["risk_interval"] = _risk_interval(e.losses, e.rows, problem, e.optimism)[0]
+            if "log_loss" in row:
+                row["log_loss"] = float(weighted_mean(e.proper_losses, weights)[0])
+        row |= {
+            "candidate": name,
+            "share": shares.get(name, 0.0),
+            "seconds": float(e.seconds),
+            "cost": e.candidate.total_cost(problem.shape).seconds,
+            "rows": len(e.rows),
+            "chosen": name in shares,
+            "status": e.status,
+        }
+        if problem.score.kind not in ("log-loss", "squared error"):
+            row["loss"] = problem.score.kind
+        if stacked.scores:
+            row["score"] = stacked.scores.get(name)
+        board.append(row)
+    return sorted(board, key=lambda r: (-r["share"], r["risk"] is None, r["risk"] or 0.0))
+
+
+def _largest(values, names, least):
+    """The largest ten of the columns' values that are above `least`, by name."""
+    order = np.argsort(-values, kind="stable")[:10].tolist()
+    return {names[j]: float(values[j]) for j in order if values[j] > least}
+
+
+def of_user_columns(values, table):
+    """Values of columns of numbers, added up to those of the user's columns."""
+    return np.bincount(table.sources_, values, table.n_features_in_)
+
+
+def column_relevances(stacked):
+    """The mean of the models' relevances, weighted by shares; empty if no model has any."""
+    problem, last, shares = stacked.problem, stacked.last, stacked.chosen.stack.shares
+    found, found_shares = [], []
+    for fitted, share in zip(last.fits, shares, strict=True):
+        model = fitted.model
+        if hasattr(model, "feature_relevances_"):
+            each = model.feature_relevances_
+        elif hasattr(model, "coef_"):
+            shown = fitted.show(problem.X[:_MOST_SHOWN])
+            w = problem.weights[:_MOST_SHOWN] / problem.weights[:_MOST_SHOWN].sum()
+            square = shown.multiply(shown) if sparse.issparse(shown) else np.square(shown)
+            spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
+            each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
+        elif fitted.view and last.donor is not None:  # the model uses the donor's geometry
+            each = last.donor.feature_relevances_
+        else:
+            continue
+        found.append(each / max(each.sum(), 1e-300))
+        found_shares.append(share)
+    if not found:
+        return np.empty(0)
+    total = np.array(found_shares) @ np.array(found, dtype=np.float64)
+    # Of a constant predictor all columns are equally relevant.
+    return total / total.sum() if total.any() else np.full(len(total), 1.0 / len(total))
+
+
+class Importances(NamedTuple):
+    """Permutation importances of the user's columns, and of groups of correlated ones."""
+
+    values: np.ndarray
+    errors: np.ndarray
+    groups: list
+
+    @classmethod
+    def of(cls, stacked, table):
+        """Those of a stack; None if a model of it has no effects of permuted columns."""
+        found = permutation_importances(stacked.chosen, stacked.problem)
+        if found is None:
+            return None
+        names, several = _check_feature_names_in(table), several_columns(table)
+        d, each = len(table.sources_), np.zeros((2, table.n_features_in_))
+        end = d + len(several)
+        for out, values in zip(each, found, strict=True):
+            out[table.sources_] = values[:d]
+            out[several] = values[d:end]
+        groups = []
+        for k, columns in enumerate(stacked.problem.column_groups[len(several) :], end):
+            users = names[np.unique(table.sources_[columns])].tolist()
+            value, error = (float(values[k]) for values in found)
+            groups.append({"columns": users, "importance": value, "importance_se": error})
+        return cls(*each, sorted(groups, key=lambda group: -group["importance"]))
 
 
 def listed(names):

@@ -210,7 +210,7 @@ def choose_stack(entries, problem):
     return Chosen(stack, entries, f"{reason}.")
 
 
-def importances(chosen, problem):
+def permutation_importances(chosen, problem):
     """How much the stack's held-out loss grows with every change of columns, and standard errors.
 
     The changes are those of `Entry.permutation_effects`: permutation importances of a cyclic

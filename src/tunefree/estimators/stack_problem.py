@@ -1,0 +1,346 @@
+"""The problem of a stack: the user's table as distinct rows of numbers, with targets and folds."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_feature_names_in, _check_monotonic_cst
+
+from tunefree.data.checks import correlated_columns, sorted_rows, training_findings
+from tunefree.engine.order import hashed_visits
+from tunefree.estimators import base
+from tunefree.estimators.candidates import MOST_COLUMNS
+from tunefree.estimators.exposures import Terms
+from tunefree.families import Huber, Quantile
+from tunefree.learners.kernel import ridge
+from tunefree.preprocessing import TablePreprocessor, source_layout
+from tunefree.select.costs import Shape, shape_of
+from tunefree.select.stacking import (
+    FEW_ROWS,
+    Entry,
+    Quantiles,
+    RobustMeans,
+    choose_stack,
+    finished,
+    folds_of,
+)
+from tunefree.uncertainty.calibration import calibrated
+from tunefree.uncertainty.intervals import Residuals
+
+# Rows from which correlations of columns are computed.
+_MOST_CORRELATED = 1000
+EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
+
+
+class TableRows(NamedTuple):
+    """The user's rows of positive weight as numbers."""
+
+    table: Any  # the preprocessor
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    groups: np.ndarray | None  # numbers of groups
+    parts: np.ndarray | None  # with `cv`: the part of every row in every split
+    exposure: np.ndarray | None = None  # of which the target is a rate
+
+    @classmethod
+    def of(cls, estimator, X, y, sample_weight, groups, **checks):
+        """The rows of a table, checked."""
+        base.check_columns(X)
+        options = ("categorical_features", "merge_levels")
+        table = TablePreprocessor(**{name: getattr(estimator, name) for name in options})
+        table.fit(X, sample_weight=sample_weight)
+        Z, y = base.check_rows_and_targets(estimator, table.transform(X), y, **checks)
+        few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
+        if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
+            Z = Z.toarray()
+        weights, parts = base.check_weights(sample_weight, Z), None
+        kept = weights > 0
+        if groups is not None:
+            groups = column_or_1d(groups)
+            check_consistent_length(Z, groups)
+            if estimator.compress is not None:
+                raise ValueError(EXCLUDE.format("compress", "groups"))
+        if estimator.cv is not None:
+            parts, groups = _parts_of(estimator, y, groups)[kept], None
+        elif groups is not None:
+            _, groups = np.unique(groups[kept], return_inverse=True)
+            if groups.max() == 0:
+                raise ValueError("groups= has one group only: two or more are needed to hold out.")
+        if not kept.all():
+            Z, y, weights = Z[kept], y[kept], weights[kept]
+        return cls(table, Z, y, weights, groups, parts)
+
+    def distinct(self, labels, seed):
+        """Numbers of the distinct rows in random order, and their weights."""
+        affine, labels = not sparse.issparse(self.X), self._labels(labels)
+        return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
+
+    def _labels(self, labels):
+        """Labels and folds: equal rows of several folds are not merged."""
+        apart = self.groups if self.parts is None else self.parts
+        return labels if apart is None else np.column_stack([labels, apart])
+
+    def terms(self, labels, seed, numbers):
+        """The `Terms` of rows with an exposure, merged into the distinct rows; or None."""
+        if self.exposure is None:
+            return None
+        labels = self._labels(labels)
+        return Terms.of(self.X, labels, self.weights, seed, numbers, self.exposure)
+
+    def signs(self, monotonic_cst):
+        """The signs of the columns of numbers; None if there are none."""
+        table = self.table
+        signs = np.asarray(_check_monotonic_cst(table, monotonic_cst), dtype=np.int8)
+        if not signs.any():
+            return None
+        wrong = np.flatnonzero((signs != 0) & (table.kinds_ != "number"))
+        if len(wrong):
+            name, kind = _check_feature_names_in(table)[wrong[0]], table.kinds_[wrong[0]]
+            words = f"monotonic_cst= is for columns of numbers: {name!r} is a {kind} column."
+            raise ValueError(words)
+        return signs[table.sources_]
+
+    def problem(self, distinct, y, strata, score, seed, **more):
+        """The `StackProblem` of distinct rows with these targets and class numbers."""
+        numbers, weights = distinct
+        X, strata = self.X[numbers], strata[numbers]
+        groups = None if self.groups is None else self.groups[numbers]
+        if self.parts is None:
+            folds = automatic_folds(strata, groups)
+        else:
+            parts = self.parts[numbers].T
+            folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
+        column_groups = several_columns(self.table)
+        if not sparse.issparse(X):
+            columns = source_layout(self.table).columns(X[:_MOST_CORRELATED])
+            column_groups += correlated_columns(columns)
+        return StackProblem(
+            X,
+            y[numbers],
+            weights,
+            strata,
+            groups,
+            folds,
+            self.parts is not None,
+            score,
+            shape_of(X, score.n_outputs),
+            seed,
+            tuple(np.flatnonzero(np.isin(self.table.sources_, group)) for group in column_groups),
+            numbers,
+            **more,
+        )
+
+    def findings(self, problem):
+        """What a person should look at."""
+        classify, layout = problem.score.task == "classification", source_layout(self.table)
+        found = training_findings(layout, problem.X, problem.y, len(self.y), classify)
+        if self.parts is not None and _are_in_order(self.parts):
+            found += sorted_rows(self.y, classify)
+        return found
+
+
+def several_columns(table):
+    """Columns of the user's that are several columns of numbers: they are permuted as a group."""
+    return np.flatnonzero(np.bincount(table.sources_) > 1).tolist()
+
+
+def _parts_of(estimator, y, groups):
+    """The part of every row in every split of `cv`: 1 training, 2 held out, 0 neither."""
+    cv = check_cv(estimator.cv, y, classifier=is_classifier(estimator))
+    splits = [(np.asarray(a), np.asarray(b)) for a, b in cv.split(np.zeros(len(y)), y, groups)]
+    parts = np.zeros((len(y), len(splits)), dtype=np.int64)
+    for j, (train, out) in enumerate(splits):
+        parts[train, j], parts[out, j] = 1, 2
+    if ((parts == 2).sum(axis=1) > 1).any() or any(set(a) & set(b) for a, b in splits):
+        raise ValueError(
+            "cv= holds out a row twice, or trains on rows that it holds out in the same split: "
+            "use a splitter whose test sets do not overlap, such as KFold."
+        )
+    return parts
+
+
+def _are_in_order(parts):
+    """Whether every split of `cv` holds out several rows, which follow each other."""
+    held_out = [np.flatnonzero(part == 2) for part in parts.T]
+    return all(len(rows) > 1 and len(rows) == np.ptp(rows) + 1 for rows in held_out)
+
+
+def automatic_folds(strata, groups):
+    """Training rows and held-out rows of five folds, or of one if rows are many."""
+    fold, count = folds_of(strata, groups)
+    used = range(count) if len(strata) < FEW_ROWS else range(1)
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
+
+
+class StackProblem(NamedTuple):
+    """Distinct rows in random order, and those that are held out."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    strata: np.ndarray  # class numbers, or zeros, which are spread evenly over the folds
+    groups: np.ndarray | None  # numbers of groups, which are held out as a whole
+    folds: list  # (training rows, held-out rows)
+    given: bool  # whether the folds are those of `cv`
+    score: Any  # `Classes`, `Targets`, `Means`, `Quantiles` or `RobustMeans`
+    shape: Shape
+    seed: int
+    column_groups: tuple  # arrays of columns that come from one column of the user's
+    numbers: Any = None  # of these rows among the user's rows of positive weight
+    terms: Any = None  # `Terms` of rows with an exposure
+    signs: Any = None  # in which direction predictions may change with each column
+    targets: Any = None  # `ClassTargets` or `NumberTargets`
+
+    def is_sparse(self):
+        """Whether rows are sparse."""
+        return sparse.issparse(self.X)
+
+    def held(self):
+        """Whether each row is held out."""
+        held = np.zeros(len(self.y), dtype=bool)
+        held[np.concatenate([out for _, out in self.folds])] = True
+        return held
+
+    def blocks(self):
+        """The number of each row's group, or with `cv` of its fold; None for single rows."""
+        if not self.given:
+            return self.groups
+        blocks = np.zeros(len(self.y), dtype=np.int64)
+        for f, (_, out) in enumerate(self.folds):
+            blocks[out] = f
+        return blocks
+
+    def part(self, rows):
+        """Some rows, with targets and weights."""
+        return self.X[rows], self.y[rows], self.weights[rows]
+
+    def learnable(self, folds):
+        """Whether all training rows have two strata, or the rows have one (regression)."""
+        if len(np.unique(self.strata)) == 1:
+            return True
+        return all(len(np.unique(self.strata[train])) > 1 for train, _ in folds)
+
+    def entry(self, candidate, scores, rows, model, **more):
+        """The `Entry` of a model's held-out scores."""
+        losses = self.score.evaluate(scores, self.y[rows], self.weights[rows])
+        return Entry(candidate, scores, *losses, rows, 0.0, "finished", _trace(model), **more)
+
+    def entry_of_one_fit(self, candidate, fitted, scores, effects, optimism=0.0):
+        """The `Entry` of a fit to all rows."""
+        # The one output of a location serves all quantiles.
+        widths = (scores.shape[1], 1 if isinstance(self.score, Quantiles) else scores.shape[1])
+        complete = effects is not None and effects.shape[2] in widths
+        return self.entry(
+            candidate,
+            scores,
+            np.flatnonzero(self.held()),
+            fitted.model,
+            fitted=fitted._replace(found=None),
+            optimism=optimism,
+            permutation_effects=effects if complete else None,
+        )
+
+    def with_loss_of_stack(self, entries):
+        """The problem with the loss of the stack, and the entries' losses by it.
+
+        They differ for Huber's loss, whose scale is that of the errors of the stack of medians.
+        """
+        targets = self.targets
+        if not isinstance(getattr(targets, "family", None), Huber) or not finished(entries):
+            return self, entries
+        medians = choose_stack(entries, self)
+        _, y, weights = self.part(medians.entries[0].rows)
+        family = targets.family.learned(y[:, None], medians.scores(), weights)
+        score, out = RobustMeans(family), []
+        for e in entries:
+            if len(e.losses):
+                losses = score.evaluate(e.scores, self.y[e.rows], self.weights[e.rows])
+                e = e._replace(losses=losses[0], proper_losses=losses[1])
+            out.append(e)
+        return self._replace(score=score, targets=targets._replace(family=family)), out
+
+
+def _trace(model):
+    """Rows seen and progressive risk of the member that ended best, if the model kept them."""
+    trace = getattr(model, "trace_", {})
+    if "rows" not in trace or "progressive_error" not in trace:
+        return None
+    curves = [np.asarray(c) for c in dict(trace["progressive_error"]).values() if len(c)]
+    curves = [c for c in curves if len(c) == len(trace["rows"]) and np.isfinite(c[-1])]
+    if not curves:
+        return None
+    return {"rows": np.asarray(trace["rows"]), "risk": min(curves, key=lambda c: c[-1])}
+
+
+class StackHeldOut(NamedTuple):
+    """The stack's held-out predictions to keep, their losses, and a calibration."""
+
+    predictions: Any
+    losses: np.ndarray
+    calibration: Any = None
+
+
+class ClassTargets(NamedTuple):
+    """Labels, which are learned as class numbers."""
+
+    classes: np.ndarray
+
+    def attributes(self, calibration=None):
+        """The fitted attributes that follow from the targets."""
+        return {"classes_": self.classes, "calibration_": calibration}
+
+    def held_out(self, chosen, problem, view):
+        """The `StackHeldOut` of a stack: probabilities and mistakes."""
+        rows, scores, calibration = chosen.entries[0].rows, chosen.scores(), None
+        y, weights = problem.y[rows], problem.weights[rows]
+        if scores.shape[1] > 1:
+            calibration = calibrated(scores, y, weights)
+        p = base.probabilities(log_odds(calibration, scores), joint=True)
+        wrong = (p.argmax(axis=1) != y).astype(np.float64)
+        return StackHeldOut(base.held_out_probabilities(p, y, weights), wrong, calibration)
+
+
+def log_odds(calibration, scores):
+    """The scores of a stack as log-odds."""
+    return scores if calibration is None else calibration.of(scores).astype(scores.dtype)
+
+
+class NumberTargets(NamedTuple):
+    """Targets that are numbers: one, several, or one with several quantiles."""
+
+    family: Any  # whose deviance is the loss
+    limits: Any  # of predictions
+    flat: bool = True  # whether predictions are a vector
+    terms: tuple = ()  # 'exposure' if it was given
+
+    def attributes(self, _=None):
+        """The fitted attributes that follow from the targets."""
+        names = ("family_", "prediction_limits_", "flat_", "row_terms_")
+        return dict(zip(names, self, strict=True))
+
+    def limited(self, predictions):
+        """Predictions within the limits; quantiles in order."""
+        predictions = np.clip(predictions, *self.limits).astype(predictions.dtype)
+        return np.sort(predictions, axis=1) if isinstance(self.family, Quantile) else predictions
+
+    def held_out(self, chosen, problem, view):
+        """The `StackHeldOut` of a stack; `view` is that of its kernels, for local scales."""
+        rows, predictions = chosen.entries[0].rows, self.limited(chosen.scores())
+        X, y, weights = problem.part(rows)
+        losses, blocks = problem.score.losses(predictions, y), problem.blocks()
+        targets = np.broadcast_to(y if y.ndim == 2 else y[:, None], predictions.shape)
+        if problem.terms is not None:
+            held_out = problem.terms.held_out(rows, predictions, targets, self.family)
+            return StackHeldOut(held_out, losses)
+        more: dict[str, Any] = {"view": view}
+        if blocks is not None:
+            more["groups"] = blocks[rows]
+            if not problem.given:
+                more["n_groups"] = len(np.unique(blocks[rows]))
+        pairs = zip(predictions.T, targets.T, strict=True)
+        residuals = tuple(Residuals.of(*pair, weights, X, **more) for pair in pairs)
+        return StackHeldOut(residuals, losses)
