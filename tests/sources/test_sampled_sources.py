@@ -122,6 +122,14 @@ def test_linear_models_of_a_stack_learn_a_source_by_themselves(few):
     assert "Fitted on all 900 rows: linear" in model.report_.reason
 
 
+def test_a_glm_of_a_stack_learns_a_source_by_itself(few):
+    rows = np.random.default_rng(0).normal(size=(900, 120))
+    y = rows[:, :3].sum(axis=1) + 0.1 * np.random.default_rng(1).normal(size=900)
+    model = TuneFreeRegressor(candidates=("linear",), random_state=0).fit_source(pieces_of(rows, y))
+    assert "Fitted on all 900 rows: GLM" in model.report_.reason
+    assert model.score(rows, y) > 0.99
+
+
 def test_class_weights_are_weights_of_all_rows():
     """Beyond the sample, too: the models of the stack learn all rows with weights of classes."""
     rng = np.random.default_rng(0)

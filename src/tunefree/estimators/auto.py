@@ -101,17 +101,14 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     candidates: Any
     budget: Any
     max_memory: Any
-    categorical_features: Any
-    merge_levels: bool
     compress: Any
-    cross_fit: Any
     scoring: Any
     cv: Any
     n_jobs: Any
     random_state: Any
     classes_: np.ndarray
+    calibration_: Any
     flat_: bool
-    predict: Callable[..., np.ndarray]
     # Abstract: the `StackProblem`, and the held-out predictions of a cross-fitted copy.
     _problem: Callable
     _copy_held_out: Callable

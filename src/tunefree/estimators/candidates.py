@@ -179,10 +179,6 @@ class Candidate:
         """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
         return self.evaluation.cost(self, shape, folds)
 
-    def limited(self, limit):
-        """The candidate with so many landmarks, or so many rows to learn; None: unchanged."""
-        return self
-
     def view_of(self, X):
         """The view of the columns, a tuple of parts."""
         return ()
@@ -262,8 +258,6 @@ class KernelRidge(Candidate):
 
     def limited(self, limit):
         """The candidate with so many landmarks."""
-        if limit is None:
-            return self
         return replace(self, estimator=clone(self.estimator).set_params(n_landmarks=limit))
 
     def fit(self, X, y, weights, donor=None, **options):
@@ -351,20 +345,14 @@ class BoostedTrees(Candidate):
     kind = "trees"
     unit = "rounds"
 
-    def cost(self, shape):
+    def total_cost(self, shape, folds=None):
         """The `Cost` of the evaluation and the last fit, which are one."""
         count = n_folds(shape.n) if shape.n < FEW_ROWS else 1
-        return costs.trees_cost(shape, count, self.most_rounds)
-
-    def total_cost(self, shape, folds=None):
-        """The same, on `folds` if they are given."""
-        if folds is None:
-            return self.cost(shape)
-        return costs.trees_cost(shape, len(folds), self.most_rounds)
+        return costs.trees_cost(shape, len(folds) if folds else count, self.most_rounds)
 
     def limited(self, limit):
         """The candidate of so many rounds."""
-        return self if limit is None else replace(self, most_rounds=limit)
+        return replace(self, most_rounds=limit)
 
     def evaluate(self, problem, others):
         """The `Entry` of the candidate."""
@@ -390,7 +378,7 @@ class KernelPiSTOL(Candidate):
 
     def limited(self, limit):
         """The candidate that learns so many rows."""
-        return self if limit is None else replace(self, most_rows=limit)
+        return replace(self, most_rows=limit)
 
     def in_one_fit(self, problem, donor):
         """The `Entry` of one fit, to all rows or to the first that are not held out."""
@@ -610,14 +598,16 @@ def plan_candidates(candidates, limits, problem):
     """The `Plan` within `limits` of time and memory, and the candidates as it limits them."""
     shape, folds = problem.shape, problem.folds if problem.given else None
 
+    def within(candidate, limit):
+        return candidate if limit is None else candidate.limited(limit)
+
     def step(candidate, limit):
-        smaller = candidate.limited(limit)
-        seconds, size = smaller.total_cost(shape, folds)
+        seconds, size = within(candidate, limit).total_cost(shape, folds)
         return Step(candidate.name, seconds, size, limit, candidate.unit)
 
     plan = limits.plan_for([[step(c, limit) for limit in (None, *c.limits)] for c in candidates])
     steps = {step.candidate: step for step in plan.steps}
-    return plan, [c.limited(steps[c.name].limit) for c in candidates]
+    return plan, [within(c, steps[c.name].limit) for c in candidates]
 
 
 def evaluate_candidates(candidates, plan, problem, callbacks):

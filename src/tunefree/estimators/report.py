@@ -342,17 +342,20 @@ class Importances(NamedTuple):
         if found is None:
             return None
         names, several = _check_feature_names_in(table), several_columns(table)
-        d, each = len(table.sources_), np.zeros((2, table.n_features_in_))
-        end = d + len(several)
-        for out, values in zip(each, found, strict=True):
-            out[table.sources_] = values[:d]
-            out[several] = values[d:end]
-        groups = []
+        d = len(table.sources_)
+        end, groups = d + len(several), []
+
+        def of_columns(values):
+            out = np.zeros(table.n_features_in_)
+            out[table.sources_], out[several] = values[:d], values[d:end]
+            return out
+
         for k, columns in enumerate(stacked.problem.column_groups[len(several) :], end):
             users = names[np.unique(table.sources_[columns])].tolist()
             value, error = (float(values[k]) for values in found)
             groups.append({"columns": users, "importance": value, "importance_se": error})
-        return cls(*each, sorted(groups, key=lambda group: -group["importance"]))
+        groups.sort(key=lambda group: -group["importance"])
+        return cls(of_columns(found[0]), of_columns(found[1]), groups)
 
 
 def listed(names):

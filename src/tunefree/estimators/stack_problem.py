@@ -19,13 +19,12 @@ from tunefree.learners.kernel import ridge
 from tunefree.preprocessing import TablePreprocessor, source_layout
 from tunefree.select.costs import Shape, shape_of
 from tunefree.select.stacking import (
-    FEW_ROWS,
     Entry,
     Quantiles,
     RobustMeans,
+    automatic_folds,
     choose_stack,
     finished,
-    folds_of,
 )
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import Residuals
@@ -50,8 +49,10 @@ class TableRows(NamedTuple):
     def of(cls, estimator, X, y, sample_weight, groups, **checks):
         """The rows of a table, checked."""
         base.check_columns(X)
-        options = ("categorical_features", "merge_levels")
-        table = TablePreprocessor(**{name: getattr(estimator, name) for name in options})
+        table = TablePreprocessor(
+            categorical_features=estimator.categorical_features,
+            merge_levels=estimator.merge_levels,
+        )
         table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(estimator, table.transform(X), y, **checks)
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
@@ -169,13 +170,6 @@ def _are_in_order(parts):
     return all(len(rows) > 1 and len(rows) == np.ptp(rows) + 1 for rows in held_out)
 
 
-def automatic_folds(strata, groups):
-    """Training rows and held-out rows of five folds, or of one if rows are many."""
-    fold, count = folds_of(strata, groups)
-    used = range(count) if len(strata) < FEW_ROWS else range(1)
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
-
-
 class StackProblem(NamedTuple):
     """Distinct rows in random order, and those that are held out."""
 
@@ -226,8 +220,9 @@ class StackProblem(NamedTuple):
 
     def entry(self, candidate, scores, rows, model, **more):
         """The `Entry` of a model's held-out scores."""
-        losses = self.score.evaluate(scores, self.y[rows], self.weights[rows])
-        return Entry(candidate, scores, *losses, rows, 0.0, "finished", _trace(model), **more)
+        losses, proper_losses = self.score.evaluate(scores, self.y[rows], self.weights[rows])
+        more["trace"] = _trace(model)
+        return Entry(candidate, scores, losses, proper_losses, rows, 0.0, "finished", **more)
 
     def entry_of_one_fit(self, candidate, fitted, scores, effects, optimism=0.0):
         """The `Entry` of a fit to all rows."""

@@ -32,7 +32,7 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
-from tunefree.select.stacking import FEW_ROWS, folds_of
+from tunefree.select.stacking import automatic_folds
 from tunefree.uncertainty.intervals import Residuals
 
 # Trees of two depths are learned, of larger ones from so many rows on.
@@ -78,11 +78,10 @@ class TreeRows(NamedTuple):
 
     def folds(self):
         """Training rows and held-out rows: of all folds, or of one if rows are many."""
-        fold, count = folds_of(self.strata, self.groups)
-        if np.ptp(fold) == 0 and len(fold) > 1:
+        folds = automatic_folds(self.strata, self.groups)
+        if not len(folds[0][0]) and len(self.strata) > 1:
             raise ValueError("groups= has one group of every class only: none can be held out.")
-        used = range(count if len(self.strata) < FEW_ROWS else 1)
-        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
+        return folds
 
 
 class FittedTrees(NamedTuple):

@@ -111,6 +111,13 @@ def folds_of(strata, groups=None, count=None):
     return fold, count
 
 
+def automatic_folds(strata, groups=None):
+    """Training rows and held-out rows of five folds, or of one if rows are many."""
+    fold, count = folds_of(strata, groups)
+    used = range(count if len(strata) < FEW_ROWS else 1)
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
+
+
 def finished(entries):
     """Those with scores of all held-out rows."""
     return [e for e in entries if e.status == "finished" and len(e.losses)]
