@@ -325,9 +325,11 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     def _codes(self, X):
         """The bins of rows."""
         check_is_fitted(self, "forests_")
-        rows = base.check_rows(self, here(X), missing=True)
+        return self.bins_.codes(base.check_rows(self, here(X), missing=True))
+
+    def _check_learner(self):
+        """Refuse bins and forests of a model file that compiled code must not read."""
         check_trees(self.bins_, self.forests_, self.n_features_in_)
-        return self.bins_.codes(rows)
 
     def _scores(self, X):
         codes = self._codes(X)

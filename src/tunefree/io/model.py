@@ -549,7 +549,7 @@ class Decoder:
         if not set(learner) <= set(getattr(cls, "_LEARNER", ())):
             raise ValueError(f"{cls.__name__} has no such learner")
         vars(estimator).update(learner)
-        if learner or "mixture_" in fitted:
+        if learner or {"mixture_", "forests_"} & fitted.keys():
             estimator._check_learner()
         return estimator
 
