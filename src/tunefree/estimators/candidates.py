@@ -171,7 +171,6 @@ class Candidate:
     estimator: Any
     evaluation: Any = Folds()
     limits: tuple = ()  # landmarks or rows to which a plan may limit it, the largest first
-    kind = "linear"
     unit = "landmarks"  # of the limits
     cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
 
@@ -210,7 +209,7 @@ class Baseline(Candidate):
 
 def constant_entry(chosen, problem):
     """The `Entry` of the best constant on the held-out rows of a stack; None without such rows."""
-    rows, score = chosen.entries[0].rows, problem.score
+    rows, score = chosen.rows, problem.score
     if not len(rows):
         return None
     y, weights = problem.y[rows], problem.weights[rows]
@@ -249,8 +248,6 @@ class GLM(Candidate):
 
 class KernelRidge(Candidate):
     """Kernel ridge regression, on the view of the columns of the candidate before."""
-
-    kind = "kernel"
 
     def cost(self, shape):
         """The `Cost` of one fit."""
@@ -293,8 +290,6 @@ class KernelRidge(Candidate):
 
 class RidgeOnRanks(KernelRidge):
     """Ridge regression on ranks and levels, whose view others reuse."""
-
-    kind = "linear"
 
     def cost(self, shape):
         """The `Cost` of one fit."""
@@ -342,7 +337,6 @@ class BoostedTrees(Candidate):
     """Boosted trees, whose held-out predictions are those that choose the number of rounds."""
 
     most_rounds: int = MOST_ROUNDS
-    kind = "trees"
     unit = "rounds"
 
     def total_cost(self, shape, folds=None):
@@ -369,7 +363,6 @@ class KernelPiSTOL(Candidate):
     """Kernel PiSTOL, for sparse rows of so many columns that other kernels are skipped."""
 
     most_rows: int = costs.MOST_ROWS  # that it learns
-    kind = "kernel"
     unit = "rows"
 
     def cost(self, shape):
@@ -446,19 +439,16 @@ def _of_kinds(problem, kinds, n_jobs, compress):
     few = {"linear", "kernel"} <= set(kinds) and _has_view(shape) and _solved_exactly(problem)
     if "linear" in kinds and not few:
         linear, skipped = _linear_candidates(problem)
-    kernels = []
+    on_ranks, kernels, trees = [], [], []
     if "kernel" in kinds and _has_view(shape):
-        kernels = _kernels(problem, "linear" in kinds, n_jobs)
+        on_ranks, kernels = _kernels(problem, "linear" in kinds, n_jobs)
     elif "kernel" in kinds:
         kernels, reasons = _kernel_pistol(problem, n_jobs, compress)
         skipped |= reasons
-    trees = []
     if "trees" in kinds:
         trees, reasons = _trees(problem, n_jobs)
         skipped |= reasons
-    n_ranks = sum(isinstance(c, RidgeOnRanks) for c in kernels)
-    first, kernels = kernels[:n_ranks], kernels[n_ranks:]
-    return [*first, *linear, *trees, *kernels, *_of_family(problem)], skipped
+    return [*on_ranks, *linear, *trees, *kernels, *_of_family(problem)], skipped
 
 
 def _trees(problem, n_jobs):
@@ -548,23 +538,20 @@ def _of_family(problem):
 
 
 def _kernels(problem, linear, n_jobs):
-    """Kernel ridge regression; first, if linear models are asked for, on ranks and levels."""
+    """Ridge regression on ranks and levels, if linear models are asked for; kernel ridge."""
     shape, whole_groups = problem.shape, problem.groups is not None or problem.given
-    make, found = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs), []
+    make, on_ranks = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs), []
     if linear and shape.d <= _FEW_COLUMNS:
-        evaluation = Folds() if whole_groups else OneFit()
-        on_ranks = make(kernel="linear")
-        found.append(RidgeOnRanks("ridge on ranks and levels", on_ranks, evaluation))
+        options = make(kernel="linear"), Folds() if whole_groups else OneFit()
+        on_ranks = [RidgeOnRanks("ridge on ranks and levels", *options)]
     if shape.n > _PILOTED and not whole_groups:
         limits = tuple(m for m in _MORE if m < shape.n)
-        found.append(PilotedKernel("kernel ridge", make(), OneFit(), limits))
-        return found
+        return on_ranks, [PilotedKernel("kernel ridge", make(), OneFit(), limits)]
     limits = () if whole_groups else tuple(m for m in _FEWER if m < shape.n)
     landmarks = "auto" if shape.n <= ridge.EXACT_ROWS else _LANDMARKS_OF_FOLDS
-    for kernel, name in KERNELS.items():
-        one = make(kernel=kernel, n_landmarks=landmarks)
-        found.append(KernelRidge(name, one, _evaluation_of_kernels(problem), limits))
-    return found
+    options = _evaluation_of_kernels(problem), limits
+    made = [(name, make(kernel=k, n_landmarks=landmarks)) for k, name in KERNELS.items()]
+    return on_ranks, [KernelRidge(*pair, *options) for pair in made]
 
 
 def _evaluation_of_kernels(problem):
@@ -729,7 +716,7 @@ def choose_by_score(estimator, scorer, chosen, entries, problem):
 
     The scorer gets copies of the estimator that predict the held-out rows.
     """
-    rows, scores, classes = chosen.entries[0].rows, {}, getattr(problem.targets, "classes", None)
+    rows, scores, classes = chosen.rows, {}, getattr(problem.targets, "classes", None)
     y, weights = problem.y[rows], problem.weights[rows]
     targets = y if classes is None else classes[y]
 
@@ -766,7 +753,7 @@ class StackCompression(NamedTuple):
 def compress_stack(before, problem, most):
     """The `Chosen` stack of the same kernels with at most so many landmarks, and what it costs."""
     entries = [e.candidate.compressed(e, problem, most) for e in before.entries]
-    after, weights = choose_stack(entries, problem), problem.weights[entries[0].rows]
+    after, weights = choose_stack(entries, problem), problem.weights[before.rows]
     change, error = weighted_mean(after.stack.losses - before.stack.losses, weights)
     old, new = (float(weighted_mean(c.stack.losses, weights)[0]) for c in (before, after))
     words = (

@@ -225,8 +225,8 @@ def report_of(name, table, stacked, losses, relevances, importances):
     """The `Report` of the estimator of this name; `losses` are those of the stack's predictions."""
     problem, chosen = stacked.problem, stacked.chosen
     shape, names = problem.shape, _check_feature_names_in(table).tolist()
-    constant, held = constant_entry(chosen, problem), chosen.entries[0].rows
-    interval, method = _risk_interval(losses, held, problem, chosen.optimism)
+    constant = constant_entry(chosen, problem)
+    interval, method = _risk_interval(losses, chosen.rows, problem, chosen.optimism)
     shares, rises = {}, {}
     if len(relevances):
         shares = _largest(of_user_columns(relevances, table), names, 0.005)

@@ -75,9 +75,13 @@ class TableRows(NamedTuple):
             Z, y, weights = Z[kept], y[kept], weights[kept]
         return cls(table, Z, y, weights, groups, parts)
 
+    def is_sparse(self):
+        """Whether rows are sparse."""
+        return sparse.issparse(self.X)
+
     def distinct(self, labels, seed):
         """Numbers of the distinct rows in random order, and their weights."""
-        affine, labels = not sparse.issparse(self.X), self._labels(labels)
+        affine, labels = not self.is_sparse(), self._labels(labels)
         return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
 
     def _labels(self, labels):
@@ -116,7 +120,7 @@ class TableRows(NamedTuple):
             parts = self.parts[numbers].T
             folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
         column_groups = several_columns(self.table)
-        if not sparse.issparse(X):
+        if not self.is_sparse():
             columns = source_layout(self.table).columns(X[:_MOST_CORRELATED])
             column_groups += correlated_columns(columns)
         return StackProblem(
@@ -189,9 +193,7 @@ class StackProblem(NamedTuple):
     signs: Any = None  # in which direction predictions may change with each column
     targets: Any = None  # `ClassTargets` or `NumberTargets`
 
-    def is_sparse(self):
-        """Whether rows are sparse."""
-        return sparse.issparse(self.X)
+    is_sparse = TableRows.is_sparse
 
     def held(self):
         """Whether each row is held out."""
@@ -248,7 +250,7 @@ class StackProblem(NamedTuple):
         if not isinstance(getattr(targets, "family", None), Huber) or not finished(entries):
             return self, entries
         medians = choose_stack(entries, self)
-        _, y, weights = self.part(medians.entries[0].rows)
+        _, y, weights = self.part(medians.rows)
         family = targets.family.learned(y[:, None], medians.scores(), weights)
         score, out = RobustMeans(family), []
         for e in entries:
@@ -290,7 +292,7 @@ class ClassTargets(NamedTuple):
 
     def held_out(self, chosen, problem, view):
         """The `StackHeldOut` of a stack: probabilities and mistakes."""
-        rows, scores, calibration = chosen.entries[0].rows, chosen.scores(), None
+        rows, scores, calibration = chosen.rows, chosen.scores(), None
         y, weights = problem.y[rows], problem.weights[rows]
         if scores.shape[1] > 1:
             calibration = calibrated(scores, y, weights)
@@ -324,7 +326,7 @@ class NumberTargets(NamedTuple):
 
     def held_out(self, chosen, problem, view):
         """The `StackHeldOut` of a stack; `view` is that of its kernels, for local scales."""
-        rows, predictions = chosen.entries[0].rows, self.limited(chosen.scores())
+        rows, predictions = chosen.rows, self.limited(chosen.scores())
         X, y, weights = problem.part(rows)
         losses, blocks = problem.score.losses(predictions, y), problem.blocks()
         targets = np.broadcast_to(y if y.ndim == 2 else y[:, None], predictions.shape)

@@ -178,6 +178,11 @@ class Chosen(NamedTuple):
     reason: str
 
     @property
+    def rows(self):
+        """The numbers of the held-out rows."""
+        return self.entries[0].rows
+
+    @property
     def optimism(self):
         """The largest of its entries."""
         return max(e.optimism for e in self.entries)
@@ -227,7 +232,7 @@ def permutation_importances(chosen, problem):
     if any(e.permutation_effects is None for e in entries):
         return None
     n = min(e.permutation_effects.shape[1] for e in entries)
-    rows = entries[0].rows[:n]
+    rows = chosen.rows[:n]
 
     def losses(scores):
         return problem.score.losses(chosen.stack.join(scores), problem.y[rows])
