@@ -17,9 +17,9 @@ MOST = {
     "RidgePathRegressor": (13, 0),
     "OptimisticPerceptron": (12, 1),
     "StreamClassifier.learn_one": (3, 0),
-    "BoostedTreesClassifier": (15, 0),
+    "BoostedTreesClassifier": (13, 0),
     "DynamicsReflectron": (18, 0),
-    "TuneFreeClassifier": (35, 0),
+    "TuneFreeClassifier": (33, 0),
     "train --checkpoint": (31, 5),
 }
 # Functions of a walk with more than 60 code lines; none joins them.

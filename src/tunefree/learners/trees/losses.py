@@ -3,13 +3,13 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
 from tunefree._jit import fast_exp, kernel
-from tunefree.families import FAMILIES
 from tunefree.learners.trees.tree import leaf_sums
 
-# Scores beyond this are certain.
-_CERTAIN = 500.0
+# Scores beyond this are certain; shares of classes are not below this.
+_CERTAIN, _RAREST = 500.0, 1e-15
 
 
 def newton_values(leaves, n_leaves, gradients, curvatures, ridge, residuals):
@@ -125,10 +125,11 @@ class LogLoss(NamedTuple):
 
     def start(self, sample):
         """The scores of the classes' shares."""
-        if sample.targets.shape[1] > 1:
-            return FAMILIES["multinomial"].start(sample.targets, sample.weights)
-        family = FAMILIES["binomial"]
-        return family.link.inverse(family.clipped(family.start(sample.targets, sample.weights)))
+        shares = sample.weights @ sample.targets / sample.weights.sum()
+        if len(shares) == 1:
+            return logit(np.clip(shares, _RAREST, 1.0 - _RAREST))
+        logs = np.log(np.maximum(shares, _RAREST))
+        return logs - logs.mean()
 
     def slopes(self, scores, targets):
         """Pseudogradients and curvatures."""
