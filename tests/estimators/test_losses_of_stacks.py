@@ -284,7 +284,10 @@ def test_several_labels_are_a_model_each(tmp_path):
     save_model(model, tmp_path / "model")
     assert (load_model(tmp_path / "model").predict(X) == model.predict(X)).all()
     assert not hasattr(alone.fit(X, labels), "report_")
-    assert not hasattr(alone.fit(X, labels[:, 1]), "label_models_")
+    alone.set_params(scoring="accuracy").fit(X, labels[:, 1])
+    fresh = TuneFreeClassifier(("linear",), scoring="accuracy", random_state=0)
+    assert not hasattr(alone, "label_models_")
+    assert alone.report_.reason == fresh.fit(X, labels[:, 1]).report_.reason
     with pytest.raises(ValueError, match="Column 2 of y has one class only"):
         model.fit(X, labels * [1, 1, 0])
     with pytest.raises(ValueError, match="columns that are not 0 and 1"):

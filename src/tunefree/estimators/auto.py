@@ -143,19 +143,20 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _fit(self, X, y, sample_weight, groups, exposure=None):
         """Fit rows, in regression with their exposure."""
-        limits, kinds, most, scorer = self._checked()
+        forget_fit(self)
+        limits, kinds, n_landmarks, scorer = self._checked()
         rows = self._rows(X, y, sample_weight, groups, exposure)
         problem = self._problem(rows, y)
         warn_of(rows.findings(problem))
-        candidates, skipped = make_candidates(problem, kinds, self.n_jobs, most)
+        candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
         plan, candidates = plan_candidates(candidates, limits, problem)
         entries = evaluate_candidates(candidates, plan, problem, self._progress)
         problem, entries = problem.with_loss_of_stack(entries)
         chosen, scores, compression = choose_stack(entries, problem), {}, None
         if scorer is not None and finished(entries):
             chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)
-        if most is not None and finished(entries):
-            chosen, compression = compress_stack(chosen, problem, most)
+        if n_landmarks is not None and finished(entries):
+            chosen, compression = compress_stack(chosen, problem, n_landmarks)
         last = fit_all_rows(chosen, entries, problem, self._progress)
         seconds = time.perf_counter() - limits.start
         self._publish(
@@ -191,7 +192,6 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _publish(self, rows, stacked):
         """Set the fitted attributes."""
-        forget_fit(self)
         table, problem, chosen, last = rows.table, stacked.problem, stacked.chosen, stacked.last
         view = getattr(last.donor, "view_", None)
         held_out = problem.targets.held_out(chosen, problem, view)
