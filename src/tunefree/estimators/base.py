@@ -254,6 +254,14 @@ def encode_labels(y, fewest=1):
     return classes, codes
 
 
+def group_numbers(groups):
+    """The number of every row's group; there are two groups or more."""
+    _, numbers = np.unique(groups, return_inverse=True)
+    if numbers.max() == 0:
+        raise ValueError("groups= has one group only: two or more are needed to hold out.")
+    return numbers
+
+
 def places_of(classes, y):
     """The class number of every label; classes may be in any order.
 

@@ -68,9 +68,7 @@ class TableRows(NamedTuple):
         if estimator.cv is not None:
             parts, groups = _parts_of(estimator, y, groups)[kept], None
         elif groups is not None:
-            _, groups = np.unique(groups[kept], return_inverse=True)
-            if groups.max() == 0:
-                raise ValueError("groups= has one group only: two or more are needed to hold out.")
+            groups = base.group_numbers(groups[kept])
         if not kept.all():
             Z, y, weights = Z[kept], y[kept], weights[kept]
         return cls(table, Z, y, weights, groups, parts)

@@ -237,7 +237,9 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         ]
         kept = weights > 0.0
         if groups is not None:
-            groups = _numbered(column_or_1d(groups), X, kept)
+            groups = column_or_1d(groups)
+            check_consistent_length(X, groups)
+            groups = base.group_numbers(groups[kept])
         if not kept.all():
             X, y, weights = base.take(X, kept), y[kept], weights[kept]
             terms = [None if values is None else values[kept] for values in terms]
@@ -343,15 +345,6 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _numbered(groups, X, kept):
-    """Numbers of the groups of the rows that are kept."""
-    check_consistent_length(X, groups)
-    _, groups = np.unique(groups[kept], return_inverse=True)
-    if groups.max() == 0:
-        raise ValueError("groups= has one group only: two or more are needed to hold out.")
-    return groups
 
 
 class BoostedTreesRegressor(
