@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, save_model
 from tunefree._threads import workers
-from tunefree.averaging import Geometric, Polynomial
+from tunefree.averaging import Geometric, PolynomialDecay
 from tunefree.engine.run import run
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Facts, Member
@@ -114,7 +114,7 @@ def test_a_single_pass_leaves_nothing_out():
     model = fit(Z, gamma=0.5, max_iter=1, setting="global", precision="double", shuffle=False)
     targets, learner = (
         np.where(Y == 1, 1.0, -1.0),
-        Isotropic(PiSTOL(), SmoothedHinge(), Polynomial()),
+        Isotropic(PiSTOL(), SmoothedHinge(), PolynomialDecay()),
     )
     data = Data(
         Facts.of(RBF(), Z), np.ones(len(Z)), targets[:, None],

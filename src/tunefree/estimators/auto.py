@@ -65,7 +65,7 @@ from tunefree.estimators.fitting import CallbackSupport, fitted_names, report_pr
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.report import Report, verdict_of
 from tunefree.estimators.uncertainty_mixins import PredictsSets
-from tunefree.families import FAMILIES, Huber, Quantile
+from tunefree.families import FAMILIES, HuberT, Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.links import LINKS
 from tunefree.preprocessing import TablePreprocessor, source_layout
@@ -1371,7 +1371,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
         family: Any = FAMILIES.find(self.loss, ["squared_error"]) if is_family else None
-        if isinstance(family, Huber):
+        if isinstance(family, HuberT):
             return family
         if family is not None and family.range == (0.0, np.inf) and family.exposure == "rate":
             return family
@@ -1391,7 +1391,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
                 "each target."
             )
         family.check(targets)
-        if isinstance(family, Huber):
+        if isinstance(family, HuberT):
             return Quantiles(Quantile(0.5))
         if isinstance(family, Quantile):
             return Quantiles(family)
@@ -1399,7 +1399,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
 
     def _with_loss_of_stack(self, problem, entries):
         """For Huber's loss, whose scale is that of the errors of the stack of medians."""
-        if not isinstance(self.family_, Huber) or not finished(entries):
+        if not isinstance(self.family_, HuberT) or not finished(entries):
             return problem, entries
         medians = choose_stack(entries, problem)
         rows, predictions = medians.entries[0].rows, medians.scores()

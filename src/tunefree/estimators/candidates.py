@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._registry import estimator_class
 from tunefree._warn import DataWarning
@@ -160,7 +161,7 @@ class Fitted(NamedTuple):
 
     def show(self, X):
         """Rows as the model takes them."""
-        return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
+        return show(self.view, as_dense(X) if self.view else X)
 
 
 class OneFit:

@@ -15,6 +15,7 @@ from tunefree._array import as_columns, here
 from tunefree._parameters import seed_of
 from tunefree._threads import workers
 from tunefree._warn import none_of
+from tunefree.designs import take
 from tunefree.engine.order import even_sample, hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.explain import BACKGROUND, Explanation, Interaction, terms_of_trees
@@ -240,7 +241,7 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         if groups is not None:
             groups = _numbered(column_or_1d(groups), X, kept)
         if not kept.all():
-            X, y, weights = base.take(X, kept), y[kept], weights[kept]
+            X, y, weights = take(X, np.flatnonzero(kept)), y[kept], weights[kept]
             terms = [None if values is None else values[kept] for values in terms]
         return self._encode(y, weights, *terms)._replace(X=X, groups=groups)
 

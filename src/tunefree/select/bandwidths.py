@@ -27,7 +27,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Memory, Rows, base, root_of
+from tunefree.learners.kernel.blocked import (
+    BLOCK,
+    Blocked,
+    Cache,
+    KernelBlock,
+    Memory,
+    base,
+    root_of,
+)
 from tunefree.protocols import BlockSource
 from tunefree.select.progressive_risk import (
     ProgressiveRisk,
@@ -71,7 +79,7 @@ class Data(BlockSource):
         for start in range(0, len(numbers), BLOCK):
             stop = min(len(numbers), start + BLOCK)
             r = numbers[start:stop]
-            yield Rows(
+            yield KernelBlock(
                 None, r, self.squares[r], self.targets[r], weights[start:stop], start, ahead[stop]
             )
 

@@ -16,7 +16,7 @@ from tunefree._array import as_columns
 from tunefree._parameters import check_passes, compression_options, seed_of
 from tunefree._threads import workers
 from tunefree._warn import warn
-from tunefree.averaging import AVERAGES, Polynomial, scheme_of
+from tunefree.averaging import AVERAGES, PolynomialDecay, scheme_of
 from tunefree.averaging import within as placed
 from tunefree.bounds.pistol import run_regret
 from tunefree.engine.order import visits_of
@@ -220,7 +220,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
             data = choice.data(team, problem, choice.gammas, when != [1])
             learner = self._learner(n, data.largest)
             if when == [1] and apart is None:
-                rules = [r._replace(average=Polynomial()) for r in self._rivals(learner)]
+                rules = [r._replace(average=PolynomialDecay()) for r in self._rivals(learner)]
                 members = [Member(*pair) for pair in product(choice.gammas, rules)]
                 runner = ProgressiveSelection(team, self._losses, classify)
             else:
@@ -321,7 +321,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if isinstance(recipe.kernel, Precomputed):
             raise ValueError("partial_fit needs rows, not a precomputed kernel.")
         recipe.check(X)
-        learner = self._learner(self.horizon)._replace(average=Polynomial())
+        learner = self._learner(self.horizon)._replace(average=PolynomialDecay())
         single = recipe.single(X.dtype)
         return KernelStream(recipe, learner, single, self._CLASSIFY, self.max_support, units)
 
