@@ -13,7 +13,7 @@ import numpy as np
 import tunefree
 from _kernel_peers import cpu, dense
 from _kernel_problems import problem as load_problem
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree.kernels import RBF
 from tunefree.learners.kernel import blocked
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, KernelBlock, Member

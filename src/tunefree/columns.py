@@ -16,9 +16,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from tunefree._array import as_dense
 from tunefree._jit import REASSOCIATE, kernel
-from tunefree.designs import CSR, Dense, design_of, resized
+from tunefree.designs import CSR, Dense, as_dense, design_of, resized
 
 _BLOCK = 1024
 # Rows from which centre and scale of an asinh column are computed.

@@ -30,11 +30,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import pairwise
 
-from tunefree._array import as_dense
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
 from tunefree._parts import PartTable
-from tunefree.designs import design_of
+from tunefree.designs import as_dense, design_of
 from tunefree.protocols import Kernel, Rows
 
 # With more columns than this, sums of differences are computed for half of the pairs. With fewer,

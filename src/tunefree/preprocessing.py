@@ -26,11 +26,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from tunefree._array import as_dense, check_frame, plain_rows
 from tunefree._parameters import check_values
 from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
-from tunefree.designs import entries
+from tunefree.designs import as_dense, check_frame, entries, plain_rows
 from tunefree.protocols import MatrixLike
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree.averaging import Geometric, PolynomialDecay, Uniform
 from tunefree.kernels import RBF, Linear, decay
 from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, KernelBlock, Member, Memory

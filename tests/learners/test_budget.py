@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Blocked, Facts, KernelBlock, Member
 from tunefree.learners.kernel.projection import contract, limit_support

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from tunefree.averaging import Geometric, Last, PolynomialDecay, Tail, Uniform, Weighted, within
-from tunefree.engine.order import Visits, given_visits, hashed_visits
+from tunefree.data.order import Visits, given_visits, hashed_visits
 from tunefree.engine.run import Rows, run
 from tunefree.learners.sgd.coordinates import columns, squared_norms
 from tunefree.learners.sgd.path import SGD, averages

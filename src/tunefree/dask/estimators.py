@@ -15,14 +15,13 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_dense
 from tunefree._parameters import seed_of
 from tunefree.averaging import Geometric
 from tunefree.columns import Deviations, Ranges
 from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined
+from tunefree.data.order import hashed_visits
 from tunefree.data.units import Units
-from tunefree.designs import n_entries
-from tunefree.engine.order import hashed_visits
+from tunefree.designs import as_dense, n_entries
 from tunefree.estimators import (
     auto,
     base,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._threads import team
+from tunefree._process import team
 from tunefree.columns import squares_about
 from tunefree.data.levels import Levels
 from tunefree.designs import Centred, Dense, design_of, divided

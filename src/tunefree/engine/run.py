@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree.data.order import Visits
 from tunefree.designs import design_of, n_entries
-from tunefree.engine.order import Visits
 from tunefree.protocols import BlockSource, Learner, Observed, Remote, Result, State
 
 __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]

@@ -26,7 +26,6 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._parameters import seed_of
 from tunefree.data.checks import (
@@ -37,7 +36,8 @@ from tunefree.data.checks import (
     training_findings,
     warn_of,
 )
-from tunefree.engine.order import even_sample, hashed_visits
+from tunefree.data.order import even_sample, hashed_visits
+from tunefree.designs import as_dense
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
     MOST_COLUMNS,

@@ -18,12 +18,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._registry import estimator_class
 from tunefree._warn import DataWarning
 from tunefree.columns import asinh_scaling, show
 from tunefree.constraints import Monotone
+from tunefree.designs import as_dense
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.geometry import n_permuted_rows
 from tunefree.learners.trees.boosting import MOST_ROUNDS

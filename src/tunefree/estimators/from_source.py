@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from tunefree._array import as_columns
-from tunefree.designs import canonical, n_entries, stacked, take
-from tunefree.engine.order import content_hash
+from tunefree.data.order import content_hash
+from tunefree.designs import as_columns, canonical, n_entries, stacked, take
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base

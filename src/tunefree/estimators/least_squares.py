@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.averaging import Geometric
+from tunefree.data.order import Visits, hashed_visits
 from tunefree.designs import take
-from tunefree.engine.order import Visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.learners.sgd.coordinates import Columns, columns, shown, squared_norms

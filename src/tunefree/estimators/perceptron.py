@@ -10,11 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_dense
 from tunefree._parameters import check_passes, is_number
 from tunefree._process import one_blas_thread, product
 from tunefree._warn import warn
-from tunefree.designs import design_of, one_index_type, stacked
+from tunefree.designs import as_dense, design_of, one_index_type, stacked
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base

@@ -14,14 +14,13 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_columns, as_dense
 from tunefree._parameters import check_passes, seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import PolynomialDecay, scheme_of
 from tunefree.bounds.pistol import run_regret
 from tunefree.columns import ViewSet, moments
-from tunefree.designs import canonical, n_entries
-from tunefree.engine.order import Visits, visits_of
+from tunefree.data.order import Visits, visits_of
+from tunefree.designs import as_columns, as_dense, canonical, n_entries
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream

@@ -18,9 +18,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tunefree._array import as_dense, check_frame
 from tunefree.bounds.stream import stream_mixing
-from tunefree.designs import canonical
+from tunefree.designs import as_dense, canonical, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded, rollback_on_error
 from tunefree.estimators.state_checks import require

@@ -9,10 +9,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from tunefree._array import as_columns
 from tunefree.data.levels import check_reference
-from tunefree.designs import as_rows
-from tunefree.engine.order import row_hash
+from tunefree.data.order import row_hash
+from tunefree.designs import as_columns, as_rows
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike, TargetLike

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from tunefree._array import as_dense
+from tunefree.designs import as_dense
 from tunefree.families import Binomial, Gaussian, HuberT, Matching, Quantile
 from tunefree.links import LINKS
 from tunefree.uncertainty import classes, quantiles

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import as_dense
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree.columns import standard_scaling
-from tunefree.designs import stacked
-from tunefree.engine.order import given_visits
+from tunefree.data.order import given_visits
+from tunefree.designs import as_dense, stacked
 from tunefree.estimators.kernel.problem import GRID, KernelView
 from tunefree.kernels import median_gamma
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, KernelBlock, Member

@@ -7,10 +7,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from tunefree._array import as_dense
 from tunefree._process import product
 from tunefree.data.units import Units
-from tunefree.designs import Shared, canonical, equations, one_index_type, stacked
+from tunefree.designs import Shared, as_dense, canonical, equations, one_index_type, stacked
 from tunefree.estimators import base
 from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._array import as_dense
 from tunefree._jit import _as_integer, kernel
-from tunefree.designs import Dense, count, design_of, entry, index
+from tunefree.designs import Dense, as_dense, count, design_of, entry, index
 
 # A row of large weight is spread over at most this many separate visits of a pass ...
 _MAX_VISITS = 16
@@ -159,6 +158,11 @@ class Visits(NamedTuple):
         if self.repeats.max(initial=1) > 1:
             chosen = np.repeat(chosen, self.repeats[chosen])
         return self.rows[chosen], self.weights[chosen]
+
+    def without(self, apart):
+        """The visits of other rows than these."""
+        kept = ~np.isin(self.rows, apart)
+        return Visits(*(None if field is None else field[kept] for field in self))
 
     def unique(self):
         """Distinct rows in the order of their hash and their total weights."""
