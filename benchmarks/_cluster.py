@@ -126,19 +126,19 @@ def local(workers, threads=1, sampled=True):
 @contextmanager
 def _watched(before):
     """`before` is called at the start of every pass."""
-    from tunefree.dask.cluster import Batches
+    from tunefree.dask.cluster import RemoteBatches
 
-    sweep = Batches.sweep
+    sweep = RemoteBatches.sweep
 
     def watched(self, learner, state, epoch, on_block=None):
         before(epoch)
         return sweep(self, learner, state, epoch, on_block)
 
-    Batches.sweep = watched
+    RemoteBatches.sweep = watched
     try:
         yield
     finally:
-        Batches.sweep = sweep
+        RemoteBatches.sweep = sweep
 
 
 def settings(passes, potential="euclidean"):

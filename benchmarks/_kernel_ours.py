@@ -13,10 +13,10 @@ import numpy as np
 import tunefree
 from _kernel_peers import cpu, dense
 from _kernel_problems import problem as load_problem
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree.kernels import RBF
 from tunefree.learners.kernel import blocked
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, KernelBlock, Member
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.projection import limit_support
 from tunefree.learners.pistol.linear import SETTINGS
@@ -175,7 +175,7 @@ def budgets(problem, size=32_561):
                     if budget is not None:
                         limit_support(engine, n, budget)
                     facts = Facts.of(engine.kernel, X[rows])
-                    block = Rows(facts, None, np.ones(n), y[rows], np.ones(n))
+                    block = KernelBlock(facts, None, np.ones(n), y[rows], np.ones(n))
                     engine.learn(team, block)
             return engine
 

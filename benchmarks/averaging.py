@@ -24,7 +24,7 @@ from _data import load
 from _tables import console, table
 from papers.stored_iterates import average_iterates, chunk_sums
 from tunefree.averaging import Geometric, Uniform
-from tunefree.engine.order import hashed_visits
+from tunefree.data.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.estimators.ridge import RidgePathRegressor, sgd_ridge_path

@@ -27,7 +27,7 @@ import _frames
 from _tables import table
 from tunefree import TablePreprocessor
 from tunefree.data.checks import ColumnShares, drift_findings, training_findings
-from tunefree.engine.order import hashed_visits
+from tunefree.data.order import hashed_visits
 from tunefree.preprocessing import source_layout
 
 CHECKS = {

@@ -14,7 +14,7 @@ from house import ROOT, code_lines
 
 HOME = Path(tunefree.__file__).parent
 Walk = namedtuple("Walk", "files climbs functions")
-_POOL = "_threads.py"
+_POOL = "_process.py"
 
 
 def floors():

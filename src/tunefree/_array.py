@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn._config import config_context, get_config
 from sklearn.utils._array_api import (
     _convert_to_numpy,
@@ -21,60 +20,6 @@ from sklearn.utils._array_api import (
 )
 
 SPACE: Any = ContextVar("space", default=None)
-
-
-def as_dense(X):
-    """Rows as an array, if they are sparse."""
-    return X.toarray() if sparse.issparse(X) else X
-
-
-def as_columns(y):
-    """Targets as numbers, a column each."""
-    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-
-
-def check_frame(X):
-    """Refuse a table that is not loaded yet, and one with duplicate column names.
-
-    Raises
-    ------
-    TypeError
-        X is a LazyFrame of polars.
-    ValueError
-        Two columns have the same name.
-    """
-    if hasattr(X, "collect_schema") and hasattr(X, "collect"):
-        raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
-    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
-    if len(set(names)) < len(names):
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise ValueError(
-            f"X has {names.count(duplicate)} columns named {duplicate!r}: rename them."
-        )
-
-
-def plain_rows(estimator: Any, X: Any, *, missing: bool = False) -> Any:
-    """Rows of a NumPy array or pandas frame of numbers as floats; None for what needs a check.
-
-    scikit-learn's checks take longer than the prediction of one row. They would accept these rows:
-    they are finite, or `missing` allows others, and have the columns of the fit.
-    """
-    fitted = vars(estimator)
-    names = fitted.get("feature_names_in_")
-    if names is not None and type(X).__module__.partition(".")[0] == "pandas":
-        numbers = X.ndim == 2 and all(isinstance(dtype, np.dtype) for dtype in X.dtypes)
-        if not numbers or X.columns.tolist() != names.tolist():
-            return None
-        X = X.to_numpy()
-    elif type(X) is not np.ndarray or names is not None:
-        return None
-    if X.ndim != 2 or len(X) == 0 or X.shape[1] != fitted.get("n_features_in_"):
-        return None
-    if X.dtype.kind in "iu":
-        X = X.astype(np.float64)
-    if X.dtype not in (np.float64, np.float32) or not (missing or np.isfinite(X).all()):
-        return None
-    return np.ascontiguousarray(X)
 
 
 class Space(NamedTuple):

@@ -1,4 +1,4 @@
-"""Effects of a fit on the process: one BLAS thread, memory limits, signals during compilation.
+"""What a fit needs of its process: threads, one BLAS thread in each, memory, signals.
 
 NumPy and SciPy each have their own BLAS. The threads of each wait for the next product in a busy
 loop, and slow down those of the other. Fits call both alternately, thousands of times on a few
@@ -6,19 +6,29 @@ hundred rows: above all the eigendecompositions, Cholesky factors and `dsyrk` su
 `learners.kernel.geometry` and `nystroem`, then the small products of distances and of a portfolio's
 views. Several threads also add in another order, which changes last digits and choices that depend
 on them. So fits and predictions use one BLAS thread. Where threads help, they split the rows into
-blocks of a fixed size (`_threads.workers`): results do not depend on the number of threads.
+blocks of a fixed size (`workers`): results do not depend on the number of threads.
+
+`Workers` map functions over such blocks. Results of blocks are joined in their order. Functions get
+workers as an argument, or, deep in the call stack, from `team`: the workers of the current task.
 
 Ctrl-C raises `KeyboardInterrupt`, even while a kernel is compiled.
 """
 
 import _thread
 import ctypes
+import math
 import os
 import signal
 import threading
-from contextlib import contextmanager
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
+
+import joblib
+import numpy as np
 
 SIGNALS = signal.SIGINT, signal.SIGTERM
 # Exceptions are lost or replaced where C code calls Python, as the compiler often does, and weak
@@ -263,3 +273,102 @@ def amount(size):
     ('1.5 GB', '0.03 MB')
     """
     return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"
+
+
+def n_threads(n_jobs):
+    """The number of threads for `n_jobs`; None and -1 mean all that the process may use."""
+    if n_jobs is None or n_jobs == -1:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        most = joblib.cpu_count()
+        return min(most, int(limit)) if limit.isdigit() and int(limit) > 0 else most
+    return max(1, joblib.effective_n_jobs(n_jobs))
+
+
+class Workers:
+    """Maps a function over tiles, in threads; matrix products inside use one thread each."""
+
+    def __init__(self, pool=None, size=1):
+        self._pool, self._size, self._local = pool, size, threading.local()
+
+    def memory(self, shape, dtype, use="tile"):
+        """Reused memory of the calling thread: new pages cost more than the work on them."""
+        buffers = self._local.__dict__
+        size = math.prod(shape) * dtype.itemsize
+        if use not in buffers or buffers[use].size < size:
+            buffers[use] = np.empty(size, np.uint8)
+        return buffers[use][:size].view(dtype).reshape(shape)
+
+    def map(self, function, items):
+        """Results in the order of the items."""
+        items = list(items)
+        if self._pool is None or len(items) < 2:
+            return [function(item) for item in items]
+        return list(self._pool.map(self._for_pool(function), items))
+
+    def each(self, function, items, ahead=1):
+        """Yield results in the order of the items, with only a few waiting for each thread."""
+        items = list(items)
+        if self._pool is None or len(items) < 2:
+            yield from map(function, items)
+            return
+        waiting, function = deque(), self._for_pool(function)
+        for item in items:
+            waiting.append(self._pool.submit(function, item))
+            if len(waiting) > ahead * self._size:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _for_pool(self, function):
+        """The function for the pool's threads, with the caller's handling of rounding errors."""
+        function, error_handling = in_threads(function), np.geterr()
+
+        def in_pool(item):
+            with np.errstate(**error_handling):
+                return function(item)
+
+        return in_pool
+
+
+ALONE = Workers()
+# The workers of a thread's current task; threads of the pool have none.
+_TEAM: Any = ContextVar("team", default=ALONE)
+
+
+def team():
+    """The workers of the calling thread's current task; without one, the thread alone."""
+    return _TEAM.get()
+
+
+def _settle(cores):
+    """Bind the calling thread to the next of some cores, if there are any.
+
+    Else the system may keep threads that often sleep on the core of the thread that wakes them.
+    """
+    with suppress(OSError, StopIteration):
+        os.sched_setaffinity(0, {next(cores)})
+
+
+@contextmanager
+def _as_team(crew):
+    token = _TEAM.set(crew)
+    try:
+        yield crew
+    finally:
+        _TEAM.reset(token)
+
+
+@contextmanager
+def workers(n_jobs, most=2):
+    """Threads for a task; for a task of at most one block of rows the calling thread."""
+    n = min(n_threads(n_jobs), os.cpu_count() or 1) if most > 1 else 1
+    with one_blas_thread():
+        if n == 1:
+            with _as_team(Workers()) as crew:
+                yield crew
+            return
+        cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
+        settled = n == len(cores)  # fewer threads than cores are not bound
+        with ThreadPoolExecutor(n, "tunefree", _settle, (iter(cores if settled else ()),)) as pool:
+            with _as_team(Workers(pool, n)) as crew:
+                yield crew

@@ -41,12 +41,12 @@ class Uniform(NamedTuple):
 
 
 @part
-class Polynomial(NamedTuple):
+class PolynomialDecay(NamedTuple):
     """Iterate t counts t + 1: later iterates weigh more, and the first ones fade like 1/T^2.
 
     Examples
     --------
-    >>> Polynomial().mass(0.0, 3.0)  # 1 + 2 + 3
+    >>> PolynomialDecay().mass(0.0, 3.0)  # 1 + 2 + 3
     6.0
     """
 
@@ -275,7 +275,7 @@ def merge_means(means: ArrayLike, totals: ArrayLike) -> np.ndarray:
 
 _BY_NAME: dict[str, Any] = {
     "uniform": Uniform(),
-    "polynomial": Polynomial(),
+    "polynomial": PolynomialDecay(),
     "geometric": Geometric(),
     "last": Last(),
     "tail": Tail(),

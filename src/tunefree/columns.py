@@ -16,9 +16,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from tunefree._array import as_dense
 from tunefree._jit import REASSOCIATE, kernel
-from tunefree.designs import CSR, Dense, resized
+from tunefree.designs import CSR, Dense, as_dense, design_of, resized
 
 _BLOCK = 1024
 # Rows from which centre and scale of an asinh column are computed.
@@ -203,6 +202,21 @@ class RowMeans(NamedTuple):
         )
 
 
+def squares_about(mean, X, weights, total):
+    """The weighted sums of each column's squared deviations from its mean; `total` is the weight.
+
+    >>> squares_about(np.array([1.0]), sparse.csr_array([[0.0], [3.0]]), np.ones(2), 2.0)
+    array([5.])
+    """
+    if not sparse.issparse(X):
+        gap = X - mean
+        return weights @ np.square(gap, out=gap)
+    mass = np.repeat(weights, np.diff(X.indptr))
+    gap = X.data.astype(np.float64) - mean[X.indices]
+    stored = np.bincount(X.indices, mass * gap**2, minlength=len(mean))
+    return stored + (total - np.bincount(X.indices, mass, minlength=len(mean))) * mean**2
+
+
 class Deviations(NamedTuple):
     """Means of rows, and the sums of squared deviations of their columns: they can be joined."""
 
@@ -213,15 +227,7 @@ class Deviations(NamedTuple):
     def of(cls, X, targets, weights):
         """The deviations of rows."""
         means = RowMeans.of(X, targets, weights)
-        mean = means.columns
-        if not sparse.issparse(X):
-            gap = X - mean
-            return cls(means, weights @ np.square(gap, out=gap))
-        mass = np.repeat(weights, np.diff(X.indptr))
-        gap = X.data.astype(np.float64) - mean[X.indices]
-        stored = np.bincount(X.indices, mass * gap**2, minlength=len(mean))
-        zero = means.weight - np.bincount(X.indices, mass, minlength=len(mean))
-        return cls(means, stored + zero * mean**2)
+        return cls(means, squares_about(means.columns, X, weights, means.weight))
 
     def join(self, other):
         """The deviations of the union (Chan, Golub and LeVeque 1979)."""
@@ -246,10 +252,7 @@ class Ranges(NamedTuple):
     @classmethod
     def of(cls, X, targets, weights):
         """The ranges of rows of positive weight."""
-        low, high = X.min(axis=0), X.max(axis=0)
-        if sparse.issparse(X):
-            low, high = low.toarray().reshape(-1), high.toarray().reshape(-1)
-        return cls(RowMeans.of(X, targets, weights), low.astype(float), high.astype(float))
+        return cls(RowMeans.of(X, targets, weights), *design_of(X).ranges())
 
     def join(self, other):
         """The ranges of the union."""

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._jit import kernel, part, verb
+from tunefree._process import team
 
 count, index, entry = verb("count"), verb("index"), verb("entry")
 put = verb("put")
@@ -24,6 +25,10 @@ square, dot, axpy2 = verb("square"), verb("dot"), verb("axpy2")
 # From this many stored entries on, compiled products are used: SciPy's hold the GIL, and other
 # threads would wait. For fewer entries compiling takes longer than it saves.
 _MANY = 2**16
+
+
+# Of dense arrays with more entries rows are taken in blocks of so many.
+_LARGE, _TAKEN = 4_000_000, 4096
 
 
 # The same sums in the same order as SciPy's, hence the same bits.
@@ -62,6 +67,22 @@ def _adjoint_csr(data, indices, indptr, r, out):
                 value, sums = values[p], out[columns[p]]
                 for k in range(width):
                     sums[k] += value * row[k]
+
+
+@kernel
+def _ranges_csr(data, indices, n, low, high):
+    """Lowest and highest values of every column of n rows; zeros that are not stored count."""
+    stored = np.zeros(low.shape[0], np.int64)
+    for p in range(data.shape[0]):
+        j, v = indices[p], float(data[p])
+        if stored[j] == 0:
+            low[j] = high[j] = v
+        else:
+            low[j], high[j] = min(low[j], v), max(high[j], v)
+        stored[j] += 1
+    for j in range(low.shape[0]):
+        if stored[j] < n:
+            low[j], high[j] = min(low[j], 0.0), max(high[j], 0.0)
 
 
 class Dense(NamedTuple):
@@ -105,9 +126,14 @@ class Dense(NamedTuple):
         """The largest number of entries in a row."""
         return self.values.shape[1]
 
-    def largest(self):
-        """Largest absolute value of each column."""
-        return np.abs(self.values).max(axis=0, initial=0.0)
+    def ranges(self):
+        """Lowest and highest value of each column, in double precision."""
+        X = self.values
+        return X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+
+    def squares(self):
+        """The squared length of every row."""
+        return np.einsum("ij,ij->i", self.values, self.values)
 
     def norms(self, p):
         """The p-norm of every row."""
@@ -186,11 +212,15 @@ class CSR(NamedTuple):
         """The largest number of entries in a row."""
         return int(np.diff(self.indptr).max(initial=0))
 
-    def largest(self):
-        """Largest absolute value of each column."""
-        out = np.zeros(self.n_columns)
-        np.maximum.at(out, self.indices, np.abs(self.data))
-        return out
+    def ranges(self):
+        """Lowest and highest value of each column, in double precision."""
+        low, high = np.zeros(self.n_columns), np.zeros(self.n_columns)
+        _ranges_csr(self.data, self.indices, self.shape[0], low, high)
+        return low, high
+
+    def squares(self):
+        """The squared length of every row."""
+        return csr(self.data * self.data, self.indices, self.indptr, self.n_columns).sum(axis=1)
 
     def norms(self, p):
         """The p-norm of every row."""
@@ -425,9 +455,7 @@ class Shared(NamedTuple):
             If the matrices differ in shape, or hold NaN or infinity.
         """
         rows, outputs = equations(A, X)
-        if sparse.issparse(rows):
-            return cls(CSR.from_scipy(rows), outputs)
-        return cls(Dense(rows.astype(float, copy=False)), outputs)
+        return cls(design_of(rows.astype(float, copy=False)), outputs)
 
     @property
     def shape(self):
@@ -471,19 +499,16 @@ def equations(A: Any, X: Any = None):
     if isinstance(A, np.ndarray) and A.dtype != object:
         shapes = {A.shape[1:]}
     else:
-        A = [m if sparse.issparse(m) else np.asarray(m) for m in A]
-        shapes = {np.shape(m) for m in A}
+        A = [as_rows(m) for m in A]
+        shapes = {m.shape for m in A}
     shape = shapes.pop() if len(shapes) == 1 else ()
     if len(shape) != 2 or 0 in shape:
         raise ValueError(
             "Shared weights need one matrix (k, p) for each row, all of one shape: an array "
             "(n, k, p), a list of n matrices, or a function of a row that makes one."
         )
-    if any(sparse.issparse(m) for m in A):
-        rows = sparse.csr_array(sparse.vstack([sparse.csr_array(m) for m in A], format="csr"))
-        values = rows.data
-    else:
-        rows = values = np.ascontiguousarray(np.reshape(np.asarray(A), (-1, shape[1])))
+    rows = one_index_type(canonical(stacked(A)))
+    values, _ = entries(rows)
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise ValueError(
             "A matrix of shared weights has NaN or infinity, or values that are no real numbers."
@@ -567,16 +592,133 @@ def design_of(X):
 
 def n_entries(X):
     """How many entries rows store."""
-    return X.nnz if sparse.issparse(X) else X.size
+    return X.size  # SciPy's size is the number of stored entries, too
 
 
-def stacked(parts):
-    """Parts of rows, or of numbers, as one."""
+def as_dense(X):
+    """Rows as an array, if they are sparse."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def as_columns(y):
+    """Targets as numbers, a column each."""
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+
+def check_frame(X):
+    """Refuse a table that is not loaded yet, and one with duplicate column names.
+
+    Raises
+    ------
+    TypeError
+        X is a LazyFrame of polars.
+    ValueError
+        Two columns have the same name.
+    """
+    if hasattr(X, "collect_schema") and hasattr(X, "collect"):
+        raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    if len(set(names)) < len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"X has {names.count(duplicate)} columns named {duplicate!r}: rename them."
+        )
+
+
+def plain_rows(estimator: Any, X: Any, *, missing: bool = False) -> Any:
+    """Rows of a NumPy array or pandas frame of numbers as floats; None for what needs a check.
+
+    scikit-learn's checks take longer than the prediction of one row. They would accept these rows:
+    they are finite, or `missing` allows others, and have the columns of the fit.
+    """
+    fitted = vars(estimator)
+    names = fitted.get("feature_names_in_")
+    if names is not None and type(X).__module__.partition(".")[0] == "pandas":
+        numbers = X.ndim == 2 and all(isinstance(dtype, np.dtype) for dtype in X.dtypes)
+        if not numbers or X.columns.tolist() != names.tolist():
+            return None
+        X = X.to_numpy()
+    elif type(X) is not np.ndarray or names is not None:
+        return None
+    if X.ndim != 2 or len(X) == 0 or X.shape[1] != fitted.get("n_features_in_"):
+        return None
+    if X.dtype.kind in "iu":
+        X = X.astype(np.float64)
+    if X.dtype not in (np.float64, np.float32) or not (missing or np.isfinite(X).all()):
+        return None
+    return np.ascontiguousarray(X)
+
+
+def as_rows(X):
+    """A user's rows as an array or a CSR array."""
+    return sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+
+
+def entries(X):
+    """The stored values of rows, in their memory, and an index by which columns' numbers meet them.
+
+    >>> values, columns = entries(sparse.csr_array([[0.0, 3.0], [4.0, 0.0]]))
+    >>> values / np.array([2.0, 1.0])[columns]
+    array([3., 2.])
+    """
+    return (X.data, X.indices) if sparse.issparse(X) else (X, slice(None))
+
+
+def divided(X, units):
+    """Rows whose columns are divided by numbers; what is not stored stays so."""
+    if not sparse.issparse(X):
+        return X / units
+    return csr(X.data / units[X.indices], X.indices, X.indptr, X.shape[1])
+
+
+def csr(data, indices, indptr, n_columns):
+    """A CSR array that keeps the types of its indices, which SciPy's constructor changes."""
+    out = sparse.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
+    out.data, out.indices, out.indptr = data, indices, indptr
+    return out
+
+
+def one_index_type(X):
+    """The same rows; of CSR with one type for all indices, as SciPy selects and reshapes rows."""
+    if not sparse.issparse(X):
+        return X
+    return sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+
+
+def canonical(X):
+    """CSR with sorted, unique, nonzero entries and the narrowest index type; a contiguous array."""
+    if not sparse.issparse(X):
+        return np.ascontiguousarray(X)
+    X = sparse.csr_array(X)
+    if not X.has_canonical_format or (X.nnz and not X.data.all()):
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    narrow = np.int32 if max(X.shape[1], 1) < 2**31 else np.int64
+    indices, indptr = X.indices.astype(narrow, copy=False), X.indptr.astype(np.int64, copy=False)
+    # Kernels are compiled for these types.
+    return csr(X.data, indices, indptr, X.shape[1])
+
+
+def take(X, rows):
+    """Rows of an array, large ones in threads, or of canonical CSR, with the same index types."""
+    if sparse.issparse(X):
+        return canonical(one_index_type(X)[rows])
+    if isinstance(rows, slice) or X.size <= _LARGE:
+        return X[rows]
+    out = np.empty((len(rows), X.shape[1]), X.dtype)
+    blocks = [slice(i, i + _TAKEN) for i in range(0, len(rows), _TAKEN)]
+    team().map(lambda b: np.take(X, rows[b], axis=0, out=out[b], mode="clip"), blocks)
+    return out
+
+
+def stacked(parts, axis=0):
+    """Parts of rows, of the kind of the first, or of numbers, one after another along an axis."""
     if len(parts) == 1:
         return parts[0]
     if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)
+        return (sparse.hstack if axis else sparse.vstack)(parts, format="csr")
+    return np.concatenate([as_dense(part) for part in parts], axis)
 
 
 def resized(table, d, bias=False, fill=0.0):

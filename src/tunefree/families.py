@@ -433,14 +433,14 @@ class Binomial(Family):
 
 
 @dataclass(frozen=True)
-class Huber(Family):
+class HuberT(Family):
     """Real targets with outliers: squares up to `width` robust deviations, linear beyond.
 
     A scale of None is learned: 1.4826 times the median absolute residual.
 
     Examples
     --------
-    >>> Huber(width=1.0, scale=1.0).deviance(3.0, 0.0)
+    >>> HuberT(width=1.0, scale=1.0).deviance(3.0, 0.0)
     np.float64(5.0)
     """
 
@@ -552,12 +552,12 @@ class Quantile(Family):
 
 
 @dataclass(frozen=True)
-class Multinomial(Family):
+class MultinomialLogit(Family):
     """Classes, by a softmax over one index each, and its log-likelihood.
 
     Examples
     --------
-    >>> Multinomial().probabilities(np.zeros((1, 2)))
+    >>> MultinomialLogit().probabilities(np.zeros((1, 2)))
     array([[0.5, 0.5]])
     """
 
@@ -680,9 +680,9 @@ FAMILIES = PartTable(
         "inverse_gaussian": InverseGaussian(),
         "tweedie": Tweedie(),
         "binomial": Binomial(),
-        "huber": Huber(),
+        "huber": HuberT(),
         "quantile": Quantile(),
-        "multinomial": Multinomial(),
+        "multinomial": MultinomialLogit(),
         "ordinal": Ordinal(),
     },
     # Of statsmodels, glum and R.

@@ -30,10 +30,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import pairwise
 
-from tunefree._array import as_dense
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
 from tunefree._parts import PartTable
+from tunefree.designs import as_dense, design_of
 from tunefree.protocols import Kernel, Rows
 
 # With more columns than this, sums of differences are computed for half of the pairs. With fewer,
@@ -71,19 +71,20 @@ def _to_squares(products, left, right):
             products[i, j] = max(a + right[j] - (p + p), zero)
 
 
+def _are_arrays(*matrices: Rows) -> bool:
+    return not any(sparse.issparse(rows) for rows in matrices)
+
+
 def inner(A: Rows, B: Rows, out: np.ndarray | None = None) -> np.ndarray:
     """Inner products of all pairs of rows as an array, for arrays written to `out`."""
-    if out is not None and not sparse.issparse(A) and not sparse.issparse(B):
+    if _are_arrays(A, B):
         return np.matmul(A, B.T, out=out)
-    products = A @ B.T
-    return np.asarray(as_dense(products))
+    return np.asarray(as_dense(A @ B.T))
 
 
 def squared_norms(A: Rows) -> np.ndarray:
     """The squared length of each row."""
-    if sparse.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", A, A)
+    return design_of(A).squares()
 
 
 def squared_distances(
@@ -243,7 +244,7 @@ class RBF(NamedTuple):
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
-        if not sparse.issparse(A) and not sparse.issparse(B) and len(B):
+        if _are_arrays(A, B) and len(B):
             centre = B.mean(axis=0)  # distances of rows far from the origin keep their digits
             A, B = A - centre, B - centre
         D = self.distances(A, B)
@@ -310,9 +311,9 @@ class Laplacian(NamedTuple):
         out: np.ndarray | None = None,
     ) -> np.ndarray:
         """The sums of absolute differences, which the bandwidth multiplies."""
-        if sparse.issparse(A) or sparse.issparse(B):
-            return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
-        return manhattan_distances(A, B, out)
+        if _are_arrays(A, B):
+            return manhattan_distances(A, B, out)
+        return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
@@ -601,7 +602,7 @@ def resolve_gamma(gamma: Any, X: Rows, weights: np.ndarray | None = None) -> flo
     weights = np.ones(X.shape[0]) if weights is None else weights
     share = weights / weights.sum()
     first = share @ X.mean(axis=1)
-    square = X.multiply(X).mean(axis=1) if sparse.issparse(X) else np.square(X).mean(axis=1)
+    square = (X * X).mean(axis=1)
     variance = float(share @ square - first * first)
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
-from tunefree._array import as_dense
 from tunefree._registry import is_public
 from tunefree._version import __version__
+from tunefree.designs import as_dense
 from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
 from tunefree.estimators.pistol import PiSTOLRegressor

@@ -26,10 +26,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from tunefree._array import as_dense, check_frame, plain_rows
 from tunefree._parameters import check_values
 from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
+from tunefree.designs import as_dense, check_frame, entries, plain_rows
 from tunefree.protocols import MatrixLike
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -292,7 +292,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if self.kinds_[j] != "number":
                 parts = _calendar(values)
                 pieces += [parts[name].astype(dtype)[:, None] for name in self.calendar_[str(j)]]
-        stored = sum(p.nnz if sparse.issparse(p) else np.count_nonzero(p) for p in pieces)
+        stored = sum(np.count_nonzero(entries(p)[0]) for p in pieces)
         width = sum(p.shape[1] for p in pieces)
         framed = _get_output_config("transform", self)["dense"] != "default"
         if self.sparse_output == "auto":

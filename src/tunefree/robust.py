@@ -22,10 +22,10 @@ import numpy as np
 from scipy import sparse
 from scipy.special import stdtrit
 
-from tunefree._array import Elsewhere, as_dense
+from tunefree._array import Elsewhere
 from tunefree._jit import kernel
 from tunefree._warn import warn
-from tunefree.designs import count, design_of, entry, index, put, resized
+from tunefree.designs import Dense, as_dense, count, design_of, entries, entry, index, put, resized
 from tunefree.losses import NORMAL
 
 # Beyond FAR times the reach an entry is far, beyond _EXTREME_NEXT times an outlier. The units of
@@ -240,7 +240,7 @@ class OutlierFilter(NamedTuple):
         """Scan rows in order; `write` amends a copy, else far entries count as outliers."""
         out, design = X, design_of(X)
         q = _first_to_amend(design, rows, 0, self)
-        fixed = not (X.data if sparse.issparse(X) else X).flags.writeable
+        fixed = not entries(X)[0].flags.writeable
         while q < len(rows):
             if out is X and (write or fixed):  # `_amend` is compiled for writable arrays
                 out = X.copy()
@@ -293,7 +293,8 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     >>> clip_outliers(X, rows)[:2, 0], clip_outliers(sparse.csr_array(X), rows)[[0, 1]].data
     (array([3., 5.]), array([0., 1., 3., 1.]))
     """
-    dense = not sparse.issparse(X)
+    design = design_of(X)
+    dense = isinstance(design, Dense)
     centre = np.median(X[rows[:_CENTRE_ROWS]], axis=0) if dense else np.zeros(X.shape[1])
     if dense and 0 < X.size <= _FEW_ENTRIES and _no_outliers(X[rows], centre):
         return X
@@ -301,7 +302,8 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     for guard, order in zip(guards, orders, strict=True):
         guard._sweep(X, order[:_FIRST_ROWS], False)
     if dense and len(rows) > 4 * _FIRST_ROWS:
-        most = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0))
+        low, high = design.ranges()
+        most = np.maximum(high - centre, centre - low)
         if all(guard._covers(most) for guard in guards):
             return X
     for guard, order in zip(guards, orders, strict=True):
@@ -317,14 +319,11 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     with np.errstate(over="ignore"):
         least = 10.0 ** (_YOUNG / others)
         near, far = np.maximum(near, least) * reach, np.maximum(max(near, far), least) * reach
-    if dense:
-        gap = X - centre
-        clipped = np.where(np.abs(gap) > near, centre + np.copysign(reach, gap), X)
-        return np.where(np.abs(gap) > far, centre, clipped).astype(X.dtype, copy=False)
-    X, j = X.copy(), X.indices
-    gap = np.abs(X.data)
-    X.data[:] = np.where(gap > near[j], np.copysign(reach[j], X.data), X.data)
-    X.data[gap > far[j]] = 0.0
+    X = X.copy()
+    values, j = entries(X)
+    gap = values - centre[j]
+    clipped = np.where(np.abs(gap) > near[j], centre[j] + np.copysign(reach[j], gap), values)
+    values[:] = np.where(np.abs(gap) > far[j], centre[j], clipped)
     return X
 
 
@@ -430,11 +429,11 @@ def limits_of_columns(X):
     >>> limits_of_columns(np.array([[1.0], [2.0], [3.0]])).ravel()
     array([-8., 12.])
     """
-    if sparse.issparse(X):
-        middle, far = 0.0, np.abs(X).max(axis=0).toarray().ravel().astype(np.float64)
-    else:
-        middle = np.median(X[:_CENTRE_ROWS], axis=0).astype(np.float64)
-        far = np.maximum(X.max(axis=0) - middle, middle - X.min(axis=0))
+    design = design_of(X)
+    low, high = design.ranges()
+    is_dense = isinstance(design, Dense)
+    middle = np.median(X[:_CENTRE_ROWS], axis=0).astype(np.float64) if is_dense else 0.0
+    far = np.maximum(high - middle, middle - low)
     with np.errstate(over="ignore"):
         return np.array([middle - FAR * far, middle + FAR * far])
 
@@ -450,16 +449,14 @@ def within_limits(X, limits):
     low, high = limits
     if isinstance(X, Elsewhere):
         return X.within(low, high)
-    if sparse.issparse(X):
-        outside = (X.data < low[X.indices]) | (X.data > high[X.indices])
-        if outside.any():
-            X, j = X.copy(), X.indices[outside]
-            X.data[outside] = 0.5 * low[j] + 0.5 * high[j]
-        return X
-    outside = (X < low) | (X > high)
+    values, j = entries(X)
+    outside = (values < low[j]) | (values > high[j])
     if not outside.any():
         return X
-    return np.where(outside, 0.5 * low + 0.5 * high, X).astype(X.dtype, copy=False)
+    X = X.copy()
+    values, _ = entries(X)
+    values[:] = np.where(outside, (0.5 * low + 0.5 * high)[j], values)
+    return X
 
 
 def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None)):

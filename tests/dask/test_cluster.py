@@ -25,7 +25,7 @@ distributed = pytest.importorskip("distributed")
 import dask.array as da  # noqa: E402
 
 from tunefree import dask as tfd  # noqa: E402
-from tunefree.dask.cluster import Batches, Cluster  # noqa: E402
+from tunefree.dask.cluster import Cluster, RemoteBatches  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning",
@@ -177,7 +177,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     )
     calm, dealt = model.fit(*arrays).coef_.copy(), []
     pid = client.submit(os.getpid, pure=False).result()
-    deal, swept = Batches._assign, Batches._swept
+    deal, swept = RemoteBatches._assign, RemoteBatches._swept
 
     def count(self):
         dealt.append(len(self.batches))
@@ -188,8 +188,8 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
             threading.Timer(0.001, os.kill, (pid, signal.SIGKILL)).start()
         return swept(self, learner, known, epoch)
 
-    monkeypatch.setattr(Batches, "_assign", count)
-    monkeypatch.setattr(Batches, "_swept", strike)
+    monkeypatch.setattr(RemoteBatches, "_assign", count)
+    monkeypatch.setattr(RemoteBatches, "_swept", strike)
     n_outliers = model.fit(*arrays).coef_
     assert len(dealt) > 1 and dealt[0] == 8
     np.testing.assert_allclose(n_outliers, calm, rtol=0, atol=1e-10)
@@ -299,7 +299,7 @@ def test_passes_leave_the_rows_where_they_are(client):
     cluster.parts = cluster.each("moving", _same, at=[first] * 6)
     cluster.gather(cluster.each("sizes", len), "waiting")
     assert [len(hand) for _, hand in cluster.assigned(cluster.parts)] == [3, 3]
-    batches = Batches(cluster, _block)
+    batches = RemoteBatches(cluster, _block)
     learner = Mirror(Identity(), (Configuration(Euclidean()),))
     state = learner.init(40)
     whole = learner.scan(state, Batch(Dense(X), y[:, None], np.ones(6000)))
@@ -329,7 +329,7 @@ class _Stuck:
 
 
 def test_a_pass_that_hangs_names_the_partitions_of_its_worker(impatient):
-    batches = Batches(impatient, _block)
+    batches = RemoteBatches(impatient, _block)
     batches._assign()
     late = next(names for _, _, (_, names), _ in batches._scanners if "3" in names)
     impatient.timeout = 2.0

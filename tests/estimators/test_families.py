@@ -21,7 +21,7 @@ from tunefree.constraints import Bounds, Monotone
 from tunefree.estimators.from_source import SourceSample
 from tunefree.families import (
     FAMILIES,
-    Multinomial,
+    MultinomialLogit,
     NegativeBinomial,
     Ordinal,
     Poisson,
@@ -275,7 +275,7 @@ def test_ordered_classes_and_a_softmax():
     assert np.abs(ordinal.coef_[0] - 3.0 * THETA).max() < 0.25
     assert np.abs(np.sort(1.2 - ordinal.intercept_) - cuts).max() < 0.3
     softmax = GLMClassifier(random_state=0).fit(X, grades)
-    assert softmax.family_ == Multinomial() and softmax.coef_.shape == (4, 4)
+    assert softmax.family_ == MultinomialLogit() and softmax.coef_.shape == (4, 4)
     one_hot = GLMClassifier(family="matching", random_state=0).fit(X, grades)
     loss = [metrics.log_loss(grades, m.predict_proba(X)) for m in (ordinal, softmax, one_hot)]
     assert loss[0] < 1.01 * loss[1] < 1.02 * loss[2]

@@ -6,8 +6,8 @@ import pytest
 
 import tunefree
 from tunefree import KernelRidgeRegressor, TablePreprocessor, TuneFreeRegressor
-from tunefree._array import plain_rows
 from tunefree.columns import coordinates
+from tunefree.designs import plain_rows
 
 NAMES = ["a", "b", "c"]
 

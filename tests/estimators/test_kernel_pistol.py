@@ -6,8 +6,9 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, save_model
-from tunefree._threads import workers
-from tunefree.averaging import Geometric, Polynomial
+from tunefree._process import workers
+from tunefree.averaging import Geometric, PolynomialDecay
+from tunefree.data.order import given_visits
 from tunefree.engine.run import run
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Facts, Member
@@ -114,12 +115,11 @@ def test_a_single_pass_leaves_nothing_out():
     model = fit(Z, gamma=0.5, max_iter=1, setting="global", precision="double", shuffle=False)
     targets, learner = (
         np.where(Y == 1, 1.0, -1.0),
-        Isotropic(PiSTOL(), SmoothedHinge(), Polynomial()),
+        Isotropic(PiSTOL(), SmoothedHinge(), PolynomialDecay()),
     )
     data = Data(
-        Facts.of(RBF(), Z), np.ones(len(Z)), targets[:, None],
-        lambda epoch: (np.arange(len(Z)), np.ones(len(Z))),
-    )  # fmt: skip
+        Facts.of(RBF(), Z), np.ones(len(Z)), targets[:, None], given_visits(np.ones(len(Z)))
+    )
     engine = data.engine(RBF(), [Member(0.5, learner)])
     with workers(1) as team:
         once = SingleRun(team, 1, True)

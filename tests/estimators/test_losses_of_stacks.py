@@ -17,7 +17,7 @@ from tunefree import (
     load_model,
     save_model,
 )
-from tunefree.families import Huber, Quantile
+from tunefree.families import HuberT, Quantile
 from tunefree.select.stacking import Quantiles, RobustMeans
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -160,7 +160,7 @@ def test_outliers_do_not_change_robust_predictions():
 def test_the_weights_minimize_hubers_loss():
     random = np.random.default_rng(0)
     F = random.normal(size=(200, 2))
-    y, family = F @ [1.0, 0.5] + random.standard_t(2, size=200), Huber(scale=0.7)
+    y, family = F @ [1.0, 0.5] + random.standard_t(2, size=200), HuberT(scale=0.7)
     score = RobustMeans(family)
     stack = score.stack([F[:, [0]], F[:, [1]]], y, np.ones(200))
     least = stack.losses.mean()

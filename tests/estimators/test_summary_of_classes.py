@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from tunefree import GLMClassifier
-from tunefree.families import Binomial, Multinomial, Ordinal
+from tunefree.families import Binomial, MultinomialLogit, Ordinal
 from tunefree.links import LINKS
 from tunefree.uncertainty import classes
 from tunefree.uncertainty.inference import CovarianceOptions, Law, inferred
@@ -82,7 +82,7 @@ def test_ordered_classes_are_those_of_ordered_model():
 
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster"])
 @pytest.mark.parametrize("kind", ["frequency", "precision"])
-@pytest.mark.parametrize("family", [Multinomial(), Ordinal()])
+@pytest.mark.parametrize("family", [MultinomialLogit(), Ordinal()])
 def test_two_classes_are_a_logistic_regression(family, kind, cov_type):
     X, y = _voters()
     codes, weights = (y.to_numpy() > 3).astype(int), 1.0 + np.arange(len(y)) % 3

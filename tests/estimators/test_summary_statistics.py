@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor
-from tunefree.families import Huber, NegativeBinomial, Tweedie
+from tunefree.families import HuberT, NegativeBinomial, Tweedie
 
 sm = pytest.importorskip("statsmodels.api")
 FAMILIES = sm.families
@@ -219,7 +219,7 @@ def test_terms_of_counts_have_likelihood_ratios():
         wanted = 2.0 * (full.llf - smaller.llf)
         np.testing.assert_allclose(tests.lr_statistic[j], wanted, rtol=1e-6, atol=1e-8)
     X, y = _frame("engel", "foodexp")
-    with pytest.raises(ValueError, match="Huber has no likelihood"):
+    with pytest.raises(ValueError, match="HuberT has no likelihood"):
         GLMRegressor(family="huber", random_state=0).fit(X, y).anova(X, y)
 
 
@@ -313,5 +313,5 @@ def test_huber_on_few_rows_is_that_of_rlm():
     X, y, _ = SETS["stackloss"][0]()
     peer = sm.RLM(y, _with_intercept(X), M=sm.robust.norms.HuberT(1.345))
     peer = peer.fit(tol=1e-12, maxiter=500)
-    model = GLMRegressor(family=Huber(1.345, float(peer.scale)), random_state=0).fit(X, y)
+    model = GLMRegressor(family=HuberT(1.345, float(peer.scale)), random_state=0).fit(X, y)
     np.testing.assert_allclose(model.summary(X, y).coef, peer.params, rtol=1e-6)

@@ -39,7 +39,8 @@ def test_products_are_those_of_the_matrix(name):
     np.testing.assert_allclose(design.adjoint(r), X.T @ r, atol=1e-14)
     # <X theta, r> = <theta, X' r>
     assert np.sum(design.apply(theta) * r) == pytest.approx(np.sum(theta * design.adjoint(r)))
-    np.testing.assert_array_equal(design.largest(), abs(X).max(axis=0))
+    np.testing.assert_array_equal(design.ranges(), [X.min(axis=0), X.max(axis=0)])
+    np.testing.assert_allclose(design.squares(), (X**2).sum(axis=1), rtol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree.engine import order as order_module
-from tunefree.engine.order import content_hash, given_visits, hashed_visits, visit_weights
+from tunefree.data import order as order_module
+from tunefree.data.order import content_hash, given_visits, hashed_visits, visit_weights
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(200, 5)), 1) * (RNG.random((200, 5)) < 0.6)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tunefree._threads import workers
-from tunefree.averaging import Geometric, Polynomial, Uniform
+from tunefree._process import workers
+from tunefree.averaging import Geometric, PolynomialDecay, Uniform
 from tunefree.kernels import RBF, Linear, decay
-from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, Member, Memory, Rows
+from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, KernelBlock, Member, Memory
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Absolute, Logistic, Multinomial, SmoothedHinge
@@ -66,9 +66,9 @@ def run(
                 r = np.arange(start, min(len(Y), start + size))
                 rows = squares[r].astype(float), Y[r], weights[r]
                 if engine.memory is None:
-                    block = Rows(Facts.of(engine.kernel, X[r]), None, *rows)
+                    block = KernelBlock(Facts.of(engine.kernel, X[r]), None, *rows)
                 else:
-                    block = Rows(None, r, *rows, ahead=0 if ahead is None else ahead(r))
+                    block = KernelBlock(None, r, *rows, ahead=0 if ahead is None else ahead(r))
                 scores.append(engine.learn(team, block, scored))
     return scores
 
@@ -99,7 +99,7 @@ def test_blocked_is_naive(rule, size, dtype, tolerance):
 
 @pytest.mark.parametrize(
     "loss, average",
-    [(Logistic(), Uniform()), (Multinomial(), Polynomial()), (Absolute(), Geometric(0.01))],
+    [(Logistic(), Uniform()), (Multinomial(), PolynomialDecay()), (Absolute(), Geometric(0.01))],
 )
 def test_several_outputs_passes_and_averages(loss, average):
     X, Y, w = rows(k=3)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows
+from tunefree.learners.kernel.blocked import Blocked, Facts, KernelBlock, Member
 from tunefree.learners.kernel.projection import contract, limit_support
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import SQUARED_NORM, PiSTOL
@@ -30,7 +30,7 @@ def learned(X, Y, budget=None, size=16, members=None):
             if budget is not None:
                 limit_support(engine, n, budget)
             facts = Facts.of(engine.kernel, rows)
-            engine.learn(team, Rows(facts, None, np.ones(n), targets, np.ones(n)))
+            engine.learn(team, KernelBlock(facts, None, np.ones(n), targets, np.ones(n)))
             sizes.append(engine.n_slots)
     return engine, sizes
 

@@ -27,8 +27,7 @@ def test_products_of_rows_and_weights_of_columns_stay(seed, scaling, intercept):
     view = view if scaling else view.unscaled()
     factor = view.factor
     full = (X - view.mean) * factor
-    Z, view = shown(sparse.csr_array(X), view)
-    centre = view.centre(Z)
+    Z, centre, view = shown(sparse.csr_array(X), view)
     assert Z.shape[1] == view.width < (X != 0.0).any(axis=0).sum()
     formed = Z.toarray() - centre
     np.testing.assert_allclose(formed @ formed.T, full @ full.T, rtol=1e-12, atol=1e-12)
@@ -60,5 +59,5 @@ def test_columns_are_scaled_by_their_largest_deviation():
         np.testing.assert_allclose(view.factor[kept], 1.0 / largest[kept], rtol=1e-12)
         assert kept.sum() == (np.ptp(X, axis=0) > 0.0).sum()
         formed = view.show(data)
-        formed = formed.toarray() - view.centre(data) if sparse.issparse(data) else formed
+        formed = formed.toarray() - view.middle() if sparse.issparse(data) else formed
         assert np.abs(np.delete(formed, 3, axis=1)).max() <= 1.0 + 1e-12

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tunefree import KernelRidgeRegressor
-from tunefree._threads import ALONE, workers
+from tunefree._process import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.full import Preconditioner, full, neighbours
 from tunefree.learners.kernel.geometry import Geometry, _inverted, inverse

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tunefree import KernelRidgeClassifier
-from tunefree._threads import ALONE, workers
+from tunefree._process import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.geometry import Geometry
 from tunefree.learners.kernel.logistic import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tunefree.columns import View
-from tunefree.engine.order import given_visits
+from tunefree.data.order import given_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.learners.pistol.linear import Diagonal

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree.averaging import Geometric, Last, Polynomial, Tail, Uniform, Weighted, within
-from tunefree.engine.order import Visits, given_visits, hashed_visits
+from tunefree.averaging import Geometric, Last, PolynomialDecay, Tail, Uniform, Weighted, within
+from tunefree.data.order import Visits, given_visits, hashed_visits
 from tunefree.engine.run import Rows, run
 from tunefree.learners.sgd.coordinates import columns, squared_norms
 from tunefree.learners.sgd.path import SGD, averages
@@ -34,7 +34,7 @@ def setting(n_outputs, kind, intercept=True):
     X = X if kind == "dense" else sparse.csr_array(X)
     visits = hashed_visits(X, y, weights, 0)
     view = columns(X, y, weights, intercept=intercept)
-    Z, centre = view.show(X), view.centre(X)
+    Z, centre = view.show(X), view.middle() if sparse.issparse(X) else np.empty(0)
     return Z, centre, y - view.target, visits, 0.5 / squared_norms(Z, centre).max()
 
 
@@ -56,7 +56,7 @@ def test_iterates_and_all_averages_equal_the_reference(n_outputs, kind, intercep
     np.testing.assert_allclose(found, iterates[-1], atol=1e-12)
     weights = np.random.default_rng(1).random(len(iterates))
     schemes = [Geometric(r) for r in (0.0, 1e-9, 1e-3, 0.3)]
-    schemes += [Uniform(), Last(), Tail(0.25), Polynomial(), Weighted.of(weights)]
+    schemes += [Uniform(), Last(), Tail(0.25), PolynomialDecay(), Weighted.of(weights)]
     every = averages(state, schemes, Z, centre)
     t = np.arange(len(iterates), dtype=float)
     for k, scheme in enumerate(schemes):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor
-from tunefree.engine.order import even_sample
+from tunefree.data.order import even_sample
 from tunefree.learners.shapley import (
     Additive,
     AnyFunction,

@@ -10,7 +10,7 @@ from papers.baselines import (
     KernelPerceptron,
 )
 from tunefree import bounds
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree.averaging import AVERAGES, Geometric, survival
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Memory, Rows

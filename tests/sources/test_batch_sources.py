@@ -12,7 +12,7 @@ from tunefree import (
     open_source,
 )
 from tunefree.constraints import L1Ball
-from tunefree.engine.order import hashed_visits, row_hash
+from tunefree.data.order import hashed_visits, row_hash
 from tunefree.learners.reflectron.mirror import NONE
 from tunefree.potentials import Hypentropy
 

@@ -18,8 +18,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
 from tunefree._process import kept_memory, one_blas_thread
-from tunefree.designs import CSR
-from tunefree.estimators import base
+from tunefree.designs import CSR, canonical, design_of, take
 from tunefree.estimators.from_source import SourceSample
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Remote
@@ -77,7 +76,7 @@ def _numbers(X):
         if not other or "NaN" in str(problem):
             raise
         raise ValueError(f"X: encode columns {other} as numbers ({problem}).") from problem
-    return base.canonical(sparse.csr_array(X)) if sparse.issparse(X) else X
+    return canonical(X)
 
 
 def _labels(y):
@@ -138,10 +137,7 @@ def _guarded(part, classify):
 
 def facts(part, classify):
     """What the client knows about a partition."""
-    if sparse.issparse(part.X):
-        squares = part.X.multiply(part.X).sum(axis=1)
-    else:
-        squares = np.einsum("ij,ij->i", part.X, part.X, dtype=np.float64)
+    squares = design_of(part.X.astype(np.float64, copy=False)).squares()
     return PartitionFacts(
         int(np.count_nonzero(part.weights)),
         part.X.shape[1],
@@ -158,7 +154,7 @@ def facts(part, classify):
 def _cut(part, k, n):
     """One of n parts of a partition."""
     rows = slice(len(part.y) * k // n, len(part.y) * (k + 1) // n)
-    return Part(base.take(part.X, rows), part.y[rows], part.weights[rows])
+    return Part(take(part.X, rows), part.y[rows], part.weights[rows])
 
 
 def _drawn(part, *arguments):
@@ -402,7 +398,7 @@ class Cluster:
         )
 
 
-class Batches(Remote):
+class RemoteBatches(Remote):
     """A source whose batches are on the cluster: a sweep is a round.
 
     `function` makes a list of batches for the learner from a partition and the arguments. They are

@@ -1,8 +1,8 @@
 """The estimators of `tunefree` on a Dask cluster: only the source of the rows differs.
 
-For batch learners a pass is a round (`Batches`), and the result is the local one up to the order of
-the sums. Least squares are solved from sums, or as averages of independent runs. The duals of
-PiSTOL cannot be added (their sum has learned every row several times: 23.6 % instead of 14.9 %
+For batch learners a pass is a round (`RemoteBatches`), and the result is the local one up to the
+order of the sums. Least squares are solved from sums, or as averages of independent runs. The duals
+of PiSTOL cannot be added (their sum has learned every row several times: 23.6 % instead of 14.9 %
 errors on a9a). So the predictors of independent runs, which are averages of iterates, are averaged
 by the weights of their rows.
 """
@@ -11,19 +11,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_dense
 from tunefree._parameters import seed_of
 from tunefree.averaging import Geometric
 from tunefree.columns import Deviations, Ranges
-from tunefree.dask.cluster import Batches, Cluster, added, joined
+from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined
+from tunefree.data.order import hashed_visits
 from tunefree.data.units import Units
-from tunefree.designs import n_entries
-from tunefree.engine.order import hashed_visits
+from tunefree.designs import as_dense, n_entries
 from tunefree.estimators import (
     auto,
     base,
@@ -279,7 +277,7 @@ def _batches(part, estimator, columns, seed):
     held = estimator._held(strata[rows], 1)
     size = n_entries(X)
     # For rows with few entries in many columns, sums would cost more than products.
-    step = max(1, max(PIECE, 4 * X.shape[1] * sparse.issparse(X)) * len(weights) // max(1, size))
+    step = max(1, max(PIECE, 4 * X.shape[1]) * len(weights) // max(1, size))
     return [
         Batch(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
         for p in (slice(start, start + step) for start in range(0, len(rows), step))
@@ -323,7 +321,9 @@ def _fit_by_descent(self, cluster):
             columns.centre / columns.scale,
             columns._replace(centre=0.0 * columns.centre),
         )
-    source = Batches(cluster, _batches, worker, units, seed_of(self.random_state), centre=centre)
+    source = RemoteBatches(
+        cluster, _batches, worker, units, seed_of(self.random_state), centre=centre
+    )
     held = cluster.each("held", _held_weight, parts=source.batches)
     held = sum(cluster.gather(held, "holding out"))
     cluster.parts = None  # from here on the rows are in the learner's units
@@ -401,7 +401,7 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
             raise ValueError("On a cluster method='optimistic' and potential='entropy' are needed.")
 
         def source_of(k):
-            return Batches(cluster, _signed, self.classes_, k)
+            return RemoteBatches(cluster, _signed, self.classes_, k)
 
         self._fit_streams(source_of, max(f.largest for f in cluster.facts))
 

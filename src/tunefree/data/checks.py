@@ -37,9 +37,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
 from scipy.stats import chi2, rankdata
 
-from tunefree._array import as_dense
 from tunefree._format import number
 from tunefree._warn import DataWarning, warn
+from tunefree.designs import as_dense
 
 _FEWEST_ROWS, _MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20, 20_000, 5_000_000, 2000
 _NEARLY_ALL = 0.95

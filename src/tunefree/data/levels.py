@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._array import check_frame
-from tunefree.designs import Categorical, Dense, Split
+from tunefree.designs import Categorical, Dense, Split, check_frame
 
 
 def coded(frame, categories=None):

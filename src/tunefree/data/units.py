@@ -5,23 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._threads import team
+from tunefree._process import team
+from tunefree.columns import squares_about
 from tunefree.data.levels import Levels
-from tunefree.designs import Centred, Dense, design_of
+from tunefree.designs import Centred, Dense, design_of, divided
 
 # From this many dense entries on, moments are computed in blocks of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
 _LEAST_SPREAD = 1e-300
-
-
-def taken(X, rows):
-    """Some rows; of large dense arrays by blocks, in threads."""
-    if sparse.issparse(X) or X.size <= _LARGE:
-        return X[rows]
-    out = np.empty((len(rows), X.shape[1]), X.dtype)
-    blocks = [slice(i, i + _BLOCK) for i in range(0, len(rows), _BLOCK)]
-    team().map(lambda b: np.take(X, rows[b], axis=0, out=out[b], mode="clip"), blocks)
-    return out
 
 
 def _spread(X, share, centred):
@@ -90,23 +81,16 @@ class Units(NamedTuple):
         d, share = X.shape[1], weights / weights.sum()
         if not scaled:
             return cls.unchanged(d)
-        is_sparse = sparse.issparse(X)
-        if not is_sparse and X.size > _LARGE:
+        design = design_of(X)
+        if isinstance(design, Dense) and X.size > _LARGE:
             return cls(*_spread(X, share, centred))
         # In units of the largest entry squares neither overflow nor underflow.
-        top = abs(X).max(axis=0)
-        top = (top.toarray() if is_sparse else top).reshape(-1).astype(np.float64)
+        low, high = design.ranges()
+        top = np.maximum(high, -low)
         top = np.where(top > 0.0, top, 1.0)
-        if is_sparse:
-            row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-            value, column, mass = X.data / top[X.indices], X.indices, share[row]
-            mean = np.bincount(column, mass * value, minlength=d) * centred
-            square = np.bincount(column, mass * (value - mean[column]) ** 2, minlength=d)
-            variance = square + (1.0 - np.bincount(column, mass, minlength=d)) * mean**2
-        else:
-            value = X / top
-            mean = share @ value * centred
-            variance = share @ np.square(value - mean)
+        Z = divided(X, top)
+        mean = share @ Z * centred
+        variance = squares_about(mean, Z, share, 1.0)
         deviation = np.sqrt(np.maximum(variance, 0.0))
         # A column that is constant up to rounding keeps its scale, and so does one whose
         # coefficients would overflow.
@@ -135,9 +119,7 @@ class Units(NamedTuple):
         If `own`, they may be overwritten.
         """
         if sparse.issparse(X):
-            X = X.copy()
-            X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
-            return X
+            return divided(X, self.scale).astype(X.dtype, copy=False)
         if own and X.dtype == np.float64:
             for i in range(0, len(X), _BLOCK):
                 X[i : i + _BLOCK] -= self.centre

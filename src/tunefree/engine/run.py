@@ -11,10 +11,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from tunefree.designs import CSR, Dense, n_entries
-from tunefree.engine.order import Visits
+from tunefree.data.order import Visits
+from tunefree.designs import design_of, n_entries
 from tunefree.protocols import BlockSource, Learner, Observed, Remote, Result, State
 
 __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
@@ -98,8 +97,7 @@ class Block(NamedTuple):
     @property
     def design(self):
         """The rows as a design, without a copy if they are all of the matrix."""
-        X = self.X if self.rows is None else self.X[self.rows]
-        return CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+        return design_of(self.X if self.rows is None else self.X[self.rows])
 
 
 @dataclass(frozen=True)

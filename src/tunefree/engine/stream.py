@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.columns import RunningMoments
+from tunefree.data.order import given_visits
 from tunefree.designs import stacked
-from tunefree.engine.order import given_visits
 from tunefree.engine.run import Block, Rows, run
 from tunefree.engine.sources import widened
 from tunefree.robust import OutlierFilter, column_caps

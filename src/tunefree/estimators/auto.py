@@ -19,10 +19,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from tunefree._array import as_dense
 from tunefree._parameters import seed_of
 from tunefree.data.checks import ColumnDrift, ColumnShares, warn_of
-from tunefree.engine.order import even_sample
+from tunefree.data.order import even_sample
+from tunefree.designs import as_dense
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
     Fitted,
@@ -66,7 +66,7 @@ from tunefree.estimators.stack_problem import (
     log_odds,
 )
 from tunefree.estimators.uncertainty_mixins import PredictsSets
-from tunefree.families import FAMILIES, Huber, Quantile
+from tunefree.families import FAMILIES, HuberT, Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.preprocessing import source_layout
 from tunefree.protocols import MatrixLike, Seed, TargetLike
@@ -923,7 +923,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
         family: Any = FAMILIES.find(self.loss, ["squared_error"]) if is_family else None
-        if isinstance(family, Huber):
+        if isinstance(family, HuberT):
             return family
         if family is not None and family.range == (0.0, np.inf) and family.exposure == "rate":
             return family
@@ -943,7 +943,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
                 "each target."
             )
         family.check(targets)
-        if isinstance(family, Huber):
+        if isinstance(family, HuberT):
             return Quantiles(Quantile(0.5))
         if isinstance(family, Quantile):
             return Quantiles(family)

@@ -17,10 +17,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tunefree._array import Elsewhere, as_dense, check_frame, checked, plain_rows
+from tunefree._array import Elsewhere, checked
 from tunefree._jit import kernel
 from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
+from tunefree.designs import as_dense, canonical, check_frame, entries, plain_rows
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
@@ -168,33 +169,8 @@ def check_size(X):
 
 def largest_entry(X):
     """The largest absolute value."""
-    values = X.data if sparse.issparse(X) else X
+    values, _ = entries(X)
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-
-
-def canonical(X):
-    """CSR with sorted, unique, nonzero entries and the narrowest index type; arrays unchanged."""
-    if not sparse.issparse(X):
-        return X
-    X = sparse.csr_array(X)
-    if not X.has_canonical_format or (X.nnz and not X.data.all()):
-        X = X.copy()
-        X.sum_duplicates()
-        X.eliminate_zeros()
-    narrow = np.int32 if max(X.shape[1], 1) < 2**31 else np.int64
-    indices, indptr = X.indices.astype(narrow, copy=False), X.indptr.astype(np.int64, copy=False)
-    out = sparse.csr_array(X.shape, dtype=X.dtype)
-    # The constructor would narrow indptr; kernels are compiled for one type of it.
-    out.data, out.indices, out.indptr = X.data, indices, indptr
-    return out
-
-
-def take(X, rows):
-    """Rows of an array or canonical CSR matrix, with the same index types."""
-    if not sparse.issparse(X):
-        return X[rows]
-    # SciPy selects with one index type for both arrays: the constructor narrows indptr to it.
-    return canonical(sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)[rows])
 
 
 def check_weights(sample_weight, X, *, stream=False):
@@ -395,8 +371,7 @@ class LabelsByDecisions(Threaded, ClassifierMixin):
 
 def share_stored(X):
     """The share of entries that are not zero."""
-    stored = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
-    return stored / max(1, X.shape[0] * X.shape[1])
+    return np.count_nonzero(entries(X)[0]) / max(1, X.shape[0] * X.shape[1])
 
 
 def stored(X, views):

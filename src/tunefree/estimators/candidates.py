@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 
 from tunefree._format import number
@@ -24,6 +23,7 @@ from tunefree._registry import estimator_class
 from tunefree._warn import DataWarning
 from tunefree.columns import asinh_scaling, show
 from tunefree.constraints import Monotone
+from tunefree.designs import as_dense
 from tunefree.estimators import base
 from tunefree.estimators.from_source import FitsSums
 from tunefree.learners.kernel import ridge
@@ -86,7 +86,7 @@ class Fitted(NamedTuple):
 
     def show(self, X):
         """Rows as the model takes them."""
-        return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
+        return show(self.view, as_dense(X) if self.view else X)
 
     def scores(self, X, kind):
         """Scores of rows, of the kind of a stack: log-odds or predictions."""

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from tunefree._array import as_dense
+from tunefree.designs import as_dense
 from tunefree.estimators.candidates import MOST_COLUMNS, Fitted
 from tunefree.estimators.state_checks import check_trees, require
 from tunefree.kernels import decay

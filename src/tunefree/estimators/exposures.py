@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
-from tunefree.engine.order import content_hash
+from tunefree.data.order import content_hash
 from tunefree.estimators import base
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals
 from tunefree.families import Family

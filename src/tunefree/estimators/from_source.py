@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from tunefree._array import as_columns
-from tunefree.designs import n_entries, stacked
-from tunefree.engine.order import content_hash
+from tunefree.data.order import content_hash
+from tunefree.designs import as_columns, canonical, n_entries, stacked, take
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
@@ -221,7 +220,8 @@ class RepeatableSource:
         self.flat = np.ndim(first.y) == 1
         self.grid, self._cached_rows = _ROWS, {}
         self._marks: Any = None  # (first row, mark) of every block
-        if not sparse.issparse(first.X):
+        self.sparse = sparse.issparse(first.X)
+        if not self.sparse:
             self.grid = int(np.clip(_NUMBERS // max(1, self.width), 1, _ROWS))
 
     def survey(self):
@@ -233,7 +233,7 @@ class RepeatableSource:
             yield X, y, weights
         if not self.rows:
             raise ValueError(f"{self.source.name} has no row with a positive weight.")
-        if sparse.issparse(X):  # with as many entries as columns, sums cost no more than products
+        if self.sparse:  # with as many entries as columns, sums cost no more than products
             entries = np.clip(self.width, _FEWEST_ENTRIES, _MOST_ENTRIES)
             self.grid = int(max(1, entries * self.rows // max(1, self.entries)))
 
@@ -299,7 +299,7 @@ class RepeatableSource:
         for chunk in self.source.chunks(start, rows=self.grid):
             X, y = chunk.X, chunk.y
             X = X if X.dtype == self.dtype else X.astype(self.dtype)
-            X = base.canonical(X) if sparse.issparse(X) else np.ascontiguousarray(X)
+            X = canonical(X)
             base.check_size(X)
             self._mark = chunk.mark
             if chunk.weight is None:
@@ -314,7 +314,7 @@ class RepeatableSource:
                 )
             positive = weights > 0.0
             if positive.any():
-                yield base.take(X, np.flatnonzero(positive)), y[positive], weights[positive]
+                yield take(X, np.flatnonzero(positive)), y[positive], weights[positive]
 
 
 class FitsSums(Threaded):
@@ -394,7 +394,7 @@ class SourceSample(NamedTuple):
         """The sample of the rows of both."""
         width = max(self.X.shape[1], other.X.shape[1])
         rows = [widened(part.X, width) for part in (self, other)]
-        X = base.canonical(stacked(rows))
+        X = canonical(stacked(rows))
         hashes, y, weights = (
             np.concatenate([getattr(part, name) for part in (self, other)])
             for name in ("hashes", "y", "weights")
@@ -415,7 +415,7 @@ class SourceSample(NamedTuple):
         positions = order[first[drawn]]
         return self._replace(
             hashes=hashes[first[drawn]],
-            X=base.take(self.X, positions),
+            X=take(self.X, positions),
             y=self.y[positions],
             weights=weights[drawn],
         )

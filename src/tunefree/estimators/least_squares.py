@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.averaging import Geometric
-from tunefree.engine.order import Visits, hashed_visits
+from tunefree.data.order import Visits, hashed_visits
+from tunefree.designs import take
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.estimators import base
 from tunefree.learners.sgd.coordinates import Columns, columns, shown, squared_norms
 from tunefree.learners.sgd.path import SGD, averages, compress
 
@@ -40,7 +40,7 @@ class UniqueRows(NamedTuple):
         position[rows] = np.arange(len(rows))
         visits = visits._replace(rows=position[visits.rows])
         unit = float(weights.sum() / totals.sum())
-        return cls(base.take(X, rows), targets[rows], totals, visits, unit)
+        return cls(take(X, rows), targets[rows], totals, visits, unit)
 
     def pose(self, *, intercept, scaling, view=None):
         """The problem, centred; scaling='auto' compares both scalings by a pass over some rows.
@@ -58,15 +58,14 @@ class UniqueRows(NamedTuple):
         """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
         first, visited = slice(0, _SCALING_ROWS), self.visits.rows < _SCALING_ROWS
         fields: Any = self.visits
-        rows = base.take(self.X, first), self.targets[first], self.totals[first]
+        rows = take(self.X, first), self.targets[first], self.totals[first]
         part = UniqueRows(*rows, Visits(*(field[visited] for field in fields)), self.unit)
         scaled = columns(part.X, part.targets, part.totals, intercept=intercept)
         return [progressive_risk(part._in_view(view)) for view in (scaled, scaled.unscaled())]
 
     def _in_view(self, view):
         """The problem in the coordinates of a view."""
-        Z, view = shown(self.X, view)
-        centre = view.centre(self.X)
+        Z, centre, view = shown(self.X, view)
         norms, targets = squared_norms(Z, centre), self.targets - view.target
         return LeastSquares(Z, centre, view, targets, self.totals, self.visits, norms, self.unit)
 
@@ -198,7 +197,7 @@ def held_out_risks(problem, state, schemes):
         # Three digits are enough for a choice.
         model = read(problem, state.only((f + 1) * n_outputs, (f + 2) * n_outputs), schemes, 1e-3)
         totals = problem.totals[held]
-        predicted = model.predict(base.take(problem.Z, held), problem.centre)
+        predicted = model.predict(take(problem.Z, held), problem.centre)
         error = predicted - problem.targets[held][:, None]
         risk = risk + totals @ np.square(error).sum(axis=2)
         weight += totals.sum()
@@ -210,7 +209,7 @@ def held_out_errors(problem, runs, k):
     """The held-out rows of `held_out_risks`, and the errors of scheme k there."""
     errors = []
     for held, of_others in runs:
-        predicted = of_others.only(k).predict(base.take(problem.Z, held), problem.centre)
+        predicted = of_others.only(k).predict(take(problem.Z, held), problem.centre)
         errors.append(problem.targets[held] - predicted[:, 0])
     return np.concatenate([held for held, _ in runs]), np.concatenate(errors)
 

@@ -6,15 +6,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_dense
 from tunefree._parameters import check_passes, is_number
 from tunefree._process import one_blas_thread, product
 from tunefree._warn import warn
+from tunefree.designs import as_dense, design_of, one_index_type, stacked
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
@@ -132,17 +131,7 @@ def check_range(X):
 
 def double(X):
     """X in float64, as the certificates need it; CSR with one type for all indices."""
-    X = X.astype(np.float64, copy=False)
-    if not sparse.issparse(X):
-        return X
-    return sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
-
-
-def squared_norms(X):
-    """The squared norm of every row."""
-    if not sparse.issparse(X):
-        return np.einsum("ij,ij->i", X, X)
-    return sparse.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape).sum(axis=1)
+    return one_index_type(X.astype(np.float64, copy=False))
 
 
 def check_positive(**numbers):
@@ -453,7 +442,7 @@ class OptimisticPerceptron(Separator):
         """
         self._check_parameters()
         problem = SeparationProblem.of(self, X, y, sample_weight)
-        bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
+        bias = self._bias(design_of(problem.X).squares() if self.fit_intercept else 0.0)
         space, sources = LinearRows(bias), problem.sources()
         self._fit_rows(space, sources, problem.dtype, problem.rows, problem.n_rows)
         return self
@@ -532,7 +521,7 @@ class OptimisticPerceptron(Separator):
         for X, y, weight in rows.survey():
             check_range(X)
             found = np.unique(np.concatenate([found, y])) if len(found) else np.unique(y)
-            largest = max(largest, float(np.max(squared_norms(double(X)))))
+            largest = max(largest, float(np.max(design_of(double(X)).squares())))
             if not self._streams:
                 weights.append(weight)
                 labels.append(y)
@@ -614,10 +603,7 @@ class _Passes(NamedTuple):
 
     def inner(self, rows, j):
         one, support = double(self.rows.row(j)), [double(self.rows.row(i)) for i in rows]
-        if sparse.issparse(one):
-            out = sparse.vstack(support, format="csr") @ one.toarray()[0]
-        else:
-            out = np.vstack(support) @ one[0]
+        out = stacked(support) @ as_dense(one)[0]
         return self.signs[rows] * self.signs[j] * (out + self.space.bias**2)
 
 
@@ -861,7 +847,7 @@ class ClassicalPerceptron(Hyperplanes):
         if self.intercept_scaling != "auto":
             check_positive(intercept_scaling=self.intercept_scaling)
         problem, most = SeparationProblem.of(self, X, y), self._most_passes
-        bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
+        bias = self._bias(design_of(problem.X).squares() if self.fit_intercept else 0.0)
         cycles = int(np.clip(_CALL_ENTRIES // max(problem.X.size, 1), 1, max(most - 1, 1)))
         learner = Classical(bias, cycles)
         # The first call makes one pass, and the last one the rest.

@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_columns, as_dense
 from tunefree._parameters import check_passes, seed_of
 from tunefree._process import one_blas_thread, product
-from tunefree.averaging import Polynomial, scheme_of
+from tunefree.averaging import PolynomialDecay, scheme_of
 from tunefree.bounds.pistol import run_regret
 from tunefree.columns import ViewSet, moments
-from tunefree.engine.order import Visits, visits_of
+from tunefree.data.order import Visits, visits_of
+from tunefree.designs import as_columns, as_dense, canonical, n_entries
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
@@ -154,13 +154,13 @@ def stream_members(sparse_data, loss=None, whiten=True):
     """
     loss = loss or Logistic()
     members = sparse_members(1, loss) if sparse_data else dense_members(1, loss, whiten)
-    return tuple(m._replace(learner=m.learner._replace(average=Polynomial())) for m in members)
+    return tuple(m._replace(learner=m.learner._replace(average=PolynomialDecay())) for m in members)
 
 
 def regression_members(loss, n_columns, views):
     """The regression recipe under each view: per coordinate, later iterates weigh more."""
     rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
-    learner = Diagonal(rule, loss, Polynomial())
+    learner = Diagonal(rule, loss, PolynomialDecay())
     return tuple(ViewMember(view, learner, f"{view} per-coordinate") for view in views)
 
 
@@ -351,8 +351,8 @@ class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator)
         """The problem as it is learned, and a `PiSTOLRun` before the first row."""
         raise NotImplementedError
 
-    def _open_stream(self, X):
-        """A stream that begins with these rows."""
+    def _stream_members(self, sparse_data, d):
+        """The portfolio of a stream, and the `TargetScale` of numbers; None for classes."""
         raise NotImplementedError
 
     def _validation(self, X_val, y_val, scale):
@@ -471,17 +471,20 @@ class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator)
         if fraction is None:
             tail = 1.0
         elif stream and fraction > 0.0:  # the end of a stream is not known
-            scheme, tail = Polynomial(), 1.0
+            scheme, tail = PolynomialDecay(), 1.0
         else:
             return members, fraction
         return tuple(m._replace(learner=m.learner._replace(average=scheme)) for m in members), tail
 
-    def _stream_of(self, members, X, scale=None, unseen=False):
+    def _open_stream(self, X):
+        """A stream that begins with these rows."""
+        sparse_data = sparse.issparse(X)
+        members, scale = self._stream_members(sparse_data, X.shape[1])
         members, tail = self._averaged(members, 1.0, stream=True)
         return Stream(
-            Portfolio(members, scale is None, 1, tail=tail, unseen=unseen),
+            Portfolio(members, scale is None, 1, tail=tail, unseen=scale is None),
             self._views(members),
-            sparse=sparse.issparse(X),
+            sparse=sparse_data,
             renew=scale is None,
             scale=scale,
             guarded=self._guarded,
@@ -751,7 +754,7 @@ class PiSTOLClassifier(
         members, tail = self._averaged(members, 0.5)
         views, centred, caps = self._views(members), self.fit_intercept, None
         if sparse_data:
-            X, centred = base.canonical(sparse.csr_array(X)) if density < 0.25 else X, False
+            X, centred = canonical(sparse.csr_array(X)) if density < 0.25 else X, False
             X = clip_outliers(X, rows) if self.setting == "auto" else X
         else:
             X = as_dense(X)
@@ -764,10 +767,9 @@ class PiSTOLClassifier(
         state = portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
         return problem._replace(X=X), PiSTOLRun(portfolio, state)
 
-    def _open_stream(self, X):
-        sparse_data, whiten = sparse.issparse(X), X.shape[1] <= MOST_WHITENED_STREAM
-        members = self._members(self.horizon, 1, sparse_data, whiten, stream=True)
-        return self._stream_of(members, X, unseen=True)
+    def _stream_members(self, sparse_data, d):
+        whiten = d <= MOST_WHITENED_STREAM
+        return self._members(self.horizon, 1, sparse_data, whiten, stream=True), None
 
     def partial_fit(
         self,
@@ -1059,7 +1061,7 @@ class PiSTOLRegressor(
 
     def _problem(self, X, y, weights, warm):
         dense = is_dense(X)
-        X = as_dense(X) if dense else base.canonical(sparse.csr_array(X))
+        X = as_dense(X) if dense else canonical(sparse.csr_array(X))
         visits, rows, totals = self._visits(X, y, weights, affine=dense)
         if self._guarded:
             X = clip_outliers(X, rows, EXTREME) if dense else clip_outliers(X, rows)
@@ -1123,19 +1125,18 @@ class PiSTOLRegressor(
         caps = None if sparse_data else (scale.low, scale.high)
         centred = centred and not sparse_data
         m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
-        n_passes = passes(self.max_iter, n_visits, X.nnz if sparse_data else X.size, visits=_VISITS)
+        n_passes = passes(self.max_iter, n_visits, n_entries(X), visits=_VISITS)
         portfolio = Portfolio(members, False, n_passes, tail=tail)
         state = portfolio.init(views.make(m, caps), d, targets.shape[1], n_visits)
         state = portfolio.expect(state, X, rows)
         scale.add_all(problem, m)
         return problem, PiSTOLRun(portfolio, state, scale)
 
-    def _open_stream(self, X):
-        sparse_data, d = sparse.issparse(X), X.shape[1]
+    def _stream_members(self, sparse_data, d):
         members = self._members(self.horizon, d, sparse_data, d <= MOST_WHITENED_STREAM)
         if sparse_data:  # later rows may have more columns, of unknown scales
             members = tuple(m._replace(view="raw") for m in members)
-        return self._stream_of(members, X, self._scale())
+        return members, self._scale()
 
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None

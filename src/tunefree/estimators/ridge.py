@@ -8,11 +8,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_columns, as_dense
 from tunefree._parameters import check_passes, seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
-from tunefree.engine.order import given_visits
+from tunefree.data.order import given_visits
+from tunefree.designs import as_columns, as_dense
 from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (

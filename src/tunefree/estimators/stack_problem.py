@@ -10,11 +10,11 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, _check_monotonic_cst
 
 from tunefree.data.checks import correlated_columns, sorted_rows, training_findings
-from tunefree.engine.order import hashed_visits
+from tunefree.data.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import MOST_COLUMNS
 from tunefree.estimators.exposures import Terms
-from tunefree.families import Huber, Quantile
+from tunefree.families import HuberT, Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.preprocessing import TablePreprocessor, source_layout
 from tunefree.select.costs import Shape, shape_of
@@ -245,7 +245,7 @@ class StackProblem(NamedTuple):
         They differ for Huber's loss, whose scale is that of the errors of the stack of medians.
         """
         targets = self.targets
-        if not isinstance(getattr(targets, "family", None), Huber) or not finished(entries):
+        if not isinstance(getattr(targets, "family", None), HuberT) or not finished(entries):
             return self, entries
         medians = choose_stack(entries, self)
         _, y, weights = self.part(medians.rows)

@@ -18,8 +18,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tunefree._array import as_dense, check_frame
 from tunefree.bounds.stream import stream_mixing
+from tunefree.designs import as_dense, canonical, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded, rollback_on_error
 from tunefree.estimators.state_checks import require
@@ -93,7 +93,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
             self._open(d, WHOLE if d <= MOST_WHOLE else wide)
             self.columns_ = None
         if self.mixture_.form == SPARSE:
-            X = base.canonical(sparse.csr_array(X))
+            X = canonical(sparse.csr_array(X))
             return (X.indptr, X.indices.astype(np.int64), _writable(X.data)), y
         values = _writable(as_dense(X)).ravel()
         return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y

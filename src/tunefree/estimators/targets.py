@@ -213,8 +213,9 @@ class TargetScale:
         return m - DELTA * s, m + DELTA * s
 
     def clip(self, X):
-        """Columns within their limits."""
-        return X if sparse.issparse(X) else np.clip(X, self.low, self.high)
+        """Columns within their limits; X itself if there are none."""
+        limited = np.isfinite([self.low, self.high]).any()
+        return np.clip(X, self.low, self.high) if limited else X
 
     def standardise(self, y):
         """Targets in units of the scale about the location."""

@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_cla
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
-from tunefree._array import as_columns, here
+from tunefree._array import here
 from tunefree._parameters import seed_of
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree._warn import none_of
-from tunefree.engine.order import even_sample, hashed_visits
+from tunefree.data.order import even_sample, hashed_visits
+from tunefree.designs import as_columns, take
 from tunefree.estimators import base
 from tunefree.estimators.explain import BACKGROUND, Explanation, Interaction, terms_of_trees
 from tunefree.estimators.exposures import TakesExposures, Terms, of_rows, rates
@@ -241,7 +242,7 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             check_consistent_length(X, groups)
             groups = base.group_numbers(groups[kept])
         if not kept.all():
-            X, y, weights = base.take(X, kept), y[kept], weights[kept]
+            X, y, weights = take(X, np.flatnonzero(kept)), y[kept], weights[kept]
             terms = [None if values is None else values[kept] for values in terms]
         return self._encode(y, weights, *terms)._replace(X=X, groups=groups)
 

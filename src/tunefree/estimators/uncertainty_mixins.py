@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from tunefree._array import as_columns
 from tunefree.data.levels import check_reference
-from tunefree.engine.order import row_hash
+from tunefree.data.order import row_hash
+from tunefree.designs import as_columns, as_rows
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike, TargetLike
@@ -194,7 +193,7 @@ class PredictsIntervals(Threaded):
 
     def _final_predictions(self, X, rows):
         """Final predictions and their rows; of 5,000 rows where predicting is slow."""
-        X = X.tocsr() if sparse.issparse(X) else X if hasattr(X, "columns") else np.asarray(X)
+        X = X if hasattr(X, "columns") else as_rows(X)
         if len(rows) < X.shape[0]:
             X = _safe_indexing(X, rows)
         columns = self._columns_of(X) if len(rows) > _MOST_ATOM_ROWS else None

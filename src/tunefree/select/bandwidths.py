@@ -21,14 +21,23 @@ pass, e the held-out error and SE its standard error. Where decisions are signs 
 read-out is first divided by the size of its held-out decisions.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Memory, Rows, base, root_of
+from tunefree.data.order import Visits
+from tunefree.learners.kernel.blocked import (
+    BLOCK,
+    Blocked,
+    Cache,
+    KernelBlock,
+    Memory,
+    base,
+    root_of,
+)
 from tunefree.protocols import BlockSource
+from tunefree.robust import DELTA
 from tunefree.select.progressive_risk import (
     ProgressiveRisk,
     curve,
@@ -59,19 +68,19 @@ class Data(BlockSource):
     rows: Any  # `Facts` in the coordinates of learning; None where the cache is enough
     squares: np.ndarray  # k(x, x)
     targets: np.ndarray  # of shape (n, n_outputs)
-    order: Callable  # epoch -> (numbers, weights) of visits; numbers from n on are skipped
+    visits: Visits  # of rows by their numbers; numbers from n on are skipped
     cache: Any = None  # a `Cache`
 
     def blocks(self, epoch):
         """The blocks of a pass."""
-        numbers, weights = self.order(epoch)
+        numbers, weights = self.visits.order(epoch)
         included = numbers < len(self.targets)
         numbers, weights = numbers[included], weights[included]
         ahead = np.append(np.minimum.accumulate(numbers[::-1])[::-1], len(self.targets))
         for start in range(0, len(numbers), BLOCK):
             stop = min(len(numbers), start + BLOCK)
             r = numbers[start:stop]
-            yield Rows(
+            yield KernelBlock(
                 None, r, self.squares[r], self.targets[r], weights[start:stop], start, ahead[stop]
             )
 
@@ -278,7 +287,9 @@ class HoldOutSelection:
     def read(self, state):
         """The weighted sum of the read-outs."""
         targets, outs = self.data.targets[self.held], state.read_outs
-        totals = np.bincount(*self.data.order(0), minlength=len(self.data.targets))[self.held]
+        totals = np.bincount(*self.data.visits.order(0), minlength=len(self.data.targets))[
+            self.held
+        ]
         outcome = blend(outs, targets, totals, state.engine.n_slots, self.normalise)
         if not self.cross_fit:
             return outcome
@@ -308,6 +319,23 @@ def held_out(n):
 def shortlist(progress, keep=KEPT):
     """Numbers of the members of least progressive risk over the last half of the rows."""
     return sorted(np.argsort(risks(progress), kind="stable")[:keep].tolist())
+
+
+def mistakes(decisions, targets):
+    """1 for each row whose decision is wrong; targets are signs of classes."""
+    if targets.shape[1] == 1:
+        return ((decisions[:, 0] > 0.0) != (targets[:, 0] > 0.0)).astype(float)
+    return (decisions.argmax(axis=1) != targets.argmax(axis=1)).astype(float)
+
+
+def squared_errors(predictions, targets):
+    """Mean squared errors of rows, whose targets are clipped to `DELTA` scales."""
+    return np.mean(np.square(predictions - np.clip(targets, -DELTA, DELTA)), axis=1)
+
+
+def absolute_errors(predictions, targets):
+    """Mean absolute errors of rows."""
+    return np.mean(np.abs(predictions - targets), axis=1)
 
 
 def standard_error(loss):

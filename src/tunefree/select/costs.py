@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from tunefree._format import duration
 from tunefree._parameters import bytes_of
 from tunefree._process import amount, machine_memory, one_blas_thread
+from tunefree.designs import n_entries
 from tunefree.learners.kernel import ridge
 from tunefree.select.bandwidths import PRESELECTION
 from tunefree.select.kernel_ridge import affordable, all_rows_affordable
@@ -51,8 +51,7 @@ class Shape(NamedTuple):
 
 def shape_of(X, n_outputs):
     """The shape of dense or sparse rows."""
-    entries = X.nnz if sparse.issparse(X) else X.size
-    return Shape(X.shape[0], X.shape[1], float(max(entries, 1)), n_outputs)
+    return Shape(*X.shape, float(max(n_entries(X), 1)), n_outputs)
 
 
 # Costs of one fit, fitted to the upper end of measurements on 14 tables of 300 to 16,000 rows.

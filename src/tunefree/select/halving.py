@@ -14,7 +14,6 @@ numbers mean the same at every scale.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from tunefree.designs import design_of
 from tunefree.learners.reflectron.stochastic import discounted_risk
@@ -139,7 +138,9 @@ class Halving(NamedTuple):
         It is the median, over the first 64 rows, of a row's largest absolute entry. While all are
         0, up to 1,024 rows are awaited.
         """
-        sizes = np.concatenate([_largest_entries(X) for X, _, _ in self.waiting])
+        sizes = np.concatenate(
+            [design_of(X).norms(np.inf).astype(float) for X, _, _ in self.waiting]
+        )
         filled = np.flatnonzero(sizes > 0.0)
         enough = max(_FIRST_ROWS, min(filled[0] + 1 if len(filled) else _MOST_ROWS, _MOST_ROWS))
         if len(sizes) < enough and not now:
@@ -221,13 +222,6 @@ class Halving(NamedTuple):
 def better_half(risks):
     """The numbers of the better half, ascending."""
     return sorted(np.argsort(risks, kind="stable")[: (len(risks) + 1) // 2])
-
-
-def _largest_entries(X):
-    """The largest absolute entry of each row."""
-    if sparse.issparse(X):
-        return np.asarray(abs(X).max(axis=1).todense(), dtype=float).reshape(-1)
-    return np.abs(X).max(axis=1, initial=0.0).astype(float)
 
 
 def _in_unit(X, unit):

@@ -82,7 +82,8 @@ class Portfolio(NamedTuple):
             largest = 0.0
             for start in range(0, len(rows), 1024):
                 shown = view.show(X, rows[start : start + 1024])
-                largest = np.maximum(largest, shown.largest())
+                low, high = shown.ranges()
+                largest = np.maximum(largest, np.maximum(high, -low))
             for member, s in zip(self.members, state.members, strict=True):
                 if member.view == name:
                     member.learner.expect(s, largest)

@@ -412,7 +412,7 @@ def stack_locations(predictions, targets, weights, family, losses, optimism=0.0)
     predictions : list of ndarray of shape (n, n_outputs)
     targets : ndarray of shape (n, n_outputs)
     weights : ndarray of shape (n,)
-    family : Quantile or Huber
+    family : Quantile or HuberT
     losses : list of `_Pinball` or `_Huber`
         The loss of every output, smoothed.
     optimism : float, default=0
@@ -487,7 +487,7 @@ class _Pinball(NamedTuple):
 class _Huber(NamedTuple):
     """Huber's loss."""
 
-    family: Any  # `tunefree.families.Huber` of a known scale
+    family: Any  # `tunefree.families.HuberT` of a known scale
 
     def __call__(self, residuals, _):
         """Losses of residuals, and their slopes."""
@@ -740,7 +740,7 @@ class Quantiles(NamedTuple):
 class RobustMeans(NamedTuple):
     """Scores of regression: predictions, with Huber's loss."""
 
-    family: Any  # `tunefree.families.Huber`, of a known scale
+    family: Any  # `tunefree.families.HuberT`, of a known scale
     task, kind = "regression", "Huber loss"
     n_outputs = 1
     limits, of_all, evaluate = Targets.limits, Targets.of_all, Quantiles.evaluate

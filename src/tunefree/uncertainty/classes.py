@@ -25,8 +25,8 @@ def parameters(family, k, m):
 
     Examples
     --------
-    >>> from tunefree.families import Multinomial
-    >>> parameters(Multinomial(), 1, 3) @ [5.0, 6.0]
+    >>> from tunefree.families import MultinomialLogit
+    >>> parameters(MultinomialLogit(), 1, 3) @ [5.0, 6.0]
     array([[0., 5., 6.]])
     """
     if not family.tied:

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from tunefree._array import as_dense
-from tunefree.families import Binomial, Gaussian, Huber, Matching, Quantile
+from tunefree.designs import as_dense
+from tunefree.families import Binomial, Gaussian, HuberT, Matching, Quantile
 from tunefree.links import LINKS
 from tunefree.uncertainty import classes, quantiles
 from tunefree.uncertainty.coefficients import Anova, Statistics, Summary, chi2_or_f, wald
@@ -495,7 +495,7 @@ def minimum(sample):
         beta = quantiles.least_pinball(A, y, sample.weights, float(sample.law.family.q[0]))
         return Minimum(A, beta, A @ beta, to_raw, kept, aliased)
     beta, s, converged = _newton(A, sample)
-    if not converged and isinstance(sample.law.family, Huber):
+    if not converged and isinstance(sample.law.family, HuberT):
         beta, s, converged = _newton(A, sample, _majorant)
     _check_finite(sample, beta, s, kept, converged)
     return Minimum(A, beta, s, to_raw, kept, aliased)

@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._array import as_dense
 from tunefree._warn import warn
 from tunefree.columns import coordinates
+from tunefree.designs import as_dense
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
 from tunefree.learners.kernel.nystroem import RowBlocks, make_landmarks, solve

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tunefree.designs import n_entries
+from tunefree.designs import as_rows, n_entries
 from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.files import DataError, Skipped
@@ -201,10 +201,9 @@ class Arrays:
         (first,) = place or (0,)
         for start in range(first, X.shape[0], size):
             part = slice(start, start + size)
-            rows = X[part] if sparse.issparse(X) else np.asarray(X[part])
             targets, weights = (None if a is None else np.asarray(a[part]) for a in (y, weight))
             yield (
-                *finite_rows(rows, targets, weights, self.name, start, skipped),
+                *finite_rows(as_rows(X[part]), targets, weights, self.name, start, skipped),
                 (min(start + size, X.shape[0]),),
             )
 
@@ -228,7 +227,7 @@ class Pieces:
         items = items if self.again else items.for_good()
         for k, (X, y, *weight) in enumerate(itertools.islice(items, to_skip, None), to_skip):
             X = self.hasher.rows(X) if self.hasher else X
-            X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+            X = as_rows(X)
             if X.ndim != 2 or X.dtype.kind not in "fiub":
                 words = f"X has the shape {X.shape} and the type {X.dtype}, not rows of numbers"
                 raise DataError(f"piece {k + 1}: {words} (hashed=2**18 takes text)", self.name)

@@ -66,12 +66,12 @@ class Chunk(NamedTuple):
 
 
 def widened(X, d):
-    """A CSR matrix with d columns that shares the memory of X; arrays are returned as they are.
+    """A CSR matrix with d columns that shares the memory of X; X itself if it has so many.
 
     >>> widened(sparse.csr_array(np.eye(2)), 5).shape
     (2, 5)
     """
-    if not sparse.issparse(X) or X.shape[1] == d:
+    if X.shape[1] == d:
         return X
     return sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
 

@@ -12,14 +12,14 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_columns
 from tunefree._parameters import check_passes, compression_options, seed_of
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree._warn import warn
-from tunefree.averaging import AVERAGES, Polynomial, scheme_of
+from tunefree.averaging import AVERAGES, PolynomialDecay, scheme_of
 from tunefree.averaging import within as placed
 from tunefree.bounds.pistol import run_regret
-from tunefree.engine.order import visits_of
+from tunefree.data.order import visits_of
+from tunefree.designs import as_columns
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (
@@ -66,7 +66,15 @@ from tunefree.robust import (
     shrinkage_factor,
     shrinkage_factor_of_classes,
 )
-from tunefree.select.bandwidths import HoldOutSelection, ProgressiveSelection, SingleRun, read_outs
+from tunefree.select.bandwidths import (
+    HoldOutSelection,
+    ProgressiveSelection,
+    SingleRun,
+    absolute_errors,
+    mistakes,
+    read_outs,
+    squared_errors,
+)
 from tunefree.select.progressive_risk import temperature
 
 # The rule of 'auto' was chosen on four public data sets. After a few passes it is as good as
@@ -111,8 +119,8 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """
         return encoded[0], None
 
-    def _losses(self, decisions, targets):
-        """Abstract: the loss of every row, for the selection."""
+    def _selection_loss(self):
+        """Abstract: the function of decisions and targets that selects, a loss for each row."""
         raise NotImplementedError
 
     def _log_losses(self, values, targets):
@@ -220,14 +228,15 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
             data = choice.data(team, problem, choice.gammas, when != [1])
             learner = self._learner(n, data.largest)
             if when == [1] and apart is None:
-                rules = [r._replace(average=Polynomial()) for r in self._rivals(learner)]
+                rules = [r._replace(average=PolynomialDecay()) for r in self._rivals(learner)]
                 members = [Member(*pair) for pair in product(choice.gammas, rules)]
-                runner = ProgressiveSelection(team, self._losses, classify)
+                runner = ProgressiveSelection(team, self._selection_loss(), classify)
             else:
                 members = [
                     Member(g, learner, name) for g in choice.gammas for name in ("part", "all")
                 ]
-                runner = HoldOutSelection(team, data, when, self._losses, classify, apart)
+                loss_of = self._selection_loss()
+                runner = HoldOutSelection(team, data, when, loss_of, classify, apart)
             watched = getattr(runner, "held", None)
             return runner, data.engine(kernel, members, watched=watched), data, when[-1]
         suffix, scheme = self.average == "last-pass", self._scheme()
@@ -321,7 +330,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if isinstance(recipe.kernel, Precomputed):
             raise ValueError("partial_fit needs rows, not a precomputed kernel.")
         recipe.check(X)
-        learner = self._learner(self.horizon)._replace(average=Polynomial())
+        learner = self._learner(self.horizon)._replace(average=PolynomialDecay())
         single = recipe.single(X.dtype)
         return KernelStream(recipe, learner, single, self._CLASSIFY, self.max_support, units)
 
@@ -378,10 +387,8 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         weights = base.balanced(self.class_weight, self.classes_, codes, weights)
         return base.signs(codes, len(self.classes_)), codes[:, None].astype(float), weights
 
-    def _losses(self, decisions, targets):
-        if targets.shape[1] == 1:
-            return ((decisions[:, 0] > 0.0) != (targets[:, 0] > 0.0)).astype(float)
-        return (decisions.argmax(axis=1) != targets.argmax(axis=1)).astype(float)
+    def _selection_loss(self):
+        return mistakes
 
     def _log_losses(self, values, targets):
         values = values + getattr(self, "intercept_", 0.0)
@@ -783,10 +790,9 @@ class KernelRegressor(
             predictions, targets, outcome.weights, self.prediction_limits_
         )
 
-    def _losses(self, decisions, targets):
-        if getattr(LOSSES.find(self.loss), "elicits_mean", False):
-            return np.mean(np.square(decisions - np.clip(targets, -DELTA, DELTA)), axis=1)
-        return np.mean(np.abs(decisions - targets), axis=1)
+    def _selection_loss(self):
+        of_mean = getattr(LOSSES.find(self.loss), "elicits_mean", False)
+        return squared_errors if of_mean else absolute_errors
 
     def _log_losses(self, values, targets):
         return np.square(values - targets).sum(axis=1)

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import as_dense
 from tunefree._process import check_memory
 from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
+from tunefree.designs import as_dense
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.kernels import (
@@ -165,34 +165,19 @@ class KernelPiSTOLProblem:
     def __init__(self, X, targets, visits, numbers, prior=None):
         rows, _ = visits.order(0)
         _, first = np.unique(rows, return_index=True)
-        self.X, self.visits, self.stored = X, visits, rows[np.sort(first)]
-        self.prior = prior
-        self._number = np.full(X.shape[0], -1)
-        self._number[self.stored] = np.arange(len(self.stored))
+        self.X, self.stored, self.prior = X, rows[np.sort(first)], prior
+        number = np.full(X.shape[0], -1)
+        number[self.stored] = np.arange(len(self.stored))
+        self.visits = visits._replace(rows=number[visits.rows])
         self.given, self.targets = numbers[self.stored], targets[self.stored]
-        distinct, totals = visits.unique()
+        distinct, totals = self.visits.unique()
         self.weights = np.zeros(len(self.stored))
-        self.weights[self._number[distinct]] = totals
+        self.weights[distinct] = totals
 
     @cached_property
     def n_visits(self):
         """The number of visits of a pass."""
         return int(self.visits.repeats.sum())
-
-    def order(self, epoch):
-        """Numbers and weights of the visits of a pass."""
-        rows, weights = self.visits.order(epoch)
-        return self._number[rows], weights
-
-    def without(self, apart):
-        """`order` without the rows of these numbers."""
-        included = ~np.isin(np.arange(len(self.stored)), apart)
-
-        def order(epoch):
-            numbers, weights = self.order(epoch)
-            return numbers[included[numbers]], weights[included[numbers]]
-
-        return order
 
     def rows(self, most=None):
         """The first rows, by default all, in their original scale."""
@@ -261,14 +246,14 @@ class Choice(NamedTuple):
             return cls(recipe, views[0], [recipe.gamma if recipe.radial else None], [], {})
         kernel, n = recipe.kernel, len(problem.stored)
         most = min(n, max(PRESELECTION, n // 8))
-        order, results = problem.order if apart is None else problem.without(apart), []
+        visits, results = problem.visits if apart is None else problem.visits.without(apart), []
         passes = KernelPasses(team, classify=classify)
         for view in views:
             rows = view.show(problem.rows(most))
             unit = median_gamma(kernel, rows)
             members = [Member(unit * g, learner, f"{view.name} gamma={unit * g:.3g}") for g in GRID]
             squares = kernel.diag(rows).astype(np.float64)
-            data = Data(Facts.of(kernel, rows), squares, problem.targets[:most], order)
+            data = Data(Facts.of(kernel, rows), squares, problem.targets[:most], visits)
             state = run(passes, passes.init(data.engine(kernel, members)), data).state
             results.append((view, members, state.progress))
         view, members, progress = min(results, key=lambda result: risks(result[2]).min())
@@ -301,9 +286,9 @@ class Choice(NamedTuple):
             K = X[np.ix_(problem.stored, problem.given)]
             K = np.ascontiguousarray(K.astype(np.float32) if view.single else K)
             squares = np.asarray(K.diagonal(), dtype=np.float64)
-            return Data(None, squares, problem.targets, problem.order, Cache(K))
+            return Data(None, squares, problem.targets, problem.visits, Cache(K))
         rows = view.show(problem.rows())
         squares, facts, cache = kernel.diag(rows).astype(np.float64), Facts.of(kernel, rows), None
         if keep and len(problem.stored) <= CACHED * (4 / rows.dtype.itemsize) ** 0.5:
             cache = pairs(team, kernel, gammas, facts)
-        return Data(facts, squares, problem.targets, problem.order, cache)
+        return Data(facts, squares, problem.targets, problem.visits, cache)

@@ -8,11 +8,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import as_columns, as_dense
 from tunefree._parameters import bytes_of, compression_options, seed_of
-from tunefree._process import check_memory
-from tunefree._threads import n_threads, workers
-from tunefree.engine.order import hashed_visits
+from tunefree._process import check_memory, n_threads, workers
+from tunefree.data.order import hashed_visits
+from tunefree.designs import as_columns, as_dense
 from tunefree.estimators import base
 from tunefree.estimators.fitting import CallbackSupport, TakesArrays, report_progress
 from tunefree.estimators.from_source import FitsSums

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import as_dense
-from tunefree._threads import workers
+from tunefree._process import workers
 from tunefree.columns import standard_scaling
-from tunefree.engine.order import given_visits
+from tunefree.data.order import given_visits
+from tunefree.designs import as_dense, stacked
 from tunefree.estimators.kernel.problem import GRID, KernelView
 from tunefree.kernels import median_gamma
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, KernelBlock, Member
 from tunefree.learners.kernel.projection import limit_support
 from tunefree.robust import OutlierFilter
 from tunefree.select.progressive_risk import curve, recent_rows, record, risks, rms, start_progress
@@ -94,11 +94,7 @@ class KernelStream:
 
     def _stacked(self):
         X, targets, weights = zip(*self.pending, strict=True)
-        if sparse.issparse(X[0]):
-            X = sparse.vstack(X, format="csr")
-        else:
-            X = np.vstack([as_dense(rows) for rows in X])
-        return X, np.vstack(targets), np.hstack(weights)
+        return stacked(X), np.vstack(targets), np.hstack(weights)
 
     def _scan(self, team, X, targets, weights):
         """Learn a block; drop the worst bandwidths after certain numbers of rows."""
@@ -111,7 +107,7 @@ class KernelStream:
         if self.max_support is not None:
             limit_support(engine, len(targets), self.max_support)
         squares = kernel.diag(rows).astype(np.float64)
-        block = Rows(Facts.of(kernel, rows), None, squares, targets, weights)
+        block = KernelBlock(Facts.of(kernel, rows), None, squares, targets, weights)
         names = [m.name for m in engine.members]
         predictions = dict(zip(names, engine.learn(team, block, True), strict=True))
         scores = [predictions[name][0] if name in predictions else None for name in self.names]

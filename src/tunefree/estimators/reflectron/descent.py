@@ -12,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
-from tunefree._process import check_memory, product
-from tunefree._threads import workers
+from tunefree._process import check_memory, product, workers
 from tunefree._warn import warn
 from tunefree.data.levels import Levels, coded
-from tunefree.data.units import Among, Units, taken
-from tunefree.designs import Dense
-from tunefree.engine.order import given_visits, hashed_visits, row_hash
+from tunefree.data.order import given_visits, hashed_visits, row_hash
+from tunefree.data.units import Among, Units
+from tunefree.designs import Dense, take
 from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
@@ -453,7 +452,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
 
     def _batches(self, problem):
         """The units, the batches of all rows and of validation rows, and the start."""
-        X, targets = taken(problem.X, problem.rows), problem.targets[problem.rows]
+        X, targets = take(problem.X, problem.rows), problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
         columns = columns._replace(among=problem.among)

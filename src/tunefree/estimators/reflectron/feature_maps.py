@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from tunefree._process import one_blas_thread
 from tunefree.data.units import Units
-from tunefree.estimators.base import canonical
+from tunefree.designs import as_rows, canonical, entries
 from tunefree.kernels import KERNELS, check_gram, make_kernel, median_gamma
 
 # Smaller eigenvalues of a kernel matrix, relative to the largest, are rounding.
@@ -22,14 +22,9 @@ class Mapped(NamedTuple):
 
     def transform(self, X):
         """Features of rows, which must be finite numbers."""
-        features = self.function(X)
-        dtype = X.dtype
-        if sparse.issparse(features):
-            features = canonical(sparse.csr_array(features).astype(dtype, copy=False))
-            values = features.data
-        else:
-            features = values = np.ascontiguousarray(features, dtype=dtype)
-        if features.ndim != 2 or features.shape[0] != X.shape[0] or not np.isfinite(values).all():
+        features = canonical(as_rows(self.function(X)).astype(X.dtype, copy=False))
+        finite = np.isfinite(entries(features)[0]).all()
+        if features.ndim != 2 or features.shape[0] != X.shape[0] or not finite:
             raise ValueError(
                 "feature_map must return finite numbers of shape (n_rows, n_features); it returned "
                 f"the shape {features.shape} for {X.shape[0]} rows."

@@ -4,14 +4,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from tunefree._array import as_dense
 from tunefree._process import product
 from tunefree.data.units import Units
-from tunefree.designs import Shared, equations
+from tunefree.designs import Shared, as_dense, canonical, equations, one_index_type, stacked
 from tunefree.estimators import base
 from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training
@@ -200,20 +198,18 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         """One row of k p entries a sample, and k."""
         if self.matrices is not None and not callable(self.matrices):
             raise ValueError(f"matrices={self.matrices!r} is neither None nor a function of a row.")
-        stacked = isinstance(X, np.ndarray) and X.ndim == 3
+        in_array = isinstance(X, np.ndarray) and X.ndim == 3
         listed = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 2
-        are_matrices = self.matrices is None and (stacked or listed)
+        are_matrices = self.matrices is None and (in_array or listed)
         if are_matrices:
             rows, k = equations(X)
             samples = rows.reshape((rows.shape[0] // k, -1))
             return base.check_rows(self, samples, reset=reset), k
         X = base.check_rows(self, X, reset=reset)
         if self.matrices is None:
-            tiled = [X] * n_targets
-            samples = sparse.hstack(tiled, "csr") if sparse.issparse(X) else np.hstack(tiled)
-            return base.canonical(samples), n_targets
+            return canonical(stacked([X] * n_targets, axis=1)), n_targets
         rows, k = equations([self.matrices(x) for x in as_dense(X)])
-        return base.canonical(rows.reshape((rows.shape[0] // k, -1)).astype(X.dtype)), k
+        return canonical(rows.reshape((rows.shape[0] // k, -1)).astype(X.dtype)), k
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -241,7 +237,4 @@ class _Equations(MirrorDescent):
 def _rows(samples, k):
     """The equations of samples: (n, k p) becomes (n k, p)."""
     n, size = samples.shape
-    if sparse.issparse(samples):  # SciPy reshapes indices of one type
-        parts = samples.data, samples.indices, samples.indptr
-        samples = sparse.csr_array(parts, shape=samples.shape)
-    return base.canonical(samples.reshape((n * k, size // k)))
+    return canonical(one_index_type(samples).reshape((n * k, size // k)))

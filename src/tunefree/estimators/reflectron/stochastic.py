@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.constraints.rules import is_separable
-from tunefree.engine.order import Visits
+from tunefree.data.order import Visits
 from tunefree.engine.run import Rows, run
 from tunefree.estimators.reflectron.problem import DescentResult, intercept_step, paced
 from tunefree.estimators.state_checks import require, same_form

@@ -186,7 +186,7 @@ class Cache(NamedTuple):
     root: float | None = None
 
 
-class Rows(NamedTuple):
+class KernelBlock(NamedTuple):
     """A block of rows to learn."""
 
     rows: Facts | None  # None for rows in memory, which the engine has

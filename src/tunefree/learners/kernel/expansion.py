@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import as_dense
-from tunefree._threads import Workers, workers
+from tunefree._process import Workers, workers
+from tunefree.designs import as_dense
 from tunefree.kernels import Linear
 from tunefree.learners.kernel.blocked import Facts, base, products
 

@@ -27,7 +27,7 @@ from tunefree._array import Elsewhere
 from tunefree._blas import gemm, potrf, potri, potrs, trsm
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
-from tunefree._threads import ALONE
+from tunefree._process import ALONE
 from tunefree.kernels import HALVED, decay, mirror
 
 # Prior deviation of the logarithms of rates, and where targets are classes; prior mean and

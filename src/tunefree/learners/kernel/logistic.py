@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from tunefree._blas import potrs
-from tunefree._threads import ALONE
+from tunefree._process import ALONE
 from tunefree.learners.kernel.full import Preconditioner, cholesky
 from tunefree.learners.kernel.nystroem import accumulate, blocks
 from tunefree.learners.kernel.tiles import symmetric

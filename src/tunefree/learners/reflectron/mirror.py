@@ -61,7 +61,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._threads import team
+from tunefree._process import team
 from tunefree.constraints import SchattenBall
 from tunefree.links import residuals
 from tunefree.potentials import Euclidean, Spectral

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._jit import kernel
+from tunefree.designs import csr, design_of
 
 _STRIPE = 4096
 
@@ -38,7 +39,7 @@ class Columns(NamedTuple):
             return out
         indices = X.indices if self.place is None else self.place[X.indices]
         width = X.shape[1] if self.place is None else self.width
-        return _csr(X.data * self.factor[X.indices], indices, X.indptr, width)
+        return csr(X.data * self.factor[X.indices], indices, X.indptr, width)
 
     def middle(self):
         """The mean in these coordinates, before it is subtracted."""
@@ -46,10 +47,6 @@ class Columns(NamedTuple):
         if self.place is None:
             return middle
         return np.bincount(self.place, middle, minlength=self.width)
-
-    def centre(self, X):
-        """What `show` has not subtracted: the `middle` of sparse rows, else nothing."""
-        return self.middle() if sparse.issparse(X) else np.empty(0)
 
     def back(self, weights, mix, dtype=float):
         """Combinations of weights (width, r, n_outputs) by `mix` (r, n), for the user's columns.
@@ -66,47 +63,19 @@ class Columns(NamedTuple):
         return out
 
 
-def _csr(data, indices, indptr, width):
-    """A CSR array that keeps the types of its indices."""
-    out = sparse.csr_array((len(indptr) - 1, width))
-    out.data, out.indices, out.indptr = data, indices, indptr
-    return out
-
-
-@kernel
-def _deviations(data, indices, n, mean):
-    """Largest |x - mean| of every column of n CSR rows; zeros that are not stored count."""
-    d = mean.shape[0]
-    largest, stored = np.zeros(d), np.zeros(d, np.int64)
-    for p in range(data.shape[0]):
-        j = indices[p]
-        largest[j] = max(largest[j], abs(data[p] - mean[j]))
-        stored[j] += 1
-    for j in range(d):
-        if stored[j] < n:
-            largest[j] = max(largest[j], abs(mean[j]))
-    return largest
-
-
 def columns(X, targets, weights, *, intercept=True):
     """RowMeans and largest deviations of columns; without an intercept nothing is centred."""
     share = weights / weights.sum()
     mean, target = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
     if intercept:
         mean, target = np.asarray(share @ X, dtype=float), share @ targets
-    if not sparse.issparse(X):
-        return spanned(mean, target, X.min(axis=0).astype(float), X.max(axis=0).astype(float))
-    largest = _deviations(X.data, X.indices, X.shape[0], mean)
-    return _measured(mean, target, largest, np.abs(mean))
+    return spanned(mean, target, *design_of(X).ranges())
 
 
 def spanned(mean, target, low, high):
     """The columns with this range and mean."""
     largest = np.maximum(high - mean, mean - low)
-    return _measured(mean, target, largest, np.maximum(np.abs(low), np.abs(high)))
-
-
-def _measured(mean, target, largest, size):
+    size = np.maximum(np.abs(low), np.abs(high))
     # A deviation within the rounding of the mean, or with an infinite inverse, counts as 0.
     largest = np.where(largest > np.maximum(1e-13 * size, 1e-300), largest, 0.0)
     factor = np.divide(1.0, largest, out=np.zeros(len(mean)), where=largest > 0.0)
@@ -155,17 +124,21 @@ def _merge(data, indices, indptr, factor):
 
 
 def shown(X, view):
-    """The rows to learn in the coordinates of `view`, and the view with private columns merged."""
+    """The rows to learn in the coordinates of a view, what is still to be subtracted, and the view.
+
+    Nothing is to be subtracted from dense rows; of sparse rows private columns are merged.
+    """
     if not sparse.issparse(X):
-        return view.show(X), view
+        return view.show(X), np.empty(0), view
     *rows, place, factor, width = _merge(X.data, X.indices, X.indptr, view.factor)
     values, places, ends = rows
-    return _csr(values, places, ends, width), view._replace(factor=factor, place=place, width=width)
+    view = view._replace(factor=factor, place=place, width=width)
+    return csr(values, places, ends, width), view.middle(), view
 
 
 def squared_norms(Z, centre):
     """Squared norm of every row of z less the centre."""
-    if not sparse.issparse(Z):
-        return np.einsum("ij,ij->i", Z, Z)
-    square = _csr(Z.data * Z.data, Z.indices, Z.indptr, Z.shape[1]).sum(axis=1)
+    square = design_of(Z).squares()
+    if not len(centre):
+        return square
     return np.maximum(square - 2.0 * (Z @ centre) + centre @ centre, 0.0)

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._array import as_dense
 from tunefree._jit import PartKernel, part
-from tunefree.designs import count, design_of, entry, index, resized
+from tunefree.designs import as_dense, count, design_of, entry, index, resized
 from tunefree.robust import OutlierFilter
 
 _BY_COLUMN = ("weights", "sums", "largest")

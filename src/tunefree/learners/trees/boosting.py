@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._threads import team
+from tunefree._process import team
 from tunefree.learners.trees.monotone import increasing
 from tunefree.learners.trees.tree import (
     add_trees,

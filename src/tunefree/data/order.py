@@ -8,11 +8,9 @@ dense or sparse storage, or on whether a row occurs twice or has the weight 2.
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from tunefree._array import as_dense
 from tunefree._jit import _as_integer, kernel
-from tunefree.designs import CSR, Dense, count, entry, index
+from tunefree.designs import Dense, as_dense, count, design_of, entry, index
 
 # A row of large weight is spread over at most this many separate visits of a pass ...
 _MAX_VISITS = 16
@@ -86,15 +84,6 @@ def _hash_few(X, centre, scale, targets, measured, seed, signed):
     return out
 
 
-@kernel
-def _largest_csr(data, indices, d):
-    """Largest sizes of columns (NumPy's ``maximum.at`` takes ten times as long in float32)."""
-    out = np.zeros(d)
-    for p in range(data.shape[0]):
-        out[indices[p]] = max(out[indices[p]], abs(data[p]))
-    return out
-
-
 def _steps(largest):
     return np.divide(_STEPS, largest, out=np.zeros(len(largest)), where=largest > 0.0)
 
@@ -122,18 +111,13 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
         middle = 0.5 * high + 0.5 * low
         start = middle if anchor is None else targets[anchor]
         measured = np.abs(targets - start) * _steps(np.maximum(high - middle, middle - low))
-    d = X.shape[1]
-    if sparse.issparse(X):
-        design = CSR.from_scipy(X)
-        start, scale = np.zeros(d), _steps(_largest_csr(X.data, X.indices, d))
-    else:
-        design = Dense(X)
-        low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
-        centre = 0.5 * low + 0.5 * high if affine else np.zeros(d)
-        scale = _steps(np.maximum(high - centre, centre - low))
-        start = centre if anchor is None else X[anchor].astype(float)
-        if X.size <= _FEW_VALUES:
-            return _hash_few(X, start, scale, targets, measured, seed, signed)
+    design = design_of(X)
+    low, high = design.ranges()
+    centre = 0.5 * low + 0.5 * high if affine else np.zeros(X.shape[1])
+    scale = _steps(np.maximum(high - centre, centre - low))
+    start = centre if anchor is None else X[anchor].astype(float)
+    if isinstance(design, Dense) and X.size <= _FEW_VALUES:
+        return _hash_few(X, start, scale, targets, measured, seed, signed)
     return _hash(design, start, scale, targets, measured, seed, signed)
 
 
@@ -153,9 +137,7 @@ def _equal(X, targets, left, right):
     out = (targets[left] == targets[right]).all(axis=1)
     for start in range(0, len(left), _BLOCK):
         part = slice(start, start + _BLOCK)
-        unequal = X[left[part]] != X[right[part]]
-        unequal = unequal.sum(axis=1) > 0 if sparse.issparse(X) else unequal.any(axis=1)
-        out[part] &= ~np.asarray(unequal)
+        out[part] &= (X[left[part]] != X[right[part]]).sum(axis=1) == 0
     return out
 
 
@@ -176,6 +158,11 @@ class Visits(NamedTuple):
         if self.repeats.max(initial=1) > 1:
             chosen = np.repeat(chosen, self.repeats[chosen])
         return self.rows[chosen], self.weights[chosen]
+
+    def without(self, apart):
+        """The visits of other rows than these."""
+        kept = ~np.isin(self.rows, apart)
+        return Visits(*(None if field is None else field[kept] for field in self))
 
     def unique(self):
         """Distinct rows in the order of their hash and their total weights."""
