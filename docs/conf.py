@@ -50,7 +50,7 @@ _SINGLE = "glossary index installation performance reliability start troubleshoo
 html_sidebars = dict.fromkeys(_SINGLE.split(), [])
 html_theme_options = {
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "secondary_sidebar_items": ["page-toc"],  # no column for a link to the source
 }
 templates_path = ["_templates"]
