@@ -41,12 +41,12 @@ suppress_warnings = ["config.cache"]
 
 # Formulas are rendered offline, by one of the files of the package.
 _mathjax = resources.files("sphinx-mathjax-offline") / "static" / "mathjax" / "tex-svg.js"
-html_static_path, mathjax_path = [str(_mathjax), "style.css"], _mathjax.name
-html_css_files = ["style.css"]
+html_static_path, mathjax_path = [str(_mathjax), "style.css", "breaks.js"], _mathjax.name
+html_css_files, html_js_files = ["style.css"], ["breaks.js"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
 # Pages without subpages need no sidebar.
-_SINGLE = "glossary index installation performance reliability start troubleshooting"
+_SINGLE = "glossary index installation performance reliability start tour troubleshooting"
 html_sidebars = dict.fromkeys(_SINGLE.split(), [])
 html_theme_options = {
     "navigation_with_keys": False,
@@ -59,6 +59,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"plot_",
+    "ignore_pattern": r"scale_",  # takes minutes, and has no picture
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "show_memory": False,
