@@ -61,6 +61,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"plot_",
     "ignore_pattern": r"scale_",  # takes minutes, and has no picture
     "abort_on_example_error": True,
+    "capture_repr": (),
     "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,
