@@ -41,16 +41,16 @@ suppress_warnings = ["config.cache"]
 
 # Formulas are rendered offline, by one of the files of the package.
 _mathjax = resources.files("sphinx-mathjax-offline") / "static" / "mathjax" / "tex-svg.js"
-html_static_path, mathjax_path = [str(_mathjax), "style.css"], _mathjax.name
-html_css_files = ["style.css"]
+html_static_path, mathjax_path = [str(_mathjax), "style.css", "breaks.js"], _mathjax.name
+html_css_files, html_js_files = ["style.css"], ["breaks.js"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
 # Pages without subpages need no sidebar.
-_SINGLE = "glossary index installation performance reliability start troubleshooting"
+_SINGLE = "glossary index installation performance reliability start tour troubleshooting"
 html_sidebars = dict.fromkeys(_SINGLE.split(), [])
 html_theme_options = {
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "secondary_sidebar_items": ["page-toc"],  # no column for a link to the source
 }
 templates_path = ["_templates"]
@@ -59,7 +59,9 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"plot_",
+    "ignore_pattern": r"scale_",  # takes minutes, and has no picture
     "abort_on_example_error": True,
+    "capture_repr": (),
     "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,
