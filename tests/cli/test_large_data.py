@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tunefree.cli import app
+from tunefree.cli import app, rows
 from tunefree.cli.scores import Scores
 from tunefree.io.model import describe_model, load_model
 
-TRAIN = import_module("tunefree.cli.train")  # the command has its name in the package
 
 RNG = np.random.default_rng(0)
 ROWS = 4000
@@ -60,8 +59,8 @@ def large(monkeypatch):
     """Makes every file count as large, and text come in small pieces."""
 
     def make():
-        monkeypatch.setattr(TRAIN, "_LARGE_FILE", 1000)
-        monkeypatch.setattr(TRAIN, "_LARGE_INPUT", 1000)
+        monkeypatch.setattr(rows, "_LARGE_FILE", 1000)
+        monkeypatch.setattr(rows, "_LARGE_INPUT", 1000)
 
     return make
 

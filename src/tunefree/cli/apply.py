@@ -22,13 +22,13 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.train import column_name, columns_of, open_data, split_role_columns
+from tunefree.cli.rows import column_name, columns_of, open_data, split_role_columns
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.io import Column, Named, detected
-from tunefree.io.files import write_atomically
+from tunefree.io.files import Named, detected, write_atomically
 from tunefree.io.mixed import mixed_parts, read_mixed, read_numbers
 from tunefree.io.model import describe_model, load_model
+from tunefree.io.tables import Column
 
 
 def load(path):
@@ -39,10 +39,9 @@ def load(path):
 
 def feature_names(estimator, notes):
     """The names of the columns, from the file if it has names."""
-    names = notes.get("feature_names")
-    names = getattr(estimator, "feature_names_in_", None) if names is None else names
-    first = 0 if notes.get("zero_based") is True else 1
-    return [column_name(f"x{j}", names, first) for j in range(estimator.n_features_in_)]
+    if notes.get("feature_names") is None:
+        notes = notes | {"feature_names": getattr(estimator, "feature_names_in_", None)}
+    return [column_name(f"x{j}", notes) for j in range(estimator.n_features_in_)]
 
 
 # --- Reading in the form that a model expects -----------------------------------------------------

@@ -21,8 +21,8 @@ from tunefree.cli import figures
 from tunefree.cli.apply import feature_names, load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.report import largest_weights, overview
+from tunefree.cli.rows import columns_of, fingerprints
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
-from tunefree.cli.train import columns_of, fingerprints
 from tunefree.estimators.report import listed
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model

@@ -6,10 +6,10 @@ import numpy as np
 
 from tunefree.cli.apply import matched_by_us, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
-from tunefree.cli.train import named, split_role_columns
+from tunefree.cli.rows import named, split_role_columns
 from tunefree.data.checks import drift_findings, messages
 from tunefree.families import Family
-from tunefree.io import DataError
+from tunefree.io.files import DataError
 from tunefree.preprocessing import source_layout
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import compute, csv, types
 
 from tunefree._warn import warn
-from tunefree.io import detected, read
+from tunefree.io import read
 from tunefree.io.arrays import frame_batches, kind_of_type, targets_of
 from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
 from tunefree.io.files import (
@@ -22,6 +22,7 @@ from tunefree.io.files import (
     Skipped,
     chunks,
     decoded,
+    detected,
     name_of,
     plain,
     shown,
@@ -32,7 +33,6 @@ from tunefree.io.tables import (
     TARGET,
     TARGET_OR_HEADER,
     WEIGHT,
-    Table,
     assign,
     cell_spans,
     headed,
@@ -148,9 +148,7 @@ def _table(columns, kinds, y, weight, layout, options, faults):
         X = np.column_stack([_floats(c) for c in columns])
     else:
         X = pa.table(columns, layout.feature_names or [unnamed(j) for j in layout.features])
-    places = {"target": layout.find(TARGET), "weight_column": layout.find(WEIGHT)}
-    places["slots"] = layout.slots
-    return Table(X, y, weight, layout.feature_names, options.path, kinds=list(kinds), **places)
+    return layout.table(X, y, weight, options.path, list(kinds))
 
 
 def _floats(column):
