@@ -15,11 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 import tunefree
-from tunefree.cli import app, rows
+from tunefree.cli import app
 from tunefree.io import DataError
 from tunefree.io.mixed import read_mixed
 from tunefree.io.model import load_model, save_model
-
 
 N = 90
 
@@ -140,8 +139,8 @@ def test_large_files_are_predicted_in_parts(here, monkeypatch):
     run("train", "houses.csv", "m")
     expected = run("predict", "m", "houses.csv").stdout
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
-    monkeypatch.setattr(rows, "_LARGE_FILE", 1000)
-    monkeypatch.setattr(rows, "_LARGE_INPUT", 1000)
+    monkeypatch.setattr("tunefree.cli.rows._LARGE_FILE", 1000)
+    monkeypatch.setattr("tunefree.cli.rows._LARGE_INPUT", 1000)
     monkeypatch.setattr("tunefree.io.mixed._PART", 1000)
     assert run("predict", "m", "houses.csv").stdout == expected
     assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected
