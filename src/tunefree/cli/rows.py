@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -84,7 +85,7 @@ def skip_hint(skipped):
     return "use --on-bad-row skip to skip such rows" if skipped is None else None
 
 
-def read_rows(source, name, kind, options, *, mixed=False, hint=None):
+def read_rows(source, name, kind, options, *, mixed=False, hint=None) -> Any:
     """Read a `tunefree.io.Table` to learn from.
 
     `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;

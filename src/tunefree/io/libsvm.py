@@ -15,7 +15,7 @@ import scipy.sparse
 
 from tunefree._jit import kernel
 from tunefree.io.files import DataError, excerpt, fault, name_of, placed_lines, sound_parts
-from tunefree.io.numbers import NOT_A_NUMBER, SLOW, python_number, scan_digits, scan_number
+from tunefree.io.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
 
 _FINE, _LABEL, _INDEX, _NEGATIVE, _HUGE, _COLON, _VALUE, _ZERO = range(8)
 _MOST_DIGITS = 18  # of an index: what int64 holds without overflow
@@ -89,8 +89,12 @@ def _parse(text, bare, lowest, highest, labels, starts, indices, values, slow):
             if text[at] == 10 or text[at] == 35:
                 break
             begin = at
-            digits, at = scan_digits(text, at, np.uint64(0))
-            index = np.int64(digits)
+            index = 0
+            digit = np.int64(text[at]) - 48
+            while 0 <= digit <= 9:
+                index = 10 * index + digit
+                at += 1
+                digit = np.int64(text[at]) - 48
             if at == begin:
                 return row, slows, ordered, (_NEGATIVE if text[at] == 45 else _INDEX), begin
             if text[at] != 58:

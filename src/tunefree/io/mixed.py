@@ -131,7 +131,7 @@ def mixed_parts(
         if whole:
             batches = map(pa.Table.from_batches, filter(None, [[*batches]]))
         found = laid_out(batches, options.path, **columns)
-    n_rows, layout, part_of = 0, None, _Text if kind == "csv" else _Typed
+    n_rows, layout, part_of = 0, None, _TextRows if kind == "csv" else _TypedRows
     for rows, start, layout in found:
         table = _table(part_of(rows, start, layout, options), layout, options)
         if table is not None:
@@ -280,7 +280,7 @@ def _as_utf8(text, path):
     return text
 
 
-class _Text:
+class _TextRows:
     """Some rows of text; the first is on a line of the file."""
 
     def __init__(self, text, line, layout, options):
@@ -427,7 +427,7 @@ def place_of(text, line, record, position, delimiter, border=False):
 # Parquet and Arrow, with the types of pyarrow.
 
 
-class _Typed:
+class _TypedRows:
     """Some rows of a table with types, after `start` others."""
 
     def __init__(self, batch, start, layout, options):

@@ -84,17 +84,6 @@ def round_decimal(m, e):
 
 
 @kernel
-def scan_digits(text, at, m):
-    """Append decimal digits to a uint64, modulo 2**64: (integer, end of the digits)."""
-    digit = np.int64(text[at]) - 48
-    while 0 <= digit <= 9:
-        m = m * np.uint64(10) + np.uint64(digit)
-        at += 1
-        digit = np.int64(text[at]) - 48
-    return m, at
-
-
-@kernel
 def scan_number(text, at):
     """Read a decimal number from its sign or first digit or point on: (value, end, outcome).
 
@@ -104,48 +93,65 @@ def scan_number(text, at):
     negative = text[at] == 45
     if negative or text[at] == 43:
         at += 1
-    first, fraction = at, 0
-    m, at = scan_digits(text, at, np.uint64(0))
+    m, zeros, fraction = np.uint64(0), 0, 0
+    first = at
+    digit = np.int64(text[at]) - 48
+    while 0 <= digit <= 9:
+        m = m * np.uint64(10) + np.uint64(digit)
+        at += 1
+        digit = np.int64(text[at]) - 48
     digits = at - first
     if text[at] == 46:
-        point = at + 1
-        m, at = scan_digits(text, point, m)
+        at += 1
+        point = at
+        digit = np.int64(text[at]) - 48
+        while 0 <= digit <= 9:
+            m = m * np.uint64(10) + np.uint64(digit)
+            at += 1
+            digit = np.int64(text[at]) - 48
         fraction = at - point
         digits += fraction
     if digits == 0:
         return 0.0, at, NOT_A_NUMBER
-    while digits > 19 and (text[first] == 48 or text[first] == 46):  # leading zeros do not count
-        if text[first] == 48:
-            digits -= 1
-        first += 1
-    e, huge = np.int64(0), False
+    if digits > 19:  # leading zeros do not count
+        while text[first + zeros] == 48 or text[first + zeros] == 46:
+            zeros += 1
+            if text[first + zeros - 1] != 46:
+                digits -= 1
+    e = 0
     if text[at] == 101 or text[at] == 69:
         at += 1
         down = text[at] == 45
         if down or text[at] == 43:
             at += 1
         start = at
-        power, at = scan_digits(text, at, np.uint64(0))
+        digit = np.int64(text[at]) - 48
+        while 0 <= digit <= 9:
+            if e < 100000:
+                e = 10 * e + digit
+            at += 1
+            digit = np.int64(text[at]) - 48
         if at == start:
             return 0.0, at, NOT_A_NUMBER
-        huge, e = at - start > 5, -np.int64(power) if down else np.int64(power)
-    if digits > 19 or huge:
+        if down:
+            e = -e
+    if digits > 19:
         return 0.0, at, SLOW
-    value, certain = _rounded(m, e - fraction)
-    if not certain:
-        return 0.0, at, SLOW
-    return (-value if negative else value), at, EXACT
-
-
-@kernel
-def _rounded(m, e):
-    """The float64 nearest to ``m * 10**e``, and whether it is certain."""
+    e -= fraction
     if m == 0:
-        return 0.0, True
-    if m <= np.uint64(1 << 53) and -22 <= e <= 22:  # one operation on exact numbers
+        value = 0.0
+    elif e == 0 and m <= np.uint64(1 << 53):
         value = np.float64(np.int64(m))
-        return (value / _SMALL_TENS[-e] if e < 0 else value * _SMALL_TENS[e]), True
-    return round_decimal(m, e)
+    elif m <= np.uint64(1 << 53) and -22 <= e <= 22:
+        if e < 0:
+            value = np.int64(m) / _SMALL_TENS[-e]
+        else:
+            value = np.int64(m) * _SMALL_TENS[e]
+    else:
+        value, certain = round_decimal(m, e)
+        if not certain:
+            return 0.0, at, SLOW
+    return (-value if negative else value), at, EXACT
 
 
 def python_number(text, at):

@@ -94,8 +94,8 @@ class Layout(NamedTuple):
 
     def table(self, X, y, weight, path, kinds=None):
         """A `Table` of rows with these columns."""
-        roles = {"target": self.find(TARGET), "weight_column": self.find(WEIGHT)}
-        return Table(X, y, weight, self.feature_names, path, kinds=kinds, slots=self.slots, **roles)
+        table = Table(X, y, weight, self.feature_names, path, kinds=kinds, slots=self.slots)
+        return table._replace(target=self.find(TARGET), weight_column=self.find(WEIGHT))
 
     def describe(self, column):
         """A column in messages: its name, or else its number, from 1."""
@@ -167,7 +167,7 @@ def assign(names, width, place, *, delimiter="", **options):
     """The `Layout` of columns with the given roles, by name or position."""
     wanted = Wanted(**options)
     _check_distinct(names, place)
-    by_name = wanted.columns is not None and names is not None
+    by_name, required = wanted.columns is not None and names is not None, wanted.columns or ()
     if wanted.n_features == width and not by_name:
         return Layout(delimiter, names, np.arange(width))
     slots = np.full(width, IGNORED, np.int64)
@@ -177,7 +177,7 @@ def assign(names, width, place, *, delimiter="", **options):
             raise DataError("one column cannot be both target and weight", *place)
         slots[position] = role
     if by_name:
-        slots[_places_of(wanted.columns, names, place)] = np.arange(len(wanted.columns))
+        slots[_places_of(required, names, place)] = np.arange(len(required))
     else:
         free = np.setdiff1d(np.flatnonzero(slots == IGNORED), dropped)
         slots[free] = np.arange(len(free))
