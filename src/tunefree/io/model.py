@@ -242,7 +242,7 @@ def is_model(path: str | os.PathLike) -> bool:
     return head.startswith(_OLD) or _HEAD.match(head) is not None
 
 
-def _known_class(name):
+def _known_class(name) -> Any:
     """The part or saved object of an imported module by its full name; None if there is none."""
     home, _, short = name.rpartition(".")
     if not home.startswith("tunefree."):
@@ -492,10 +492,7 @@ class Decoder:
             return self._csr(*content)
         if kind in ("part", "object"):
             name, fields = content
-            cls = _known_class(_checked(name, str))
-            if cls is None:
-                raise ValueError(f"unknown class {name[:80]!r}")
-            return self._part(cls, self._items(fields), kind)
+            return self._part(name, self._items(fields), kind)
         if kind == "estimator":
             name, *items = content
             return self._estimator(self._estimators[name], *map(self._items, items))
@@ -504,7 +501,10 @@ class Decoder:
     def _items(self, items):
         return {key: self.decode(value) for key, value in _checked(items, dict).items()}
 
-    def _part(self, cls, fields, kind):
+    def _part(self, name, fields, kind):
+        cls: Any = _known_class(_checked(name, str))
+        if cls is None:
+            raise ValueError(f"unknown class {name[:80]!r}")
         is_object, own = "_SAVED" in vars(cls), set(_field_names(cls))
         differ = not own >= set(fields) if is_object else own != set(fields)
         if differ or is_object != (kind == "object"):  # an object may lack attributes
