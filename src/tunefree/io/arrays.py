@@ -155,8 +155,9 @@ def _arrow(path):
     except pyarrow.ArrowInvalid:
         batches = iter(ipc.open_stream(stored))
     for batch in batches:
-        yield batch
-        forget(pages)
+        for first in range(0, len(batch), _ROWS):
+            yield batch.slice(first, _ROWS)
+            forget(pages)
 
 
 def _json_batches(path):
