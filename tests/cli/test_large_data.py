@@ -1,7 +1,6 @@
 """Large data are applied part by part: the same lines and scores as in one piece."""
 
 import json
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -10,8 +9,6 @@ from typer.testing import CliRunner
 from tunefree.cli import app
 from tunefree.cli.scores import Scores
 from tunefree.io.model import describe_model, load_model
-
-TRAIN = import_module("tunefree.cli.train")  # the command has its name in the package
 
 RNG = np.random.default_rng(0)
 ROWS = 4000
@@ -60,8 +57,8 @@ def large(monkeypatch):
     """Makes every file count as large, and text come in small pieces."""
 
     def make():
-        monkeypatch.setattr(TRAIN, "_LARGE_FILE", 1000)
-        monkeypatch.setattr(TRAIN, "_LARGE_INPUT", 1000)
+        monkeypatch.setattr("tunefree.cli.rows._LARGE_FILE", 1000)
+        monkeypatch.setattr("tunefree.cli.rows._LARGE_INPUT", 1000)
 
     return make
 
@@ -156,30 +153,22 @@ def test_other_learners_of_a_large_file(name, tmp_path, monkeypatch, large):
         assert load_model("m").coef_.tobytes() == load_model("m2").coef_.tobytes()
 
 
-def test_scores_of_parts_are_those_of_all_rows(monkeypatch):
-    """Also when decisions are rounded, as beyond a million of them."""
+def test_scores_of_parts_are_those_of_all_rows():
     y, weight = RNG.integers(0, 3, ROWS), RNG.random(ROWS) * (np.arange(ROWS) >= 300)
     p = RNG.dirichlet([1, 1], ROWS)
     decisions = RNG.standard_normal(ROWS).cumsum() / 30 + y
     classes, parts = np.array([0, 1]), [slice(i, i + 300) for i in range(0, ROWS, 300)]
-    for held, w in ((1 << 20, None), (1 << 20, weight), (500, None), (500, weight)):
+    for w in (None, weight):
         whole, wholes = Scores(classes), Scores()
         whole.add(y, y // 2, p, decisions, w)
         wholes.add(y, decisions, weight=w)
-        monkeypatch.setattr(import_module("tunefree.cli.scores"), "_EXACT_DECISIONS", held)
         running, values = Scores(classes), Scores()
         for s in parts:
             mine = None if w is None else w[s]
             running.add(y[s], y[s] // 2, p[s], decisions[s], mine)
             values.add(y[s], decisions[s], weight=mine)
         exact = whole.result()
-        error = 2e-5 if held == 500 else 1e-12
-        assert numbers(running.result()) == pytest.approx(numbers(exact), abs=max(error, 1e-9))
-        assert (running.result()["auc"] == pytest.approx(exact["auc"], abs=1e-13)) == (held > 500)
+        assert numbers(running.result()) == pytest.approx(numbers(exact), abs=1e-9)
+        assert running.result()["auc"] == pytest.approx(exact["auc"], abs=1e-13)
         assert running.unknown == np.count_nonzero(y == 2)
         assert numbers(values.result()) == pytest.approx(numbers(wholes.result()), rel=1e-9)
-        if held == 500:  # the same decisions again take no memory
-            before = sum(len(part[0]) for part in running._decisions)
-            for s in parts:
-                running.add(y[s], y[s] // 2, p[s], decisions[s], None if w is None else w[s])
-            assert sum(len(part[0]) for part in running._decisions) <= before + 300

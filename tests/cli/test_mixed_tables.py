@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import zipfile
-from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,6 @@ from tunefree.cli import app
 from tunefree.io import DataError
 from tunefree.io.mixed import read_mixed
 from tunefree.io.model import load_model, save_model
-
-TRAIN = import_module("tunefree.cli.train")  # the command has its name in the package
 
 N = 90
 
@@ -142,8 +139,8 @@ def test_large_files_are_predicted_in_parts(here, monkeypatch):
     run("train", "houses.csv", "m")
     expected = run("predict", "m", "houses.csv").stdout
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
-    monkeypatch.setattr(TRAIN, "_LARGE_FILE", 1000)
-    monkeypatch.setattr(TRAIN, "_LARGE_INPUT", 1000)
+    monkeypatch.setattr("tunefree.cli.rows._LARGE_FILE", 1000)
+    monkeypatch.setattr("tunefree.cli.rows._LARGE_INPUT", 1000)
     monkeypatch.setattr("tunefree.io.mixed._PART", 1000)
     assert run("predict", "m", "houses.csv").stdout == expected
     assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ from typer.testing import CliRunner
 
 from tunefree.cli import app
 from tunefree.io.model import load_model
-
-TRAIN = import_module("tunefree.cli.train")  # the command has its name in the package
 
 RNG = np.random.default_rng(0)
 ROWS = 16_000
@@ -94,10 +91,10 @@ def test_checkpoint_and_large_input_imply_pistol(here, monkeypatch):
     result = run("train", "data.svm", "m", "--checkpoint", "c")
     assert "--checkpoint implies --estimator pistol" in result.stderr
     assert "progressive error" in result.stderr
-    monkeypatch.setattr(TRAIN, "_LARGE_FILE", 1000)
+    monkeypatch.setattr("tunefree.cli.rows._LARGE_FILE", 1000)
     assert "a large file implies --estimator pistol" in run("train", "data.svm", "m2").stderr
     assert (here / "m").read_bytes() == (here / "m2").read_bytes()
-    monkeypatch.setattr(TRAIN, "_LARGE_INPUT", 1000)
+    monkeypatch.setattr("tunefree.cli.rows._LARGE_INPUT", 1000)
     result = run("train", "-", "m3", stdin=TEXT)
     assert "large standard input implies --estimator pistol" in result.stderr
     assert (here / "m").read_bytes() == (here / "m3").read_bytes()
@@ -230,7 +227,7 @@ def test_other_formats_train_predict_and_score(here, kind):
 
 @pytest.mark.parametrize("name", ["separator", "reflectron"])
 def test_batch_learners_are_saved_between_passes(here, monkeypatch, name):
-    monkeypatch.setattr(TRAIN, "_LARGE_FILE", 100)
+    monkeypatch.setattr("tunefree.cli.rows._LARGE_FILE", 100)
     clear = np.flatnonzero(np.abs(X[:, 0] + 0.2 * X[:, 1]) > 0.5)[:300].tolist()
     (here / "data.svm").write_text("".join(LINES[i] for i in clear))
     options = ["--estimator", name, "--passes", 60]

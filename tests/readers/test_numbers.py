@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tunefree.io.files import EXACT, NOT_A_NUMBER, SLOW, python_number, scan_number
+from tunefree.io.numbers import EXACT, NOT_A_NUMBER, SLOW, python_number, scan_number
 
 
 def scan(word):

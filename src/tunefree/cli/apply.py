@@ -5,8 +5,6 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,13 +20,13 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.train import column_name, columns_of, open_data, split_role_columns
+from tunefree.cli.rows import column_name, columns_of, open_data, split_role_columns
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.io import Column, Named, detected
-from tunefree.io.files import write_atomically
+from tunefree.io.files import Named, detected, write_atomically
 from tunefree.io.mixed import mixed_parts, read_mixed, read_numbers
 from tunefree.io.model import describe_model, load_model
+from tunefree.io.tables import Column
 
 
 def load(path):
@@ -39,10 +37,9 @@ def load(path):
 
 def feature_names(estimator, notes):
     """The names of the columns, from the file if it has names."""
-    names = notes.get("feature_names")
-    names = getattr(estimator, "feature_names_in_", None) if names is None else names
-    first = 0 if notes.get("zero_based") is True else 1
-    return [column_name(f"x{j}", names, first) for j in range(estimator.n_features_in_)]
+    if notes.get("feature_names") is None:
+        notes = notes | {"feature_names": getattr(estimator, "feature_names_in_", None)}
+    return [column_name(f"x{j}", notes) for j in range(estimator.n_features_in_)]
 
 
 # --- Reading in the form that a model expects -----------------------------------------------------
@@ -65,26 +62,31 @@ def read_tables(estimator, notes, data, *, labelled, whole=False, **options):
         }
         settings |= noted | {name: value for name, value in options.items() if value is not None}
         if (large or notes.get("hashed")) and not whole:
-            yield from _parts(estimator, notes, source, settings, labelled)
-            return
-        kinds = _kinds(estimator, notes)
-        with working(f"reading {data}"):
-            if kinds is None:
-                table = read_numbers(source, **settings)
-            else:
-                table = read_mixed(source, kinds=kinds, **settings)
-        _note_ignored(table.ignored)
-        yield table._replace(X=_named_as(estimator, notes, table.X))
+            tables = _parts(notes, source, {"target_type": None if labelled else str} | settings)
+        else:
+            with working(f"reading {data}"):
+                tables = [_whole(source, _kinds(estimator, notes), settings)]
+        for table in tables:
+            yield _named_as(estimator, notes, table)
 
 
-def _parts(estimator, notes, source, settings, labelled):
-    settings = {"target_type": None if labelled else str} | settings
+def _whole(source, kinds, settings):
+    """All rows as a table."""
+    if kinds is None:
+        table = read_numbers(source, **settings)
+    else:
+        table = read_mixed(source, kinds=kinds, **settings)
+    _note_ignored(table.ignored)
+    return table
+
+
+def _parts(notes, source, settings):
+    """Tables, or chunks of a source, of consecutive rows."""
     if notes.get("kinds"):
         settings["format"] = detected(source, settings.get("format"))[0]
         if isinstance(source, Replay):
             source = Named(source.name, source.for_good())
-        for table in mixed_parts(source, kinds=notes["kinds"], **settings):
-            yield table._replace(X=_named_as(estimator, notes, table.X))
+        yield from mixed_parts(source, kinds=notes["kinds"], **settings)
         return
     id = getattr(settings["target"], "name", settings["target"])
     settings["drop"] = [Column(name, 0) for name in notes.get("drop", ()) if name != id]
@@ -120,12 +122,12 @@ def _with_roles(features, notes, value):
     return out
 
 
-def _named_as(estimator, notes, X):
-    """A pyarrow table whose columns, in the order of the model, get the names of the model."""
-    if not hasattr(X, "rename_columns") or not hasattr(estimator, "feature_names_in_"):
-        return X
+def _named_as(estimator, notes, table):
+    """A table whose columns, in the order of the model, get the names of the model."""
+    if not hasattr(table.X, "rename_columns") or not hasattr(estimator, "feature_names_in_"):
+        return table
     names = _with_roles(estimator.feature_names_in_.tolist(), notes, lambda role: f"--{role}")
-    return X.rename_columns(names)
+    return table._replace(X=table.X.rename_columns(names))
 
 
 def _note_ignored(count):
@@ -149,53 +151,34 @@ def matched_by_us():
 _TABLES = (".csv", ".jsonl", ".ndjson", ".parquet")  # files whose columns have names
 
 
-class Predicted(NamedTuple):
-    """Columns of some rows, and their names."""
-
-    names: list[str]
-    columns: list
-
-
-class Outputs(NamedTuple):
-    """What is predicted for rows."""
-
-    headed: bool  # whether text begins with the names of the columns
-    part: Callable  # from features to a `Predicted`
-
-    @classmethod
-    def of(cls, names, columns, *, headed=True):
-        """With these names; `columns` is a function of features."""
-        return cls(headed, lambda X, **roles: Predicted([*names], columns(X, **roles)))
-
-
 def run_predict(options):
     """Carry out ``tunefree predict``; `options` is a `PredictOptions`."""
     output = options.output
     estimator, notes = load(options.model)
     form = os.path.splitext(output or "")[1].lower()
-    outputs = _outputs(estimator, notes, options, form in _TABLES)
+    predict, headed = _outputs(estimator, notes, options, form in _TABLES)
     ids = options.id or []
     if options.id is None and form in _TABLES:  # those of training that the data have
         ids = [Column(name, sys.maxsize) for name in notes.get("ids", ())]
     if len(ids) > 1 and options.data == "-":
         stop("standard input is read once: give one --id", USAGE)
     sizes = []
-    parts = _predictions(estimator, notes, outputs, options, ids, sizes)
-    headed = outputs.headed or form == ".csv" or bool(ids)
+    parts = _predictions(estimator, notes, predict, options, ids, sizes)
+    texts = _texts(parts, headed or form == ".csv" or bool(ids), form)
     if output is None:
-        for text in _texts(parts, headed, form):
+        for text in texts:
             answer(text.removesuffix("\n"))
         return
     with failing(FAILED, output):
         if form == ".parquet":
             write_atomically(output, [_parquet(parts)])
         else:
-            write_atomically(output, (text.encode() for text in _texts(parts, headed, form)))
+            write_atomically(output, (text.encode() for text in texts))
     note(f"wrote {sum(sizes)} predictions to {output}")
 
 
-def _predictions(estimator, notes, outputs, options, ids, sizes):
-    """Yield each `Predicted` of the rows; their numbers of rows are added to `sizes`."""
+def _predictions(estimator, notes, predict, options, ids, sizes):
+    """Yield the names and the columns of each part; its number of rows is added to `sizes`."""
     readings = [columns_of(options)]
     if ids:  # they are read like targets, one in each reading
         readings = [readings[0] | {"target": id, "target_type": str} for id in ids]
@@ -203,15 +186,24 @@ def _predictions(estimator, notes, outputs, options, ids, sizes):
     for tables in zip(*read, strict=True):
         with failing(BAD_DATA, options.data), working("predicting"), matched_by_us():
             X, roles = split_role_columns(tables[0].X, notes.get("beside"))
-            part = outputs.part(X, **roles)
-            for table, id in zip(reversed(tables), reversed(ids), strict=bool(ids)):
-                is_noted = isinstance(id, Column)
-                if is_noted and table.y is None:
-                    continue
-                part.names.insert(0, id.name if is_noted else id)
-                part.columns.insert(0, _ids(table, id, options.data))
-        sizes.append(len(part.columns[0]))
-        yield part
+            found = _ids_of(tables, ids, options.data)
+            names, columns = predict(X, **roles)
+        sizes.append(X.shape[0])
+        yield [*found, *names], [*found.values(), *columns]
+
+
+def _ids_of(tables, ids, data):
+    """The columns that are copied in front of the predictions, by name."""
+    found = {}
+    for table, id in zip(tables, ids, strict=bool(ids)):
+        is_noted = isinstance(id, Column)
+        if getattr(table, "zero_based", None) is not None:
+            stop(f"--id needs a table, but {data} is libsvm", USAGE)
+        if table.y is None and not is_noted:
+            stop(f"--id {id} is a feature of the model: train with --id {id} to exclude it", USAGE)
+        if table.y is not None:
+            found[id.name if is_noted else id] = table.y.tolist()
+    return found
 
 
 def _texts(parts, headed, form):
@@ -228,64 +220,51 @@ def _texts(parts, headed, form):
         headed = False
 
 
-def _ids(table, id, data):
-    """The cells of a column that is copied in front of the predictions."""
-    if getattr(table, "zero_based", None) is not None:
-        stop(f"--id needs a table, but {data} is libsvm", USAGE)
-    if table.y is None:
-        stop(f"--id {id} is a feature of the model: train with --id {id} to exclude it", USAGE)
-    return np.asarray(table.y).tolist()
-
-
 def _parquet(parts):
     """The bytes of a parquet file with all parts."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    parts = [*parts]
-    columns = [sum(column, []) for column in zip(*(p.columns for p in parts), strict=True)]
+    tables = [pa.table(dict(zip(names, columns, strict=True))) for names, columns in parts]
     file = pa.BufferOutputStream()
-    parquet.write_table(pa.table(dict(zip(parts[0].names, columns, strict=True))), file)
+    parquet.write_table(pa.concat_tables(tables), file)
     return file.getvalue().to_pybytes()
 
 
 def _outputs(estimator, notes, options, is_table):
-    """What to predict: values, probabilities, intervals, sets or explanations."""
+    """A function from features to names and columns; whether text begins with the names."""
     if options.proba + options.explain + (options.coverage is not None) > 1:
         stop("give only one of --proba, --coverage and --explain", USAGE)
     if options.coverage is not None:
-        return _with_coverage(estimator, options)
+        return _with_coverage(estimator, options), True
     if options.explain:
-        return _with_explanations(estimator, notes, options)
+        return _with_explanations(estimator, notes, options), True
     has_proba = hasattr(estimator, "predict_proba")
+    if options.proba and not has_proba:
+        stop(f"{options.model} has no probabilities", USAGE)
 
-    def predicted(X, **roles):
-        return [estimator.predict(X, **roles).tolist()]
+    def predict(X, **roles):
+        names, columns = [], []
+        if not options.proba:
+            names, columns = ["prediction"], [estimator.predict(X, **roles).tolist()]
+        if options.proba or (is_table and has_proba):
+            names, columns = (
+                names + _labels(estimator),
+                columns + estimator.predict_proba(X).T.tolist(),
+            )
+        return names, columns
 
-    def probabilities(X, **_):
-        return estimator.predict_proba(X).T.tolist()
-
-    def with_probabilities(X, **roles):
-        return predicted(X, **roles) + probabilities(X)
-
-    if options.proba:
-        if not has_proba:
-            stop(f"{options.model} has no probabilities", USAGE)
-        return Outputs.of(_labels(estimator), probabilities)
-    if is_table and has_proba:
-        return Outputs.of(["prediction", *_labels(estimator)], with_probabilities)
-    return Outputs.of(["prediction"], predicted, headed=False)
+    return predict, options.proba or (is_table and has_proba)
 
 
 def _with_explanations(estimator, notes, options):
     """Predictions, their scores, and what each column adds to these."""
     if not hasattr(estimator, "explain"):
-        stop(
-            f"{options.model} has no explanations: only those of --estimator auto and trees", USAGE
-        )
+        words = "has no explanations: only those of --estimator auto and trees"
+        stop(f"{options.model} {words}", USAGE)
     features = feature_names(estimator, notes)
 
-    def explained(X, **roles):
+    def predict(X, **roles):
         names, columns = ["prediction"], [estimator.predict(X, **roles).tolist()]
         found, n = estimator.explain(X), X.shape[0]
         values, scores = found.values.reshape(n, len(features), -1), found.score.reshape(n, -1)
@@ -296,9 +275,9 @@ def _with_explanations(estimator, notes, options):
             names += [f"score{end}", f"base_value{end}"]
             names += [f"contribution_{feature}{end}" for feature in features]
             columns += [scores[:, c].tolist(), n * [float(base)], *values[:, :, c].T.tolist()]
-        return Predicted(names, columns)
+        return names, columns
 
-    return Outputs(True, explained)
+    return predict
 
 
 def _labels(estimator):
@@ -319,21 +298,19 @@ def _with_coverage(estimator, options):
 
     def sets(X, **_):
         y, members = estimator.predict_set(X, alpha)
-        return [y.tolist(), *members[:, :, 0].astype(int).T.tolist()]
+        columns = [y.tolist(), *members[:, :, 0].astype(int).T.tolist()]
+        return ["prediction", *_labels(estimator)], columns
 
     def intervals(X, **roles):
         y, ends = estimator.predict_interval(X, alpha, **roles)
         y = y.reshape(len(y), -1)
-        ends = ends.reshape(*y.shape, 2)
-        return np.concatenate([y[:, :, None], ends], axis=2).reshape(len(y), -1).T.tolist()
+        columns = np.concatenate([y[:, :, None], ends.reshape(*y.shape, 2)], axis=2)
+        names, k = ["prediction", "low", "high"], y.shape[1]
+        if k > 1:
+            names = [f"{name} {j}" for j in range(k) for name in names]
+        return names, columns.reshape(len(y), -1).T.tolist()
 
-    if kind == "set":
-        return Outputs.of(["prediction", *_labels(estimator)], sets)
-    names = ["prediction", "low", "high"]
-    targets = len(getattr(estimator, "held_out_", ()) or ()) if hasattr(estimator, "table_") else 1
-    if targets > 1:
-        names = [f"{name} {j}" for j in range(targets) for name in names]
-    return Outputs.of(names, intervals)
+    return sets if kind == "set" else intervals
 
 
 def plain(value):

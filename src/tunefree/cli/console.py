@@ -126,6 +126,11 @@ def check_writable(*paths):
             stop(f"{path} cannot be written", USAGE)
 
 
+def flag(option):
+    """An option as it is typed: ``--max-memory`` for max_memory."""
+    return "--" + option.replace("_", "-")
+
+
 def as_csv(rows):
     """Rows as the text of a csv file."""
     text = io.StringIO()

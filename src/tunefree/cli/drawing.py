@@ -6,7 +6,6 @@ differ in their dashes, for readers who cannot distinguish the colours.
 
 import math
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -27,34 +26,30 @@ def number(value):
 class Axis:
     """Positions, from `first` to `last`, of values between two ends, and round ticks."""
 
-    def __init__(self, ends, first, last, log=False):
+    def __init__(self, ends, first, last):
         low, high = ends
         if not low < high:
             low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
-        self.low, self.high, self.first, self.last, self.log = low, high, first, last, log
+        self.low, self.high, self.first, self.last = low, high, first, last
 
     def __call__(self, values):
         """The positions of values; those outside are at an end."""
-        of: Any = np.log if self.log else np.asarray
         values = np.clip(np.asarray(values, dtype=float), self.low, self.high)
-        low, high = of(self.low), of(self.high)
-        return self.first + (self.last - self.first) * (of(values) - low) / (high - low)
+        shares = (values - self.low) / (self.high - self.low)
+        return self.first + (self.last - self.first) * shares
 
     def ticks(self, most=6):
-        """At most so many round values.
+        """At most so many round values, each with its position.
 
-        >>> Axis((0.0, 1.0), 0, 100).ticks(), Axis((1.0, 5000.0), 0, 100, log=True).ticks()
-        ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [1.0, 10.0, 100.0, 1000.0])
+        >>> [tick for tick, _ in Axis((0.0, 1.0), 0, 100).ticks()]
+        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         """
-        if self.log and self.high >= 100.0 * self.low:
-            powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
-            return [10.0**k for k in powers[:: -(-len(powers) // most)]]
-        size = 10.0 ** math.floor(math.log10((self.high - self.low) / most))
-        step = next(
-            s * size for s in (1, 2, 5, 10, 20) if (self.high - self.low) / (s * size) < most
-        )
+        width = self.high - self.low
+        size = 10.0 ** math.floor(math.log10(width / most))
+        step = next(s * size for s in (1, 2, 5, 10, 20) if width / (s * size) < most)
         marks = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
-        return [float(f"{k * step:.12g}") for k in marks]
+        values = [float(f"{k * step:.12g}") for k in marks]
+        return [*zip(values, self(values).tolist(), strict=True)]
 
 
 def _points(x, y):
@@ -62,9 +57,18 @@ def _points(x, y):
     return " ".join(f"{a:.1f},{b:.1f}" for a, b in pairs if math.isfinite(a + b))
 
 
-def _text(x, y, text, **more):
-    attributes = "".join(f" {name}='{value}'" for name, value in more.items())
-    return f"<text x='{x:.1f}' y='{y:.1f}'{attributes}>{escape(text)}</text>"
+def _text(x, y, text, anchor="start"):
+    return f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}'>{escape(text)}</text>"
+
+
+def _path(style, d):
+    return f"<path class='{style}' d='{d}'/>"
+
+
+def _below(axis, foot, label):
+    """The ticks of a horizontal axis, and its label."""
+    yield from (_text(at, foot + _LINE, number(tick), "middle") for tick, at in axis.ticks())
+    yield _text((axis.first + axis.last) / 2, foot + 2.2 * _LINE, short(label, 55), "middle")
 
 
 def _svg(height, parts):
@@ -79,23 +83,17 @@ def short(text, most=50):
 class Chart:
     """Axes to draw on; `x` and `y` are the ends of the axes."""
 
-    def __init__(self, x, y, xlabel, ylabel, *, height=250, logs=(False, False)):
-        self.height, self.xlabel, self.ylabel, self.marks, self.names = (
-            height,
-            xlabel,
-            ylabel,
-            [],
-            [],
-        )
-        foot = height - _BOTTOM
-        self.y = Axis(y, foot, _TOP + _LINE, logs[1])
-        left = 14 + _LETTER * max(len(number(tick)) for tick in self.y.ticks())
-        self.x = Axis(x, left, _WIDTH - _RIGHT, logs[0])
+    def __init__(self, x, y, xlabel, ylabel, *, height=250):
+        self.height, self.xlabel, self.ylabel = height, xlabel, ylabel
+        self.y = Axis(y, height - _BOTTOM, _TOP + _LINE)
+        left = 14 + _LETTER * max(len(number(tick)) for tick, _ in self.y.ticks())
+        self.x = Axis(x, left, _WIDTH - _RIGHT)
+        self.marks, self.names = [], []
 
-    def line(self, x, y, k=0, name=None, style="line"):
+    def line(self, x, y, k=0, name=None):
         """Draw a curve in the colour and the dashes number `k`."""
         dash = f" stroke-dasharray='{_DASHES[k % 6]}'" if k % 6 else ""
-        look = f"class='{style} c{k % 6}'{dash}"
+        look = f"class='line c{k % 6}'{dash}"
         self.marks.append(f"<polyline {look} points='{_points(self.x(x), self.y(y))}'/>")
         if name is not None:
             self.names.append((look, name))
@@ -113,29 +111,21 @@ class Chart:
     def spans(self, x, low, high):
         """Draw vertical lines, such as intervals."""
         ends = zip(self.x(x), self.y(low), self.y(high), strict=True)
-        path = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in ends)
-        self.marks.append(f"<path class='span' d='{path}'/>")
+        self.marks.append(_path("span", "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in ends)))
 
     def rug(self, x):
         """Draw marks above the horizontal axis."""
-        path = "".join(f"M{a:.1f} {self.y.first}v-6" for a in self.x(x))
-        self.marks.append(f"<path class='axis' d='{path}'/>")
+        foot = self.y.first
+        self.marks.append(_path("axis", "".join(f"M{a:.1f} {foot}v-6" for a in self.x(x))))
 
     def svg(self):
         """The drawing, with its axes and the names of its curves."""
-        (left, right), (foot, top) = (self.x.first, self.x.last), (self.y.first, self.y.last)
-        parts = [f"<path class='axis' d='M{left:.1f} {top}V{foot}H{right}'/>"]
-        ticks = self.x.ticks()
-        for tick, at in zip(ticks, self.x(ticks), strict=True):
-            parts.append(_text(at, foot + _LINE, number(tick), **{"text-anchor": "middle"}))
-        ticks = self.y.ticks()
-        for tick, at in zip(ticks, self.y(ticks), strict=True):
-            parts.append(f"<path class='grid' d='M{left:.1f} {at:.1f}H{right}'/>")
-            parts.append(_text(left - 5, at + 4, number(tick), **{"text-anchor": "end"}))
-        middle = {"text-anchor": "middle"}
-        parts.append(
-            _text((left + right) / 2, foot + 2.2 * _LINE, short(self.xlabel, 55), **middle)
-        )
+        left, right, foot, top = self.x.first, self.x.last, self.y.first, self.y.last
+        parts = [_path("axis", f"M{left:.1f} {top}V{foot}H{right}")]
+        parts += _below(self.x, foot, self.xlabel)
+        for tick, at in self.y.ticks():
+            parts.append(_path("grid", f"M{left:.1f} {at:.1f}H{right}"))
+            parts.append(_text(left - 5, at + 4, number(tick), "end"))
         parts += [_text(2, _TOP + 3, short(self.ylabel, 55)), *self.marks]
         for i, (look, name) in enumerate(self.names):
             at = self.height + 8 + _LINE * i
@@ -153,22 +143,13 @@ def bars(names, values, label, *, errors=None, strong=()):
     zero = float(x(0.0))
     for i, (name, value, error) in enumerate(zip(names, values, spread, strict=True)):
         top, (begin, end) = _TOP + 34 * i, sorted((zero, float(x(value))))
-        style = "bar c0" if i in strong else "bar weak"
         text = short(f"{name}: {number(value)}")
         at = max(2.0, min(zero + 2, _WIDTH - _LETTER * len(text)))
+        style, size = "c0" if i in strong else "weak", f"width='{end - begin:.1f}' height='12'"
         parts.append(_text(at, top + 10, text))
-        parts.append(
-            f"<rect class='{style}' x='{begin:.1f}' y='{top + 15}' width='{end - begin:.1f}' "
-            "height='12'/>"
-        )
+        parts.append(f"<rect class='bar {style}' x='{begin:.1f}' y='{top + 15}' {size}/>")
         if error:
             ends = x([value - error, value + error])
-            parts.append(f"<path class='axis' d='M{ends[0]:.1f} {top + 21}H{ends[1]:.1f}'/>")
-    parts.append(f"<path class='axis' d='M{x.first} {foot}H{x.last}'/>")
-    ticks = x.ticks()
-    for tick, at in zip(ticks, x(ticks), strict=True):
-        parts.append(_text(at, foot + _LINE, number(tick), **{"text-anchor": "middle"}))
-    parts.append(
-        _text(_WIDTH / 2, foot + 2.2 * _LINE, short(label, 60), **{"text-anchor": "middle"})
-    )
-    return _svg(foot + _BOTTOM, parts)
+            parts.append(_path("axis", f"M{ends[0]:.1f} {top + 21}H{ends[1]:.1f}"))
+    parts.append(_path("axis", f"M{x.first} {foot}H{x.last}"))
+    return _svg(foot + _BOTTOM, [*parts, *_below(x, foot, label)])

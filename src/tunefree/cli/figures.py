@@ -18,9 +18,9 @@ class Figure(NamedTuple):
     svg: str
 
 
-def _some(values, most):
+def some(values, most):
     """At most so many values, evenly spread."""
-    return np.asarray(values)[:: max(1, -(-len(values) // most))]
+    return values[:: max(1, -(-len(values) // most))]
 
 
 def _ends(*values):
@@ -39,23 +39,22 @@ def threshold_curves(curves, weight):
     roc = Chart(_SHARE, _SHARE, "false positive rate", "true positive rate", height=300)
     roc.reference(_SHARE, _SHARE)
     precision = Chart(_SHARE, _SHARE, "recall", "precision", height=300)
+
+    def drawn(values):
+        return values[np.unique(np.linspace(0, len(values) - 1, _MOST_DRAWN).astype(int))]
+
     for k, (name, own, score) in enumerate(curves):
         wrong, right, _ = roc_curve(own, score, sample_weight=weight)
-        at = np.unique(np.linspace(0, len(wrong) - 1, _MOST_DRAWN).astype(int))
-        roc.line(wrong[at], right[at], k, f"{name} (AUC {auc(wrong, right):.3g})")
+        roc.line(drawn(wrong), drawn(right), k, f"{name} (AUC {auc(wrong, right):.3g})")
         shares, found, _ = precision_recall_curve(own, score, sample_weight=weight)
-        at = np.unique(np.linspace(0, len(found) - 1, _MOST_DRAWN).astype(int))
         mean = average_precision_score(own, score, sample_weight=weight)
-        steps = np.repeat(found[at], 2)[1:], np.repeat(shares[at], 2)[:-1]
+        steps = np.repeat(drawn(found), 2)[1:], np.repeat(drawn(shares), 2)[:-1]
         precision.line(*steps, k, f"{name} (average precision {mean:.3g})")
     return [Figure("ROC curve", roc.svg()), Figure("Precision against recall", precision.svg())]
 
 
-def reliability(correct, probability, what):
-    """The observed share against the predicted probability."""
-    from sklearn.calibration import calibration_curve
-
-    observed, predicted = calibration_curve(correct, probability, n_bins=10, strategy="quantile")
+def reliability(predicted, observed, what):
+    """The observed share against the predicted probability, of groups of rows."""
     chart = Chart(_SHARE, _SHARE, "predicted probability", "observed share")
     chart.reference(_SHARE, _SHARE)
     chart.line(predicted, observed)
@@ -66,12 +65,11 @@ def reliability(correct, probability, what):
 
 def actual_and_predicted(y, predicted):
     """Targets, and residuals, against predictions."""
-    y, predicted = (_some(values, _MOST_DOTS).astype(float) for values in (y, predicted))
-    both, residuals = _ends(y, predicted), y - predicted
+    y, predicted = (some(values, _MOST_DOTS).astype(float) for values in (y, predicted))
+    both, ends, residuals = _ends(y, predicted), _ends(predicted), y - predicted
     actual = Chart(both, both, "predicted", "actual")
     actual.reference(both, both)
     actual.dots(predicted, y)
-    ends = _ends(predicted)
     residual = Chart(ends, _ends(residuals, [0.0]), "predicted", "residual")
     residual.dots(predicted, residuals)
     residual.reference(ends, (0.0, 0.0))
@@ -83,8 +81,7 @@ def actual_and_predicted(y, predicted):
 
 def intervals(predicted, ends, y, share):
     """Prediction intervals over the predictions, of some rows; rings are targets outside."""
-    predicted, ends, y = (_some(values, _MOST_DRAWN) for values in (predicted, ends, y))
-    low, high = ends.reshape(len(y), 2).T
+    predicted, (low, high), y = (some(v, _MOST_DRAWN).T for v in (predicted, ends, y))
     chart = Chart(_ends(predicted), _ends(low, high, y), "predicted", "actual, with its interval")
     chart.spans(predicted, low, high)
     inside = (low <= y) & (y <= high)
@@ -146,21 +143,3 @@ def leaderboard(estimator, title):
     blue = "chosen" if board.shares is None else "in the stack, with its share"
     label = f"{board.label} (blue: {blue})"
     return Figure(title, bars(names, board.risks[shown], label, errors=errors, strong=strong))
-
-
-def risk_curve(display, title):
-    """The curves of a `RiskCurveDisplay`."""
-    curves = {n: np.broadcast_arrays(*map(np.asarray, c)) for n, c in display.curves.items()}
-    dashed = {n: np.broadcast_arrays(*map(np.asarray, c)) for n, c in display.dashed.items()}
-    every = [*curves.values(), *dashed.values()]
-    x, y = (np.concatenate([np.asarray(c[i], dtype=float) for c in every]) for i in (0, 1))
-    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
-    if not len(y):
-        return None
-    logs = bool(x.min() > 0.0), bool(y.min() > 0.0)
-    chart = Chart((x.min(), x.max()), (y.min(), y.max()), display.xlabel, display.ylabel, logs=logs)
-    for k, (name, (x, y)) in enumerate(curves.items()):
-        chart.line(x, y, 0 if dashed else k, name)
-        if name in dashed:
-            chart.line(dashed[name][0], dashed[name][1], 1)
-    return Figure(title, chart.svg())

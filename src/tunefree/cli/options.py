@@ -20,9 +20,9 @@ ROW_FORMATS = ("libsvm", "csv", "jsonl")
 BAD_ROWS = ("error", "skip")
 
 
-def _option(panel, metavar, help, *flags) -> Any:
+def _option(panel, metavar, help, *flags, **more) -> Any:
     """An option, in a panel of the help screen."""
-    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel)
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, **more)
 
 
 def _choice(panel, names, help, *flags, metavar="NAME") -> Any:
@@ -31,20 +31,13 @@ def _choice(panel, names, help, *flags, metavar="NAME") -> Any:
     def completed(incomplete: str):
         return [name for name in names if name.startswith(incomplete)]
 
-    return typer.Option(
-        *flags,
-        metavar=metavar,
-        help=help,
-        rich_help_panel=panel,
-        parser=one_of(names),
-        autocompletion=completed,
-    )
+    parser = one_of(names)
+    return _option(panel, metavar, help, *flags, parser=parser, autocompletion=completed)
 
 
 def _number(panel, metavar, help, *flags, least=None) -> Any:
     """An option whose value is a whole number, at least `least`, or else any number."""
-    parser = number_from(least)
-    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, parser=parser)
+    return _option(panel, metavar, help, *flags, parser=number_from(least))
 
 
 DataFile = Annotated[

@@ -20,9 +20,10 @@ from tunefree._format import number
 from tunefree.cli import figures
 from tunefree.cli.apply import feature_names, load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
+from tunefree.cli.figures import some
 from tunefree.cli.report import largest_weights, overview
+from tunefree.cli.rows import columns_of, fingerprints
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
-from tunefree.cli.train import columns_of, fingerprints
 from tunefree.estimators.report import listed
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
@@ -82,25 +83,15 @@ class Matrix(NamedTuple):
 
     names: list
     counts: list
-    caption: str
     kind = "matrix"
 
 
-class Section(NamedTuple):
-    """A part of the page under a heading."""
+class Section:
+    """A part of the page under a heading, without the figures that cannot be drawn."""
 
-    title: str
-    parts: list
-
-    @property
-    def anchor(self):
-        """Its name in links."""
-        return re.sub(r"\W+", "-", self.title.lower())
-
-
-def section(title, *parts):
-    """A section without the figures that cannot be drawn."""
-    return Section(title, [part for part in parts if part is not None])
+    def __init__(self, title, *parts):
+        self.title, self.parts = title, [part for part in parts if part is not None]
+        self.anchor = re.sub(r"\W+", "-", title.lower())  # its name in links
 
 
 def run_report(options):
@@ -125,32 +116,28 @@ def write_page(output, model, estimator, notes, data, rows, scores):
         top, sections = [], []
         if rows is not None:
             constant, trivial = _best_constant(estimator, rows)
-            top = _verdict(rows, scores, constant, trivial, where) + _warning(notes, rows)
-            top += [Words(words, "warning") for words in rows.drifted]
-            sections += [_scores_section(scores, trivial, where)]
-            sections += _predictions(estimator, rows)
+            top = _verdict(rows, scores, constant, trivial, where) + _warnings(notes, rows)
+            sections = [_scores_section(scores, trivial, where), *_predictions(estimator, rows)]
         if report is not None:
-            words = [*report.judgement(), report.expected_risk()]
-            top = [Words(" ".join(words), "verdict")]
+            top = [Words(" ".join([*report.judgement(), report.expected_risk()]), "verdict")]
         sections += _columns(estimator, notes, rows)
         sections += _leaderboard(estimator)
-        sections += _risk_curve(estimator)
         sections += [_facts(model, estimator, notes)]
         target = (notes.get("target") or [None])[0]
-        page = _rendered(f"{target or 'tunefree'}: {model}", top, sections)
+        page = _rendered(title=f"{target or 'tunefree'}: {model}", top=top, sections=sections)
         write_atomically(output, [page.encode(errors="replace")])
     note(f"wrote {output}")
     return top[0].text if top else ""
 
 
-def _rendered(title, top, sections):
+def _rendered(**values):
     """The template with these values."""
     from jinja2 import Environment
 
     environment = Environment(autoescape=True)
     environment.filters["cell"] = _text
     template = environment.from_string(files("tunefree.cli").joinpath("report.html").read_text())
-    return _CONTROL.sub("\ufffd", template.render(title=title, top=top, sections=sections))
+    return _CONTROL.sub("\ufffd", template.render(values))
 
 
 def _text(value):
@@ -164,18 +151,21 @@ def _share(part):
     return f"{100 * part:.1f}\u00a0%"
 
 
+def _classes_of(estimator):
+    """The classes of a classifier; None for another model."""
+    return getattr(estimator, "classes_", None)
+
+
 def _facts(model, estimator, notes):
     """The estimator, its data and its versions."""
-    classes = getattr(estimator, "classes_", None)
+    classes = _classes_of(estimator)
     names = None if classes is None else classes.tolist()
     facts = overview(describe_model(model), notes, names, most=12)
-    for name in ("support_", "dual_coef_"):
-        if hasattr(estimator, name):
-            count = len(getattr(estimator, name))
-            facts.append(("predictor", f"a sum of {count} kernel functions"))
-            break
+    kernels = getattr(estimator, "support_", getattr(estimator, "dual_coef_", None))
+    if kernels is not None:
+        facts.append(("predictor", f"a sum of {len(kernels)} kernel functions"))
     facts.append(("page written", datetime.date.today().isoformat()))
-    return section("Model", PageTable((), facts))
+    return Section("Model", PageTable((), facts))
 
 
 # --- Scores ---------------------------------------------------------------------------------------
@@ -200,19 +190,19 @@ def _held_out(estimator):
         again = np.repeat(np.arange(len(y)), weight.astype(int))
         y, predicted, weight = y[again], predicted[again], None
         p = None if p is None else p[again]
-    rows = EvaluatedRows(None, y, weight, {}, predicted, p, None)
     decisions = p[:, 1] if p is not None and p.shape[1] == 2 else None
-    scores = _scores(estimator, getattr(estimator, "classes_", None), rows, decisions)
+    rows = EvaluatedRows(None, y, weight, {}, predicted, p, decisions)
+    scores = _scores(estimator, _classes_of(estimator), rows)
     if getattr(estimator, "risk_interval_", None) is not None:
         scores["risk_interval"] = estimator.risk_interval_
         scores["risk_interval_kind"] = estimator.risk_interval_kind_
     return rows, scores
 
 
-def _scores(estimator, classes, rows, decisions=None):
+def _scores(estimator, classes, rows):
     """The scores of these predictions."""
     scores = Scores(classes, getattr(estimator, "family_", None))
-    scores.add(rows.y, rows.predicted, rows.probabilities, decisions, rows.weight)
+    scores.add(rows.y, rows.predicted, rows.probabilities, rows.decisions, rows.weight)
     return scores.result()
 
 
@@ -220,14 +210,15 @@ def _best_constant(estimator, rows):
     """The best constant for these rows, class shares or the mean, in place of the predictions."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
 
-    classify = getattr(estimator, "classes_", None) is not None
+    classify = _classes_of(estimator) is not None
     nothing = np.zeros((len(rows.y), 1))
     constant: Any = DummyClassifier() if classify else DummyRegressor()
     constant.fit(nothing, rows.y, rows.weight)
     p = constant.predict_proba(nothing) if classify else None
-    rows = rows._replace(predicted=constant.predict(nothing), probabilities=p)
-    scores = _scores(estimator, getattr(constant, "classes_", None), rows)
-    return rows.predicted, scores | ({"auc": 0.5} if classify else {})
+    predicted = constant.predict(nothing)
+    rows = rows._replace(predicted=predicted, probabilities=p, decisions=None)
+    scores = _scores(estimator, _classes_of(constant), rows)
+    return predicted, scores | ({"auc": 0.5} if classify else {})
 
 
 def _verdict(rows, scores, constant, trivial, where):
@@ -253,20 +244,22 @@ def _verdict(rows, scores, constant, trivial, where):
     return [Words(f"{words}: {end}", "verdict")]
 
 
-def _warning(notes, rows):
-    """A warning if these rows are those that the model was trained on."""
+def _warnings(notes, rows):
+    """Warnings of columns that have drifted, and of rows that the model was trained on."""
+    found = [Words(words, "warning") for words in rows.drifted]
     sample = notes.get("sample")
     # Each cell of a table with text passes through Python once.
     if not sample or rows.X is None or len(rows.y) * rows.X.shape[1] > _MOST_CELLS:
-        return []
-    found = set(fingerprints(rows.X, rows.y, np.arange(len(rows.y))))
-    share = np.mean([fingerprint in found for fingerprint in sample["rows"]])
+        return found
+    prints = fingerprints(rows.X, rows.y, np.arange(len(rows.y)))
+    share = np.isin(sample["rows"], prints).mean()
     # New rows equal training rows no more often than these equal each other.
-    if share <= sample["twins"] + 3.0 * np.sqrt(0.25 / len(sample["rows"])):
-        return []
-    words = f"About {100 * share:.0f}\u00a0% of the rows that the model was trained on are among "
-    words += "these: the scores are too optimistic. Use rows that it was not trained on."
-    return [Words(words, "warning")]
+    if share > sample["twins"] + 3.0 * np.sqrt(0.25 / len(sample["rows"])):
+        words = f"About {100 * share:.0f}\u00a0% of the rows that the model was trained on are "
+        words += "among these: the scores are too optimistic. "
+        words += "Use rows that it was not trained on."
+        found.insert(0, Words(words, "warning"))
+    return found
 
 
 def _scores_section(scores, trivial, where):
@@ -278,18 +271,14 @@ def _scores_section(scores, trivial, where):
         return given | {"rmse": float(np.sqrt(given["mse"]))}
 
     scores, trivial = all_scores(scores), all_scores(trivial)
-    rows = [
-        (title, scores[name], trivial.get(name))
-        for name, title in _TITLES.items()
-        if scores.get(name) is not None
-    ]
+    found = [(n, title) for n, title in _TITLES.items() if scores.get(n) is not None]
+    rows = [(title, scores[name], trivial.get(name)) for name, title in found]
     (low, high), kind = scores["risk_interval"], scores["risk_interval_kind"]
     risk = _TITLES["error" if "error" in scores else "mse"]
     words = f"{scores['n']} rows {where}. 95\u00a0% interval of the {risk} on new rows: "
     words += f"[{_text(low)}, {_text(high)}] ({kind})."
-    return section(
-        "Scores", PageTable(("score", "this model", "best constant"), rows), Words(words)
-    )
+    table = PageTable(("score", "this model", "best constant"), rows)
+    return Section("Scores", table, Words(words))
 
 
 # --- Predictions ----------------------------------------------------------------------------------
@@ -297,7 +286,7 @@ def _scores_section(scores, trivial, where):
 
 def _predictions(estimator, rows):
     """The predictions against the targets."""
-    if getattr(estimator, "classes_", None) is None:
+    if _classes_of(estimator) is None:
         return [_regression(rows), *_coverage(estimator, rows)]
     sections = [_classes(rows), *_thresholds(estimator, rows)]
     if rows.probabilities is not None:
@@ -317,17 +306,15 @@ def _classes(rows):
     counts = confusion_matrix(rows.y, rows.predicted, labels=labels)
     scores = [values.tolist() for values in measured[:3]]
     lines = [*zip(names, *scores, counts.sum(axis=1).tolist(), strict=True)]
-    title, found = "Classes and confusion matrix", _confusion(counts, names)
+    title, found = "Classes and confusion matrix", Matrix(names, counts.tolist())
     if len(names) > _MOST:
         title = "Classes with the lowest F1, most frequent confusions"
-        lines = sorted(lines, key=lambda line: line[3])[:_MOST]
-    return section(title, PageTable(("class", "precision", "recall", "F1", "rows"), lines), found)
+        lines, found = sorted(lines, key=lambda line: line[3])[:_MOST], _confusions(counts, names)
+    return Section(title, PageTable(("class", "precision", "recall", "F1", "rows"), lines), found)
 
 
-def _confusion(counts, names):
-    """The confusion matrix; for many classes the most frequent confusions."""
-    if len(names) <= _MOST:
-        return Matrix(names, counts.tolist(), "Rows: the true class. Columns: the predicted class.")
+def _confusions(counts, names):
+    """The most frequent confusions of many classes."""
     wrong = counts - np.diag(np.diag(counts))
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST]
     pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
@@ -351,7 +338,7 @@ def _thresholds(estimator, rows):
         return []
     curves = sorted(curves, key=lambda curve: -curve[1].sum())[:_MOST_CURVES]
     drawn = figures.threshold_curves(curves, rows.weight)
-    return [section("ROC and precision-recall", *drawn)]
+    return [Section("ROC and precision-recall", *drawn)]
 
 
 def _reliability(estimator, rows):
@@ -364,9 +351,10 @@ def _reliability(estimator, rows):
         what = "the predicted class"
     bins = np.array_split(np.argsort(probability, kind="stable"), min(10, len(probability)))
     lines = [(float(probability[i].mean()), float(correct[i].mean()), len(i)) for i in bins]
+    predicted, observed, _ = zip(*lines, strict=True)
     head = (f"predicted probability of {what}", "observed share", "rows")
-    drawn = figures.reliability(correct, probability, what)
-    return section("Reliability", drawn, PageTable(head, lines))
+    drawn = figures.reliability(predicted, observed, what)
+    return Section("Reliability", drawn, PageTable(head, lines))
 
 
 def _regression(rows):
@@ -375,18 +363,18 @@ def _regression(rows):
     lines = [("target minus prediction", *np.quantile(rows.y - rows.predicted, at).tolist())]
     table = PageTable(("", *(f"{100 * q:.0f} % below" for q in at)), lines)
     drawn = figures.actual_and_predicted(rows.y, rows.predicted)
-    return section("Predicted and actual", *drawn, table)
+    return Section("Predicted and actual", *drawn, table)
 
 
 def _coverage(estimator, rows):
     """Coverage of 90 % intervals or sets on some of the rows."""
-    classes = getattr(estimator, "classes_", None)
+    classes = _classes_of(estimator)
     method = "predict_interval" if classes is None else "predict_set"
     held_out = getattr(estimator, "held_out_", None)
     if rows.X is None or rows.roles or held_out is None or not hasattr(estimator, method):
         return []
-    some = np.arange(len(rows.y))[:: max(1, -(-len(rows.y) // _MOST_COVERED))]
-    X, y = _take(rows.X, some), rows.y[some]
+    places = some(np.arange(len(rows.y)), _MOST_COVERED)
+    X, y = _take(rows.X, places), rows.y[places]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about too few rows for a finite end
         try:
@@ -394,22 +382,21 @@ def _coverage(estimator, rows):
         except (ValueError, NotImplementedError):  # there are no held-out predictions
             return []
     if classes is None:
-        title, drawn = "Prediction intervals", None
         ends = ends.reshape(len(y), 2)
         inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
         width = float(np.median(np.ptp(ends, axis=1)))
-        words = f"Intervals have a median width of {_text(width)}; "
+        title, words = "Prediction intervals", f"Intervals have a median width of {_text(width)}; "
         drawn = figures.intervals(predicted, ends, y, 1.0 - _ALPHA)
     else:
-        title, drawn = "Prediction sets", None
-        members = ends[:, :, 0]
-        inside = ((y[:, None] == classes) & members).any(axis=1)
-        words = f"Sets hold {members.sum(axis=1).mean():.3g} classes on average; "
+        inside = ((y[:, None] == classes) & ends[:, :, 0]).any(axis=1)
+        size = ends[:, :, 0].sum(axis=1).mean()
+        title, words = "Prediction sets", f"Sets hold {size:.3g} classes on average; "
+        drawn = None
     low, high = exact(int(inside.sum()), len(inside))
     words = f"{method}(X, alpha={_ALPHA}) for {len(y)} of these rows. {words}"
     words += f"{_share(inside.mean())} of them contain the target (95\u00a0%: {_share(low)} to "
     words += f"{_share(high)}); the nominal coverage is {100 - 100 * _ALPHA:.0f}\u00a0%."
-    return [section(title, Words(words, "text"), drawn)]
+    return [Section(title, Words(words, "text"), drawn)]
 
 
 def _take(X, rows):
@@ -420,7 +407,7 @@ def _take(X, rows):
 # --- Importance of the columns --------------------------------------------------------------------
 
 
-def importances(estimator, X=None):
+def _importances(estimator, X):
     """The importance of every column, as shares, or None.
 
     For a linear predictor: the square of coefficient times standard deviation, if rows are given.
@@ -445,9 +432,8 @@ def _columns(estimator, notes, rows):
     measures = _measures(estimator, rows, X, y)
     if not measures:  # sparse or streamed rows
         lines = [(row["feature"], row["weight"]) for row in weights]
-        return [section("Largest weights", PageTable(("feature", "weight"), lines, bar=1))][
-            : len(lines)
-        ]
+        table = PageTable(("feature", "weight"), lines, bar=1)
+        return [Section("Largest weights", table)] if lines else []
     best = next(iter(measures.values()))
     order = np.argsort(-best, kind="stable")[:_MOST].tolist()
     lines = [(names[j], *(float(values[j]) for values in measures.values())) for j in order]
@@ -457,11 +443,11 @@ def _columns(estimator, notes, rows):
     levels = "; ".join(row["levels"] for row in weights if row.get("levels"))
     words += f"Most important levels: {levels}." if levels else ""
     table = PageTable(("column", *measures), lines, bar=1)
-    parts = [table, Words(words) if words else None, _groups_of_columns(estimator, names)]
-    sections = [section("Columns", *parts)]
-    shown = [j for j in order[:_MOST_EFFECTS] if best[j] > 0]
+    groups = _groups_of_columns(estimator, names)
+    sections = [Section("Columns", table, Words(words) if words else None, groups)]
     if X is None:
         return sections
+    shown = [j for j in order[:_MOST_EFFECTS] if best[j] > 0]
     return [*sections, *_effects(estimator, X, shown, names), *_explanations(estimator, X, names)]
 
 
@@ -490,7 +476,7 @@ def _measures(estimator, rows, X, y):
     if held_out is not None:
         measures["permutation importance (held-out rows)"] = held_out
         measures["its standard error"] = estimator.permutation_importances_se_
-    shares = importances(estimator, None if rows is None else rows.X)
+    shares = _importances(estimator, None if rows is None else rows.X)
     if shares is not None:
         measures["share of prediction variance"] = shares
     return measures
@@ -501,28 +487,27 @@ def _permuted(estimator, X, y):
     from sklearn.inspection import permutation_importance
     from sklearn.metrics import log_loss, make_scorer
 
-    classes = getattr(estimator, "classes_", None)
+    classes, scorer = _classes_of(estimator), "neg_mean_squared_error"
+    kind = "mean squared error" if classes is None else "error rate"
     if hasattr(estimator, "predict_proba"):
         how: Any = {"response_method": "predict_proba", "greater_is_better": False}
-        kind, score = "log loss", make_scorer(log_loss, labels=classes, **how)
+        kind, scorer = "log loss", make_scorer(log_loss, labels=classes, **how)
     elif classes is not None:
-        kind, score = "error rate", "accuracy"
-    else:
-        kind, score = "mean squared error", "neg_mean_squared_error"
-    options: Any = {"scoring": score, "n_repeats": _REPEATS, "random_state": 0}
+        scorer = "accuracy"
+    options: Any = {"scoring": scorer, "n_repeats": _REPEATS, "random_state": 0}
     return permutation_importance(estimator, X, y, **options), kind
 
 
 def _effects(estimator, X, shown, names):
     """Partial effects of some columns."""
-    classes = getattr(estimator, "classes_", None)
+    classes = _classes_of(estimator)
     what = "prediction" if classes is None else f"probability of {plain(classes.tolist()[-1])}"
     drawn = [figures.partial_effect(estimator, X, j, names, what) for j in shown]
     if not any(drawn):
         return []
     words = "Mean prediction if all of these rows had the same value in one column. "
     words += "Marks above the axis: deciles of the column."
-    return [section("Partial effects", Words(words), *drawn)]
+    return [Section("Partial effects", Words(words), *drawn)]
 
 
 def _explanations(estimator, X, names):
@@ -530,38 +515,33 @@ def _explanations(estimator, X, names):
     if not hasattr(estimator, "explain"):
         return []
     try:
-        found = estimator.explain(X[:: -(-len(X) // _MOST_EXPLAINED)])
+        found = estimator.explain(some(X, _MOST_EXPLAINED))
     except ValueError:  # it has too many columns of numbers
         return []
     found = found._replace(feature_names=names)
     scores, classes = found.score.reshape(len(found.values), -1), getattr(estimator, "classes_", ())
     order = np.argsort(scores.max(axis=1), kind="stable")
-    words = (
-        f"Shapley values of {len(order)} of these rows: what each column adds to the mean score "
-    )
-    words += (
-        "of training rows. Scores are predictions; of classes log-odds, of trees for counts and "
-    )
-    words += "amounts logarithms."
+    words = f"Shapley values of {len(order)} of these rows: what each column adds to the mean "
+    words += "score of training rows. Scores are predictions; of classes log-odds, of trees for "
+    words += "counts and amounts logarithms."
     if found.std_error is not None:
         words += " Lines are standard errors: values of kernels are sampled."
-    places = {"lowest": 0, "middle": len(order) // 2, "highest": -1}
     drawn = [figures.explanation(found, "Mean absolute value of each column")]
-    for name, place in places.items():
+    for name, place in {"lowest": 0, "middle": len(order) // 2, "highest": -1}.items():
         row, title = int(order[place]), f"The row of the {name} score"
         if len(classes) > 2:
             title += f": log-odds of {plain(classes.tolist()[scores[row].argmax()])}"
         drawn.append(figures.explanation(found, title, row))
-    return [section("Explanations", Words(words), *drawn)]
+    return [Section("Explanations", Words(words), *drawn)]
 
 
 def _sample_rows(estimator, rows):
     """Evenly spread rows and targets in a form for scikit-learn, or (None, None)."""
-    X, y, classes = rows.X, rows.y, getattr(estimator, "classes_", None)
+    X, y, classes = rows.X, rows.y, _classes_of(estimator)
     if X is None or rows.roles or sparse.issparse(X) or X.shape[1] > _WIDEST:
         return None, None
     kept = np.arange(len(y)) if classes is None else np.flatnonzero(np.isin(y, classes))
-    kept = kept[:: max(1, -(-len(kept) // _ROWS_SHUFFLED))]
+    kept = some(kept, _ROWS_SHUFFLED)
     is_frame = hasattr(X, "schema")
     if len(kept) < 2 or is_frame and importlib.util.find_spec("pandas") is None:
         return None, None
@@ -573,7 +553,7 @@ def _sample_rows(estimator, rows):
 
 
 def _leaderboard(estimator):
-    """The candidates, why they were chosen, and the seconds they took."""
+    """The candidates, and why they were chosen."""
     board = getattr(estimator, "leaderboard_", [])
     if not board:
         return []
@@ -582,40 +562,10 @@ def _leaderboard(estimator):
         head = [name.replace("_", " ") for name in board[0]]
         table = PageTable(head, [list(row.values()) for row in board])
         drawn = figures.leaderboard(estimator, "Candidates by their risk")
-        return [section("Leaderboard", table, drawn)]
+        return [Section("Leaderboard", table, drawn)]
     head, *rows = report.table()
     chosen = [i for i, row in enumerate(board) if row["chosen"]]
-    parts = [
-        PageTable((*head[:-1], "share"), rows, chosen),
-        figures.leaderboard(estimator, "Candidates by their held-out risk"),
-        Words(" ".join(report.sentences()), "text"),
-        *map(Words, report.notes()),
-    ]
-    return [section("Leaderboard", *parts), _timing(board, report)]
-
-
-def _timing(board, report):
-    """The seconds of each candidate, as measured or as planned."""
-    name, title = ("cost", "planned seconds") if report.seconds is None else ("seconds", "seconds")
-    rows = [(row["candidate"], row[name]) for row in board if row["risk"] is not None]
-    if report.seconds is not None:
-        rows.append(("final fit, on all rows", report.refit_seconds))
-    return section("Timing", PageTable(("candidate", title), rows, bar=1))
-
-
-def _risk_curve(estimator):
-    """The risk over rows or passes."""
-    from tunefree.plots import RiskCurveDisplay
-
-    try:
-        display = RiskCurveDisplay(**RiskCurveDisplay._data_of(estimator))
-    except ValueError:  # it has no trace of its risk
-        return []
-    if display.errors:  # the leaderboard shows these
-        return []
-    words = None
-    if display.xlabel == "rows seen":
-        words = Words("Every row was predicted before it was learned.")
-    title = f"{display.ylabel} over {display.xlabel}".capitalize()
-    drawn = figures.risk_curve(display, title)
-    return [section(f"Risk over {display.xlabel}", words, drawn)]
+    table = PageTable((*head[:-1], "share"), rows, chosen)
+    drawn = figures.leaderboard(estimator, "Candidates by their held-out risk")
+    reason = Words(" ".join(report.sentences()), "text")
+    return [Section("Leaderboard", table, drawn, reason, *map(Words, report.notes()))]

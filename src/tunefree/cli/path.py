@@ -17,7 +17,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.train import columns_of, read_rows
+from tunefree.cli.rows import column_name, columns_of, read_rows
 from tunefree.io.files import write_atomically
 
 
@@ -76,8 +76,8 @@ def run_path(options):
 
 def _write_coefficients(model, scores, table, path):
     """Write a csv file with a row for each penalty."""
-    first, n_features = 0 if table.zero_based is True else 1, table.X.shape[1]
-    names = table.feature_names or [f"feature {j + first}" for j in range(n_features)]
+    notes = {"feature_names": table.feature_names, "zero_based": table.zero_based}
+    names = [column_name(f"x{j}", notes) for j in range(table.X.shape[1])]
     columns = model.alphas_[:, None], scores[:, None], model.intercepts_[:, None], model.coefs_
     head = ["alpha", "validation_mse", "intercept", *names]
     with failing(FAILED, path):

@@ -6,13 +6,8 @@ import numpy as np
 
 from tunefree._format import number
 from tunefree.cli.apply import feature_names, load
-from tunefree.cli.console import (
-    BAD_MODEL,
-    answer,
-    failing,
-    shown,
-)
-from tunefree.cli.train import column_label, describe_kinds
+from tunefree.cli.console import BAD_MODEL, answer, failing, shown
+from tunefree.cli.rows import column_label, describe_kinds
 from tunefree.io.model import describe_model
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
@@ -28,28 +23,17 @@ def run_inspect(options):
     if options.json:
         answer(json.dumps(facts, default=str))
         return
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    rows = [
-        ("estimator", facts["class"]),
-        ("parameters", ", ".join(f"{k}={v}" for k, v in facts["parameters"].items())),
-        *overview(facts, facts["data"], facts["classes"])[1:],
-    ]
-    rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
-    if facts["verdict"]:
-        rows.append(("verdict", facts["verdict"]))
-    _print(console, rows)
+    _print_facts(facts)
+    candidates, title = facts["leaderboard"], "progressive validation"
     report = getattr(estimator, "report_", None)
-    if report is None:
-        _print(console, facts["leaderboard"], "progressive validation")
-    else:
+    if report is not None:
         head, *rows = report.table()
         candidates = [dict(zip(head, row, strict=True)) for row in rows]
-        _print(console, candidates, "validation on held-out rows")
-    rows = facts["largest_weights"]
-    is_stack = rows and "relevance" in rows[0]
-    _print(console, rows, "most important columns" if is_stack else "largest weights")
+        title = "validation on held-out rows"
+    _print_table(title, candidates)
+    weights = facts["largest_weights"]
+    is_stack = weights and "relevance" in weights[0]
+    _print_table("most important columns" if is_stack else "largest weights", weights)
 
 
 def _collect(path, estimator, notes):
@@ -57,19 +41,15 @@ def _collect(path, estimator, notes):
     with failing(BAD_MODEL, path):
         facts = describe_model(path)
     del facts["notes"]
-    classes = getattr(estimator, "classes_", None)
-    weights = largest_weights(estimator, notes, _MOST_PRINTED)
-    report = getattr(estimator, "report_", None)
+    classes, report = getattr(estimator, "classes_", None), getattr(estimator, "report_", None)
     parameters = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
     return facts | {
-        "data": {
-            name: value for name, value in notes.items() if name not in ("feature_names", "sample")
-        },
+        "data": {k: value for k, value in notes.items() if k not in ("feature_names", "sample")},
         "parameters": parameters,
         "classes": None if classes is None else classes.tolist(),
         "verdict": None if report is None else " ".join(report.judgement()),
         "leaderboard": getattr(estimator, "leaderboard_", []),
-        "largest_weights": weights,
+        "largest_weights": largest_weights(estimator, notes, _MOST_PRINTED),
     }
 
 
@@ -105,23 +85,11 @@ def largest_weights(estimator, notes, most):
     known, ``importance``: the permutation importance on held-out rows. Empty without weights.
     """
     if len(getattr(estimator, "encoded_relevances_", ())):
-        names, each = feature_names(estimator, notes), estimator.feature_relevances_
-        of_levels = np.flatnonzero(estimator.table_.kinds_ == "category").tolist()
-        levels = dict(zip(of_levels, estimator.level_relevances_.values(), strict=True))
-        importances = getattr(estimator, "permutation_importances_", None)
-        return [
-            {
-                "feature": names[j],
-                "relevance": float(each[j]),
-                "levels": _describe_levels(names[j], levels.get(j, {})),
-                **({} if importances is None else {"importance": float(importances[j])}),
-            }
-            for j in np.argsort(-each, kind="stable")[:most].tolist()
-        ]
+        return _relevances(estimator, feature_names(estimator, notes), most)
     if not hasattr(estimator, "coef_"):
         return []
-    names = feature_names(estimator, notes)
-    weights, outputs = np.atleast_2d(estimator.coef_), getattr(estimator, "classes_", None)
+    names, outputs = feature_names(estimator, notes), getattr(estimator, "classes_", None)
+    weights = np.atleast_2d(estimator.coef_)
     best, sizes, rows = np.abs(weights).argmax(axis=0), np.abs(weights).max(axis=0), []
     if len(notes.get("spread") or ()) == len(sizes):
         sizes = sizes * np.array(notes["spread"])
@@ -133,30 +101,54 @@ def largest_weights(estimator, notes, most):
     return rows
 
 
+def _relevances(estimator, names, most):
+    """The most important columns of a stack, as dicts."""
+    each, rows = estimator.feature_relevances_, []
+    of_levels = np.flatnonzero(estimator.table_.kinds_ == "category").tolist()
+    levels = dict(zip(of_levels, estimator.level_relevances_.values(), strict=True))
+    importances = getattr(estimator, "permutation_importances_", None)
+    for j in np.argsort(-each, kind="stable")[:most].tolist():
+        words = _describe_levels(names[j], levels.get(j, {}))
+        rows.append({"feature": names[j], "relevance": float(each[j]), "levels": words})
+        if importances is not None:
+            rows[-1]["importance"] = float(importances[j])
+    return rows
+
+
 def _describe_levels(name, levels, most=3):
     """The most important levels of a column, with their shares."""
     best = sorted(levels.items(), key=lambda item: -item[1])[:most]
     return ", ".join(f"{name}={level} {share:.1%}" for level, share in best)
 
 
-def _cell(value):
-    if value is None:
-        return ""
-    return number(value) if isinstance(value, float) else shown(str(value))
+def _console():
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
 
 
-def _print(console, rows, title=None):
-    """Print dicts as a table under a title, or pairs without one."""
+def _print_facts(facts):
+    """Print titles and texts."""
+    from rich.table import Table
+
+    first, *rest = overview(facts, facts["data"], facts["classes"])
+    parameters = ", ".join(f"{k}={v}" for k, v in facts["parameters"].items())
+    rows = [first, ("parameters", parameters), *rest]
+    rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
+    if facts["verdict"]:
+        rows.append(("verdict", facts["verdict"]))
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*map(shown, row))
+    _console().print(table)
+
+
+def _print_table(title, rows):
+    """Print dicts as a table."""
     from rich import box
     from rich.table import Table
 
     if not rows:
-        return
-    if title is None:
-        table = Table.grid(padding=(0, 2))
-        for row in rows:
-            table.add_row(*map(shown, row))
-        console.print(table)
         return
     table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
     for name, value in rows[0].items():
@@ -164,4 +156,10 @@ def _print(console, rows, title=None):
         table.add_column(name.replace("_", " "), justify=side, overflow="fold")
     for row in rows:
         table.add_row(*map(_cell, row.values()))
-    console.print(table)
+    _console().print(table)
+
+
+def _cell(value):
+    if value is None:
+        return ""
+    return number(value) if isinstance(value, float) else shown(str(value))

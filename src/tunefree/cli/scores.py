@@ -6,16 +6,16 @@ import numpy as np
 
 from tunefree.cli.apply import matched_by_us, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
-from tunefree.cli.train import named, split_role_columns
+from tunefree.cli.rows import named, split_role_columns
 from tunefree.data.checks import drift_findings, messages
 from tunefree.families import Family
-from tunefree.io import DataError
+from tunefree.io.files import DataError, name_of
 from tunefree.preprocessing import source_layout
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
 
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
 _MOST = 1e6  # higher unit deviances count as this
-_EXACT_DECISIONS = 1 << 20  # for the AUC, more decisions than this are rounded
+_MOST_COMPARED = 1 << 20  # rows whose predictions are compared with targets by deciles
 
 
 class EvaluatedRows(NamedTuple):
@@ -34,31 +34,47 @@ class EvaluatedRows(NamedTuple):
 def evaluate(estimator, notes, data, whole, **options):
     """Scores, calibration and the `EvaluatedRows` of the last part; of all rows if `whole`."""
     classes, rows = getattr(estimator, "classes_", None), None
-    shares, counts = getattr(estimator, "column_shares_", None), 0.0
-    layout: Any = None if shares is None else source_layout(estimator.table_)
     options["target_type"] = float if classes is None or classes.dtype.kind in "biuf" else str
     scores = Scores(classes, getattr(estimator, "family_", None))
+    drift = _Drift(estimator, notes)
     with failing(BAD_DATA, data):
         for table in read_tables(estimator, notes, data, labelled=True, whole=whole, **options):
             if table.y is None:
                 words = "there is no target column to evaluate against (see --target)"
-                raise DataError(words, "<stdin>" if data == "-" else data)
+                raise DataError(words, name_of(data))
             with working("predicting"), matched_by_us():
                 rows = _evaluated(estimator, notes, table)
-                if shares is not None:
-                    counts += shares.count(layout, estimator.table_.transform(rows.X))
+                drift.add(rows.X)
             scores.add(rows.y, rows.predicted, rows.probabilities, rows.decisions, rows.weight)
         if rows is None:
             raise DataError("the file has no rows", data)
         if scores.unknown:
             note(f"note: {scores.unknown} rows have a class that the model does not know: errors")
-        if shares is not None:
-            found = messages(drift_findings(shares.drift(layout, counts)))
-            drifted = [named(message, notes) for message in found]
-            rows = rows._replace(drifted=drifted)
-            for words in drifted:
-                note(f"note: {words}")
+        rows = rows._replace(drifted=drift.found())
+        for words in rows.drifted:
+            note(f"note: {words}")
         return scores.result(), scores.calibration(), rows
+
+
+class _Drift:
+    """Compares the columns of rows with those of the training, if the model has their shares."""
+
+    def __init__(self, estimator, notes):
+        self.shares: Any = getattr(estimator, "column_shares_", None)
+        self.estimator, self.notes, self.counts = estimator, notes, 0.0
+        self.layout: Any = None if self.shares is None else source_layout(estimator.table_)
+
+    def add(self, X):
+        """Count some rows."""
+        if self.shares is not None:
+            self.counts += self.shares.count(self.layout, self.estimator.table_.transform(X))
+
+    def found(self):
+        """Sentences on columns that differ."""
+        if self.shares is None:
+            return []
+        findings = drift_findings(self.shares.drift(self.layout, self.counts))
+        return [named(message, self.notes) for message in messages(findings)]
 
 
 def _evaluated(estimator, notes, table):
@@ -76,10 +92,9 @@ def _evaluated(estimator, notes, table):
 class Scores:
     """Error, log-loss and AUC (two classes), or mse, mae and r2; and the number of rows n.
 
-    All but the AUC are running means, so that rows may come in parts. Above a million rows in
-    several parts the decisions are rounded to one part in 2048 for the AUC, which keeps about four
-    of its digits. A row of a class that the model does not know is an error; its log-loss is that
-    of a probability of 1e-15 (scikit-learn's `log_loss` refuses it).
+    All but the AUC, which needs the decisions of all rows, are running means, so that rows may come
+    in parts. A row of a class that the model does not know is an error; its log-loss is that of a
+    probability of 1e-15 (scikit-learn's `log_loss` refuses it).
 
     `classes` are the model's; None for regression. The `family` of a model has a mean deviance,
     which is a score, too, if it is not the squared error. `calibration()` compares predictions with
@@ -106,24 +121,24 @@ class Scores:
         """Add some rows."""
         self.rows += len(y)
         weight = np.ones(len(y)) if weight is None else weight
-        prediction, target = predicted, y
         if self.classes is None:
             costs = self._costs_of_numbers(y, predicted, weight)
+            self._compare(predicted, y, weight)
         else:
             costs = self._costs_of_classes(y, predicted, probabilities)
-            prediction = None
-            if len(self.classes) == 2:
-                target = (y == self.classes[1]).astype(float)
-                prediction = None if probabilities is None else probabilities[:, 1]
-        if prediction is not None and np.ndim(prediction) == 1 and self.rows <= _EXACT_DECISIONS:
-            self._pairs.append((np.asarray(prediction, dtype=float), target, weight))
-        if not weight.any():
-            return
-        self.means.add(costs, weight)
-        if decisions is not None and self.classes is not None and len(self.classes) == 2:
-            if sum(len(side) for side, _, _ in self._decisions) > _EXACT_DECISIONS:
-                self._decisions = _rounded(self._decisions)
-            self._decisions.append((target > 0.0, decisions, weight))
+        if self.classes is not None and len(self.classes) == 2:
+            is_second = y == self.classes[1]
+            if probabilities is not None:
+                self._compare(probabilities[:, 1], is_second.astype(float), weight)
+            if decisions is not None and weight.any():
+                self._decisions.append((is_second, decisions, weight))
+        if weight.any():
+            self.means.add(costs, weight)
+
+    def _compare(self, predicted, target, weight):
+        """Add predictions and targets to those that `calibration` compares."""
+        if np.ndim(predicted) == 1 and self.rows <= _MOST_COMPARED:
+            self._pairs.append((np.asarray(predicted, dtype=float), target, weight))
 
     def _costs_of_numbers(self, y, predicted, weight):
         """What the scores of a regression are means of."""
@@ -218,14 +233,3 @@ class WeightedMeans(dict):
 
 def _joined(parts):
     return (np.concatenate(part) for part in zip(*parts, strict=True))
-
-
-def _rounded(parts):
-    """Decisions rounded to their leading 20 bits; equal ones become one row."""
-    side, decisions, weight = _joined(parts)
-    bits = np.asarray(decisions, dtype=np.float32).view(np.uint32) & np.uint32(0xFFFFF000)
-    out = []
-    for k in (False, True):
-        values, codes = np.unique(bits[side == k].view(np.float32), return_inverse=True)
-        out.append((np.full(len(values), k), values, np.bincount(codes, weight[side == k])))
-    return out

@@ -1,5 +1,7 @@
 """``tunefree stream``: predict each row when it arrives, then learn it."""
 
+import contextlib
+import copy
 import itertools
 import json
 import math
@@ -14,7 +16,6 @@ from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
     FAILED,
-    INTERRUPTED,
     USAGE,
     answer,
     as_csv,
@@ -22,13 +23,22 @@ from tunefree.cli.console import (
     note,
     stop,
 )
-from tunefree.cli.train import check_output, guess_task
+from tunefree.cli.rows import note_skipped, skipped_of
+from tunefree.cli.train import check_outputs, guess_and_advise, stop_resumable
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import Mark
 from tunefree.estimators.stream import StreamClassifier, StreamRegressor
-from tunefree.io import DataError, Named, Skipped, detected, format_of
-from tunefree.io.files import chunks, fingerprint, name_of
-from tunefree.io.model import ModelError, save_model
+from tunefree.io.files import (
+    DataError,
+    Named,
+    Skipped,
+    chunks,
+    fingerprint,
+    format_of,
+    name_of,
+    sniff_text,
+)
+from tunefree.io.model import ModelError, load_values, save_model
 from tunefree.io.records import records
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.drift import DriftAlarm
@@ -39,21 +49,46 @@ _HEADS = {
     "classification": ("prediction", "probability", "set"),
     "regression": ("prediction", "low", "high"),
 }
-
-
 _MAKES: dict[str, Any] = {"classification": StreamClassifier, "regression": StreamRegressor}
 
 
 class _Source:
-    """The data, as a checkpoint identifies them."""
+    """The data: their rows, and what identifies them in a checkpoint."""
 
-    def __init__(self, data, pieces):
-        self.name, self.pieces = "<stdin>" if data == "-" else data, pieces
+    def __init__(self, pieces, kind, options):
+        self.name, self.pieces, self.kind = name_of(options.data), pieces, kind
+        columns = {"target": options.target, "header": options.header}
+        self.columns = {name: value for name, value in columns.items() if value is not None}
+
+    def records(self, layout, skipped, place=(0, 1)):
+        """The rows from a place on."""
+        how = {"layout": layout, "skipped": skipped, "place": place}
+        return records(self.pieces, self.kind, **how, **self.columns)
+
+    def head(self):
+        """The data; of a pipe its first two lines, which are read again."""
+        if isinstance(self.pieces, str):
+            return self
+        first, rest = b"", iter(self.pieces)
+        while first.count(b"\n") < 2 and (piece := next(rest, b"")):  # a header and a row
+            first += piece
+        self.pieces, head = Named(self.name, itertools.chain([first], rest)), copy.copy(self)
+        head.pieces = Named(self.name, [first[: first.rfind(b"\n") + 1] or first])
+        return head
+
+    def no_rows(self, layout):
+        """The error for data without rows; the layout is that of the first line, if any."""
+        words = f"the file has {'a header and ' if layout else ''}no rows"
+        return DataError(words, self.name)
 
     def identity(self, mark):
         """A hash of the file up to the mark; None for other data."""
         found = os.path.isfile(self.name)
         return {"content": fingerprint(self.name, mark.place[0]) if found else None}
+
+
+# What a checkpoint holds beside the estimator and the position.
+_COUNTS = ("task", "coverage", "delay", "layout", "covered", "rows", "pending", "drifts")
 
 
 class _StreamRun:
@@ -79,8 +114,7 @@ class _StreamRun:
             os.fsync(self.out.fileno())
         written = 0 if self.out is None else self.out.tell()
         waiting = vars(self.estimator).get("_waiting", {})
-        names = ("task", "coverage", "delay", "layout", "covered", "rows", "pending", "drifts")
-        counts = {name: getattr(self, name) for name in names} | {"alarm": vars(self.alarm)}
+        counts = {name: getattr(self, name) for name in _COUNTS} | {"alarm": vars(self.alarm)}
         return counts | {"written": written, "waiting": [*waiting.items()]}
 
     def resume(self, estimator, mark, epoch, width, state):
@@ -88,12 +122,11 @@ class _StreamRun:
         for name in ("coverage", "delay"):
             if state[name] != getattr(self, name):
                 raise ModelError(f"the checkpoint was written with --{name} {state[name]}")
-        self.pending = state["pending"]
         if state["waiting"]:
             vars(estimator)["_waiting"] = dict(state["waiting"])
-        self.estimator, self.mark, self.task = estimator, mark, state["task"]
-        self.layout, self.covered, self.rows = state["layout"], state["covered"], state["rows"]
-        self.drifts = state["drifts"]
+        self.estimator, self.mark = estimator, mark
+        for name in _COUNTS:
+            setattr(self, name, state[name])
         vars(self.alarm).update(state["alarm"])
         if self.out is not None:
             if os.fstat(self.out.fileno()).st_size < state["written"]:
@@ -155,155 +188,117 @@ class _StreamRun:
 def run_stream(options):
     """Carry out ``tunefree stream``; `options` is a `StreamOptions`."""
     _check(options)
-    resuming = options.resume and os.path.exists(str(options.checkpoint))
-    reading = {"target": options.target, "header": options.header}
-    reading = {name: value for name, value in reading.items() if value is not None}
-    skipped = Skipped() if options.on_bad_row == "skip" else None
+    resuming, skipped = options.resume and os.path.exists(options.checkpoint), skipped_of(options)
     with failing(BAD_DATA, options.data):
-        pieces, kind = _open(options.data, options.format)
-        if kind == "libsvm" and (options.target or options.header is not None):
-            stop("--target and --header are for csv and JSON lines", USAGE)
-        if kind == "libsvm" and (options.id or options.drop):
-            stop("--id and --drop are for csv and JSON lines", USAGE)
-        if kind not in ("csv", "libsvm", "jsonl"):
-            stop(f"{kind} files cannot be streamed: use csv, libsvm or JSON lines", USAGE)
-        task = options.task
-        if not resuming:
-            pieces, task = _guess_task(pieces, kind, task, reading)
+        source, task = _opened(options), options.task
+        if task == "auto":
+            task = _task_of(options.checkpoint) if resuming else _guessed_task(source)
+    start = time.perf_counter()
     with failing(FAILED, options.output), _predictions_file(options.output, resuming) as out:
-        if resuming and task == "auto":
-            task = _task_of(options.checkpoint)
-        run = _StreamRun(task, _Source(options.data, pieces), options, out)
-        start = time.perf_counter()
-        _go(run, kind, skipped, reading, options)
+        run = _StreamRun(task, source, options, out)
+        _go(run, skipped, options)
         if not run.mark.rows:
-            stop(str(_no_rows(run.source.name, run.layout)), BAD_DATA)
-    seconds = time.perf_counter() - start
-    if skipped is not None and skipped.count:
-        note(f"skipped {skipped.count} malformed rows, the first: {skipped.first}")
+            stop(str(source.no_rows(run.layout)), BAD_DATA)
+    note_skipped(skipped)
     if options.model is not None and run.rows:
         with failing(FAILED, options.model):
             save_model(run.estimator, options.model, notes={"task": task})
     if options.json:
-        answer(json.dumps(run.summary() | {"seconds": seconds}))
+        answer(json.dumps(run.summary() | {"seconds": time.perf_counter() - start}))
 
 
 def _check(options):
     """Stop, before any work, if the options do not fit."""
     if options.resume and options.restart:
         stop("--resume continues, --restart begins again: give one of them", USAGE)
-    if not (options.resume or options.restart):
-        for path in filter(_has_content, (options.checkpoint, options.output)):
+    for path in filter(None, (options.checkpoint, options.output)):
+        is_kept = not (options.resume or options.restart)
+        if is_kept and os.path.isfile(path) and os.path.getsize(path):
             more = " or --resume to continue" if options.checkpoint else ""
             stop(f"{path} exists: give --restart to overwrite it{more}", USAGE)
     choices = [round(1.0 - alpha, 12) for alpha in ALPHAS]
     if options.coverage not in choices:
         words = ", ".join(map(str, choices))
         stop(f"--coverage {options.coverage} is none of {words}", USAGE)
-    for path, what in ((options.model, "model"), (options.checkpoint, "checkpoint")):
-        if path is not None:
-            check_output(path, what)
+    check_outputs(options)
 
 
-def _has_content(path):
-    return path is not None and os.path.isfile(path) and os.path.getsize(path) > 0
+def _opened(options):
+    """The data, in the format that is given, or else that of the name or of the first line."""
+    pieces, kind = options.data, options.format or format_of(options.data)
+    if kind is None or pieces == "-":
+        rest = chunks(pieces)
+        sniffed, first = sniff_text(rest)
+        pieces, kind = Named(name_of(pieces), itertools.chain([first], rest)), kind or sniffed
+    if kind not in ("csv", "libsvm", "jsonl"):
+        stop(f"{kind} files cannot be streamed: use csv, libsvm or JSON lines", USAGE)
+    if kind == "libsvm" and (options.target or options.header is not None):
+        stop("--target and --header are for csv and JSON lines", USAGE)
+    if kind == "libsvm" and (options.id or options.drop):
+        stop("--id and --drop are for csv and JSON lines", USAGE)
+    return _Source(pieces, kind, options)
 
 
-def _no_rows(path, layout):
-    """The error for data without rows; the layout is that of the first line, if there is one."""
-    return DataError(f"the file has {'a header and ' if layout else ''}no rows", path)
-
-
-def _open(data, format):
-    """The bytes of the data, and their format: as given, from the name or from the first line."""
-    kind = format or format_of(data)
-    if kind is not None and data != "-":
-        return data, kind
-    sniffed, pieces = detected(chunks(data))
-    return Named(name_of(data), pieces), kind or sniffed
-
-
-def _guess_task(pieces, kind, task, reading):
-    """The data, and the task: as given, or guessed from the first targets."""
-    if task != "auto":
-        return pieces, task
-    head = whole = pieces
-    if not isinstance(pieces, str):
-        first, rest = b"", iter(pieces)
-        while first.count(b"\n") < 2 and (piece := next(rest, b"")):  # a header and a row
-            first += piece
-        head = Named(pieces.name, [first[: first.rfind(b"\n") + 1] or first])
-        whole = Named(pieces.name, itertools.chain([first], rest))
+def _guessed_task(source):
+    """The task, by the first targets."""
     skipped, layout = Skipped(), []
-    rows = records(head, kind, skipped=skipped, layout=layout, **reading)
+    rows = source.head().records(layout, skipped)
     first = next(rows, None)
     if first is None:
-        raise skipped.first or _no_rows(head if isinstance(head, str) else head.name, layout)
+        raise skipped.first or source.no_rows(layout)
     found = (row.y for row in itertools.chain([first], rows) if row.y is not None)
     y = list(itertools.islice(found, _LOOK))
     if not y:
         stop("no complete row with a target was found: see --target, or give --task", USAGE)
     numbers = all(type(v) in (int, float) for v in y)
-    task, reason = guess_task(np.array(y, dtype=float if numbers else str))
-    other = "regression" if task == "classification" else "classification"
-    note(f"{task}: {reason}" + (f"; use --task {other} to change this" if numbers else ""))
-    return whole, task
+    task, reason = guess_and_advise(np.array(y, dtype=float if numbers else str))
+    note(f"{task}: {reason}")
+    return task
 
 
 def _task_of(checkpoint):
-    from tunefree.io.model import load_values
-
     with failing(BAD_MODEL, checkpoint):
-        values = load_values(checkpoint, kind="checkpoint")
-        return values["state"]["task"] if isinstance(values["state"], dict) else "classification"
+        state = load_values(checkpoint, kind="checkpoint")["state"]
+        return state["task"] if isinstance(state, dict) else "classification"
 
 
-class _predictions_file:
+@contextlib.contextmanager
+def _predictions_file(path, resuming):
     """The file of predictions, or None; a run that resumes appends to it."""
-
-    def __init__(self, path, resuming):
-        self.path, self.mode = path, "r+b" if resuming and path and os.path.exists(path) else "wb"
-
-    def __enter__(self):
-        self.file: Any = None if self.path is None else open(self.path, self.mode)
-        return self.file
-
-    def __exit__(self, *problem):
-        if self.file is not None:
-            self.file.close()
-
-
-def _go(run, kind, skipped, reading, options):
-    """Take all rows, with or without a checkpoint."""
-    path = options.checkpoint
     if path is None:
-        with failing(BAD_DATA, options.data):
-            _take_all(run, None, kind, skipped, reading, options.json)
+        yield None
         return
-    saved = Checkpoint(path, every=options.every, resume=options.resume)
+    with open(path, "r+b" if resuming and os.path.exists(path) else "wb") as file:
+        yield file
+
+
+def _go(run, skipped, options):
+    """Take all rows, with or without a checkpoint."""
+    path, saved = options.checkpoint, None
+    watched = contextlib.nullcontext()
+    if path is not None:
+        saved = Checkpoint(path, every=options.every, resume=options.resume)
+        watched = saved.watch(run)
     try:
-        with saved.watch(run):
+        with watched:
             with failing(BAD_DATA, options.data):
-                _take_all(run, saved, kind, skipped, reading, options.json)
-            saved.save(run)
+                _take_all(run, saved, skipped, options.json)
+            if saved is not None:
+                saved.save(run)
     except KeyboardInterrupt:
-        if not run.mark.rows:
+        if saved is None or not run.mark.rows:
             raise
-        words = f"{path} holds the state after {run.mark.rows} rows"
-        stop(f"interrupted; {words}: continue with --resume", INTERRUPTED)
+        stop_resumable(path, f"{run.mark.rows} rows")
     except ModelError as problem:
         stop(str(problem), BAD_MODEL)
 
 
-def _take_all(run, saved, kind, skipped, reading, quiet):
+def _take_all(run, saved, skipped, quiet):
     """Take all rows from the mark on, and print the error each time their number has doubled."""
     if run.out is not None and run.out.tell() == 0:
         run.out.write(as_csv([[*run.ids, *_HEADS[run.task]]]).encode())
     print_error = _ErrorLines(run, quiet)
-    place, layout = run.mark.place, run.layout
-    for record in records(
-        run.source.pieces, kind, place=place, layout=layout, skipped=skipped, **reading
-    ):
+    for record in run.source.records(run.layout, skipped, run.mark.place):
         _check_target(record.y, run)
         if not run.mark.rows:
             _check_columns(record.x, run)

@@ -97,50 +97,70 @@ def frame_batches(path, format, start=0):
     They begin with row `start`. A "csv" file is delimited text, which pyarrow reads.
     """
     import pyarrow
-    from pyarrow import csv, ipc, parquet
 
     name = name_of(path)
+    readers = {"parquet": _parquet, "csv": _delimited, "jsonl": _json_batches, "arrow": _arrow}
     try:
-        if format == "parquet":
-            with parquet.ParquetFile(os.fspath(path)) as file:
-                groups = np.cumsum(
-                    [0, *(file.metadata.row_group(g).num_rows for g in range(file.num_row_groups))]
-                )
-                first = int(np.searchsorted(groups, start, side="right")) - 1
-                rest = list(range(first, file.num_row_groups))
-                start -= int(groups[first]) if rest else 0
-                yield from _skip(file.iter_batches(_ROWS, row_groups=rest), start)
-        elif format == "csv":
-            text = next(whole_lines(chunks(path)), b"")
-            head = text.lstrip(b" \n").split(b"\n")[0]
-            head.decode()  # pyarrow checks only the rows
-            above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
-            cells = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
-            with csv.open_csv(os.fspath(path), above, cells) as file:
-                yield from _skip(file, start)
-        elif format == "jsonl":
-            yield from _skip(_json_batches(b"".join(whole_lines(chunks(path))), name), start)
-        else:
-            pages = mapped(os.fspath(path))
-            stored = pyarrow.py_buffer(pages)
-            try:
-                file = ipc.open_file(stored)
-                batches = (file.get_batch(i) for i in range(file.num_record_batches))
-            except pyarrow.ArrowInvalid:
-                batches = iter(ipc.open_stream(stored))
-            for batch in _skip(batches, start):
-                yield batch
-                forget(pages)
+        for batch in readers[format](path):
+            begin, start = min(start, len(batch)), start - min(start, len(batch))
+            for first in range(begin, len(batch), _ROWS):
+                yield batch.slice(first, _ROWS)
     except UnicodeDecodeError:
         raise DataError("the text is not UTF-8", name) from None
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
     except (pyarrow.ArrowException, OSError) as problem:
-        if isinstance(problem, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
         words = str(problem).split("\n")[0]
         raise DataError(f"pyarrow cannot read it as {format}: {words}", name) from None
 
 
-def _json_batches(text, path):
+def laid_out(batches, path, start=0, **columns):
+    """Batches, each with the number of rows before it and the `Layout` of their columns."""
+    layout = None
+    for batch in batches:
+        names = batch.schema.names
+        layout = layout or assign(names, len(names), (path,), **columns)
+        yield batch, start, layout
+        start += batch.num_rows
+
+
+def _parquet(path):
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(os.fspath(path)) as file:
+        yield from file.iter_batches(_ROWS)
+
+
+def _delimited(path):
+    from pyarrow import csv
+
+    text = next(whole_lines(chunks(path)), b"")
+    head = text.lstrip(b" \n").split(b"\n")[0]
+    head.decode()  # pyarrow checks only the rows
+    above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
+    cells = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
+    with csv.open_csv(os.fspath(path), above, cells) as file:
+        yield from file
+
+
+def _arrow(path):
+    import pyarrow
+    from pyarrow import ipc
+
+    pages = mapped(os.fspath(path))
+    stored = pyarrow.py_buffer(pages)
+    try:
+        file = ipc.open_file(stored)
+        batches = (file.get_batch(i) for i in range(file.num_record_batches))
+    except pyarrow.ArrowInvalid:
+        batches = iter(ipc.open_stream(stored))
+    for batch in batches:
+        for first in range(0, len(batch), _ROWS):
+            yield batch.slice(first, _ROWS)
+            forget(pages)
+
+
+def _json_batches(path):
     """The batches of JSON lines: pyarrow reads them if each line is an object.
 
     On another line, such as null, pyarrow would end the interpreter.
@@ -148,6 +168,7 @@ def _json_batches(text, path):
     import pyarrow
     from pyarrow import json
 
+    text = b"".join(whole_lines(chunks(path)))
     lines = [line.strip() for line in text.split(b"\n")]
     n_rows = len(lines) - lines.count(b"")
     if not n_rows:
@@ -163,16 +184,8 @@ def _json_batches(text, path):
             problem = found
     for number, line in enumerate(lines, 1):
         if line:
-            json_row(decoded(line), (path, number))
+            json_row(decoded(line), (name_of(path), number))
     raise problem
-
-
-def _skip(batches, start):
-    """Skip the first `start` rows, and cut batches of more than 8192 rows."""
-    for batch in batches:
-        begin, start = min(start, len(batch)), start - min(start, len(batch))
-        for first in range(begin, len(batch), _ROWS):
-            yield batch.slice(first, _ROWS)
 
 
 def plain_batch(batch, path, leave=None):
@@ -214,16 +227,14 @@ def kind_of_type(kind):
 
 
 def _frames(path, format, start, target_type=None, **columns):
-    layout, name = None, name_of(path)
-    for batch in frame_batches(path, format, start):
-        names = batch.schema.names
-        layout = layout or assign(names, len(names), (name,), **columns)
+    name = name_of(path)
+    batches = frame_batches(path, format, start)
+    for batch, first, layout in laid_out(batches, name, start, **columns):
         target, weight = layout.find(TARGET), layout.find(WEIGHT)
         X = np.column_stack([_numbers(batch, j, name) for j in layout.features])
         y = None if target is None else targets_of(batch, target.position, name, target_type)
         w = None if weight is None else _numbers(batch, weight.position, name).astype(np.float64)
-        yield X, y, w, layout, start
-        start += len(batch)
+        yield X, y, w, layout, first
 
 
 def _numbers(batch, j, path):

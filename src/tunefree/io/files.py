@@ -1,19 +1,12 @@
-r"""Files: bytes, lines, numbers, errors with their position, and atomic writing.
+r"""Files: formats, bytes, lines, errors with their position, and atomic writing.
 
 For libsvm and csv, read at once or as a stream, a line ends with a newline (or with the file), and
 blanks are spaces and tabs. Carriage returns, vertical tabs and form feeds count as spaces
 everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does not.
-
-A number ``m * 10**e`` with at most 19 digits in its significand ``m`` is rounded in compiled code.
-All others, and the few numbers too close to a rounding boundary for 64 bits, are read by Python's
-`float` (outcome `SLOW`). The result is therefore always that of `float`. The scanner stops at the
-first byte that cannot continue a number and never looks past a newline, so a buffer that ends in
-one needs no bounds checks.
 """
 
 import bz2
 import contextlib
-import gzip
 import hashlib
 import io
 import itertools
@@ -28,10 +21,6 @@ import zipfile
 import zlib
 from typing import Any
 
-import numpy as np
-
-from tunefree._jit import kernel
-
 CHUNK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BZIP2, _ZIP = b"BZh", b"PK\x03\x04"
@@ -42,6 +31,26 @@ _SAMPLE = 4096
 _OTHER_BLANKS = b"\r\v\f"
 _AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"   ")
 _SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # first line of Excel files
+
+
+FORMATS = {
+    "libsvm": "libsvm",
+    "svm": "libsvm",
+    "svmlight": "libsvm",
+    "csv": "csv",
+    "tsv": "csv",
+    "parquet": "parquet",
+    "arrow": "arrow",
+    "feather": "arrow",
+    "npy": "npy",
+    "npz": "npz",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+}
+_PACKED_NAMES = (".gz", ".zst", ".bz2", ".zip")
+# A label, index:value pairs, or both; a line of csv holds a delimiter.
+_LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))*\s*(#.*)?\n?")
+_DELIMITER = re.compile(rb"[,;\t]")
 
 
 class DataError(ValueError):
@@ -167,6 +176,54 @@ def name_of(source):
     return str(getattr(source, "name", "<stream>"))
 
 
+class Named:
+    """Pieces of text with the name of their file."""
+
+    def __init__(self, name, pieces):
+        self.name, self.pieces = name, pieces
+
+    def __iter__(self):
+        return iter(self.pieces)
+
+
+def format_of(path):
+    """The format that the suffix stands for, or None.
+
+    >>> format_of("a.CSV.gz"), format_of("b.npz"), format_of("c")
+    ('csv', 'npz', None)
+    """
+    stem = path
+    while stem.lower().endswith(_PACKED_NAMES):
+        stem = os.path.splitext(stem)[0]
+    return FORMATS.get(os.path.splitext(stem)[1].lower().lstrip("."))
+
+
+def detected(source, format=None):
+    """The format as given, from the name or from the first line, and the source, unread."""
+    path = name_of(source)
+    format = format or format_of(path)
+    if format is not None:
+        return FORMATS[format], source
+    pieces = chunks(source)
+    kind, head = sniff_text(pieces)
+    return kind, Named(path, itertools.chain([head], pieces))
+
+
+def sniff_text(pieces):
+    """Detect libsvm, csv or JSON lines from the first line; also returns the text read so far."""
+    head = b""
+    while (line := re.search(rb"^[^\S\n]*[^\s#].*\n", head, re.MULTILINE)) is None:
+        piece = next(pieces, None)
+        if piece is None:
+            line = re.search(rb"^[^\S\n]*[^\s#].*", head, re.MULTILINE)
+            break
+        head += piece
+    if line is not None and line[0].lstrip()[:1] == b"{":
+        return "jsonl", head
+    is_libsvm = line is None or _LIBSVM_LINE.fullmatch(line[0]) or not _DELIMITER.search(line[0])
+    return ("libsvm" if is_libsvm else "csv"), head
+
+
 def chunks(source, size=None, start=0):
     """The bytes of a source, decompressed, in pieces of at most `size` (1 MiB), never empty.
 
@@ -203,14 +260,12 @@ def chunks(source, size=None, start=0):
         pieces = itertools.chain([head], iter(lambda: take(size), b""))
         if regular:
             pieces = _whole_file(pieces, stream, before, path)
-        if head.startswith(_GZIP):
-            pieces = _gunzip(pieces, size, path)
-        elif head.startswith(_ZSTD):
-            pieces = _unzstd(pieces, path)
-        elif head.startswith(_BZIP2):
-            pieces = _unbzip2(pieces, path)
-        elif head.startswith(_ZIP):
+        if head.startswith(_ZIP):
             pieces = _unzip(pieces, size, path)
+        elif head.startswith(_PACKED):
+            kind = next(mark for mark in _PACKED if head.startswith(mark))
+            found = _unpacked(pieces, kind, path)
+            pieces = (p[i : i + size] for p in found for i in range(0, len(p), size))
         yield from _from_byte(filter(None, pieces), start)
 
 
@@ -233,68 +288,27 @@ def _from_byte(pieces, start):
         start = max(0, start - len(piece))
 
 
-class _Stream(io.RawIOBase):
-    """An iterator of byte strings as a raw file."""
-
-    def __init__(self, pieces):
-        self._pieces, self._rest = pieces, memoryview(b"")
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        if not self._rest:
-            self._rest = memoryview(next(self._pieces, b""))
-        taken = self._rest[: len(buffer)]
-        buffer[: len(taken)] = taken
-        self._rest = self._rest[len(taken) :]
-        return len(taken)
-
-
-def _gunzip(pieces, size, path):
-    stream = gzip.GzipFile(fileobj=io.BufferedReader(_Stream(iter(pieces)), 1 << 16))
-    while True:
-        try:
-            piece = stream.read(size)
-        except EOFError:
-            raise DataError("the gzip data end too early: the file is truncated", path) from None
-        except (gzip.BadGzipFile, zlib.error) as problem:
-            raise DataError(f"the gzip data are damaged ({problem})", path) from None
-        if not piece:
-            return
-        yield piece
-
-
-def _unzstd(pieces, path):
+def _unpacked(pieces, kind, path):
+    """Decompressed pieces; several archives may follow each other, with zeros between them."""
     import zstandard
 
-    unpacked = zstandard.ZstdDecompressor().decompressobj()
+    makers: Any = {
+        _GZIP: ("gzip", lambda: zlib.decompressobj(31)),
+        _ZSTD: ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
+        _BZIP2: ("bzip2", bz2.BZ2Decompressor),
+    }
+    name, opened = makers[kind]
+    unpacked = opened()
     try:
         for piece in pieces:
-            while piece:
-                if unpacked.eof:
-                    unpacked = zstandard.ZstdDecompressor().decompressobj()
+            while piece := piece.lstrip(b"\0") if unpacked.eof else piece:
+                unpacked = opened() if unpacked.eof else unpacked
                 yield unpacked.decompress(piece)
                 piece = unpacked.unused_data
-    except zstandard.ZstdError as problem:
-        raise DataError(f"the zstd data are damaged ({problem})", path) from None
+    except (zlib.error, zstandard.ZstdError, OSError) as problem:
+        raise DataError(f"the {name} data are damaged ({problem})", path) from None
     if not unpacked.eof:
-        raise DataError("the zstd data end too early: the file is truncated", path)
-
-
-def _unbzip2(pieces, path):
-    unpacked = bz2.BZ2Decompressor()
-    try:
-        for piece in pieces:
-            while piece:
-                if unpacked.eof:
-                    unpacked = bz2.BZ2Decompressor()
-                yield unpacked.decompress(piece)
-                piece = unpacked.unused_data
-    except OSError as problem:
-        raise DataError(f"the bzip2 data are damaged ({problem})", path) from None
-    if not unpacked.eof:
-        raise DataError("the bzip2 data end too early: the file is truncated", path)
+        raise DataError(f"the {name} data end too early: the file is truncated", path)
 
 
 def _unzip(pieces, size, path):
@@ -476,153 +490,3 @@ def _mode(path):
         mask = os.umask(0)
         os.umask(mask)
         return 0o666 & ~mask
-
-
-EXACT, SLOW, NOT_A_NUMBER = 0, 1, 2
-
-NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_LOWEST, _HIGHEST = -290, 288  # outside, a 19-digit significand may leave the normal range
-
-
-def _significand(power):
-    """Compute the leading 64 bits of 10**power, rounded down: 2**63 <= it < 2**64."""
-    if power >= 0:
-        value = 5**power
-        excess = value.bit_length() - 64
-        return value >> excess if excess >= 0 else value << -excess
-    divisor = 5**-power
-    return (1 << (63 + divisor.bit_length())) // divisor
-
-
-_POWERS = range(_LOWEST, _HIGHEST + 1)
-_TENS = np.array([_significand(e) for e in _POWERS], dtype=np.uint64)
-# floor(e * log2(10)): the binary exponent of 10**e
-_TEN_EXPONENTS = np.array(
-    [(10**e).bit_length() - 1 if e >= 0 else -((10**-e).bit_length()) for e in _POWERS]
-)
-_SMALL_TENS = 10.0 ** np.arange(23)  # all exact in float64
-_TWOS = np.ldexp(1.0, np.arange(-1074, 1024))
-_HALF_WORD = np.uint64(0xFFFFFFFF)
-_TOP_BIT = np.uint64(1 << 63)
-
-
-@kernel
-def _high_word(a, b):
-    """Compute the upper 64 bits of the 128-bit product of two uint64."""
-    shift = np.uint64(32)
-    a1, a0 = a >> shift, a & _HALF_WORD
-    b1, b0 = b >> shift, b & _HALF_WORD
-    middle = a1 * b0 + ((a0 * b0) >> shift)
-    carry = a0 * b1 + (middle & _HALF_WORD)
-    return a1 * b1 + (middle >> shift) + (carry >> shift)
-
-
-@kernel
-def round_decimal(m, e):
-    """Round ``m * 10**e`` to the nearest float64, if 64 bits are enough to be certain.
-
-    With ``m`` and the table entry ``t`` shifted to fill 64 bits, the true product lies between
-    ``h * 2**64`` and ``(h + 2) * 2**64``, h the upper word of ``m * t``. The leading 53 bits of h
-    are kept; the rest decides the rounding unless it is one half, or one unit below it.
-
-    `m` is not zero. Returns the number, and whether it is certain.
-    """
-    if e < _LOWEST or e > _HIGHEST:
-        return 0.0, False
-    shift = 0
-    while m < _TOP_BIT:
-        m <<= np.uint64(1)
-        shift += 1
-    high = _high_word(m, _TENS[e - _LOWEST])
-    exponent = _TEN_EXPONENTS[e - _LOWEST] - shift + 64
-    drop = 11
-    if high < _TOP_BIT:
-        drop = 10
-    rest = np.int64(high & np.uint64((1 << drop) - 1))
-    half = 1 << (drop - 1)
-    if rest == half or rest == half - 1:
-        return 0.0, False
-    kept = np.int64(high >> np.uint64(drop)) + (1 if rest > half else 0)
-    # m * 10**e = high * 2**(exponent - 63), and high = kept * 2**drop
-    return kept * _TWOS[exponent - 63 + drop + 1074], True
-
-
-@kernel
-def scan_number(text, at):
-    """Read a decimal number from its sign or first digit or point on: (value, end, outcome).
-
-    The text ends in a newline. `EXACT` means that the value is right, `SLOW` that `float` must read
-    ``text[at:end]``; on `NOT_A_NUMBER` the end is where the scan gave up.
-    """
-    negative = text[at] == 45
-    if negative or text[at] == 43:
-        at += 1
-    m, zeros, fraction = np.uint64(0), 0, 0
-    first = at
-    digit = np.int64(text[at]) - 48
-    while 0 <= digit <= 9:
-        m = m * np.uint64(10) + np.uint64(digit)
-        at += 1
-        digit = np.int64(text[at]) - 48
-    digits = at - first
-    if text[at] == 46:
-        at += 1
-        point = at
-        digit = np.int64(text[at]) - 48
-        while 0 <= digit <= 9:
-            m = m * np.uint64(10) + np.uint64(digit)
-            at += 1
-            digit = np.int64(text[at]) - 48
-        fraction = at - point
-        digits += fraction
-    if digits == 0:
-        return 0.0, at, NOT_A_NUMBER
-    if digits > 19:  # leading zeros do not count
-        while text[first + zeros] == 48 or text[first + zeros] == 46:
-            zeros += 1
-            if text[first + zeros - 1] != 46:
-                digits -= 1
-    e = 0
-    if text[at] == 101 or text[at] == 69:
-        at += 1
-        down = text[at] == 45
-        if down or text[at] == 43:
-            at += 1
-        start = at
-        digit = np.int64(text[at]) - 48
-        while 0 <= digit <= 9:
-            if e < 100000:
-                e = 10 * e + digit
-            at += 1
-            digit = np.int64(text[at]) - 48
-        if at == start:
-            return 0.0, at, NOT_A_NUMBER
-        if down:
-            e = -e
-    if digits > 19:
-        return 0.0, at, SLOW
-    e -= fraction
-    if m == 0:
-        value = 0.0
-    elif e == 0 and m <= np.uint64(1 << 53):
-        value = np.float64(np.int64(m))
-    elif m <= np.uint64(1 << 53) and -22 <= e <= 22:
-        if e < 0:
-            value = np.int64(m) / _SMALL_TENS[-e]
-        else:
-            value = np.int64(m) * _SMALL_TENS[e]
-    else:
-        value, certain = round_decimal(m, e)
-        if not certain:
-            return 0.0, at, SLOW
-    return (-value if negative else value), at, EXACT
-
-
-def python_number(text, at):
-    """Read the number that `scan_number` found at a byte with `float`; inf if it is too large.
-
-    >>> python_number(b"1:9007199254740993 2:1", 2)
-    9007199254740992.0
-    """
-    found: Any = NUMBER.match(text, at)
-    return float(found[0])

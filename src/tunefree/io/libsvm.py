@@ -14,18 +14,8 @@ import numpy as np
 import scipy.sparse
 
 from tunefree._jit import kernel
-from tunefree.io.files import (
-    NOT_A_NUMBER,
-    SLOW,
-    DataError,
-    excerpt,
-    fault,
-    name_of,
-    placed_lines,
-    python_number,
-    scan_number,
-    sound_parts,
-)
+from tunefree.io.files import DataError, excerpt, fault, name_of, placed_lines, sound_parts
+from tunefree.io.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
 
 _FINE, _LABEL, _INDEX, _NEGATIVE, _HUGE, _COLON, _VALUE, _ZERO = range(8)
 _MOST_DIGITS = 18  # of an index: what int64 holds without overflow

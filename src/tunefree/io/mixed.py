@@ -6,15 +6,15 @@ quoted cell may continue over several lines. A table of numbers only is read by 
 
 import csv as python_csv
 import io
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv, types
 
 from tunefree._warn import warn
-from tunefree.io import detected, read
-from tunefree.io.arrays import frame_batches, kind_of_type, targets_of
+from tunefree.io import read
+from tunefree.io.arrays import frame_batches, kind_of_type, laid_out, targets_of
 from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
 from tunefree.io.files import (
     UTF16,
@@ -22,6 +22,7 @@ from tunefree.io.files import (
     Skipped,
     chunks,
     decoded,
+    detected,
     name_of,
     plain,
     shown,
@@ -32,8 +33,6 @@ from tunefree.io.tables import (
     TARGET,
     TARGET_OR_HEADER,
     WEIGHT,
-    Table,
-    assign,
     cell_spans,
     headed,
     looks_numeric,
@@ -72,10 +71,7 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
     if kinds is None or set(kinds) <= {"number", None}:
         try:
             table = read(source, **options)
-            text = table.y is not None and table.y.dtype.kind == "U" and table.zero_based is None
-            if (
-                not text or kind_of(without_missing(pa.array(table.y))) != "number"
-            ):  # no $5,000 as a class
+            if not _are_numbers(table):  # no $5,000 as a class
                 return table
         except DataError as problem:
             error = problem
@@ -84,6 +80,13 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
             raise error
         return read(source, skipped=skipped, **options)
     return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
+
+
+def _are_numbers(table):
+    """Whether targets of a table that are text may be numbers, such as $5,000."""
+    if table.y is None or table.y.dtype.kind != "U" or table.zero_based is not None:
+        return False
+    return kind_of(without_missing(pa.array(table.y))) == "number"
 
 
 def read_numbers(source, **options):
@@ -119,38 +122,53 @@ def mixed_parts(
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
     options = _Options(name_of(source), kinds, skipped, target_type)
     kind, source = detected(source, format)
-    layouts: Any = []  # of a header without rows
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
         texts = _whole_rows(source, options.path, whole)
-        parts = headed(texts, options.path, header=header, **columns)
-        found = (part for part in parts if part[0].strip() or layouts.append(part[2]))
+        found = headed(texts, options.path, header=header, **columns)
     else:
-        found = _batches_of(source, options.path, kind, whole, columns)
-    read_part: Any = _delimited if kind == "csv" else _typed
-    rows = 0
-    for part in found:
-        table = read_part(*part, options)
-        rows += table.X.shape[0]
-        if table.X.shape[0]:
+        batches = frame_batches(source, kind)
+        if whole:
+            batches = map(pa.Table.from_batches, filter(None, [[*batches]]))
+        found = laid_out(batches, options.path, **columns)
+    n_rows, layout, part_of = 0, None, _TextRows if kind == "csv" else _TypedRows
+    for rows, start, layout in found:
+        table = _table(part_of(rows, start, layout, options), layout, options)
+        if table is not None:
+            n_rows += table.X.shape[0]
             yield table
-    if not rows:
-        raise no_rows(options.path, *layouts[:1])
+    if not n_rows:
+        raise no_rows(options.path, layout)
 
 
-def _table(columns, kinds, y, weight, layout, options, faults):
-    """A `Table` of the valid rows: an array if all columns are numbers."""
+def _table(part, layout, options):
+    """A `Table` of the valid rows of a part; None if there are none."""
+    if not part.n_rows:
+        return None
+    faults, columns, kinds = _Faults(part, options), [], []
+    features = layout.features
+    for position, required in zip(features, options.kinds or [None] * len(features), strict=True):
+        kind, values, bad, words = part.feature(position, required)
+        kinds.append(kind)
+        columns.append(values)
+        faults.add(bad, position, words)
+    y, weight = None, None
+    if found := layout.find(TARGET):
+        y = part.target(found.position, faults)
+    if found := layout.find(WEIGHT):
+        weight = part.weight(found.position)
+        faults.add(~(weight >= 0.0), found.position, _weight_words)
     valid = faults.valid_rows()
     if valid is not None:
         columns = [c.take(pa.array(valid)) for c in columns]
         y, weight = (None if a is None else a[valid] for a in (y, weight))
+    if not len(columns[0]):
+        return None
     if set(kinds) == {"number"}:
         X = np.column_stack([_floats(c) for c in columns])
     else:
         X = pa.table(columns, layout.feature_names or [unnamed(j) for j in layout.features])
-    places = {"target": layout.find(TARGET), "weight_column": layout.find(WEIGHT)}
-    places["slots"] = layout.slots
-    return Table(X, y, weight, layout.feature_names, options.path, kinds=list(kinds), **places)
+    return layout.table(X, y, weight, options.path, kinds)
 
 
 def _floats(column):
@@ -162,13 +180,10 @@ def _booleans(column):
 
 
 class _Faults:
-    """Bad cells: the first one is an error, or their rows are skipped.
+    """Bad cells of a part: the first one is an error, or their rows are skipped."""
 
-    `error_at` makes a DataError of a row, the position of a column, and a message for the cell.
-    """
-
-    def __init__(self, rows, skipped, error_at):
-        self.rows, self.skipped, self.error_at, self.found = rows, skipped, error_at, []
+    def __init__(self, part, options):
+        self.part, self.skipped, self.found = part, options.skipped, []
 
     def add(self, bad, position, words):
         """Add the rows in which a column is bad."""
@@ -178,13 +193,13 @@ class _Faults:
         """Which rows are valid, or None if all are."""
         if not self.found:
             return None
-        first = self.error_at(*min(self.found, key=lambda f: f[:2]))
+        first = self.part.error_at(*min(self.found, key=lambda f: f[:2]))
         first.row = True
         if self.skipped is None:
             raise first
         bad = np.unique([row for row, _, _ in self.found])
         self.skipped.add(first, len(bad))
-        return np.setdiff1d(np.arange(self.rows), bad)
+        return np.setdiff1d(np.arange(self.part.n_rows), bad)
 
 
 _WORDS = {
@@ -265,54 +280,57 @@ def _as_utf8(text, path):
     return text
 
 
-def _delimited(text, line, layout, options):
-    """A `Table` of some rows of text."""
-    cells, records = _cells(text, line, layout, options)
-    comma, features = layout.delimiter != ",", layout.features
+class _TextRows:
+    """Some rows of text; the first is on a line of the file."""
 
-    def error_at(row, position, words):
-        raw = cells.column(position)[row].as_py()
-        where = place_of(text, line, int(records[row]), position, layout.delimiter)
-        error = DataError(f"{layout.describe(position)}: {words(raw)}", options.path, *where)
-        if options.kinds is None and where[0] is not None and where[0] <= 2 and raw.strip():
+    def __init__(self, text, line, layout, options):
+        self.text, self.line, self.layout, self.options = text, line, layout, options
+        self.comma, self.n_rows = layout.delimiter != ",", 0
+        if text.strip():
+            self.cells, self.records = _cells(text, line, layout, options)
+            self.n_rows = self.cells.num_rows
+
+    def error_at(self, row, position, words):
+        """The error for a cell, whose text the message quotes."""
+        raw = self.cells.column(position)[row].as_py()
+        place = self.text, self.line, int(self.records[row]), position, self.layout.delimiter
+        line, column = place_of(*place)
+        words = f"{self.layout.describe(position)}: {words(raw)}"
+        error = DataError(words, self.options.path, line, column)
+        if self.options.kinds is None and line is not None and line <= 2 and raw.strip():
             error.hint = TARGET_OR_HEADER
         return error
 
-    def values_of(position):
-        return without_missing(cells.column(position).combine_chunks())
+    def _cells_of(self, position):
+        return self.cells.column(position).combine_chunks()
 
-    faults, columns, kinds = _Faults(cells.num_rows, options.skipped, error_at), [], []
-    for position, kind in zip(features, options.kinds or [None] * len(features), strict=True):
-        column = values_of(position)
-        kinds.append(kind or kind_of(column, comma))
-        values, bad = parsed(column, kinds[-1], comma)
-        faults.add(bad, position, _cell_words(kinds[-1], options.kinds is not None))
-        columns.append(values)
-    y, weight = _target(cells, layout, comma, options.target_type, faults), None
-    if found := layout.find(WEIGHT):
-        weight = _floats(parsed(values_of(found.position), "number", comma)[0])
-        faults.add(~(weight >= 0.0), found.position, _weight_words)
-    return _table(columns, kinds, y, weight, layout, options, faults)
+    def feature(self, position, required):
+        """The kind of a column, its values, which are bad, and the words for these."""
+        cells = without_missing(self._cells_of(position))
+        kind = required or kind_of(cells, self.comma)
+        words = _cell_words(kind, self.options.kinds is not None)
+        return kind, *parsed(cells, kind, self.comma), words
 
+    def weight(self, position):
+        """The weights."""
+        cells = without_missing(self._cells_of(position))
+        return _floats(parsed(cells, "number", self.comma)[0])
 
-def _target(cells, layout, comma, target_type, faults):
-    """The targets: numbers if most of them are, or else text."""
-    found = layout.find(TARGET)
-    if found is None:
-        return None
-    column = trimmed(cells.column(found.position).combine_chunks())
-    empty = _booleans(compute.equal(column, ""))
-    if target_type is not str:
-        values, bad = parsed(column, "number", comma)
-        numbers, filled = _floats(values), ~empty
-        numeric = not bad[filled].any() or looks_numeric(numbers[filled], filled.sum())
-        if target_type is float or numeric:
-            faults.add(bad, found.position, _target_words)
-            return numbers
-    long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
-    faults.add(empty, found.position, _target_words)
-    faults.add(long, found.position, _long_words)
-    return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
+    def target(self, position, faults):
+        """The targets: numbers if most of them are, or else text."""
+        column = trimmed(self._cells_of(position))
+        empty = _booleans(compute.equal(column, ""))
+        if self.options.target_type is not str:
+            values, bad = parsed(column, "number", self.comma)
+            numbers, filled = _floats(values), ~empty
+            numeric = not bad[filled].any() or looks_numeric(numbers[filled], filled.sum())
+            if self.options.target_type is float or numeric:
+                faults.add(bad, position, _target_words)
+                return numbers
+        long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
+        faults.add(empty, position, _target_words)
+        faults.add(long, position, _long_words)
+        return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
 
 
 def _cells(text, line, layout, options):
@@ -409,55 +427,46 @@ def place_of(text, line, record, position, delimiter, border=False):
 # Parquet and Arrow, with the types of pyarrow.
 
 
-def _batches_of(source, path, format, whole, columns):
-    """Tables of a file: (table, number of rows before it, layout)."""
-    start, layout = 0, None
-    batches = frame_batches(source, format)
-    if whole:
-        found = list(batches)
-        batches = [pa.Table.from_batches(found)] if found else []
-    for batch in batches:
-        names = batch.schema.names
-        layout = layout or assign(names, len(names), (path,), **columns)
-        yield batch, start, layout
-        start += batch.num_rows
+class _TypedRows:
+    """Some rows of a table with types, after `start` others."""
 
+    def __init__(self, batch, start, layout, options):
+        self.batch, self.start, self.layout, self.options = batch, start, layout, options
+        self.n_rows = batch.num_rows
 
-def _typed(batch, start, layout, options):
-    """A `Table` of some rows of a table with types."""
+    def error_at(self, row, position, words):
+        """The error for a cell, whose text the message quotes."""
+        named = f"{self.layout.describe(position)}: {words(str(self.batch.column(position)[row]))}"
+        return DataError(f"row {self.start + row + 1}: {named}", self.options.path)
 
-    def error_at(row, position, words):
-        named = f"{layout.describe(position)}: {words(str(batch.column(position)[row]))}"
-        return DataError(f"row {start + row + 1}: {named}", options.path)
-
-    faults, columns, kinds = _Faults(batch.num_rows, options.skipped, error_at), [], []
-    features = layout.features
-    for position, required in zip(features, options.kinds or [None] * len(features), strict=True):
-        column = batch.column(position)
+    def feature(self, position, required):
+        """The kind of a column, its values, which are bad, and the words for these."""
+        column = self.batch.column(position)
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         kind = kind_of_type(column.type)
         if kind is None:
-            words = f"{layout.describe(position)} holds {column.type}"
-            raise DataError(f"{words}: neither numbers, text, booleans nor dates", options.path)
-        kinds.append(required or kind)
+            words = f"{self.layout.describe(position)} holds {column.type}"
+            words += ": neither numbers, text, booleans nor dates"
+            raise DataError(words, self.options.path)
+        required, bad = required or kind, np.zeros(self.n_rows, dtype=bool)
         if kind == "text":
             column = column.cast(pa.string())
-        if kind == "text" and kinds[-1] != "text":
-            column, bad = parsed(without_missing(column), kinds[-1])
-            faults.add(bad, position, _cell_words(kinds[-1], True))
-        elif kind == "number" == kinds[-1]:
+        if kind == "text" != required:
+            column, bad = parsed(without_missing(column), required)
+        elif kind == "number" == required:
             column = column.cast(pa.float64(), safe=False)
-            infinite = _booleans(compute.is_inf(column).fill_null(False))
-            faults.add(infinite, position, _cell_words("number", False))
-        columns.append(column)
-    y = weight = None
-    if found := layout.find(TARGET):
-        y = targets_of(batch, found.position, options.path, options.target_type)
+            bad = _booleans(compute.is_inf(column).fill_null(False))
+        return required, column, bad, _cell_words(required, kind == "text")
+
+    def weight(self, position):
+        """The weights."""
+        return targets_of(self.batch, position, self.options.path, float)
+
+    def target(self, position, faults):
+        """The targets, numbers or text."""
+        y = targets_of(self.batch, position, self.options.path, self.options.target_type)
         if y.dtype.kind == "f":
-            faults.add(~np.isfinite(y), found.position, _target_words)
-    if found := layout.find(WEIGHT):
-        weight = targets_of(batch, found.position, options.path, float)
-        faults.add(~(weight >= 0.0), found.position, _weight_words)
-    return _table(columns, kinds, y, weight, layout, options, faults)
+            faults.add(~np.isfinite(y), position, _target_words)
+        return y

@@ -50,7 +50,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sklearn
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from tunefree import _parts
 from tunefree._registry import estimator_classes, is_public
@@ -127,24 +127,21 @@ def save_model(
     >>> bool(np.all(again.predict(np.eye(4)) == model.predict(np.eye(4))))
     True
     """
-    name = type(estimator).__name__
     if not is_public(type(estimator)):
         raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
+    name, known = type(estimator).__name__, vars(estimator)
     with getattr(estimator, "_alone", contextlib.nullcontext)():
-        _save(estimator, name, path, learner, notes)
-
-
-def _save(estimator, name, path, learner, notes):
-    check_is_fitted(estimator)
-    width = vars(estimator).get("n_features_in_")
-    facts = {"n_features": width, "notes": notes or {}, "model": estimator}
-    encoder, header = _encoded(name, facts, learner=bool(learner))
-    # Without its learner a stream or a warm start could not continue.
-    continues = vars(estimator).get("_stream") is not None or vars(estimator).get("warm_start")
-    if learner == "auto" and encoder.length > _LARGE and not continues:
-        encoder, header = _encoded(name, facts, learner=False)
-    header["learner"] = bool(header["model"]["estimator"][3])
-    _write(path, header, encoder)
+        if not any(key.endswith("_") for key in known):
+            raise NotFittedError(f"This {name} is not fitted yet: call fit before you save it.")
+        facts = {"n_features": known.get("n_features_in_"), "notes": notes or {}}
+        facts["model"] = estimator
+        encoder, header = _encoded(name, facts, learner=bool(learner))
+        # Without its learner a stream or a warm start could not continue.
+        continues = known.get("_stream") is not None or known.get("warm_start")
+        if learner == "auto" and encoder.length > _LARGE and not continues:
+            encoder, header = _encoded(name, facts, learner=False)
+        header["learner"] = bool(header["model"]["estimator"][3])
+        _write(path, header, encoder)
 
 
 def save_values(values, path, *, kind):
@@ -245,17 +242,18 @@ def is_model(path: str | os.PathLike) -> bool:
     return head.startswith(_OLD) or _HEAD.match(head) is not None
 
 
-def _known_classes():
-    """The parts and saved objects of this package's imported modules, by their full names."""
-    return _parts.classes() | {
-        f"{module.__name__}.{name}": item
-        for module in list(sys.modules.values())
-        if getattr(module, "__name__", "").startswith("tunefree.")
-        for name, item in list(vars(module).items())
-        if isinstance(item, type)
-        and item.__module__ == module.__name__
-        and (_is_named_tuple(item) or dataclasses.is_dataclass(item) or "_SAVED" in vars(item))
-    }
+def _known_class(name) -> Any:
+    """The part or saved object of an imported module by its full name; None if there is none."""
+    home, _, short = name.rpartition(".")
+    if not home.startswith("tunefree."):
+        return _parts.classes().get(name)
+    found: Any = getattr(sys.modules.get(home), "__dict__", {}).get(short)
+    ours = isinstance(found, type) and found.__module__ == home
+    return found if ours and (_is_part(found) or "_SAVED" in vars(found)) else None
+
+
+def _is_part(cls):
+    return _is_named_tuple(cls) or dataclasses.is_dataclass(cls)
 
 
 def _is_named_tuple(cls):
@@ -290,7 +288,6 @@ class Encoder:
     def __init__(self, *, learner=True):
         self.arrays, self.table, self.length = [], {}, 0
         self._learner, self._collected = learner, {}
-        self._classes = _known_classes()
 
     def encode(self, value: Any, where: str) -> Any:
         """Values for `json`; `where` names the value in errors."""
@@ -324,7 +321,7 @@ class Encoder:
             states = (_parameters(value), _fitted(value), self._learning(value))
             return {"estimator": [kind.__name__, *(self._items(s, where) for s in states)]}
         name = f"{kind.__module__}.{kind.__qualname__}"
-        if self._classes.get(name) is kind:
+        if _known_class(name) is kind:
             word = "object" if hasattr(kind, "_SAVED") else "part"
             names = vars(value) if word == "object" else _field_names(kind)
             fields = {field: getattr(value, field) for field in names}
@@ -460,7 +457,6 @@ class Decoder:
         self._data, self._table, self._arrays = data, table, {}
         self._free = len(data)  # bytes of no array so far: each byte belongs to one array
         self._estimators = estimator_classes()  # imports every module that a model can need
-        self._classes = _known_classes()
 
     def decode(self, value) -> Any:
         """The value that was encoded."""
@@ -496,7 +492,7 @@ class Decoder:
             return self._csr(*content)
         if kind in ("part", "object"):
             name, fields = content
-            return self._part(self._classes[name], self._items(fields), kind)
+            return self._part(name, self._items(fields), kind)
         if kind == "estimator":
             name, *items = content
             return self._estimator(self._estimators[name], *map(self._items, items))
@@ -505,16 +501,15 @@ class Decoder:
     def _items(self, items):
         return {key: self.decode(value) for key, value in _checked(items, dict).items()}
 
-    def _part(self, cls, fields, kind):
-        partial = "_SAVED" in vars(cls)  # an object may not yet have all of its attributes
-        missing = set(_field_names(cls)) - set(fields)
-        if (
-            partial != (kind == "object")
-            or not set(fields) <= set(_field_names(cls))
-            or (missing and not partial)
-        ):
+    def _part(self, name, fields, kind):
+        cls: Any = _known_class(_checked(name, str))
+        if cls is None:
+            raise ValueError(f"unknown class {name[:80]!r}")
+        is_object, own = "_SAVED" in vars(cls), set(_field_names(cls))
+        differ = not own >= set(fields) if is_object else own != set(fields)
+        if differ or is_object != (kind == "object"):  # an object may lack attributes
             raise ValueError(f"the fields of {cls.__name__} differ")
-        if not partial:
+        if not is_object:
             return cls(**fields)
         item = cls.__new__(cls)
         vars(item).update(fields)
@@ -524,14 +519,11 @@ class Decoder:
         """A CSR array with valid indices: compiled code does not check them."""
         data, indices, starts = map(self._array, specs)
         rows, width = (_natural(axis) for axis in shape)
-        if not all(a.dtype.kind == "i" and a.ndim == 1 for a in (indices, starts)) or (
-            data.shape != indices.shape
-            or len(starts) != rows + 1
-            or starts[0] != 0
-            or starts[-1] != len(data)
-            or np.any(np.diff(starts) < 0)
-            or np.any((indices < 0) | (indices >= width))
-        ):
+        are_lists = all(a.dtype.kind == "i" and a.ndim == 1 for a in (indices, starts))
+        if not are_lists or data.shape != indices.shape or len(starts) != rows + 1:
+            raise ValueError("invalid sparse rows")
+        ends_right = starts[0] == 0 and starts[-1] == len(data) and (np.diff(starts) >= 0).all()
+        if not ends_right or not ((indices >= 0) & (indices < width)).all():
             raise ValueError("invalid sparse rows")
         out = sparse.csr_array((rows, width), dtype=data.dtype)
         out.data, out.indices, out.indptr = data, indices, starts

@@ -18,19 +18,15 @@ import numpy as np
 from tunefree._jit import kernel
 from tunefree._warn import did_you_mean
 from tunefree.io.files import (
-    NOT_A_NUMBER,
-    NUMBER,
-    SLOW,
     DataError,
     decoded,
     excerpt,
     fault,
     name_of,
     placed_lines,
-    python_number,
-    scan_number,
     sound_parts,
 )
+from tunefree.io.numbers import NOT_A_NUMBER, NUMBER, SLOW, python_number, scan_number
 
 IGNORED, TARGET, WEIGHT = -1, -2, -3
 DELIMITERS = "\t;,"
@@ -96,6 +92,11 @@ class Layout(NamedTuple):
             return None
         return Column(None if self.names is None else self.names[found[0]], int(found[0]))
 
+    def table(self, X, y, weight, path, kinds=None):
+        """A `Table` of rows with these columns."""
+        table = Table(X, y, weight, self.feature_names, path, kinds=kinds, slots=self.slots)
+        return table._replace(target=self.find(TARGET), weight_column=self.find(WEIGHT))
+
     def describe(self, column):
         """A column in messages: its name, or else its number, from 1."""
         name = unnamed(column)
@@ -152,66 +153,84 @@ def plan(line, place, *, header=None, **columns):
     return assign(names, len(cells), place, delimiter=delimiter, **columns)
 
 
-def assign(
-    names,
-    width,
-    place,
-    *,
-    delimiter="",
-    target=None,
-    weight_column=None,
-    n_features=None,
-    columns=None,
-    drop=(),
-):
-    """The `Layout` of columns with the given roles, by name or position."""
-    slots = np.full(width, IGNORED, np.int64)
-    if names is not None and len(set(names)) < width:
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the header names the column {repeated!r} twice", *place)
-    by_name = columns is not None and names is not None
-    present: Any = names
-    required: Any = columns
-    if n_features == width and not by_name:
-        slots[:] = np.arange(width)
-        return Layout(delimiter, names, slots)
+class Wanted(NamedTuple):
+    """The options of `tunefree.io.read` that give columns their roles."""
 
-    found = (_position(column, names, width, "column to drop", place) for column in drop or ())
-    dropped = {position for position in found if position is not None}
-    if target is None and not (by_name and present[-1] in required):
-        target = max(set(range(width)) - dropped, default=0)
-    for role, column, what in (
-        (TARGET, target, "target column"),
-        (WEIGHT, weight_column, "weight column"),
-    ):
-        if column is None or column is False:
-            continue
-        position = _position(column, names, width, what, place)
-        if position is not None:
-            if slots[position] == TARGET:
-                raise DataError("one column cannot be both target and weight", *place)
-            if position in dropped:
-                raise DataError(f"the {what} cannot be dropped", *place)
-            slots[position] = role
+    target: Any = None
+    weight_column: Any = None
+    n_features: int | None = None
+    columns: Any = None
+    drop: Any = ()
+
+
+def assign(names, width, place, *, delimiter="", **options):
+    """The `Layout` of columns with the given roles, by name or position."""
+    wanted = Wanted(**options)
+    _check_distinct(names, place)
+    by_name, required = wanted.columns is not None and names is not None, wanted.columns or ()
+    if wanted.n_features == width and not by_name:
+        return Layout(delimiter, names, np.arange(width))
+    slots = np.full(width, IGNORED, np.int64)
+    dropped = _dropped(wanted, names, width, place)
+    for role, position in _roles(wanted, names, width, dropped, place):
+        if slots[position] == TARGET:
+            raise DataError("one column cannot be both target and weight", *place)
+        slots[position] = role
     if by_name:
-        missing = [name for name in required if name not in present]
-        if missing:
-            error = DataError(f"the header lacks {_listed(missing)}", *place)
-            error.hint = did_you_mean(missing[0], present, "is it {}?")
-            raise error
-        slots[[present.index(name) for name in required]] = np.arange(len(required))
+        slots[_places_of(required, names, place)] = np.arange(len(required))
     else:
-        free = np.setdiff1d(np.flatnonzero(slots == IGNORED), [*dropped])
+        free = np.setdiff1d(np.flatnonzero(slots == IGNORED), dropped)
         slots[free] = np.arange(len(free))
-        if n_features is not None and len(free) != n_features:
-            words = f"{width} columns hold {len(free)} features, but {n_features} are expected"
-            raise DataError(words, *place)
+        if wanted.n_features not in (None, len(free)):
+            words = f"{width} columns hold {len(free)} features"
+            raise DataError(f"{words}, but {wanted.n_features} are expected", *place)
     if not np.any(slots >= 0):
         error = DataError("the file has no feature column", *place)
         if delimiter:
             error.hint = "cells must be separated by commas, semicolons or tabs"
         raise error
     return Layout(delimiter, names, slots)
+
+
+def _check_distinct(names, place):
+    """Refuse a header with the same name twice."""
+    repeated = next((name for name in names or () if names.count(name) > 1), None)
+    if repeated is not None:
+        raise DataError(f"the header names the column {repeated!r} twice", *place)
+
+
+def _dropped(wanted, names, width, place):
+    """The positions of the columns to drop."""
+    found = (_position(c, names, width, "column to drop", place) for c in wanted.drop or ())
+    return [position for position in found if position is not None]
+
+
+def _roles(wanted, names, width, dropped, place):
+    """The positions of the target and of the weights, as far as there are any."""
+    target = wanted.target
+    if target is None and (wanted.columns is None or not names or names[-1] not in wanted.columns):
+        target = max(set(range(width)).difference(dropped), default=0)
+    for role, column, what in (
+        (TARGET, target, "target column"),
+        (WEIGHT, wanted.weight_column, "weight column"),
+    ):
+        if column is None or column is False:
+            continue
+        position = _position(column, names, width, what, place)
+        if position in dropped:
+            raise DataError(f"the {what} cannot be dropped", *place)
+        if position is not None:
+            yield role, position
+
+
+def _places_of(required, names, place):
+    """The positions of the required columns."""
+    missing = [name for name in required if name not in names]
+    if missing:
+        error = DataError(f"the header lacks {_listed(missing)}", *place)
+        error.hint = did_you_mean(missing[0], names, "is it {}?")
+        raise error
+    return [names.index(name) for name in required]
 
 
 def _position(column, names, width, what, place):

@@ -11,9 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.designs import as_rows, n_entries
-from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
-from tunefree.io.files import DataError, Skipped
+from tunefree.io.files import DataError, Named, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
 from tunefree.io.tables import IGNORED, TARGET, WEIGHT, assign, type_of_targets
 from tunefree.io.tables import blocks as table_blocks

@@ -20,8 +20,15 @@ from tunefree._version import __version__
 from tunefree.designs import stacked
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
-from tunefree.io import FORMATS, format_of, sniff_text
-from tunefree.io.files import DataError, Skipped, fingerprint, name_of
+from tunefree.io.files import (
+    FORMATS,
+    DataError,
+    Skipped,
+    fingerprint,
+    format_of,
+    name_of,
+    sniff_text,
+)
 from tunefree.io.files import chunks as text_pieces
 
 # A shuffled window is yielded in pieces of so many rows.

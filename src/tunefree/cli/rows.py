@@ -1,0 +1,303 @@
+"""Rows for the commands: how data are opened and read, and the notes about them in a model file."""
+
+import contextlib
+import itertools
+import os
+import re
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._warn import did_you_mean
+from tunefree.cli.console import BAD_DATA, USAGE, failing, flag, note, stop, working
+from tunefree.engine.sources.readers import Replay
+from tunefree.io.files import DataError, Named, Skipped, chunks
+from tunefree.io.mixed import read_mixed, read_numbers
+from tunefree.io.tables import IGNORED, unnamed
+
+# Files, and standard input, of more bytes are not loaded into memory.
+_LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
+MOST_CLASSES = 20
+_MOST_NOTED = 1000  # columns whose spread a model file holds
+_KINDS = {
+    "number": "numeric",
+    "truth": "boolean",
+    "date": "date",
+    "date dmy": "date (day first)",
+    "text": "text",
+}
+
+
+def open_data(data):
+    """A source for the readers, and whether the data are too large for memory.
+
+    Standard input ("-") is a `Named` with all of its bytes, or, if it is large, a `Replay` of those
+    read so far and of the rest.
+    """
+    if data != "-":
+        return data, os.path.isfile(data) and os.path.getsize(data) > _LARGE_FILE
+    pieces, held, size = chunks("-"), [], 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size > _LARGE_INPUT:
+            return Replay("<stdin>", itertools.chain(held, pieces)), True
+    return Named("<stdin>", held), False
+
+
+def columns_of(options):
+    """The options that describe a file to its reader."""
+    names = ("target", "header", "weight_column", "n_features", "format")
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
+
+
+def skipped_of(options):
+    """What counts malformed rows; None if these are errors."""
+    return Skipped() if options.on_bad_row == "skip" else None
+
+
+def note_skipped(skipped):
+    """Print how many rows were skipped."""
+    if skipped is not None and skipped.count:
+        note(f"skipped {skipped.count} malformed rows, the first: {skipped.first}")
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def hints(of_features=None, of_rows=None):
+    """Add advice to the error for a feature that is not a number, and for a malformed row."""
+    try:
+        yield
+    except DataError as problem:
+        if problem.feature and of_features:
+            problem.hint = of_features
+        elif problem.row:
+            problem.hint = problem.hint or of_rows
+        raise
+
+
+def skip_hint(skipped):
+    """The advice for a malformed row; None if these are skipped."""
+    return "use --on-bad-row skip to skip such rows" if skipped is None else None
+
+
+def read_rows(source, name, kind, options, *, mixed=False, hint=None) -> Any:
+    """Read a `tunefree.io.Table` to learn from.
+
+    `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
+    otherwise `hint` is added to the error for one.
+    """
+    reader = read_mixed if mixed else read_numbers
+    of_rows = skip_hint(options["skipped"]) if "skipped" in options else None
+    with failing(BAD_DATA, name), working(f"reading {name}"), hints(hint, of_rows):
+        table = reader(source, target_type=kind, **options)
+        _check_table(table)
+        table = _without_row_numbers(table)
+    if options["header"] is None and _is_no_header(table):
+        note("note: line 1 was read as a header; use --no-header if it is a row of data")
+    for option in ("target", "weight_column", "header", "drop"):
+        if table.zero_based is not None and options.get(option) not in (None, []):
+            stop(f"{flag(option)} is for csv, but {name} is libsvm", USAGE)
+    return table
+
+
+def _check_table(table):
+    """Refuse a table from which nothing can be learned."""
+    if table.y is None:
+        raise DataError("the file has no target column", table.path)
+    if table.X.shape[1] == 0:
+        raise DataError("the file has no features", table.path)
+    if np.all(table.y == table.y[0]):
+        raise DataError(f"the target is the same in every row: {table.y[0]}", table.path)
+    check_classes(table.y, table.path)
+
+
+def check_classes(y, path):
+    """Refuse text targets of which most values are different."""
+    values, rows = len(np.unique(y)), len(y)
+    if y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
+        words = f"the target has {values} different texts in {rows} rows: too many for classes"
+        raise DataError(f"{words} (see --target)", path)
+
+
+def _is_no_header(table):
+    """Whether every name occurs in its own column, all of which are text."""
+    if not _is_frame(table.X) or set(table.kinds) != {"text"} or table.feature_names is None:
+        return False
+    names = zip(table.X.column_names, table.X.columns, strict=True)
+    return table.target.name in table.y and all(n in column.to_pylist() for n, column in names)
+
+
+def _is_frame(X):
+    """Whether features are a pyarrow table."""
+    return hasattr(X, "column_names")
+
+
+def _without_row_numbers(table):
+    """Drop a first column without a name that counts the rows, as pandas writes it."""
+    names, X = table.feature_names, table.X
+    if not names or names[0] != unnamed(0) or len(names) < 2:
+        return table
+    first = X.column(0).to_numpy() if _is_frame(X) else X[:, 0]
+    if first.dtype.kind != "f" or not np.array_equal(first - first[0], np.arange(len(first))):
+        return table
+    note("note: column 1 has no name and counts the rows: it is skipped")
+    slots = np.where(table.slots > 0, table.slots - 1, np.minimum(table.slots, IGNORED))
+    return without_roles(table, {"number": 0})[0]._replace(slots=slots)
+
+
+# --- Columns that are not features ----------------------------------------------------------------
+
+
+def positions_of(columns, table, option):
+    """The feature numbers of columns given by name, or by position in the file."""
+    if table.zero_based is not None:
+        stop(f"{flag(option)} needs a table, but this file is libsvm", USAGE)
+    names, slots, out = table.feature_names or [], table.slots, []
+    for column in columns:
+        if column in names:
+            out.append(names.index(column))
+        elif column.lstrip("-").isdigit() and slots[int(column) % len(slots)] >= 0:
+            out.append(int(slots[int(column) % len(slots)]))
+        else:
+            meant = did_you_mean(column, names, " (did you mean {}?)") or ""
+            stop(f"{flag(option)} {column}: there is no such feature column{meant}", USAGE)
+    return out
+
+
+def split_role_columns(X, positions):
+    """Rows without the columns that are not features, and these columns by role.
+
+    >>> split_role_columns(np.array([[1.0, 2.0, 3.0]]), {"exposure": 1})
+    (array([[1., 3.]]), {'exposure': array([2.])})
+    """
+    if not positions:
+        return X, {}
+    if _is_frame(X):
+        roles = {role: X.column(j).to_numpy() for role, j in positions.items()}
+        return X.drop_columns([X.column_names[j] for j in positions.values()]), roles
+    roles = {role: X[:, j] for role, j in positions.items()}
+    return np.delete(X, list(positions.values()), axis=1), roles
+
+
+def without_roles(table, positions):
+    """A table without the columns that are not features, and these columns by role."""
+    if not positions:
+        return table, {}
+    X, roles = split_role_columns(table.X, positions)
+
+    def rest(values):
+        gone = positions.values()
+        return values and [value for j, value in enumerate(values) if j not in gone]
+
+    names, kinds = rest(table.feature_names), rest(table.kinds)
+    return table._replace(X=X, feature_names=names, kinds=kinds), roles
+
+
+# --- Notes ----------------------------------------------------------------------------------------
+
+
+def layout_of(found, task, rows, features, zero_based):
+    """The notes that prediction needs; `found` is a table or a reader."""
+    return {
+        "task": task,
+        "rows": rows,
+        "features": int(features),
+        "feature_names": found.feature_names,
+        "zero_based": zero_based,
+        "target": found.target and list(found.target),
+        "weight_column": found.weight_column and list(found.weight_column),
+    }
+
+
+def notes_of(table, task):
+    """The notes about a table: layout, kinds of columns and number of missing values."""
+    X, is_libsvm = table.X, table.zero_based is not None
+    zero_based = table.zero_based if is_libsvm else "auto"
+    notes = layout_of(table, task, len(table.y), X.shape[1], zero_based)
+    notes["sample"] = sample_of(X, table.y)
+    if table.kinds is not None:
+        gaps = sum(c.null_count for c in X.columns) if _is_frame(X) else np.isnan(X).sum()
+        return notes | {"kinds": table.kinds, "gaps": int(gaps)}
+    if not is_libsvm and X.shape[1] <= _MOST_NOTED:
+        with np.errstate(over="ignore", invalid="ignore"):
+            notes["spread"] = [float(f"{s:.4g}") for s in X.std(axis=0)]
+    return notes | {"nonzeros": int(np.count_nonzero(X.data if is_libsvm else X))}
+
+
+def fingerprints(X, y, rows):
+    """A hash of each of some rows and their targets, independent of the file format.
+
+    >>> eye = np.eye(2)
+    >>> fingerprints(eye, np.ones(2), [1, 0]) == fingerprints(eye[::-1], np.ones(2), [0, 1])
+    True
+    """
+    if _is_frame(X):
+        cells = zip(*(column.to_pylist() for column in X.take(rows).columns), strict=True)
+        texts = [repr(row).encode() for row in cells]
+    elif sparse.issparse(X):
+        X = X[rows].sorted_indices()
+        spans = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        texts = [
+            X.indices[a:b].astype(np.int64).tobytes() + X.data[a:b].tobytes() for a, b in spans
+        ]
+    else:
+        texts = [np.asarray(row, dtype=np.float64).tobytes() for row in X[rows]]
+    labels = [repr(label).encode() for label in y[rows].tolist()]
+    return [crc32(label, crc32(text)) for text, label in zip(texts, labels, strict=True)]
+
+
+def sample_of(X, y, most=64, examined=20_000):
+    """Fingerprints of some training rows, and the share of rows that occur more than once."""
+    examined = max(most, min(examined, 2_000_000 // X.shape[1]))
+    rows = np.arange(len(y))[:: -(-len(y) // examined)]
+    prints = np.array(fingerprints(X, y, rows))
+    _, codes, counts = np.unique(prints, return_inverse=True, return_counts=True)
+    step = -(-len(rows) // most)
+    return {"rows": prints[::step].tolist(), "twins": float(np.mean(counts[codes] > 1))}
+
+
+def describe_kinds(notes):
+    """The number of columns of each kind; nothing if all are numeric.
+
+    >>> describe_kinds({"kinds": ["number", "text", "number"]})
+    '2 numeric, 1 text'
+    """
+    kinds = notes.get("kinds") or []
+    if set(kinds) <= {"number"}:
+        return ""
+    return ", ".join(f"{kinds.count(k)} {name}" for k, name in _KINDS.items() if k in kinds)
+
+
+def column_label(column):
+    """The name of a column, or its number."""
+    name, position = column
+    return unnamed(position) if name is None else name
+
+
+def column_name(name, notes):
+    """The file's name of a column for which the model has only a position, such as x0.
+
+    >>> column_name("x0", {}), column_name("x1 is missing", {"feature_names": ["age", "income"]})
+    ('feature 1', 'income is missing')
+    """
+    found = re.fullmatch(r"x(\d+)( is missing)?", name)
+    if not found:
+        return name
+    position, names = int(found[1]), notes.get("feature_names")
+    first = 0 if notes.get("zero_based") is True else 1
+    known = f"feature {position + first}" if names is None else str(names[position])
+    return known + (found[2] or "")
+
+
+def named(words, notes):
+    """A message about columns, with the file's names in place of x0, x1, ...
+
+    >>> named("Columns 'x0', 'x1': ...", {"feature_names": ["age", "income"]})
+    "Columns 'age', 'income': ..."
+    """
+    return re.sub(r"(?<=')x\d+(?=')", lambda found: column_name(found[0], notes), words)
