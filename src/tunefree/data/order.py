@@ -102,6 +102,7 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
     >>> coarse, exact = content_hash(X, y, 0)
     >>> bool(exact[0] == exact[1]), len(set(coarse.tolist()))
     (True, 2)
+    >>> from scipy import sparse
     >>> bool((content_hash(sparse.csr_array(1e6 * X), y, 0)[0] == coarse).all())
     True
     """
