@@ -27,9 +27,6 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
-import joblib
-import numpy as np
-
 SIGNALS = signal.SIGINT, signal.SIGTERM
 # Exceptions are lost or replaced where C code calls Python, as the compiler often does, and weak
 # references to deleted objects.
@@ -277,6 +274,8 @@ def amount(size):
 
 def n_threads(n_jobs):
     """The number of threads for `n_jobs`; None and -1 mean all that the process may use."""
+    import joblib  # not at the top, and neither is NumPy: the shell starts without them
+
     if n_jobs is None or n_jobs == -1:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         most = joblib.cpu_count()
@@ -292,6 +291,8 @@ class Workers:
 
     def memory(self, shape, dtype, use="tile"):
         """Reused memory of the calling thread: new pages cost more than the work on them."""
+        import numpy as np
+
         buffers = self._local.__dict__
         size = math.prod(shape) * dtype.itemsize
         if use not in buffers or buffers[use].size < size:
@@ -321,6 +322,8 @@ class Workers:
 
     def _for_pool(self, function):
         """The function for the pool's threads, with the caller's handling of rounding errors."""
+        import numpy as np
+
         function, error_handling = in_threads(function), np.geterr()
 
         def in_pool(item):

@@ -22,10 +22,20 @@ import numpy as np
 from scipy import sparse
 from scipy.special import stdtrit
 
-from tunefree._array import Elsewhere
 from tunefree._jit import kernel
 from tunefree._warn import warn
-from tunefree.designs import Dense, as_dense, count, design_of, entries, entry, index, put, resized
+from tunefree.designs import (
+    Dense,
+    Elsewhere,
+    as_dense,
+    count,
+    design_of,
+    entries,
+    entry,
+    index,
+    put,
+    resized,
+)
 from tunefree.losses import NORMAL
 
 # Beyond FAR times the reach an entry is far, beyond _EXTREME_NEXT times an outlier. The units of

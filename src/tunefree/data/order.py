@@ -5,7 +5,7 @@ them in the order of the hash. So the result of a fit does not depend on the ord
 dense or sparse storage, or on whether a row occurs twice or has the weight 2.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,6 +102,7 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
     >>> coarse, exact = content_hash(X, y, 0)
     >>> bool(exact[0] == exact[1]), len(set(coarse.tolist()))
     (True, 2)
+    >>> from scipy import sparse
     >>> bool((content_hash(sparse.csr_array(1e6 * X), y, 0)[0] == coarse).all())
     True
     """
@@ -162,7 +163,8 @@ class Visits(NamedTuple):
     def without(self, apart):
         """The visits of other rows than these."""
         kept = ~np.isin(self.rows, apart)
-        return Visits(*(None if field is None else field[kept] for field in self))
+        fields: Any = (None if field is None else field[kept] for field in self)
+        return Visits(*fields)
 
     def unique(self):
         """Distinct rows in the order of their hash and their total weights."""

@@ -17,11 +17,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tunefree._array import Elsewhere, checked
 from tunefree._jit import kernel
 from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
-from tunefree.designs import as_dense, canonical, check_frame, entries, plain_rows
+from tunefree.designs import (
+    Elsewhere,
+    as_dense,
+    canonical,
+    check_frame,
+    checked,
+    entries,
+    plain_rows,
+)
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities

@@ -29,10 +29,10 @@ from sklearn._config import get_config
 from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.metaestimators import available_if
 
-from tunefree._array import Elsewhere, entered, here, is_foreign, space_of
 from tunefree._format import duration, number
 from tunefree._parameters import check_values
 from tunefree._process import interruptible, one_blas_thread
+from tunefree.designs import Elsewhere, entered, here, is_foreign, space_of
 from tunefree.engine.run import run
 from tunefree.estimators.state_checks import check_learner
 from tunefree.select.stacking import weighted_mean

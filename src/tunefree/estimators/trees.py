@@ -11,12 +11,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_cla
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
-from tunefree._array import here
 from tunefree._parameters import seed_of
 from tunefree._process import workers
 from tunefree._warn import none_of
 from tunefree.data.order import even_sample, hashed_visits
-from tunefree.designs import as_columns, take
+from tunefree.designs import as_columns, here, take
 from tunefree.estimators import base
 from tunefree.estimators.explain import BACKGROUND, Explanation, Interaction, terms_of_trees
 from tunefree.estimators.exposures import TakesExposures, Terms, of_rows, rates

@@ -51,7 +51,8 @@ class Shape(NamedTuple):
 
 def shape_of(X, n_outputs):
     """The shape of dense or sparse rows."""
-    return Shape(*X.shape, float(max(n_entries(X), 1)), n_outputs)
+    n, d = X.shape
+    return Shape(n, d, float(max(n_entries(X), 1)), n_outputs)
 
 
 # Costs of one fit, fitted to the upper end of measurements on 14 tables of 300 to 16,000 rows.

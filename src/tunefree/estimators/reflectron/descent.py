@@ -10,14 +10,13 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product, workers
 from tunefree._warn import warn
 from tunefree.data.levels import Levels, coded
 from tunefree.data.order import given_visits, hashed_visits, row_hash
 from tunefree.data.units import Among, Units
-from tunefree.designs import Dense, take
+from tunefree.designs import SPACE, Dense, moved, take
 from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base

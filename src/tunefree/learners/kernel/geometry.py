@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._array import Elsewhere
 from tunefree._blas import gemm, potrf, potri, potrs, trsm
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
 from tunefree._process import ALONE
+from tunefree.designs import Elsewhere
 from tunefree.kernels import HALVED, decay, mirror
 
 # Prior deviation of the logarithms of rates, and where targets are classes; prior mean and

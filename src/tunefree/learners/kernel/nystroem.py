@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tunefree._array import elsewhere, here, moved
 from tunefree._blas import syrk, trmm
 from tunefree._process import ALONE
+from tunefree.designs import elsewhere, here, moved
 from tunefree.learners.kernel.geometry import factored, gram, parts_of, root_of
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)

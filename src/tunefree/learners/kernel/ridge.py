@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._array import elsewhere, here
 from tunefree._process import ALONE, amount, product, workers
-from tunefree.designs import as_dense
+from tunefree.designs import as_dense, elsewhere, here
 from tunefree.learners.kernel.full import NEAR, full, preconditioner_rows, rescaled
 from tunefree.learners.kernel.geometry import exact, n_permuted_rows, permutation_effects
 from tunefree.learners.kernel.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn

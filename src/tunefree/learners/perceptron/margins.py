@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._jit import PartKernel, kernel, part
-from tunefree.designs import count, entry, index
+from tunefree.designs import count, design_of, entry, index
 
 # Twice the unit roundoff: a factor of two for the rounding of the bounds themselves.
 EPS = float(np.finfo(np.float64).eps)
@@ -87,7 +87,8 @@ class LinearRows(NamedTuple):
         # Arrays and SciPy matrices have the same products; a CSR design would make the matrix again
         # for each product.
         matrix = block.X if block.rows is None else block.X[block.rows]
-        return _Rows(matrix, block.design, np.ascontiguousarray(block.targets[:, 0]), self.bias)
+        signs = np.ascontiguousarray(block.targets[:, 0])
+        return _Rows(matrix, design_of(matrix), signs, self.bias)
 
     def dot(self, x, y):
         """Inner product."""

@@ -21,10 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from tunefree._array import moved
 from tunefree._jit import PartKernel, kernel
 from tunefree.averaging import Geometric, survival
-from tunefree.designs import count, design_of, entry, index
+from tunefree.designs import count, design_of, entry, index, moved
 
 _STRIPE, _BLOCK = 4096, 4096
 _RANK = 1e-14  # smaller eigenvalues, relative to the largest, are rounding
