@@ -89,7 +89,7 @@ def _point(state, row, directions):
     if state.form != WHOLE:
         for i in range(n):
             place, x = row.places[i], row.z[i]
-            rows = state.numbers[0].rows - state.last_row[place]
+            rows = state.numbers.rows - state.last_row[place]
             for f in range(N_FILTERS):
                 directions[i, f] = x * _drifted(covariances[0, place, f], DRIFTS[f], rows)
         return
@@ -106,7 +106,7 @@ def _point(state, row, directions):
 @kernel
 def score_members(state, row, work, mean_norm):
     """Scores of the linear members, directions and gains: z C z, or step times squared norm."""
-    gains, directions = work.scratch[0].gains, work.directions
+    gains, directions = work.scratch.gains, work.directions
     _score(state.weights, row, work.scores)
     _point(state, row, directions)
     for k in range(N_MEMBERS):
@@ -122,12 +122,12 @@ def score_members(state, row, work, mean_norm):
 @kernel
 def predict_members(state, work):
     """The members' predictions: log-odds, centred log-probabilities, or location and scale."""
-    now, m, scores, members = state.numbers[0], len(work.scores), work.scores, work.members
+    now, m, scores, members = state.numbers, len(work.scores), work.scores, work.members
     for k in range(N_MEMBERS):
-        gain = max(work.scratch[0].gains[k], 0.0) if k < N_FILTERS else 0.0
+        gain = max(work.scratch.gains[k], 0.0) if k < N_FILTERS else 0.0
         if state.real:
             members[0, k] = in_range(now, now.centre + now.unit * scores[0, k])
-            variance = variance_of(now, state.learned[0].member_variances[k])
+            variance = variance_of(now, state.learned.member_variances[k])
             members[1, k] = np.sqrt(variance * (1.0 + gain))
             continue
         shrink, mean = 1.0 / np.sqrt(1.0 + 0.125 * np.pi * gain), 0.0
@@ -143,8 +143,8 @@ def predict_members(state, work):
 @kernel
 def _real_slopes(state, label, work):
     """Slopes for a real target; update the variances of residuals."""
-    now, scores, scratch = state.numbers[0], work.scores[0], work.scratch[0]
-    variances = state.learned[0].member_variances
+    now, scores, scratch = state.numbers, work.scores[0], work.scratch
+    variances = state.learned.member_variances
     for k in range(N_MEMBERS):
         gain = scratch.gains[k]
         r = (label.y - now.centre) / now.unit - scores[k]
@@ -159,7 +159,7 @@ def _real_slopes(state, label, work):
 @kernel
 def _binary_slopes(label, work):
     """Slopes for one of two classes."""
-    scores, scratch = work.scores[0], work.scratch[0]
+    scores, scratch = work.scores[0], work.scratch
     side = 1.0 if label.code == 1 else -1.0
     for k in range(N_LINES):
         scores[k] *= side
@@ -175,7 +175,7 @@ def _binary_slopes(label, work):
 @kernel
 def _class_slopes(label, work):
     """Slopes for one of several classes."""
-    scores, scratch = work.scores, work.scratch[0]
+    scores, scratch = work.scores, work.scratch
     new, probabilities = work.by_class[0], work.by_class[1]
     for k in range(N_LINES):
         energy = label.weight * scratch.gains[k]
@@ -201,7 +201,7 @@ def _update_weights(weights, row, slopes, directions, rates):
 @kernel
 def _update_covariances(state, row, factors, directions):
     """Reduce the covariances by what the row showed, and add the drifts."""
-    t, covariances, is_whole = state.numbers[0].rows, state.covariances, state.form == WHOLE
+    t, covariances, is_whole = state.numbers.rows, state.covariances, state.form == WHOLE
     last_row, n = state.last_row, len(row.z)
     for i in range(n if is_whole else 0):
         for j in range(n):
@@ -223,7 +223,7 @@ def _update_covariances(state, row, factors, directions):
 @kernel
 def update_members(state, row, label, work):
     """Update all linear members by the row."""
-    scratch = work.scratch[0]
+    scratch = work.scratch
     gains, rates, factors = scratch.gains, scratch.steps, scratch.curvatures
     for f in range(N_FILTERS):
         gains[f] = max(gains[f], 0.0)

@@ -63,7 +63,7 @@ def _write_probabilities(members, m, out):
 @kernel
 def _predict_real(state, work):
     """Locations and scales of the mixers for real targets."""
-    now, learned, members, mixers = state.numbers[0], state.learned[0], work.members, work.mixers
+    now, learned, members, mixers = state.numbers, state.learned, work.members, work.mixers
     posteriors, stackings = learned.posteriors, learned.stackings
     for a in range(N_BAYES):
         location, total = _dot(posteriors[a], members[0]), 0.0
@@ -81,7 +81,7 @@ def _predict_real(state, work):
 @kernel
 def _predict_classes(state, work):
     """Probabilities of the mixers: of the second of two classes, or of every class."""
-    m, learned, members, mixers = len(work.scores), state.learned[0], work.members, work.mixers
+    m, learned, members, mixers = len(work.scores), state.learned, work.members, work.mixers
     posteriors, stackings, probabilities = learned.posteriors, learned.stackings, work.probabilities
     _write_probabilities(members, m, probabilities)
     for a in range(N_BAYES):
@@ -105,7 +105,7 @@ def _shrunk(state, answer):
 
     Filters then fit any targets, and their losses do not yet show which of them overfit.
     """
-    now, d = state.numbers[0], state.moments.shape[1]
+    now, d = state.numbers, state.moments.shape[1]
     if state.form != WHOLE or now.rows >= _SHRUNK_BELOW * d:
         return answer
     share = now.rows**2 / (now.rows**2 + 0.5 * d**2)
@@ -115,7 +115,7 @@ def _shrunk(state, answer):
 @kernel
 def predict_mixers(state, work):
     """The mixers' predictions, and the answer: their mixture by the final weights."""
-    final, mixers = state.learned[0].final, work.mixers
+    final, mixers = state.learned.final, work.mixers
     if state.real:
         _predict_real(state, work)
     else:
@@ -136,11 +136,11 @@ def predict_mixers(state, work):
 @kernel
 def take_snapshot(state, work):
     """Keep the weights by which a row was predicted, and how many rows were learned then."""
-    learned, snapshot = state.learned[0], work.snapshot[0]
+    learned, snapshot = state.learned, work.snapshot
     for a in range(N_BAYES):
         copy_to(snapshot.posteriors[a], learned.posteriors[a])
     copy_to(snapshot.final, learned.final)
-    snapshot.rows = state.numbers[0].rows
+    snapshot.rows = state.numbers.rows
 
 
 # --- updates: mixers learn from predictions made before the label ---------------------------------
@@ -184,8 +184,8 @@ def _fixed_share(posterior, likelihood, power, share):
 @kernel
 def _judge_members(state, label, work):
     """Likelihoods of the label by the members, and the squared norm of their predictions."""
-    now, m, members, energy = state.numbers[0], len(work.scores), work.members, 0.0
-    likelihoods, losses = work.scratch[0].likelihoods, state.learned[0].losses
+    now, m, members, energy = state.numbers, len(work.scores), work.members, 0.0
+    likelihoods, losses = work.scratch.likelihoods, state.learned.losses
     if state.real:
         for k in range(N_MEMBERS):
             likelihoods[k] = _density(label.y, members[0, k], members[1, k])
@@ -206,7 +206,7 @@ def _judge_members(state, label, work):
 @kernel
 def _judge_mixers(state, label, work):
     """Likelihoods of the label by the mixers; the answer's loss."""
-    m, scratch, snapshot, mixers = len(work.scores), work.scratch[0], work.snapshot[0], work.mixers
+    m, scratch, snapshot, mixers = len(work.scores), work.scratch, work.snapshot, work.mixers
     likelihoods, posteriors, total = scratch.likelihoods, snapshot.posteriors, 0.0
     for a in range(N_MIXERS):
         if not state.real:
@@ -217,12 +217,12 @@ def _judge_mixers(state, label, work):
             chance = _density(label.y, mixers[a, 0], mixers[a, 1])
         scratch.mixer_likelihoods[a] = chance
         total += snapshot.final[a] * chance
-    state.numbers[0].loss -= label.weight * np.log(total)
+    state.numbers.loss -= label.weight * np.log(total)
 
 
 @kernel
 def _update_posteriors(state, work, power):
-    t, learned, scratch = state.numbers[0].rows, state.learned[0], work.scratch[0]
+    t, learned, scratch = state.numbers.rows, state.learned, work.scratch
     for a in range(N_BAYES):
         share = SHARES[a] if SHARES[a] > 0.0 else 1.0 / (t + 2.0)
         _fixed_share(learned.posteriors[a], scratch.likelihoods, power, share)
@@ -232,8 +232,8 @@ def _update_posteriors(state, work, power):
 @kernel
 def _update_stackings(state, label, work, power, energy):
     """A gradient step of each stacking."""
-    now, m, width = state.numbers[0], len(work.scores), len(work.members)
-    stackings, members, mixers = state.learned[0].stackings, work.members, work.mixers
+    now, m, width = state.numbers, len(work.scores), len(work.members)
+    stackings, members, mixers = state.learned.stackings, work.members, work.mixers
     now.energy += (energy - now.energy) / (now.rows + 1.0)
     for a in range(N_STACKS):
         i, step = N_BAYES + a, power * STACKS[a] / max(now.energy, energy, 1e-150)
@@ -256,14 +256,14 @@ def _update_stackings(state, label, work, power, energy):
 @kernel
 def _record_class(state, label, work):
     """Count the error of a predicted class, and update the bets."""
-    now, m, mixers, best = state.numbers[0], len(work.scores), work.mixers, 0
+    now, m, mixers, best = state.numbers, len(work.scores), work.mixers, 0
     if m == 1:
         best = 1 if mixers[ANSWER, 0] > 0.5 else 0
     for c in range(1, m):
         best = c if mixers[ANSWER, c] > mixers[ANSWER, best] else best
     now.errors += label.weight * (best != label.code)
     now.curvature += (curvature(mixers[ANSWER], m) - now.curvature) / (now.rows + 1.0)
-    bet(state.learned[0].bets, 1.0 - _probability(mixers, ANSWER, m, label.code))
+    bet(state.learned.bets, 1.0 - _probability(mixers, ANSWER, m, label.code))
 
 
 @kernel
@@ -274,8 +274,8 @@ def record_error(state, label, work, learned):
     any other target, and its interval may miss it.
     """
     gap = min(abs(label.y - work.mixers[ANSWER, 0]), HUGE)
-    state.numbers[0].errors += label.weight * gap**2
-    bets = state.learned[0].bets
+    state.numbers.errors += label.weight * gap**2
+    bets = state.learned.bets
     if learned or radius(bets, 0) < np.inf:
         bet(bets, gap / work.mixers[ANSWER, 1])
 
@@ -287,8 +287,8 @@ def update_mixers(state, label, work, is_late):
     Of a label that comes n rows late Bayes' rule takes the (n + 1)th root: until it came, n more
     rows were predicted with the same posteriors, and were likely right or wrong with it.
     """
-    now = state.numbers[0]
-    power = label.weight / (1.0 + (now.rows - work.snapshot[0].rows if is_late else 0.0))
+    now = state.numbers
+    power = label.weight / (1.0 + (now.rows - work.snapshot.rows if is_late else 0.0))
     energy = _judge_members(state, label, work)
     _judge_mixers(state, label, work)
     _update_posteriors(state, work, power)
@@ -296,7 +296,7 @@ def update_mixers(state, label, work, is_late):
     if not state.real:
         _record_class(state, label, work)
         return
-    variances = state.learned[0].mixer_variances
+    variances = state.learned.mixer_variances
     for a in range(N_MIXERS):
         update_variance(now, variances, a, label.y - work.mixers[a, 0], label.weight)
     record_error(state, label, work, True)

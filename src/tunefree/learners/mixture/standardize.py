@@ -115,14 +115,14 @@ def standardize(state, entries, values, weight, store, places, z):
                 n += 1
             z[n - 1] = (x - mean) / np.sqrt(square / count)
     if store and is_outlying:
-        state.numbers[0].outliers += 1.0
+        state.numbers.outliers += 1.0
     return n
 
 
 @kernel
 def take_target(state, y, weight):
     """Whether a real target counts; update its statistics, and the unit when rows have doubled."""
-    now = state.numbers[0]
+    now = state.numbers
     moments = now.y_weight, now.y_mean, now.y_squares
     if _is_outlier(y, moments, now.y_outliers):
         now.y_outliers += 1.0

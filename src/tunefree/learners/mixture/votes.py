@@ -76,7 +76,7 @@ def _score_numbers(state, sums, score):
     for k in range(N_VOTES):
         a, b = sums[2 * k], sums[2 * k + 1]
         if state.real:
-            score[k] = b / a / state.numbers[0].unit
+            score[k] = b / a / state.numbers.unit
         else:
             score[k] = np.log((max(b, 0.0) + _PRIOR) / (max(a - b, 0.0) + _PRIOR))
 
@@ -90,7 +90,7 @@ def vote(state, memory, work, mean_norm):
     unrelated rows r varies by the root. Narrower votes are powers of it. The oldest row comes
     first, so that sums do not depend on where the ring begins.
     """
-    now, scores, nearness = state.numbers[0], work.scores, work.scratch[0].nearness
+    now, scores, nearness = state.numbers, work.scores, work.scratch.nearness
     for c in range(len(scores)):
         for k in range(N_LINES, N_MEMBERS):
             scores[c, k] = 0.0
@@ -126,7 +126,7 @@ def store_row(state, memory, z, label, weight):
     """Store the row among those that vote, in place of the oldest."""
     if memory.shape[1] == 0:
         return
-    d, oldest = memory.shape[0] - 2, int(state.numbers[0].rows) % memory.shape[1]
+    d, oldest = memory.shape[0] - 2, int(state.numbers.rows) % memory.shape[1]
     for j in range(d):
         memory[j, oldest] = z[1 + j]
     memory[d, oldest], memory[d + 1, oldest] = label, weight
