@@ -40,16 +40,15 @@ def half_life(real, now, learned):
 
 
 @kernel
-def record_point(state, trace):
+def record_point(real, now, learned, trace):
     """Add a point to the trace; where it is full, drop every other point."""
-    now = state.numbers
-    if now.rows % now.stride != 0.0:
+    if int(now.rows) & (int(now.stride) - 1) != 0:  # the stride is a power of two
         return
     n = int(now.points)
     point = trace[n]
-    point[0], point[1] = now.rows + now.refused, half_life(state.real, now, state.learned)
+    point[0], point[1] = now.rows + now.refused, half_life(real, now, learned)
     point[2], point[3] = now.errors, now.loss
-    copy_to(point[4:], state.learned.losses)
+    copy_to(point[4:], learned.losses)
     n += 1
     if n == len(trace):
         n //= 2

@@ -71,9 +71,9 @@ def _score(state, row, work, memory):
 
 
 @kernel
-def _is_predicted(state, row, work, keep):
+def _is_predicted(z, previous, rows, keep):
     """Whether the row is the one that was predicted last; `keep` it for the next call."""
-    n, z, previous, rows = len(row.z), row.z, work.rows[1], state.numbers.rows
+    n = len(z)
     is_same = previous[n] == rows
     for i in range(n):
         is_same &= previous[i] == z[i]
@@ -85,18 +85,19 @@ def _is_predicted(state, row, work, keep):
 @kernel
 def _prepare(state, work, memory, entries, values, weight, store, predict, places):
     """Standardise a row and, if `predict`, predict it."""
-    z, norm = work.rows[0], 0.0
+    now, z, norm = state.numbers, work.rows[0], 0.0
     n = standardize(state, entries, values, weight, store, places, z)
     for i in range(n):
-        norm += z[i] ** 2
+        norm += z[i] * z[i]
     row = StandardRow(places[:n], z[:n], norm)
-    if state.form != SPARSE and _is_predicted(state, row, work, predict and not store):
+    keep = predict and not store
+    if state.form != SPARSE and _is_predicted(row.z, work.rows[1], now.rows, keep):
         return row
     _score(state, row, work, memory)
     if predict:
         predict_members(state, work)
         predict_mixers(state, work)
-        take_snapshot(state, work)
+        take_snapshot(state.learned, now.rows, work.snapshot)
     return row
 
 
@@ -106,8 +107,8 @@ def _learn(state, row, label, work, memory, trace, is_late):
     now = state.numbers
     if state.real:
         centre, unit = now.centre, now.unit
-        if not take_target(state, label.y, label.weight):
-            record_error(state, label, work, False)
+        if not take_target(now, state.weights[0], label.y, label.weight):
+            record_error(now, state.learned.bets, label, work.mixers[ANSWER], False)
             return
         if unit != now.unit or centre != now.centre:
             _score(state, row, work, memory)
@@ -115,10 +116,10 @@ def _learn(state, row, label, work, memory, trace, is_late):
         update_mixers(state, label, work, is_late)
     update_members(state, row, label, work)
     target = label.y if state.real else float(label.code)
-    store_row(state, memory, work.rows[0], target, label.weight)
+    store_row(memory, int(now.rows), work.rows[0], target, label.weight)
     now.norm += (row.norm - now.norm) / (now.rows + 1.0)
     now.rows += 1.0
-    record_point(state, trace)
+    record_point(state.real, now, state.learned, trace)
 
 
 @kernel
@@ -344,10 +345,13 @@ class Mixture:
         """How many numbers an answer has."""
         return self.shape.width_of()
 
-    @property
-    def points(self):
-        """The points of the trace so far."""
-        return self.trace[: int(self.numbers["points"])]
+    def history(self):
+        """The points of the trace and of now: rows, half-life, errors, loss, members' losses."""
+        points, numbers = self.trace[: int(self.numbers["points"])], self.numbers
+        if self.answered == (points[-1, 0] if len(points) else 0):
+            return points
+        now = self.answered, self.half_life(), numbers["errors"], numbers["loss"]
+        return np.vstack([points, [*now, *self.learned["losses"]]])
 
     def _asked(self, predictions):
         """Earlier predictions, if they have the present shape."""

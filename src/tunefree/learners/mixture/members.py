@@ -83,13 +83,13 @@ def _score(weights, row, scores):
 
 
 @kernel
-def _point(state, row, directions):
+def _point(is_whole, covariances, last_row, t, row, directions):
     """Directions C z of the filters."""
-    n, covariances = len(row.z), state.covariances
-    if state.form != WHOLE:
+    n = len(row.z)
+    if not is_whole:
         for i in range(n):
             place, x = row.places[i], row.z[i]
-            rows = state.numbers.rows - state.last_row[place]
+            rows = t - last_row[place]
             for f in range(N_FILTERS):
                 directions[i, f] = x * _drifted(covariances[0, place, f], DRIFTS[f], rows)
         return
@@ -108,7 +108,8 @@ def score_members(state, row, work, mean_norm):
     """Scores of the linear members, directions and gains: z C z, or step times squared norm."""
     gains, directions = work.scratch.gains, work.directions
     _score(state.weights, row, work.scores)
-    _point(state, row, directions)
+    is_whole, t = state.form == WHOLE, state.numbers.rows
+    _point(is_whole, state.covariances, state.last_row, t, row, directions)
     for k in range(N_MEMBERS):
         gains[k] = 0.0
     for i in range(len(row.z)):
@@ -123,8 +124,9 @@ def score_members(state, row, work, mean_norm):
 def predict_members(state, work):
     """The members' predictions: log-odds, centred log-probabilities, or location and scale."""
     now, m, scores, members = state.numbers, len(work.scores), work.scores, work.members
+    gains = work.scratch.gains
     for k in range(N_MEMBERS):
-        gain = max(work.scratch.gains[k], 0.0) if k < N_FILTERS else 0.0
+        gain = max(gains[k], 0.0) if k < N_FILTERS else 0.0
         if state.real:
             members[0, k] = in_range(now, now.centre + now.unit * scores[0, k])
             variance = variance_of(now, state.learned.member_variances[k])
@@ -199,10 +201,9 @@ def _update_weights(weights, row, slopes, directions, rates):
 
 
 @kernel
-def _update_covariances(state, row, factors, directions):
+def _update_covariances(is_whole, covariances, last_row, t, row, factors, directions):
     """Reduce the covariances by what the row showed, and add the drifts."""
-    t, covariances, is_whole = state.numbers.rows, state.covariances, state.form == WHOLE
-    last_row, n = state.last_row, len(row.z)
+    n = len(row.z)
     for i in range(n if is_whole else 0):
         for j in range(n):
             for f in range(N_FILTERS):
@@ -239,4 +240,7 @@ def update_members(state, row, label, work):
     for k in range(N_FILTERS, N_LINES):
         rates[k] = gains[k] / row.norm
     _update_weights(state.weights, row, work.scores, work.directions, rates)
-    _update_covariances(state, row, factors, work.directions)
+    is_whole, t = state.form == WHOLE, state.numbers.rows
+    _update_covariances(
+        is_whole, state.covariances, state.last_row, t, row, factors, work.directions
+    )

@@ -61,9 +61,8 @@ def _write_probabilities(members, m, out):
 
 
 @kernel
-def _predict_real(state, work):
+def _predict_real(now, learned, members, mixers):
     """Locations and scales of the mixers for real targets."""
-    now, learned, members, mixers = state.numbers, state.learned, work.members, work.mixers
     posteriors, stackings = learned.posteriors, learned.stackings
     for a in range(N_BAYES):
         location, total = _dot(posteriors[a], members[0]), 0.0
@@ -79,10 +78,9 @@ def _predict_real(state, work):
 
 
 @kernel
-def _predict_classes(state, work):
+def _predict_classes(m, learned, members, probabilities, mixers):
     """Probabilities of the mixers: of the second of two classes, or of every class."""
-    m, learned, members, mixers = len(work.scores), state.learned, work.members, work.mixers
-    posteriors, stackings, probabilities = learned.posteriors, learned.stackings, work.probabilities
+    posteriors, stackings = learned.posteriors, learned.stackings
     _write_probabilities(members, m, probabilities)
     for a in range(N_BAYES):
         for c in range(m):
@@ -115,12 +113,13 @@ def _shrunk(state, answer):
 @kernel
 def predict_mixers(state, work):
     """The mixers' predictions, and the answer: their mixture by the final weights."""
-    final, mixers = state.learned.final, work.mixers
+    m, learned, members, mixers = len(work.scores), state.learned, work.members, work.mixers
+    final = learned.final
     if state.real:
-        _predict_real(state, work)
+        _predict_real(state.numbers, learned, members, mixers)
     else:
-        _predict_classes(state, work)
-    for c in range(len(work.scores)):
+        _predict_classes(m, learned, members, work.probabilities, mixers)
+    for c in range(m):
         total = 0.0
         for a in range(N_MIXERS):
             total += final[a] * mixers[a, c]
@@ -134,13 +133,12 @@ def predict_mixers(state, work):
 
 
 @kernel
-def take_snapshot(state, work):
+def take_snapshot(learned, rows, snapshot):
     """Keep the weights by which a row was predicted, and how many rows were learned then."""
-    learned, snapshot = state.learned, work.snapshot
     for a in range(N_BAYES):
         copy_to(snapshot.posteriors[a], learned.posteriors[a])
     copy_to(snapshot.final, learned.final)
-    snapshot.rows = state.numbers.rows
+    snapshot.rows = rows
 
 
 # --- updates: mixers learn from predictions made before the label ---------------------------------
@@ -182,7 +180,7 @@ def _fixed_share(posterior, likelihood, power, share):
 
 
 @kernel
-def _judge_members(state, label, work):
+def _judge_members(state, label, work, is_late):
     """Likelihoods of the label by the members, and the squared norm of their predictions."""
     now, m, members, energy = state.numbers, len(work.scores), work.members, 0.0
     likelihoods, losses = work.scratch.likelihoods, state.learned.losses
@@ -192,7 +190,8 @@ def _judge_members(state, label, work):
             energy += ((members[0, k] - now.centre) / now.unit) ** 2
     else:
         probabilities = work.probabilities
-        _write_probabilities(members, m, probabilities)
+        if is_late:
+            _write_probabilities(members, m, probabilities)
         for k in range(N_MEMBERS):
             chance = probabilities[label.code if m > 1 else 0, k]
             likelihoods[k] = 1.0 - chance if m == 1 and label.code == 0 else chance
@@ -221,8 +220,7 @@ def _judge_mixers(state, label, work):
 
 
 @kernel
-def _update_posteriors(state, work, power):
-    t, learned, scratch = state.numbers.rows, state.learned, work.scratch
+def _update_posteriors(t, learned, scratch, power):
     for a in range(N_BAYES):
         share = SHARES[a] if SHARES[a] > 0.0 else 1.0 / (t + 2.0)
         _fixed_share(learned.posteriors[a], scratch.likelihoods, power, share)
@@ -254,30 +252,29 @@ def _update_stackings(state, label, work, power, energy):
 
 
 @kernel
-def _record_class(state, label, work):
+def _record_class(now, bets, label, m, mixers):
     """Count the error of a predicted class, and update the bets."""
-    now, m, mixers, best = state.numbers, len(work.scores), work.mixers, 0
+    best = 0
     if m == 1:
         best = 1 if mixers[ANSWER, 0] > 0.5 else 0
     for c in range(1, m):
         best = c if mixers[ANSWER, c] > mixers[ANSWER, best] else best
     now.errors += label.weight * (best != label.code)
     now.curvature += (curvature(mixers[ANSWER], m) - now.curvature) / (now.rows + 1.0)
-    bet(state.learned.bets, 1.0 - _probability(mixers, ANSWER, m, label.code))
+    bet(bets, 1.0 - _probability(mixers, ANSWER, m, label.code))
 
 
 @kernel
-def record_error(state, label, work, learned):
+def record_error(now, bets, label, answer, learned):
     """Count the error of a real answer, and update the bets.
 
     A refused target does not count for the unit of scores. Once that is known, it is bet on like
     any other target, and its interval may miss it.
     """
-    gap = min(abs(label.y - work.mixers[ANSWER, 0]), HUGE)
-    state.numbers.errors += label.weight * gap**2
-    bets = state.learned.bets
+    gap = min(abs(label.y - answer[0]), HUGE)
+    now.errors += label.weight * (gap * gap)
     if learned or radius(bets, 0) < np.inf:
-        bet(bets, gap / work.mixers[ANSWER, 1])
+        bet(bets, gap / answer[1])
 
 
 @kernel
@@ -289,14 +286,14 @@ def update_mixers(state, label, work, is_late):
     """
     now = state.numbers
     power = label.weight / (1.0 + (now.rows - work.snapshot.rows if is_late else 0.0))
-    energy = _judge_members(state, label, work)
+    energy = _judge_members(state, label, work, is_late)
     _judge_mixers(state, label, work)
-    _update_posteriors(state, work, power)
+    _update_posteriors(now.rows, state.learned, work.scratch, power)
     _update_stackings(state, label, work, power, energy)
     if not state.real:
-        _record_class(state, label, work)
+        _record_class(now, state.learned.bets, label, len(work.scores), work.mixers)
         return
     variances = state.learned.mixer_variances
     for a in range(N_MIXERS):
         update_variance(now, variances, a, label.y - work.mixers[a, 0], label.weight)
-    record_error(state, label, work, True)
+    record_error(now, state.learned.bets, label, work.mixers[ANSWER], True)

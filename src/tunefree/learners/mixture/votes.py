@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tunefree._jit import REASSOCIATE, kernel
+from tunefree._jit import REASSOCIATE, _as_float, _as_integer, kernel
 from tunefree.learners.mixture.state import N_LINES, N_MEMBERS, N_VOTES, NARROW, WINDOW
 
 # Votes that each class has before any row (the nearest row has 1).
@@ -14,7 +14,8 @@ def _distances(z, memory, first, out):
     """Squared distances of a row to the stored rows from `first` on."""
     d, last = memory.shape[0] - 2, first + len(out)
     for i in range(len(out)):
-        out[i] = (z[d] - memory[d - 1, first + i]) ** 2 if d % 2 else 0.0
+        gap = z[d] - memory[d - 1, first + i]
+        out[i] = gap * gap if d % 2 else 0.0
     for j in range(0, d - 1, 2):  # two columns at a time: half the memory traffic
         x, column = z[1 + j], memory[j, first:last]
         x_, column_ = z[2 + j], memory[j + 1, first:last]
@@ -23,12 +24,19 @@ def _distances(z, memory, first, out):
             out[i] += gap * gap + gap_ * gap_
 
 
+@kernel
+def _least(r):
+    """The least of some squares, which have the order of their bits: integers vectorise."""
+    least = _as_integer(np.inf)
+    for i in range(len(r)):
+        least = min(least, _as_integer(r[i]))
+    return _as_float(least)
+
+
 @kernel(fastmath=REASSOCIATE)
 def _widest_votes(r, scale):
     """Overwrite squared distances by the votes of the widest member."""
-    least = np.inf
-    for i in range(len(r)):
-        least = min(least, r[i])
+    least = _least(r)
     for i in range(len(r)):
         v = max(1.0 - scale * (r[i] - least), 0.0)
         v *= v
@@ -122,11 +130,11 @@ def vote(state, memory, work, mean_norm):
 
 
 @kernel
-def store_row(state, memory, z, label, weight):
+def store_row(memory, n_rows, z, label, weight):
     """Store the row among those that vote, in place of the oldest."""
     if memory.shape[1] == 0:
         return
-    d, oldest = memory.shape[0] - 2, int(state.numbers.rows) % memory.shape[1]
+    d, oldest = memory.shape[0] - 2, n_rows % memory.shape[1]
     for j in range(d):
         memory[j, oldest] = z[1 + j]
     memory[d, oldest], memory[d + 1, oldest] = label, weight
