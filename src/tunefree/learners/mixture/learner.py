@@ -67,7 +67,7 @@ def _score(state, row, work, memory):
     now = state.numbers
     mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)  # this row included
     score_members(state, row, work, mean_norm)
-    vote(state, memory, work, mean_norm)
+    vote(state.real, now, memory, work.rows[0], mean_norm, work.scores, work.scratch.nearness)
 
 
 @kernel

@@ -143,10 +143,8 @@ def predict_members(state, work):
 
 
 @kernel
-def _real_slopes(state, label, work):
+def _real_slopes(now, variances, label, scores, scratch):
     """Slopes for a real target; update the variances of residuals."""
-    now, scores, scratch = state.numbers, work.scores[0], work.scratch
-    variances = state.learned.member_variances
     for k in range(N_MEMBERS):
         gain = scratch.gains[k]
         r = (label.y - now.centre) / now.unit - scores[k]
@@ -159,9 +157,8 @@ def _real_slopes(state, label, work):
 
 
 @kernel
-def _binary_slopes(label, work):
+def _binary_slopes(label, scores, scratch):
     """Slopes for one of two classes."""
-    scores, scratch = work.scores[0], work.scratch
     side = 1.0 if label.code == 1 else -1.0
     for k in range(N_LINES):
         scores[k] *= side
@@ -175,10 +172,9 @@ def _binary_slopes(label, work):
 
 
 @kernel
-def _class_slopes(label, work):
+def _class_slopes(label, scores, by_class, scratch):
     """Slopes for one of several classes."""
-    scores, scratch = work.scores, work.scratch
-    new, probabilities = work.by_class[0], work.by_class[1]
+    new, probabilities = by_class[0], by_class[1]
     for k in range(N_LINES):
         energy = label.weight * scratch.gains[k]
         implicit_scores(scores[:, k], label.code, energy, new, probabilities)
@@ -224,22 +220,23 @@ def _update_covariances(is_whole, covariances, last_row, t, row, factors, direct
 @kernel
 def update_members(state, row, label, work):
     """Update all linear members by the row."""
-    scratch = work.scratch
+    scores, scratch = work.scores, work.scratch
     gains, rates, factors = scratch.gains, scratch.steps, scratch.curvatures
     for f in range(N_FILTERS):
         gains[f] = max(gains[f], 0.0)
     if state.real:
-        _real_slopes(state, label, work)
-    elif len(work.scores) == 1:
-        _binary_slopes(label, work)
+        variances = state.learned.member_variances
+        _real_slopes(state.numbers, variances, label, scores[0], scratch)
+    elif len(scores) == 1:
+        _binary_slopes(label, scores[0], scratch)
     else:
-        _class_slopes(label, work)
+        _class_slopes(label, scores, work.by_class, scratch)
     for f in range(N_FILTERS):
         v = label.weight * max(factors[f], LEAST_CURVATURE)
         factors[f] = v / (1.0 + v * gains[f])
     for k in range(N_FILTERS, N_LINES):
         rates[k] = gains[k] / row.norm
-    _update_weights(state.weights, row, work.scores, work.directions, rates)
+    _update_weights(state.weights, row, scores, work.directions, rates)
     is_whole, t = state.form == WHOLE, state.numbers.rows
     _update_covariances(
         is_whole, state.covariances, state.last_row, t, row, factors, work.directions

@@ -203,12 +203,11 @@ def _judge_members(state, label, work, is_late):
 
 
 @kernel
-def _judge_mixers(state, label, work):
+def _judge_mixers(real, now, label, m, mixers, snapshot, scratch):
     """Likelihoods of the label by the mixers; the answer's loss."""
-    m, scratch, snapshot, mixers = len(work.scores), work.scratch, work.snapshot, work.mixers
     likelihoods, posteriors, total = scratch.likelihoods, snapshot.posteriors, 0.0
     for a in range(N_MIXERS):
-        if not state.real:
+        if not real:
             chance = max(_probability(mixers, a, m, label.code), 1e-300)
         elif a < N_BAYES:
             chance = _dot(posteriors[a], likelihoods)
@@ -216,7 +215,7 @@ def _judge_mixers(state, label, work):
             chance = _density(label.y, mixers[a, 0], mixers[a, 1])
         scratch.mixer_likelihoods[a] = chance
         total += snapshot.final[a] * chance
-    state.numbers.loss -= label.weight * np.log(total)
+    now.loss -= label.weight * np.log(total)
 
 
 @kernel
@@ -228,21 +227,20 @@ def _update_posteriors(t, learned, scratch, power):
 
 
 @kernel
-def _update_stackings(state, label, work, power, energy):
+def _update_stackings(real, now, stackings, label, m, members, mixers, power, energy):
     """A gradient step of each stacking."""
-    now, m, width = state.numbers, len(work.scores), len(work.members)
-    stackings, members, mixers = state.learned.stackings, work.members, work.mixers
+    width = len(members)
     now.energy += (energy - now.energy) / (now.rows + 1.0)
     for a in range(N_STACKS):
         i, step = N_BAYES + a, power * STACKS[a] / max(now.energy, energy, 1e-150)
         trusted, even = 1.0 - NOISE[a], NOISE[a] / width
-        if state.real:  # an implicit step: the slope of the squared loss has no bound
+        if real:  # an implicit step: the slope of the squared loss has no bound
             step *= (label.y - mixers[i, 0]) / now.unit**2 / (1.0 + step * energy)
         else:  # the probability that the label is not random
             step *= 1.0 - even / _probability(mixers, i, m, label.code)
         for c in range(m):
             slope = step
-            if not state.real:
+            if not real:
                 right = 1.0 if (label.code == 1 if m == 1 else c == label.code) else 0.0
                 slope *= right - (mixers[i, c] - even) / trusted
                 slope *= 1.0 if m == 1 else 2.0
@@ -284,16 +282,18 @@ def update_mixers(state, label, work, is_late):
     Of a label that comes n rows late Bayes' rule takes the (n + 1)th root: until it came, n more
     rows were predicted with the same posteriors, and were likely right or wrong with it.
     """
-    now = state.numbers
+    now, m, learned, mixers = state.numbers, len(work.scores), state.learned, work.mixers
     power = label.weight / (1.0 + (now.rows - work.snapshot.rows if is_late else 0.0))
     energy = _judge_members(state, label, work, is_late)
-    _judge_mixers(state, label, work)
-    _update_posteriors(now.rows, state.learned, work.scratch, power)
-    _update_stackings(state, label, work, power, energy)
+    _judge_mixers(state.real, now, label, m, mixers, work.snapshot, work.scratch)
+    _update_posteriors(now.rows, learned, work.scratch, power)
+    _update_stackings(
+        state.real, now, learned.stackings, label, m, work.members, mixers, power, energy
+    )
     if not state.real:
-        _record_class(now, state.learned.bets, label, len(work.scores), work.mixers)
+        _record_class(now, learned.bets, label, m, mixers)
         return
-    variances = state.learned.mixer_variances
+    variances = learned.mixer_variances
     for a in range(N_MIXERS):
-        update_variance(now, variances, a, label.y - work.mixers[a, 0], label.weight)
-    record_error(now, state.learned.bets, label, work.mixers[ANSWER], True)
+        update_variance(now, variances, a, label.y - mixers[a, 0], label.weight)
+    record_error(now, learned.bets, label, mixers[ANSWER], True)

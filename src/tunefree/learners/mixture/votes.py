@@ -79,18 +79,18 @@ def _add_number_votes(votes, labels, weights, centre, sums):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _score_numbers(state, sums, score):
+def _score_numbers(real, unit, sums, score):
     """Mean labels for real targets, else log-odds of the second class."""
     for k in range(N_VOTES):
         a, b = sums[2 * k], sums[2 * k + 1]
-        if state.real:
-            score[k] = b / a / state.numbers.unit
+        if real:
+            score[k] = b / a / unit
         else:
             score[k] = np.log((max(b, 0.0) + _PRIOR) / (max(a - b, 0.0) + _PRIOR))
 
 
 @kernel(fastmath=REASSOCIATE)
-def vote(state, memory, work, mean_norm):
+def vote(real, now, memory, z, mean_norm, scores, nearness):
     """Scores of the voting members: the latest rows vote, each by its nearness.
 
     A row at the squared distance r has (1 - g (r - r_0) / (16 sqrt(mean squared norm)))_+^8 of a
@@ -98,7 +98,6 @@ def vote(state, memory, work, mean_norm):
     unrelated rows r varies by the root. Narrower votes are powers of it. The oldest row comes
     first, so that sums do not depend on where the ring begins.
     """
-    now, scores, nearness = state.numbers, work.scores, work.scratch.nearness
     for c in range(len(scores)):
         for k in range(N_LINES, N_MEMBERS):
             scores[c, k] = 0.0
@@ -110,7 +109,7 @@ def vote(state, memory, work, mean_norm):
     until = min(count, size - start)  # here the ring wraps around
     parts = ((start, 0, until), (0, until, count))
     for first, begin, stop in parts:
-        _distances(work.rows[0], memory, first, nearness[begin:stop])
+        _distances(z, memory, first, nearness[begin:stop])
     scale = NARROW[0] / (16.0 * np.sqrt(max(mean_norm - 1.0, 1e-300)))  # the constant is no column
     _widest_votes(nearness[:count], scale)
     sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -122,7 +121,7 @@ def vote(state, memory, work, mean_norm):
         else:
             sums = _add_number_votes(nearness[begin:stop], labels, weights, now.centre, sums)
     if len(scores) == 1:
-        _score_numbers(state, sums, scores[0, N_LINES:])
+        _score_numbers(real, now.unit, sums, scores[0, N_LINES:])
         return
     for c in range(len(scores)):
         for k in range(N_LINES, N_MEMBERS):
