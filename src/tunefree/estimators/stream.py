@@ -24,6 +24,7 @@ from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded, rollback_on_error
 from tunefree.estimators.state_checks import require
 from tunefree.learners.mixture.betting import ALPHAS
+from tunefree.learners.mixture.drift import POINT
 from tunefree.learners.mixture.learner import Mixture
 from tunefree.learners.mixture.state import (
     DIAGONAL,
@@ -103,21 +104,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
         check_frame(X)
         if not hasattr(X, "columns") or not len(X):
             return X
-        names = list(getattr(X, "column_names", X.columns))
-        columns = [series(X, j) for j in range(len(names))]
-        not_numeric = [name for name, c in zip(names, columns, strict=True) if not _is_numbers(c)]
-        if self._ready and self.columns_ is None:
-            if not_numeric:
-                raise ValueError(
-                    f"Column {not_numeric[0]!r} is not numeric, but this stream began without text."
-                )
-            return X
-        if not not_numeric and not self._ready:
-            return X
-        for name, column in zip(names, columns, strict=True):
-            _check_cells(name, column)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return _frame_rows(X, self._ready, self._ready and self.columns_ is not None)
 
     def _row(self, x, learn):
         """The columns and values of a row, a dict or an array; `learn` adds new names."""
@@ -145,11 +132,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
                 pass
         fixed = self.columns_ is None
         values_of, n_names = {}, 0
-        for name, value in x.items():
-            if type(value) is str:
-                name, value = f"{name}={value}", 1.0
-            elif value is None:
-                value = math.nan
+        for name, value in _features(x):
             j = names.get(name)
             if j is None:
                 name = name if type(name) is str else repr(name)
@@ -302,17 +285,11 @@ class LearnsByMixture(Threaded, BaseEstimator):
         are shares of rows for a classifier, squared errors for a regressor.
         """
         check_is_fitted(self, "mixture_")
-        mixture = self.mixture_
-        points = mixture.points
-        rows, life, wrong = points[:, 0], points[:, 1], points[:, 2]
-        if mixture.answered and (not len(rows) or rows[-1] < mixture.answered):
-            rows = np.append(rows, float(mixture.answered))
-            life = np.append(life, mixture.half_life())
-            wrong = np.append(wrong, mixture.numbers["errors"])
+        rows, life, wrong = self.mixture_.history()[:, :3].T.copy()
         gaps = np.diff(rows, prepend=0.0)
         return {
-            "rows": rows.copy(),
-            "half_life": life.copy(),
+            "rows": rows,
+            "half_life": life,
             "error": np.diff(wrong, prepend=0.0) / gaps,
             "error_so_far": wrong / rows,
         }
@@ -364,11 +341,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
             or rows that weigh more than 1).
         """
         check_is_fitted(self, "mixture_")
-        mixture, numbers = self.mixture_, self.mixture_.numbers
-        totals = [mixture.answered, 0.0, numbers["errors"], numbers["loss"]]
-        now = np.array([*totals, *mixture.learned["losses"]])
-        table = np.vstack([np.zeros_like(now), mixture.points, now])
-        stop = mixture.answered if stop is None else stop
+        table = np.vstack([np.zeros(POINT), self.mixture_.history()])
+        stop = self.mixture_.answered if stop is None else stop
         a, b = (int(np.abs(table[:, 0] - row).argmin()) for row in (start, stop))
         gained = table[b] - table[a]
         best = int(gained[4:].argmin())
@@ -412,6 +386,32 @@ def _check_cells(name, column):
     for value in column.tolist() if column.dtype.kind == "O" else ():
         if not (isinstance(value, (str, *_NUMBERS)) or _is_missing(value)):
             raise ValueError(f"Column {name!r} holds {value!r}: give numbers or text.")
+
+
+def _frame_rows(X, began, has_names):
+    """The rows of a frame as dicts where a stream has names or begins with text, else the frame."""
+    names = list(getattr(X, "column_names", X.columns))
+    columns = {name: series(X, j) for j, name in enumerate(names)}
+    not_numeric = [name for name, column in columns.items() if not _is_numbers(column)]
+    if began and not has_names and not_numeric:
+        raise ValueError(
+            f"Column {not_numeric[0]!r} is not numeric, but this stream began without text."
+        )
+    if not (has_names or not_numeric):
+        return X
+    for name, column in columns.items():
+        _check_cells(name, column)
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _features(x):
+    """Names and numbers of a dict: text is a category, None is missing."""
+    for name, value in x.items():
+        if type(value) is str:
+            yield f"{name}={value}", 1.0
+        else:
+            yield name, math.nan if value is None else value
 
 
 def _is_records(X):

@@ -20,11 +20,10 @@ MOST_POINTS, POINT = 256, 4 + N_MEMBERS
 
 
 @kernel
-def half_life(state):
+def half_life(real, now, learned):
     """After how many rows what was learned counts half: a mean of members by the posteriors."""
-    now, learned = state.numbers[0], state.learned[0]
     weight, total, t = 0.0, 0.0, max(now.rows, 1.0)
-    curvature = 1.0 if state.real else max(now.curvature, LEAST_CURVATURE)
+    curvature = 1.0 if real else max(now.curvature, LEAST_CURVATURE)
     for k in range(N_MEMBERS):
         rows = t
         if k >= N_LINES:
@@ -41,16 +40,15 @@ def half_life(state):
 
 
 @kernel
-def record_point(state, trace):
+def record_point(real, now, learned, trace):
     """Add a point to the trace; where it is full, drop every other point."""
-    now = state.numbers[0]
-    if now.rows % now.stride != 0.0:
+    if int(now.rows) & (int(now.stride) - 1) != 0:  # the stride is a power of two
         return
     n = int(now.points)
     point = trace[n]
-    point[0], point[1] = now.rows + now.refused, half_life(state)
+    point[0], point[1] = now.rows + now.refused, half_life(real, now, learned)
     point[2], point[3] = now.errors, now.loss
-    copy_to(point[4:], state.learned[0].losses)
+    copy_to(point[4:], learned.losses)
     n += 1
     if n == len(trace):
         n //= 2

@@ -53,11 +53,10 @@ from tunefree.learners.mixture.state import (
     WHOLE,
     WINDOW,
     MixtureShape,
+    MixtureState,
+    Work,
     copy_to,
     fresh,
-    join_state,
-    join_work,
-    records,
 )
 from tunefree.learners.mixture.votes import store_row, vote
 
@@ -65,16 +64,16 @@ from tunefree.learners.mixture.votes import store_row, vote
 @kernel
 def _score(state, row, work, memory):
     """Scores of all members."""
-    now = state.numbers[0]
+    now = state.numbers
     mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)  # this row included
     score_members(state, row, work, mean_norm)
-    vote(state, memory, work, mean_norm)
+    vote(state.real, now, memory, work.rows[0], mean_norm, work.scores, work.scratch.nearness)
 
 
 @kernel
-def _is_predicted(state, row, work, keep):
+def _is_predicted(z, previous, rows, keep):
     """Whether the row is the one that was predicted last; `keep` it for the next call."""
-    n, z, previous, rows = len(row.z), row.z, work.rows[1], state.numbers[0].rows
+    n = len(z)
     is_same = previous[n] == rows
     for i in range(n):
         is_same &= previous[i] == z[i]
@@ -86,29 +85,30 @@ def _is_predicted(state, row, work, keep):
 @kernel
 def _prepare(state, work, memory, entries, values, weight, store, predict, places):
     """Standardise a row and, if `predict`, predict it."""
-    z, norm = work.rows[0], 0.0
+    now, z, norm = state.numbers, work.rows[0], 0.0
     n = standardize(state, entries, values, weight, store, places, z)
     for i in range(n):
-        norm += z[i] ** 2
+        norm += z[i] * z[i]
     row = StandardRow(places[:n], z[:n], norm)
-    if state.form != SPARSE and _is_predicted(state, row, work, predict and not store):
+    keep = predict and not store
+    if state.form != SPARSE and _is_predicted(row.z, work.rows[1], now.rows, keep):
         return row
     _score(state, row, work, memory)
     if predict:
         predict_members(state, work)
         predict_mixers(state, work)
-        take_snapshot(state, work)
+        take_snapshot(state.learned, now.rows, work.snapshot)
     return row
 
 
 @kernel
 def _learn(state, row, label, work, memory, trace, is_late):
     """Learn a row that was predicted."""
-    now = state.numbers[0]
+    now = state.numbers
     if state.real:
         centre, unit = now.centre, now.unit
-        if not take_target(state, label.y, label.weight):
-            record_error(state, label, work, False)
+        if not take_target(now, state.weights[0], label.y, label.weight):
+            record_error(now, state.learned.bets, label, work.mixers[ANSWER], False)
             return
         if unit != now.unit or centre != now.centre:
             _score(state, row, work, memory)
@@ -116,10 +116,10 @@ def _learn(state, row, label, work, memory, trace, is_late):
         update_mixers(state, label, work, is_late)
     update_members(state, row, label, work)
     target = label.y if state.real else float(label.code)
-    store_row(state, memory, work.rows[0], target, label.weight)
+    store_row(memory, int(now.rows), work.rows[0], target, label.weight)
     now.norm += (row.norm - now.norm) / (now.rows + 1.0)
     now.rows += 1.0
-    record_point(state, trace)
+    record_point(state.real, now, state.learned, trace)
 
 
 @kernel
@@ -130,22 +130,22 @@ def _swap(one, two):
 
 @kernel(borrows=True)
 def run_rows(
-    shape, state, prediction, scratch, numbers, learned, snapshot, record, places, memory, past,
+    parts, numbers, learned, buffers, snapshot, scratch, vector, prediction, places, memory, past,
     trace, starts, columns, values, codes, targets, weights, asked, out,
 ):  # fmt: skip
     """Predict rows in order, and learn those of positive weight.
 
     Parameters
     ----------
-    shape : ndarray
-        The `MixtureShape` of the stream.
-    state : ndarray
-    prediction : ndarray
+    parts : tuple
+        The parts of `MixtureState` but its records.
+    numbers, learned : ndarray of shape (1,)
+    buffers : tuple
+        The parts of `Work` but its records.
+    snapshot, scratch : ndarray of shape (1,)
         Of the row that was predicted last.
-    scratch : ndarray
-        Of the row that was predicted last, too.
-    numbers, learned, snapshot, record : ndarray of shape (1,)
-        The records in the state, in the prediction and in the scratch.
+    vector, prediction : ndarray
+        The numbers of the state, and of the prediction.
     places : ndarray
         The columns of the row's entries.
     memory : ndarray of shape (columns + 2, rows) or (0, 0)
@@ -163,10 +163,9 @@ def run_rows(
     out : ndarray of shape (n, numbers), (n, width) or (0, 0)
         Where to write whole predictions of the rows, or the answers alone.
     """
-    layout, is_asked = MixtureShape(shape[0], shape[1], shape[2], shape[3] == 1), len(asked) > 0
-    present = join_state(layout, state, numbers, learned)
-    work = join_work(layout, prediction, scratch, snapshot, record)
-    now, width = numbers[0], len(work.members)
+    state = MixtureState(*parts, numbers[0], learned[0])
+    work = Work(*buffers, snapshot[0], scratch[0])
+    now, width, is_asked = state.numbers, len(work.members), len(asked) > 0
     for i in range(len(starts) - 1):
         first, stop, label = starts[i], starts[i + 1], RowLabel(codes[i], targets[i], weights[i])
         learn = label.weight > 0.0
@@ -176,20 +175,20 @@ def run_rows(
             is_past = pass_ == 0
             store, predict = learn and not is_past, is_past or not (by_past or learn and is_asked)
             if is_past:
-                _swap(state, past[oldest])
+                _swap(vector, past[oldest])
             row = _prepare(
-                present, work, memory, columns[first:stop], values[first:stop],
+                state, work, memory, columns[first:stop], values[first:stop],
                 label.weight if store else 1.0, store, predict, places,
             )  # fmt: skip
             if is_past:
-                _swap(state, past[oldest])
-                copy_to(past[oldest], state)
+                _swap(vector, past[oldest])
+                copy_to(past[oldest], vector)
         if learn and is_asked:
             copy_to(prediction, asked[i])
         if len(out) > 0:
             copy_to(out[i], work.mixers[ANSWER] if out.shape[1] == width else prediction)
         if learn:
-            _learn(present, row, label, work, memory, trace, is_asked or by_past)
+            _learn(state, row, label, work, memory, trace, is_asked or by_past)
 
 
 # --- the learner ----------------------------------------------------------------------------------
@@ -270,11 +269,11 @@ class Mixture:
         self._check()
         shape, start = self.shape, np.zeros(2, dtype=np.int64)
         _, n_prediction, n_scratch = shape.sizes()
-        self.parts = shape.state_of(self.state)
-        scratch = np.full(n_prediction, -1.0), np.full(n_scratch, -1.0)
-        vectors, places = (self.state, *scratch), np.zeros(self.d + 1, dtype=np.int64)
-        kept = self.memory, self.past, self.trace
-        self.stream = (np.array(shape), *vectors, *records(*vectors), places, *kept)
+        self.parts, prediction = shape.state_of(self.state), np.full(n_prediction, -1.0)
+        work = shape.work_of(prediction, np.full(n_scratch, -1.0))
+        vectors = self.state, prediction, np.zeros(self.d + 1, dtype=np.int64)
+        records = (self.parts[:-2], *self.parts[-2:], work[:-2], *work[-2:])
+        self.stream = *records, *vectors, self.memory, self.past, self.trace
         self.one = start, start[:1].copy(), np.zeros(1), np.zeros(1), np.empty((1, self.width))
         return getattr(self, name)
 
@@ -346,10 +345,13 @@ class Mixture:
         """How many numbers an answer has."""
         return self.shape.width_of()
 
-    @property
-    def points(self):
-        """The points of the trace so far."""
-        return self.trace[: int(self.numbers["points"])]
+    def history(self):
+        """The points of the trace and of now: rows, half-life, errors, loss, members' losses."""
+        points, numbers = self.trace[: int(self.numbers["points"])], self.numbers
+        if self.answered == (points[-1, 0] if len(points) else 0):
+            return points
+        now = self.answered, self.half_life(), numbers["errors"], numbers["loss"]
+        return np.vstack([points, [*now, *self.learned["losses"]]])
 
     def _asked(self, predictions):
         """Earlier predictions, if they have the present shape."""
@@ -397,7 +399,7 @@ class Mixture:
 
     def half_life(self):
         """The half-life of what was learned, in rows (`half_life`)."""
-        return half_life(self.parts)
+        return half_life(self.real, self.numbers, self.learned)
 
     def grow(self, d=None, m=None, form=None):
         """The learner for more columns, one more class, or sparse rows."""

@@ -83,13 +83,13 @@ def _score(weights, row, scores):
 
 
 @kernel
-def _point(state, row, directions):
+def _point(is_whole, covariances, last_row, t, row, directions):
     """Directions C z of the filters."""
-    n, covariances = len(row.z), state.covariances
-    if state.form != WHOLE:
+    n = len(row.z)
+    if not is_whole:
         for i in range(n):
             place, x = row.places[i], row.z[i]
-            rows = state.numbers[0].rows - state.last_row[place]
+            rows = t - last_row[place]
             for f in range(N_FILTERS):
                 directions[i, f] = x * _drifted(covariances[0, place, f], DRIFTS[f], rows)
         return
@@ -106,9 +106,10 @@ def _point(state, row, directions):
 @kernel
 def score_members(state, row, work, mean_norm):
     """Scores of the linear members, directions and gains: z C z, or step times squared norm."""
-    gains, directions = work.scratch[0].gains, work.directions
+    gains, directions = work.scratch.gains, work.directions
     _score(state.weights, row, work.scores)
-    _point(state, row, directions)
+    is_whole, t = state.form == WHOLE, state.numbers.rows
+    _point(is_whole, state.covariances, state.last_row, t, row, directions)
     for k in range(N_MEMBERS):
         gains[k] = 0.0
     for i in range(len(row.z)):
@@ -122,12 +123,13 @@ def score_members(state, row, work, mean_norm):
 @kernel
 def predict_members(state, work):
     """The members' predictions: log-odds, centred log-probabilities, or location and scale."""
-    now, m, scores, members = state.numbers[0], len(work.scores), work.scores, work.members
+    now, m, scores, members = state.numbers, len(work.scores), work.scores, work.members
+    gains = work.scratch.gains
     for k in range(N_MEMBERS):
-        gain = max(work.scratch[0].gains[k], 0.0) if k < N_FILTERS else 0.0
+        gain = max(gains[k], 0.0) if k < N_FILTERS else 0.0
         if state.real:
             members[0, k] = in_range(now, now.centre + now.unit * scores[0, k])
-            variance = variance_of(now, state.learned[0].member_variances[k])
+            variance = variance_of(now, state.learned.member_variances[k])
             members[1, k] = np.sqrt(variance * (1.0 + gain))
             continue
         shrink, mean = 1.0 / np.sqrt(1.0 + 0.125 * np.pi * gain), 0.0
@@ -141,10 +143,8 @@ def predict_members(state, work):
 
 
 @kernel
-def _real_slopes(state, label, work):
+def _real_slopes(now, variances, label, scores, scratch):
     """Slopes for a real target; update the variances of residuals."""
-    now, scores, scratch = state.numbers[0], work.scores[0], work.scratch[0]
-    variances = state.learned[0].member_variances
     for k in range(N_MEMBERS):
         gain = scratch.gains[k]
         r = (label.y - now.centre) / now.unit - scores[k]
@@ -157,9 +157,8 @@ def _real_slopes(state, label, work):
 
 
 @kernel
-def _binary_slopes(label, work):
+def _binary_slopes(label, scores, scratch):
     """Slopes for one of two classes."""
-    scores, scratch = work.scores[0], work.scratch[0]
     side = 1.0 if label.code == 1 else -1.0
     for k in range(N_LINES):
         scores[k] *= side
@@ -173,10 +172,9 @@ def _binary_slopes(label, work):
 
 
 @kernel
-def _class_slopes(label, work):
+def _class_slopes(label, scores, by_class, scratch):
     """Slopes for one of several classes."""
-    scores, scratch = work.scores, work.scratch[0]
-    new, probabilities = work.by_class[0], work.by_class[1]
+    new, probabilities = by_class[0], by_class[1]
     for k in range(N_LINES):
         energy = label.weight * scratch.gains[k]
         implicit_scores(scores[:, k], label.code, energy, new, probabilities)
@@ -199,10 +197,9 @@ def _update_weights(weights, row, slopes, directions, rates):
 
 
 @kernel
-def _update_covariances(state, row, factors, directions):
+def _update_covariances(is_whole, covariances, last_row, t, row, factors, directions):
     """Reduce the covariances by what the row showed, and add the drifts."""
-    t, covariances, is_whole = state.numbers[0].rows, state.covariances, state.form == WHOLE
-    last_row, n = state.last_row, len(row.z)
+    n = len(row.z)
     for i in range(n if is_whole else 0):
         for j in range(n):
             for f in range(N_FILTERS):
@@ -223,20 +220,24 @@ def _update_covariances(state, row, factors, directions):
 @kernel
 def update_members(state, row, label, work):
     """Update all linear members by the row."""
-    scratch = work.scratch[0]
+    scores, scratch = work.scores, work.scratch
     gains, rates, factors = scratch.gains, scratch.steps, scratch.curvatures
     for f in range(N_FILTERS):
         gains[f] = max(gains[f], 0.0)
     if state.real:
-        _real_slopes(state, label, work)
-    elif len(work.scores) == 1:
-        _binary_slopes(label, work)
+        variances = state.learned.member_variances
+        _real_slopes(state.numbers, variances, label, scores[0], scratch)
+    elif len(scores) == 1:
+        _binary_slopes(label, scores[0], scratch)
     else:
-        _class_slopes(label, work)
+        _class_slopes(label, scores, work.by_class, scratch)
     for f in range(N_FILTERS):
         v = label.weight * max(factors[f], LEAST_CURVATURE)
         factors[f] = v / (1.0 + v * gains[f])
     for k in range(N_FILTERS, N_LINES):
         rates[k] = gains[k] / row.norm
-    _update_weights(state.weights, row, work.scores, work.directions, rates)
-    _update_covariances(state, row, factors, work.directions)
+    _update_weights(state.weights, row, scores, work.directions, rates)
+    is_whole, t = state.form == WHOLE, state.numbers.rows
+    _update_covariances(
+        is_whole, state.covariances, state.last_row, t, row, factors, work.directions
+    )

@@ -61,9 +61,8 @@ def _write_probabilities(members, m, out):
 
 
 @kernel
-def _predict_real(state, work):
+def _predict_real(now, learned, members, mixers):
     """Locations and scales of the mixers for real targets."""
-    now, learned, members, mixers = state.numbers[0], state.learned[0], work.members, work.mixers
     posteriors, stackings = learned.posteriors, learned.stackings
     for a in range(N_BAYES):
         location, total = _dot(posteriors[a], members[0]), 0.0
@@ -79,10 +78,9 @@ def _predict_real(state, work):
 
 
 @kernel
-def _predict_classes(state, work):
+def _predict_classes(m, learned, members, probabilities, mixers):
     """Probabilities of the mixers: of the second of two classes, or of every class."""
-    m, learned, members, mixers = len(work.scores), state.learned[0], work.members, work.mixers
-    posteriors, stackings, probabilities = learned.posteriors, learned.stackings, work.probabilities
+    posteriors, stackings = learned.posteriors, learned.stackings
     _write_probabilities(members, m, probabilities)
     for a in range(N_BAYES):
         for c in range(m):
@@ -105,7 +103,7 @@ def _shrunk(state, answer):
 
     Filters then fit any targets, and their losses do not yet show which of them overfit.
     """
-    now, d = state.numbers[0], state.moments.shape[1]
+    now, d = state.numbers, state.moments.shape[1]
     if state.form != WHOLE or now.rows >= _SHRUNK_BELOW * d:
         return answer
     share = now.rows**2 / (now.rows**2 + 0.5 * d**2)
@@ -115,12 +113,13 @@ def _shrunk(state, answer):
 @kernel
 def predict_mixers(state, work):
     """The mixers' predictions, and the answer: their mixture by the final weights."""
-    final, mixers = state.learned[0].final, work.mixers
+    m, learned, members, mixers = len(work.scores), state.learned, work.members, work.mixers
+    final = learned.final
     if state.real:
-        _predict_real(state, work)
+        _predict_real(state.numbers, learned, members, mixers)
     else:
-        _predict_classes(state, work)
-    for c in range(len(work.scores)):
+        _predict_classes(m, learned, members, work.probabilities, mixers)
+    for c in range(m):
         total = 0.0
         for a in range(N_MIXERS):
             total += final[a] * mixers[a, c]
@@ -134,13 +133,12 @@ def predict_mixers(state, work):
 
 
 @kernel
-def take_snapshot(state, work):
+def take_snapshot(learned, rows, snapshot):
     """Keep the weights by which a row was predicted, and how many rows were learned then."""
-    learned, snapshot = state.learned[0], work.snapshot[0]
     for a in range(N_BAYES):
         copy_to(snapshot.posteriors[a], learned.posteriors[a])
     copy_to(snapshot.final, learned.final)
-    snapshot.rows = state.numbers[0].rows
+    snapshot.rows = rows
 
 
 # --- updates: mixers learn from predictions made before the label ---------------------------------
@@ -182,17 +180,18 @@ def _fixed_share(posterior, likelihood, power, share):
 
 
 @kernel
-def _judge_members(state, label, work):
+def _judge_members(state, label, work, is_late):
     """Likelihoods of the label by the members, and the squared norm of their predictions."""
-    now, m, members, energy = state.numbers[0], len(work.scores), work.members, 0.0
-    likelihoods, losses = work.scratch[0].likelihoods, state.learned[0].losses
+    now, m, members, energy = state.numbers, len(work.scores), work.members, 0.0
+    likelihoods, losses = work.scratch.likelihoods, state.learned.losses
     if state.real:
         for k in range(N_MEMBERS):
             likelihoods[k] = _density(label.y, members[0, k], members[1, k])
             energy += ((members[0, k] - now.centre) / now.unit) ** 2
     else:
         probabilities = work.probabilities
-        _write_probabilities(members, m, probabilities)
+        if is_late:
+            _write_probabilities(members, m, probabilities)
         for k in range(N_MEMBERS):
             chance = probabilities[label.code if m > 1 else 0, k]
             likelihoods[k] = 1.0 - chance if m == 1 and label.code == 0 else chance
@@ -204,12 +203,11 @@ def _judge_members(state, label, work):
 
 
 @kernel
-def _judge_mixers(state, label, work):
+def _judge_mixers(real, now, label, m, mixers, snapshot, scratch):
     """Likelihoods of the label by the mixers; the answer's loss."""
-    m, scratch, snapshot, mixers = len(work.scores), work.scratch[0], work.snapshot[0], work.mixers
     likelihoods, posteriors, total = scratch.likelihoods, snapshot.posteriors, 0.0
     for a in range(N_MIXERS):
-        if not state.real:
+        if not real:
             chance = max(_probability(mixers, a, m, label.code), 1e-300)
         elif a < N_BAYES:
             chance = _dot(posteriors[a], likelihoods)
@@ -217,12 +215,11 @@ def _judge_mixers(state, label, work):
             chance = _density(label.y, mixers[a, 0], mixers[a, 1])
         scratch.mixer_likelihoods[a] = chance
         total += snapshot.final[a] * chance
-    state.numbers[0].loss -= label.weight * np.log(total)
+    now.loss -= label.weight * np.log(total)
 
 
 @kernel
-def _update_posteriors(state, work, power):
-    t, learned, scratch = state.numbers[0].rows, state.learned[0], work.scratch[0]
+def _update_posteriors(t, learned, scratch, power):
     for a in range(N_BAYES):
         share = SHARES[a] if SHARES[a] > 0.0 else 1.0 / (t + 2.0)
         _fixed_share(learned.posteriors[a], scratch.likelihoods, power, share)
@@ -230,21 +227,20 @@ def _update_posteriors(state, work, power):
 
 
 @kernel
-def _update_stackings(state, label, work, power, energy):
+def _update_stackings(real, now, stackings, label, m, members, mixers, power, energy):
     """A gradient step of each stacking."""
-    now, m, width = state.numbers[0], len(work.scores), len(work.members)
-    stackings, members, mixers = state.learned[0].stackings, work.members, work.mixers
+    width = len(members)
     now.energy += (energy - now.energy) / (now.rows + 1.0)
     for a in range(N_STACKS):
         i, step = N_BAYES + a, power * STACKS[a] / max(now.energy, energy, 1e-150)
         trusted, even = 1.0 - NOISE[a], NOISE[a] / width
-        if state.real:  # an implicit step: the slope of the squared loss has no bound
+        if real:  # an implicit step: the slope of the squared loss has no bound
             step *= (label.y - mixers[i, 0]) / now.unit**2 / (1.0 + step * energy)
         else:  # the probability that the label is not random
             step *= 1.0 - even / _probability(mixers, i, m, label.code)
         for c in range(m):
             slope = step
-            if not state.real:
+            if not real:
                 right = 1.0 if (label.code == 1 if m == 1 else c == label.code) else 0.0
                 slope *= right - (mixers[i, c] - even) / trusted
                 slope *= 1.0 if m == 1 else 2.0
@@ -254,30 +250,29 @@ def _update_stackings(state, label, work, power, energy):
 
 
 @kernel
-def _record_class(state, label, work):
+def _record_class(now, bets, label, m, mixers):
     """Count the error of a predicted class, and update the bets."""
-    now, m, mixers, best = state.numbers[0], len(work.scores), work.mixers, 0
+    best = 0
     if m == 1:
         best = 1 if mixers[ANSWER, 0] > 0.5 else 0
     for c in range(1, m):
         best = c if mixers[ANSWER, c] > mixers[ANSWER, best] else best
     now.errors += label.weight * (best != label.code)
     now.curvature += (curvature(mixers[ANSWER], m) - now.curvature) / (now.rows + 1.0)
-    bet(state.learned[0].bets, 1.0 - _probability(mixers, ANSWER, m, label.code))
+    bet(bets, 1.0 - _probability(mixers, ANSWER, m, label.code))
 
 
 @kernel
-def record_error(state, label, work, learned):
+def record_error(now, bets, label, answer, learned):
     """Count the error of a real answer, and update the bets.
 
     A refused target does not count for the unit of scores. Once that is known, it is bet on like
     any other target, and its interval may miss it.
     """
-    gap = min(abs(label.y - work.mixers[ANSWER, 0]), HUGE)
-    state.numbers[0].errors += label.weight * gap**2
-    bets = state.learned[0].bets
+    gap = min(abs(label.y - answer[0]), HUGE)
+    now.errors += label.weight * (gap * gap)
     if learned or radius(bets, 0) < np.inf:
-        bet(bets, gap / work.mixers[ANSWER, 1])
+        bet(bets, gap / answer[1])
 
 
 @kernel
@@ -287,16 +282,18 @@ def update_mixers(state, label, work, is_late):
     Of a label that comes n rows late Bayes' rule takes the (n + 1)th root: until it came, n more
     rows were predicted with the same posteriors, and were likely right or wrong with it.
     """
-    now = state.numbers[0]
-    power = label.weight / (1.0 + (now.rows - work.snapshot[0].rows if is_late else 0.0))
-    energy = _judge_members(state, label, work)
-    _judge_mixers(state, label, work)
-    _update_posteriors(state, work, power)
-    _update_stackings(state, label, work, power, energy)
+    now, m, learned, mixers = state.numbers, len(work.scores), state.learned, work.mixers
+    power = label.weight / (1.0 + (now.rows - work.snapshot.rows if is_late else 0.0))
+    energy = _judge_members(state, label, work, is_late)
+    _judge_mixers(state.real, now, label, m, mixers, work.snapshot, work.scratch)
+    _update_posteriors(now.rows, learned, work.scratch, power)
+    _update_stackings(
+        state.real, now, learned.stackings, label, m, work.members, mixers, power, energy
+    )
     if not state.real:
-        _record_class(state, label, work)
+        _record_class(now, learned.bets, label, m, mixers)
         return
-    variances = state.learned[0].mixer_variances
+    variances = learned.mixer_variances
     for a in range(N_MIXERS):
-        update_variance(now, variances, a, label.y - work.mixers[a, 0], label.weight)
-    record_error(state, label, work, True)
+        update_variance(now, variances, a, label.y - mixers[a, 0], label.weight)
+    record_error(now, learned.bets, label, mixers[ANSWER], True)

@@ -40,7 +40,9 @@ def _is_outlier(x, moments, n_outliers):
     count, mean, square = moments
     if square == 0.0:
         return False
-    limit = _OUTLIER_SD * _WIDENING ** min(n_outliers, 500.0)
+    limit = _OUTLIER_SD
+    if n_outliers > 0.0:  # a power takes long
+        limit *= _WIDENING ** min(n_outliers, 500.0)
     if count < _FEW_ENTRIES:
         limit *= 10.0 ** (_FEW_ENTRIES / count)
     return abs(x - mean) > limit * np.sqrt(square / count)
@@ -115,14 +117,13 @@ def standardize(state, entries, values, weight, store, places, z):
                 n += 1
             z[n - 1] = (x - mean) / np.sqrt(square / count)
     if store and is_outlying:
-        state.numbers[0].outliers += 1.0
+        state.numbers.outliers += 1.0
     return n
 
 
 @kernel
-def take_target(state, y, weight):
+def take_target(now, weights, y, weight):
     """Whether a real target counts; update its statistics, and the unit when rows have doubled."""
-    now = state.numbers[0]
     moments = now.y_weight, now.y_mean, now.y_squares
     if _is_outlier(y, moments, now.y_outliers):
         now.y_outliers += 1.0
@@ -136,7 +137,7 @@ def take_target(state, y, weight):
     now.y_weight, now.y_mean, now.y_squares = _joined(moments, y, weight, False)
     rows = int(now.rows) + 1
     if rows & (rows - 1) == 0:
-        _change_unit(state.weights[0], now, is_first)
+        _change_unit(weights, now, is_first)
     return True
 
 

@@ -76,17 +76,17 @@ SCRATCH = record(
 
 
 class MixtureState(NamedTuple):
-    """The parts of a state."""
+    """The parts of a state. A record is passed to a kernel as an array of one."""
 
     form: int
     real: bool
-    numbers: Any  # one `NUMBERS`
     moments: Any  # (3, column): weight, mean, sum of squares
     outliers: Any  # in succession, of each column
     latest: Any  # moments of the latest 64 entries
     last_row: Any  # rows learned when each column, the constant first, last had an entry
     weights: Any  # (output, column, linear member); the constant is the first column
     covariances: Any  # (row, column, filter); one row of variances unless `WHOLE`
+    numbers: Any  # one `NUMBERS`
     learned: Any  # one `LEARNED`
 
 
@@ -95,17 +95,13 @@ class Work(NamedTuple):
 
     members: Any  # (width, member): log-odds, centred log-probabilities, or location and scale
     mixers: Any  # (mixer, width): probabilities, or location and scale; the last is the answer
-    snapshot: Any  # one `SNAPSHOT`
     scores: Any  # (output, member): w z, then the negative slopes of implicit steps
     probabilities: Any  # (class, member)
     by_class: Any  # of one member after an implicit step: scores, then probabilities
     rows: Any  # the standardised row; then the row predicted last, and the rows learned then
     directions: Any  # (entry, filter): C z
+    snapshot: Any  # one `SNAPSHOT`
     scratch: Any  # one `SCRATCH`
-
-
-_N_NUMBERS, _N_LEARNED = NUMBERS.itemsize // 8, LEARNED.itemsize // 8
-_N_SNAPSHOT, _N_SCRATCH = SNAPSHOT.itemsize // 8, SCRATCH.itemsize // 8
 
 
 @part
@@ -121,71 +117,68 @@ class MixtureShape(NamedTuple):
         """How many numbers an answer has."""
         return max(self.m, 2)
 
+    def _state_sizes(self):
+        D = self.d + 1
+        lines = D if self.form == WHOLE else 1
+        weights, variances = self.m * D * N_LINES, lines * D * N_FILTERS
+        return _size(NUMBERS), 7 * self.d, D, weights, variances, _size(LEARNED)
+
+    def _prediction_sizes(self):
+        width = self.width_of()
+        return width * N_MEMBERS, (N_MIXERS + 1) * width, _size(SNAPSHOT)
+
+    def _scratch_sizes(self):
+        width, D = self.width_of(), self.d + 1
+        return 2 * width * N_MEMBERS, 2 * width, 2 * (D + 1), D * N_FILTERS, _size(SCRATCH)
+
     def sizes(self):
         """The sizes of a state, a prediction and the scratch."""
-        D, width = self.d + 1, self.width_of()
-        variances = (D if self.form == WHOLE else 1) * D * N_FILTERS
-        state = _N_NUMBERS + 7 * self.d + D + self.m * D * N_LINES + variances + _N_LEARNED
-        scratch = 2 * (width * N_MEMBERS + width + D + 1) + D * N_FILTERS + _N_SCRATCH
-        return state, (N_MEMBERS + N_MIXERS + 1) * width + _N_SNAPSHOT, scratch
+        return sum(self._state_sizes()), sum(self._prediction_sizes()), sum(self._scratch_sizes())
 
     def state_of(self, vector):
         """The parts of the state that a vector holds."""
-        return self.join_state(vector, *_records_of_state(vector))
-
-    def join_state(self, vector, numbers, learned):
-        """The parts of a state from its vector and the records in it."""
-        D = self.d + 1
-        last_row = _N_NUMBERS + 7 * self.d
-        weights = last_row + D
-        covariances = weights + self.m * D * N_LINES
-        columns = vector[_N_NUMBERS:last_row].reshape((7, self.d))
+        parts = _split(vector, self._state_sizes())
+        numbers, columns, last_row, weights, covariances, learned = parts
+        columns = columns.reshape(7, self.d)
         return MixtureState(
             self.form,
             self.real,
-            numbers,
             columns[:3],
             columns[3],
             columns[4:],
-            vector[last_row:weights],
-            vector[weights:covariances].reshape((self.m, D, N_LINES)),
-            vector[covariances:-_N_LEARNED].reshape((-1, D, N_FILTERS)),
-            learned,
+            last_row,
+            weights.reshape(self.m, -1, N_LINES),
+            covariances.reshape(-1, self.d + 1, N_FILTERS),
+            numbers.view(NUMBERS),
+            learned.view(LEARNED),
         )
 
-    def join_work(self, prediction, scratch, snapshot, record):
-        """The parts of a prediction and of the scratch, from these and the records in them."""
-        width, D = max(self.m, 2), self.d + 1
-        mixers = width * N_MEMBERS
-        by_class = 2 * mixers
-        rows = by_class + 2 * width
-        directions = rows + 2 * (D + 1)
-        by_member = scratch[:by_class].reshape((2 * width, N_MEMBERS))
+    def work_of(self, prediction, scratch):
+        """The parts of a prediction and of the scratch."""
+        members, mixers, snapshot = _split(prediction, self._prediction_sizes())
+        by_member, by_class, rows, directions, record = _split(scratch, self._scratch_sizes())
+        width, by_member = self.width_of(), by_member.reshape(-1, N_MEMBERS)
         return Work(
-            prediction[:mixers].reshape((width, N_MEMBERS)),
-            prediction[mixers:-_N_SNAPSHOT].reshape((N_MIXERS + 1, width)),
-            snapshot,
+            members.reshape(width, N_MEMBERS),
+            mixers.reshape(N_MIXERS + 1, width),
             by_member[: self.m],
             by_member[width:],
-            scratch[by_class:rows].reshape((2, width)),
-            scratch[rows:directions].reshape((2, D + 1)),
-            scratch[directions:-_N_SCRATCH].reshape((D, N_FILTERS)),
-            record,
+            by_class.reshape(2, width),
+            rows.reshape(2, -1),
+            directions.reshape(-1, N_FILTERS),
+            snapshot.view(SNAPSHOT),
+            record.view(SCRATCH),
         )
 
 
-# Compiled, as kernels call them.
-join_state, join_work = kernel(MixtureShape.join_state), kernel(MixtureShape.join_work)
+def _size(record):
+    """How many numbers a record has."""
+    return record.itemsize // 8
 
 
-def _records_of_state(vector):
-    return vector[:_N_NUMBERS].view(NUMBERS), vector[-_N_LEARNED:].view(LEARNED)
-
-
-def records(state, prediction, scratch):
-    """The records in the three vectors; compiling views takes too long."""
-    snapshot, record = prediction[-_N_SNAPSHOT:], scratch[-_N_SCRATCH:]
-    return *_records_of_state(state), snapshot.view(SNAPSHOT), record.view(SCRATCH)
+def _split(vector, sizes):
+    """Views of the successive parts of a vector."""
+    return np.split(vector, np.cumsum(sizes)[:-1])
 
 
 @kernel
@@ -205,8 +198,9 @@ def fresh(shape):
     """
     vector = np.zeros(shape.sizes()[0])
     state = shape.state_of(vector)
-    state.numbers["unit"] = state.numbers["stride"] = 1.0
+    numbers, learned = state.numbers[0], state.learned[0]
+    numbers["unit"] = numbers["stride"] = 1.0
     state.covariances.reshape(-1, N_FILTERS)[:: shape.d + 2 if shape.form == WHOLE else 1] = 1.0
-    state.learned["posteriors"] = state.learned["stackings"] = 1.0 / N_MEMBERS
-    state.learned["final"] = 1.0 / N_MIXERS
+    learned["posteriors"][:] = learned["stackings"][:] = 1.0 / N_MEMBERS
+    learned["final"][:] = 1.0 / N_MIXERS
     return vector

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tunefree._jit import REASSOCIATE, kernel
+from tunefree._jit import REASSOCIATE, _as_float, _as_integer, kernel
 from tunefree.learners.mixture.state import N_LINES, N_MEMBERS, N_VOTES, NARROW, WINDOW
 
 # Votes that each class has before any row (the nearest row has 1).
@@ -14,7 +14,8 @@ def _distances(z, memory, first, out):
     """Squared distances of a row to the stored rows from `first` on."""
     d, last = memory.shape[0] - 2, first + len(out)
     for i in range(len(out)):
-        out[i] = (z[d] - memory[d - 1, first + i]) ** 2 if d % 2 else 0.0
+        gap = z[d] - memory[d - 1, first + i]
+        out[i] = gap * gap if d % 2 else 0.0
     for j in range(0, d - 1, 2):  # two columns at a time: half the memory traffic
         x, column = z[1 + j], memory[j, first:last]
         x_, column_ = z[2 + j], memory[j + 1, first:last]
@@ -23,12 +24,19 @@ def _distances(z, memory, first, out):
             out[i] += gap * gap + gap_ * gap_
 
 
+@kernel
+def _least(r):
+    """The least of some squares, which have the order of their bits: integers vectorise."""
+    least = _as_integer(np.inf)
+    for i in range(len(r)):
+        least = min(least, _as_integer(r[i]))
+    return _as_float(least)
+
+
 @kernel(fastmath=REASSOCIATE)
 def _widest_votes(r, scale):
     """Overwrite squared distances by the votes of the widest member."""
-    least = np.inf
-    for i in range(len(r)):
-        least = min(least, r[i])
+    least = _least(r)
     for i in range(len(r)):
         v = max(1.0 - scale * (r[i] - least), 0.0)
         v *= v
@@ -71,18 +79,18 @@ def _add_number_votes(votes, labels, weights, centre, sums):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _score_numbers(state, sums, score):
+def _score_numbers(real, unit, sums, score):
     """Mean labels for real targets, else log-odds of the second class."""
     for k in range(N_VOTES):
         a, b = sums[2 * k], sums[2 * k + 1]
-        if state.real:
-            score[k] = b / a / state.numbers[0].unit
+        if real:
+            score[k] = b / a / unit
         else:
             score[k] = np.log((max(b, 0.0) + _PRIOR) / (max(a - b, 0.0) + _PRIOR))
 
 
 @kernel(fastmath=REASSOCIATE)
-def vote(state, memory, work, mean_norm):
+def vote(real, now, memory, z, mean_norm, scores, nearness):
     """Scores of the voting members: the latest rows vote, each by its nearness.
 
     A row at the squared distance r has (1 - g (r - r_0) / (16 sqrt(mean squared norm)))_+^8 of a
@@ -90,7 +98,6 @@ def vote(state, memory, work, mean_norm):
     unrelated rows r varies by the root. Narrower votes are powers of it. The oldest row comes
     first, so that sums do not depend on where the ring begins.
     """
-    now, scores, nearness = state.numbers[0], work.scores, work.scratch[0].nearness
     for c in range(len(scores)):
         for k in range(N_LINES, N_MEMBERS):
             scores[c, k] = 0.0
@@ -102,7 +109,7 @@ def vote(state, memory, work, mean_norm):
     until = min(count, size - start)  # here the ring wraps around
     parts = ((start, 0, until), (0, until, count))
     for first, begin, stop in parts:
-        _distances(work.rows[0], memory, first, nearness[begin:stop])
+        _distances(z, memory, first, nearness[begin:stop])
     scale = NARROW[0] / (16.0 * np.sqrt(max(mean_norm - 1.0, 1e-300)))  # the constant is no column
     _widest_votes(nearness[:count], scale)
     sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -114,7 +121,7 @@ def vote(state, memory, work, mean_norm):
         else:
             sums = _add_number_votes(nearness[begin:stop], labels, weights, now.centre, sums)
     if len(scores) == 1:
-        _score_numbers(state, sums, scores[0, N_LINES:])
+        _score_numbers(real, now.unit, sums, scores[0, N_LINES:])
         return
     for c in range(len(scores)):
         for k in range(N_LINES, N_MEMBERS):
@@ -122,11 +129,11 @@ def vote(state, memory, work, mean_norm):
 
 
 @kernel
-def store_row(state, memory, z, label, weight):
+def store_row(memory, n_rows, z, label, weight):
     """Store the row among those that vote, in place of the oldest."""
     if memory.shape[1] == 0:
         return
-    d, oldest = memory.shape[0] - 2, int(state.numbers[0].rows) % memory.shape[1]
+    d, oldest = memory.shape[0] - 2, n_rows % memory.shape[1]
     for j in range(d):
         memory[j, oldest] = z[1 + j]
     memory[d, oldest], memory[d + 1, oldest] = label, weight
