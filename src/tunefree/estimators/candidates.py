@@ -20,6 +20,7 @@ from sklearn.base import clone
 
 from tunefree._format import number
 from tunefree._registry import estimator_class
+from tunefree._threads import workers
 from tunefree._warn import DataWarning
 from tunefree.columns import asinh_scaling, show
 from tunefree.constraints import Monotone
@@ -707,6 +708,13 @@ def plan_candidates(candidates, limits, problem):
     return plan, [c.limited(steps[c.name].limit) for c in candidates]
 
 
+def _side_by_side(candidates, plan, problem):
+    """Kernels of few rows, which use one thread each, and none of the other's predictions."""
+    if problem.shape.n >= FEW_ROWS or plan.bytes is not None:
+        return []
+    return [c for c in candidates if type(c) is KernelRidge and type(c.evaluation) is OneFit]
+
+
 def evaluate_candidates(candidates, plan, problem, callbacks):
     """Evaluate candidates on held-out rows.
 
@@ -739,6 +747,14 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
             return "finished" if first else "too few rows to compare"
         return None
 
+    def evaluate(candidate):
+        """The `Entry` of a candidate, with its seconds."""
+        start = time.perf_counter()
+        entry = candidate.evaluate(problem, list(entries))
+        return entry._replace(seconds=time.perf_counter() - start)
+
+    together = _side_by_side([c for c in candidates if not not_planned[c.name]], plan, problem)
+    known: dict[str, Entry] = {}
     callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
     with ignore_outlier_warnings():
         for candidate in candidates:
@@ -748,9 +764,11 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
                 callbacks.evaluated(entries[-1], problem.weights)
                 continue
             callbacks.begin(candidate.name)
-            start = time.perf_counter()
-            entry = candidate.evaluate(problem, list(entries))
-            entries.append(entry._replace(seconds=time.perf_counter() - start))
+            if candidate in together and not known:
+                with workers(candidate.estimator.n_jobs) as team:
+                    found = team.map(evaluate, together)
+                known = dict(zip([c.name for c in together], found, strict=True))
+            entries.append(known.get(candidate.name) or evaluate(candidate))
             callbacks.evaluated(entries[-1], problem.weights)
             callbacks.end()
     return entries

@@ -141,16 +141,16 @@ class Booster:
         self._has_missing = (sample.codes == 0).any(axis=1)
         self._fours, self._firsts = fours_of(sample.codes), first_bins(self._sizes)
         self.start = loss.start(sample)
-        n_outputs = min(len(self.start), _MOST_OUTPUTS)
-        n_rows = min(len(sample.weights), _MOST_SPLIT_ROWS)
-        self._memory = tree_memory(self._sizes, depth, n_outputs, n_rows)
         self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
         self.held_out_scores = self.start + held_out.offset + np.zeros_like(held_out.targets)
         self.trees, self.risks = [], [self._risk()]
 
     def run(self, n_rounds):
         """Learn so many more trees, or until no split lowers the loss."""
-        while len(self.trees) < n_rounds and self._learn():
+        n_rows, outputs = self._sample.targets.shape
+        shape = min(outputs, _MOST_OUTPUTS), min(n_rows, _MOST_SPLIT_ROWS)
+        memory = tree_memory(self._sizes, self._depth, *shape)
+        while len(self.trees) < n_rounds and self._learn(memory):
             self.risks.append(self._risk())
         # A learner that has ended early predicts the same from then on.
         self.risks += self.risks[-1:] * (n_rounds + 1 - len(self.risks))
@@ -176,7 +176,7 @@ class Booster:
         losses = self._loss.losses(self.held_out_scores, out.targets) * out.weights
         return np.array([losses[::2].sum(), losses[1::2].sum()])
 
-    def _learn(self):
+    def _learn(self, memory):
         """Add a tree; False if no split lowers the loss."""
         if self._halt is not None and self._halt.is_set():
             raise KeyboardInterrupt
@@ -201,12 +201,12 @@ class Booster:
             depth,
             ridge,
             self._signs,
-            self._memory,
+            memory,
         )
         if not n_levels:
             return False
         # Levels without a split send all rows to the left.
-        splits = self._memory.splits
+        splits = memory.splits
         splits[0, n_levels:], splits[1, n_levels:], splits[2, n_levels:] = 0, 255, 0
         kinds = np.int32, np.uint8, np.bool_
         columns, thresholds, missing = (s.astype(k) for s, k in zip(splits, kinds, strict=True))

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._jit import kernel
+from tunefree._threads import team
 
 # Two numbers share a word of 64 bits: sums of up to 2^30 units each.
 _UNITS = 2.0**30
@@ -368,11 +369,12 @@ class TreeMemory(NamedTuple):
 
 
 def tree_memory(sizes, depth, n_outputs, n_rows):
-    """Memory for trees of at most so many rows."""
+    """Memory for trees of at most so many rows, which the calling thread uses again."""
     words, leaves = (n_outputs + 2) // 2, 1 << (depth - 1)
+    # Columns that fill up the last four have their bin at the end.
+    shape = leaves, words, sizes.sum() + 1
     return TreeMemory(
-        # Columns that fill up the last four have their bin at the end.
-        np.empty((leaves, words, sizes.sum() + 1), dtype=np.int64),
+        team().memory(shape, np.dtype(np.int64), "histograms"),
         np.empty((2, n_rows), dtype=np.int32),
         np.empty(2 * leaves + 1, dtype=np.int64),
         np.empty(leaves, dtype=np.int64),
