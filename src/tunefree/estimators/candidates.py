@@ -405,7 +405,10 @@ class PilotedKernel(KernelRidge):
         few = train[:_KERNEL_PILOT_ROWS]
         if not problem.learnable([(few, held)]):
             return Entry.unscored(self, f"skipped: {len(few)} rows have one class only")
-        pilots = [self._pilot(problem, others, kernel, few, held) for kernel in KERNELS]
+        # Side by side they take no more memory than a fit to all rows whose landmarks are not few.
+        n_jobs = self.estimator.n_jobs if self.estimator.n_landmarks == "auto" else 1
+        with workers(n_jobs) as team:
+            pilots = team.map(lambda k: self._pilot(problem, others, k, few, held), KERNELS)
         gain, pilot = max(pilots, key=lambda p: p[0])
         if gain < _LEAST_GAIN and finished(others):
             words = f"skipped: kernels of {len(few)} rows did not lower the stack's loss by 0.5 %"
@@ -416,7 +419,7 @@ class PilotedKernel(KernelRidge):
     def _pilot(self, problem, others, kernel, few, held):
         """How much a kernel of few rows lowers the stack's held-out loss, and its `Fitted`."""
         one = replace(self, estimator=clone(self.estimator).set_params(kernel=kernel))
-        fitted = one.fit(*problem.part(few), donor=view_donor(others))
+        fitted = one.fit(*problem.part(few), donor=view_donor(others), column_groups=None)
         scores = [entry.scores for entry in finished(others)]
         both = [*scores, problem.score.scores_of(fitted, problem.X[held])]
         y, weights = problem.y[held], problem.weights[held]
