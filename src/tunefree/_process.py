@@ -333,8 +333,8 @@ class Workers:
         return in_pool
 
 
-ALONE = Workers()
-# The workers of a thread's current task; threads of the pool have none.
+ALONE, _IN_POOL = Workers(), Workers()
+# The workers of a thread's current task; each thread of a pool works alone.
 _TEAM: Any = ContextVar("team", default=ALONE)
 
 
@@ -344,10 +344,11 @@ def team():
 
 
 def _settle(cores):
-    """Bind the calling thread to the next of some cores, if there are any.
+    """Bind the calling thread of a pool to the next of some cores, if there are any.
 
     Else the system may keep threads that often sleep on the core of the thread that wakes them.
     """
+    _TEAM.set(_IN_POOL)
     with suppress(OSError, StopIteration):
         os.sched_setaffinity(0, {next(cores)})
 
@@ -363,11 +364,12 @@ def _as_team(crew):
 
 @contextmanager
 def workers(n_jobs, most=2):
-    """Threads for a task; for a task of at most one block of rows the calling thread."""
-    n = min(n_threads(n_jobs), os.cpu_count() or 1) if most > 1 else 1
+    """Threads for a task; the calling thread for one block of rows, and in a thread of a pool."""
+    in_pool = team() is _IN_POOL
+    n = 1 if in_pool or most <= 1 else min(n_threads(n_jobs), os.cpu_count() or 1)
     with one_blas_thread():
         if n == 1:
-            with _as_team(Workers()) as crew:
+            with _as_team(_IN_POOL if in_pool else Workers()) as crew:
                 yield crew
             return
         cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))

@@ -34,3 +34,17 @@ def test_threads_change_no_bit(name, monkeypatch):
             found[-1].append(model.fit(sparse.csr_array(X), y).coef_)
     for one, two in zip(*found, strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+def test_kernels_of_few_rows_side_by_side_are_those_one_after_the_other():
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 3))
+    y = np.sin(4.0 * X[:, 0]) * X[:, 1]
+    made = estimator_class("TuneFreeRegressor")
+    models = [
+        made(candidates=["kernel"], random_state=0, **options).fit(X, y)
+        for options in ({"n_jobs": 1}, {"n_jobs": 2}, {"max_memory": "1GB"})
+    ]
+    first, *others = [model.predict(X) for model in models]
+    assert len(models[0].leaderboard_) == 3
+    for other in others:
+        np.testing.assert_array_equal(other, first)

@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.base import clone
 
 from tunefree._format import number
+from tunefree._process import workers
 from tunefree._registry import estimator_class
 from tunefree._warn import DataWarning
 from tunefree.columns import asinh_scaling, show
@@ -312,7 +313,10 @@ class PilotedKernel(KernelRidge):
         few = train[:_KERNEL_PILOT_ROWS]
         if not problem.learnable([(few, held)]):
             return Entry.unscored(self, f"skipped: {len(few)} rows have one class only")
-        pilots = [self._pilot(problem, others, kernel, few, held) for kernel in KERNELS]
+        # Side by side they take no more memory than a fit to all rows whose landmarks are not few.
+        n_jobs = self.estimator.n_jobs if self.estimator.n_landmarks == "auto" else 1
+        with workers(n_jobs) as team:
+            pilots = team.map(lambda k: self._pilot(problem, others, k, few, held), KERNELS)
         gain, pilot = max(pilots, key=lambda p: p[0])
         if gain < _LEAST_GAIN and finished(others):
             words = f"skipped: kernels of {len(few)} rows did not lower the stack's loss by 0.5 %"
@@ -323,7 +327,7 @@ class PilotedKernel(KernelRidge):
     def _pilot(self, problem, others, kernel, few, held):
         """How much a kernel of few rows lowers the stack's held-out loss, and its `Fitted`."""
         one = replace(self, estimator=clone(self.estimator).set_params(kernel=kernel))
-        fitted = one.fit(*problem.part(few), donor=view_donor(others))
+        fitted = one.fit(*problem.part(few), donor=view_donor(others), column_groups=None)
         scores = [entry.scores for entry in finished(others)]
         both = [*scores, fitted.scores(problem.X[held], problem.score)]
         y, weights = problem.y[held], problem.weights[held]
@@ -597,6 +601,13 @@ def plan_candidates(candidates, limits, problem):
     return plan, [within(c, steps[c.name].limit) for c in candidates]
 
 
+def _side_by_side(candidates, plan, problem):
+    """Kernels of few rows, which use one thread each, and none of the other's predictions."""
+    if problem.shape.n >= FEW_ROWS or plan.bytes is not None:
+        return []
+    return [c for c in candidates if type(c) is KernelRidge and type(c.evaluation) is OneFit]
+
+
 def evaluate_candidates(candidates, plan, problem, callbacks):
     """Evaluate candidates on held-out rows.
 
@@ -629,6 +640,14 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
             return "finished" if first else "too few rows to compare"
         return None
 
+    def evaluate(candidate):
+        """The `Entry` of a candidate, with its seconds."""
+        start = time.perf_counter()
+        entry = candidate.evaluate(problem, list(entries))
+        return entry._replace(seconds=time.perf_counter() - start)
+
+    together = _side_by_side([c for c in candidates if not not_planned[c.name]], plan, problem)
+    known: dict[str, Entry] = {}
     callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
     with ignore_outlier_warnings():
         for candidate in candidates:
@@ -638,9 +657,11 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
                 callbacks.evaluated(entries[-1], problem.weights)
                 continue
             callbacks.begin(candidate.name)
-            start = time.perf_counter()
-            entry = candidate.evaluate(problem, list(entries))
-            entries.append(entry._replace(seconds=time.perf_counter() - start))
+            if candidate in together and not known:
+                with workers(candidate.estimator.n_jobs) as team:
+                    found = team.map(evaluate, together)
+                known = dict(zip([c.name for c in together], found, strict=True))
+            entries.append(known.get(candidate.name) or evaluate(candidate))
             callbacks.evaluated(entries[-1], problem.weights)
             callbacks.end()
     return entries

@@ -1,6 +1,5 @@
 """Boosted trees, whose rounds and depths held-out rows choose."""
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Self
@@ -103,28 +102,11 @@ class FittedTrees(NamedTuple):
 def learn_trees(table, folds, seed, signs, n_jobs, progress):
     """The `FittedTrees` of rows: forests of every depth, weighted by their held-out loss."""
     bins, loss, sample = table[:3]
-    halt, alone = threading.Event(), threading.Lock()
     depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
     progress.expect(len(depths) * n_reports(table.most_rounds))
-
-    def learn(depth):
-        options = {"signs": signs, "halt": halt, "most_rounds": table.most_rounds}
-        rounds, ended = boost(sample, folds, loss, bins, depth, seed, **options), None
-        while True:
-            try:
-                rounds.send(ended)
-            except StopIteration as stop:
-                return stop.value
-            with alone:
-                progress.begin("rounds")
-                ended = progress.end()
-
-    with workers(n_jobs) as team:
-        try:
-            fits = team.map(learn, depths)
-        except BaseException:  # such as Ctrl-C: the other threads end, too
-            halt.set()
-            raise
+    options = {"signs": signs, "most_rounds": table.most_rounds}
+    with workers(n_jobs):
+        fits = _run(boost(sample, folds, loss, bins, depths, seed, **options), progress)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
     held, (one, other) = held[order], (fit.scores[order] for fit in fits)
@@ -139,6 +121,18 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
     curves = [fit.risks for fit in fits]
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
+
+
+def _run(rounds, progress):
+    """What `boost` returns, after reports of its rounds."""
+    ended = None
+    while True:
+        try:
+            rounds.send(ended)
+        except StopIteration as stop:
+            return stop.value
+        progress.begin("rounds")
+        ended = progress.end()
 
 
 class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):

@@ -303,6 +303,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             like = KernelTransform(like.view_, like.geometry_, like._search_optimism)
         with workers(min(n_threads(self.n_jobs), memory.threads)) as team:
             problem = choose_geometry(self._problem(table, memory, team), like)
+            problem = problem._replace(permutes=column_groups is not None)
             problem.memory.check(type(self).__name__)
             problem, solution = choose_solution(problem)
             targets = problem.targets

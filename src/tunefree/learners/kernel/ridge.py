@@ -228,6 +228,7 @@ class KernelProblem(NamedTuple):
     team: Any
     transform: Any = None
     A: Any = None  # rows in the units of the kernel
+    permutes: bool = True  # whether permutation effects are computed
 
     @property
     def options(self):
@@ -268,8 +269,10 @@ class KernelProblem(NamedTuple):
         return self.held_out(self.weights) @ errors
 
     def permuted_rows(self, n_landmarks):
-        """The numbers of held-out rows on which permutation effects are computed."""
+        """The numbers of held-out rows on which permutation effects are computed, if they are."""
         n, held = len(self.A), self.n_held
+        if not self.permutes:
+            return self.given[:0]
         most = n_permuted_rows(n_landmarks, self.X.shape[1], held)
         most = self.memory.most(lambda rows: self.memory.permutation_effects(rows, n), most)
         return n - held + self.given[self.given < held][:most]

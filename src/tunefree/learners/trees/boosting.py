@@ -19,6 +19,8 @@ residuals); Boffi, Tu and Slotine 2021, equation 6 (pseudogradients); Iosipoi an
 section 3.3 (random projections of many outputs).
 """
 
+import threading
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,16 +141,16 @@ class Booster:
         self._has_missing = (sample.codes == 0).any(axis=1)
         self._fours, self._firsts = fours_of(sample.codes), first_bins(self._sizes)
         self.start = loss.start(sample)
-        n_outputs = min(len(self.start), _MOST_OUTPUTS)
-        n_rows = min(len(sample.weights), _MOST_SPLIT_ROWS)
-        self._memory = tree_memory(self._sizes, depth, n_outputs, n_rows)
         self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
         self.held_out_scores = self.start + held_out.offset + np.zeros_like(held_out.targets)
         self.trees, self.risks = [], [self._risk()]
 
     def run(self, n_rounds):
         """Learn so many more trees, or until no split lowers the loss."""
-        while len(self.trees) < n_rounds and self._learn():
+        n_rows, outputs = self._sample.targets.shape
+        shape = min(outputs, _MOST_OUTPUTS), min(n_rows, _MOST_SPLIT_ROWS)
+        memory = tree_memory(self._sizes, self._depth, *shape)
+        while len(self.trees) < n_rounds and self._learn(memory):
             self.risks.append(self._risk())
         # A learner that has ended early predicts the same from then on.
         self.risks += self.risks[-1:] * (n_rounds + 1 - len(self.risks))
@@ -174,7 +176,7 @@ class Booster:
         losses = self._loss.losses(self.held_out_scores, out.targets) * out.weights
         return np.array([losses[::2].sum(), losses[1::2].sum()])
 
-    def _learn(self):
+    def _learn(self, memory):
         """Add a tree; False if no split lowers the loss."""
         if self._halt is not None and self._halt.is_set():
             raise KeyboardInterrupt
@@ -199,12 +201,12 @@ class Booster:
             depth,
             ridge,
             self._signs,
-            self._memory,
+            memory,
         )
         if not n_levels:
             return False
         # Levels without a split send all rows to the left.
-        splits = self._memory.splits
+        splits = memory.splits
         splits[0, n_levels:], splits[1, n_levels:], splits[2, n_levels:] = 0, 255, 0
         kinds = np.int32, np.uint8, np.bool_
         columns, thresholds, missing = (s.astype(k) for s, k in zip(splits, kinds, strict=True))
@@ -249,49 +251,72 @@ class Boosted(NamedTuple):
 
 
 def n_reports(most_rounds):
-    """How often `boost` yields at most."""
+    """How often `boost` yields at most for a depth."""
     return -(-most_rounds // _PATIENCE)
 
 
+class Sweep:
+    """Learners of trees of one depth: one without each fold, and one of all rows."""
+
+    def __init__(self, sample, folds, *options):
+        self._sample, self._folds = sample, folds
+        parts = [(sample.part(train), sample.part(out)) for train, out in folds]
+        self._boosters = [Booster(*part, *options) for part in parts]
+        self._last = Booster(sample, sample.part(slice(0, 0)), *options)
+        self._n_rounds, self._best, self._curve = 0, 0, np.empty(0)
+
+    def is_over(self, most_rounds):
+        """Whether the held-out loss has not fallen for some rounds, or they are enough."""
+        return self._n_rounds >= min(most_rounds, self._best + _PATIENCE)
+
+    def tasks(self):
+        """More rounds of every learner, as functions; of all rows those that are surely kept."""
+        self._n_rounds += _PATIENCE
+        ends = [self._best, *[self._n_rounds] * len(self._boosters)]
+        learners = [self._last, *self._boosters]
+        return [partial(b.run, end) for b, end in zip(learners, ends, strict=True)]
+
+    def find_best(self):
+        """Find the round of least held-out loss."""
+        losses = [[r.sum() for r in booster.risks] for booster in self._boosters]
+        self._curve = np.sum(losses, axis=0)
+        self._best = int(np.argmin(self._curve))
+
+    def result(self):
+        """The `Boosted`."""
+        scores = _held_out_scores(self._sample, self._folds, self._boosters)
+        self._last.run(self._best)
+        total = sum(self._sample.weights[out].sum() for _, out in self._folds)
+        return Boosted(self._last.forest(self._best), scores, self._curve / total)
+
+
 def boost(
-    sample,
-    folds,
-    loss,
-    bins,
-    depth,
-    seed=0,
-    step=STEP,
-    signs=None,
-    halt=None,
-    most_rounds=MOST_ROUNDS,
+    sample, folds, loss, bins, depths, seed=0, step=STEP, signs=None, most_rounds=MOST_ROUNDS
 ):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
     other folds choose it, with one fold the other half of its rows.
 
-    A generator: it yields after some rounds, is sent whether these were the last, and returns
-    `Boosted`. If the event `halt` is set, it raises KeyboardInterrupt before the next round.
+    A generator: after some rounds it yields once for every depth, is sent whether these were the
+    last, and returns a list of `Boosted`.
     """
-    boosters = [
-        Booster(sample.part(train), sample.part(out), loss, bins, depth, seed, step, signs, halt)
-        for train, out in folds
-    ]
-    n_rounds, best, curve = 0, 0, np.empty(0)
-    while n_rounds < most_rounds and n_rounds < best + _PATIENCE:
-        n_rounds += _PATIENCE
-        team().map(lambda booster, n=n_rounds: booster.run(n), boosters)
-        curve = np.sum([[r.sum() for r in booster.risks] for booster in boosters], axis=0)
-        best = int(np.argmin(curve))
-        if (yield):
-            break
-    scores = _held_out_scores(sample, folds, boosters)
-    nothing = sample.part(slice(0, 0))
-    last = Booster(sample, nothing, loss, bins, depth, seed, step, signs, halt)
-    last.run(best)
-    return Boosted(
-        last.forest(best), scores, curve / sum(sample.weights[o].sum() for _, o in folds)
-    )
+    halt = threading.Event()
+    sweeps = [Sweep(sample, folds, loss, bins, d, seed, step, signs, halt) for d in depths]
+    running, stopped = sweeps, False
+    while running and not stopped:
+        # The deepest trees take longest.
+        tasks = [task for sweep in reversed(running) for task in sweep.tasks()]
+        try:
+            team().map(lambda task: task(), tasks)
+        except BaseException:  # such as Ctrl-C: the other threads end, too
+            halt.set()
+            raise
+        for sweep in running:
+            sweep.find_best()
+            stopped = yield
+        running = [sweep for sweep in running if not sweep.is_over(most_rounds)]
+    return team().map(Sweep.result, sweeps)
 
 
 def _held_out_scores(sample, folds, boosters):

@@ -20,13 +20,18 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._jit import kernel
+from tunefree._process import team
 
 # Two numbers share a word of 64 bits: sums of up to 2^30 units each.
 _UNITS = 2.0**30
 # Exact sums of single numbers.
 _FINE_UNITS = 2.0**61
-# A leaf with so many bins for each of its rows is small: its rows are sorted, not counted.
+# A leaf with so many bins for each of its rows is small: its rows are added up bin by bin.
 _BINS_PER_ROW = 6
+# The highest six bits of a power of two times this number are different for each exponent.
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_PLACES = np.zeros(64, dtype=np.uint8)
+_PLACES[[(int(_DE_BRUIJN) << i & (1 << 64) - 1) >> 58 for i in range(64)]] = np.arange(64)
 
 
 @kernel
@@ -165,45 +170,53 @@ def _is_small(starts, leaf, size):
 
 
 @kernel
-def _add_steps(codes, rows, order, words, totals, units, ridge, first, last, sign, sums, steps):
+def _lowest_bit(bits):
+    """The place of the lowest bit of 64 that is 1."""
+    alone = bits & (~bits + np.uint64(1))
+    return np.int64(_PLACES[(alone * _DE_BRUIJN) >> np.uint64(58)])
+
+
+@kernel
+def _add_steps(codes, rows, bins, present, words, totals, units, ridge, first, last, sign, steps):
     """Add a small leaf's changes of the gain from bin to bin; return the gain before the first.
 
-    The gain changes only at bins that hold rows: these are sorted by their bins. `order` and `sums`
-    are memory.
+    The gain changes only at bins that hold rows. `bins` are zeros, one for every bin and one more,
+    and `present` are 256 bits of 0: memory, which is left as it was.
     """
-    n, h = rows.shape[0], totals[0] + 2.0 * ridge
+    n, n_words, h = rows.shape[0], words.shape[0], totals[0] + 2.0 * ridge
     for i in range(n):
-        row, place = rows[i], i
-        while place > 0 and codes[order[place - 1]] > codes[row]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = row
+        row = rows[i]
+        code = codes[row]
+        present[code >> 6] |= np.uint64(1) << np.uint64(code & 63)
+        for w in range(n_words):
+            bins[w, code] += words[w, row]
     whole = 0.0
     for k in range(1, totals.shape[0]):
         whole += totals[k] * totals[k] / (h - ridge)
     before = whole
-    for w in range(words.shape[0]):
-        sums[w, 0] = 0
-    for i in range(n):
-        row = order[i]
-        code = codes[row]
-        if code < first:
-            continue
-        if code >= last:
-            break
-        for w in range(words.shape[0]):
-            sums[w, 0] += words[w, row]
-        if i + 1 < n and codes[order[i + 1]] == code:
-            continue
-        own, after = _low(sums[0, 0]) * units[0] + ridge, 0.0
-        for k in range(1, totals.shape[0]):
-            a = (_high(sums[k // 2, 0]) if k % 2 else _low(sums[k // 2, 0])) * units[k]
-            if sign is not None and _is_reversed(a, own, totals[k], h, sign):
-                after += totals[k] * totals[k] / (h - ridge)
-            else:
-                after += _gain(a, own, totals[k], h)
-        steps[code] += after - before
-        before = after
+    for part in range(4):
+        bits, present[part] = present[part], 0
+        while bits:
+            code = 64 * part + _lowest_bit(bits)
+            bits &= bits - np.uint64(1)
+            inside = first <= code < last
+            for w in range(n_words):
+                if inside:
+                    bins[w, 256] += bins[w, code]
+                bins[w, code] = 0
+            if not inside:
+                continue
+            own, after = _low(bins[0, 256]) * units[0] + ridge, 0.0
+            for k in range(1, totals.shape[0]):
+                sums = bins[k // 2, 256]
+                a = (_high(sums) if k % 2 else _low(sums)) * units[k]
+                if sign is not None and _is_reversed(a, own, totals[k], h, sign):
+                    after += totals[k] * totals[k] / (h - ridge)
+                else:
+                    after += _gain(a, own, totals[k], h)
+            steps[code] += after - before
+            before = after
+    bins[:, 256] = 0
     return whole
 
 
@@ -323,9 +336,9 @@ def _score_column(codes, words, table, memory, totals, units, ridge, first, sign
 
     Missing values go right if `first` is 1.
     """
-    rows, spare, starts, slot = memory.rows[0], memory.rows[1], memory.starts, memory.slot
+    rows, starts, slot, bins = memory.rows[0], memory.starts, memory.slot, memory.bins
     sums, gains, steps = memory.sums, memory.gains[0], memory.gains[1]
-    size = table.shape[2]
+    present, size = memory.present, table.shape[2]
     last, constant, best = size - 1, 0.0, -1
     for b in range(last):
         gains[b] = steps[b] = 0.0
@@ -337,7 +350,7 @@ def _score_column(codes, words, table, memory, totals, units, ridge, first, sign
         if _is_small(starts, leaf, size):
             part = rows[start:end]
             constant += _add_steps(
-                codes, part, spare, words, own, units, ridge, first, last, sign, sums, steps
+                codes, part, bins, present, words, own, units, ridge, first, last, sign, steps
             )
             continue
         _accumulate(table[slot[leaf]], first, sums)
@@ -364,15 +377,18 @@ class TreeMemory(NamedTuple):
     words: np.ndarray  # the same, of words
     sums: np.ndarray
     gains: np.ndarray  # and their steps
+    bins: np.ndarray  # sums over the rows of every bin of a small leaf
+    present: np.ndarray  # whether each bin has rows, as bits
     splits: np.ndarray  # columns, thresholds, and whether missing values go right
 
 
 def tree_memory(sizes, depth, n_outputs, n_rows):
-    """Memory for trees of at most so many rows."""
+    """Memory for trees of at most so many rows, which the calling thread uses again."""
     words, leaves = (n_outputs + 2) // 2, 1 << (depth - 1)
+    # Columns that fill up the last four have their bin at the end.
+    shape = leaves, words, sizes.sum() + 1
     return TreeMemory(
-        # Columns that fill up the last four have their bin at the end.
-        np.empty((leaves, words, sizes.sum() + 1), dtype=np.int64),
+        team().memory(shape, np.dtype(np.int64), "histograms"),
         np.empty((2, n_rows), dtype=np.int32),
         np.empty(2 * leaves + 1, dtype=np.int64),
         np.empty(leaves, dtype=np.int64),
@@ -380,6 +396,8 @@ def tree_memory(sizes, depth, n_outputs, n_rows):
         np.empty((2 * leaves + 1, words), dtype=np.int64),
         np.empty((words, 256), dtype=np.int64),
         np.empty((2, 256)),
+        np.zeros((words, 257), dtype=np.int64),
+        np.zeros(4, dtype=np.uint64),
         np.empty((3, depth), dtype=np.int32),
     )
 
