@@ -15,7 +15,7 @@ from tunefree._warn import warn
 from tunefree.estimators.base import FLOATS
 from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training
-from tunefree.learners.reflectron.mirror import Chained
+from tunefree.learners.reflectron.mirror import ChainedSteps
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 from tunefree.uncertainty.intervals import in_order
@@ -48,7 +48,7 @@ class _OfPairs(MirrorDescent):
 
 class _Chained(_OfPairs):
     def _mirror(self, *arguments):
-        return Chained(*super()._mirror(*arguments))
+        return super()._mirror(*arguments)._replace(steps=ChainedSteps())
 
 
 class DynamicsReflectron(CallbackSupport, BaseEstimator):
