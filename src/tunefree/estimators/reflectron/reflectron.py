@@ -7,10 +7,17 @@ from numpy.typing import ArrayLike
 
 from tunefree.estimators import base
 from tunefree.estimators.fitting import report_progress
-from tunefree.estimators.reflectron.classification import MirrorClassifier
-from tunefree.estimators.reflectron.descent import COMMON, FITTED, GEOMETRY, Training, documented
-from tunefree.estimators.reflectron.problem import link_range
-from tunefree.estimators.reflectron.regression import MirrorRegressor, share_outside, warn_outside
+from tunefree.estimators.reflectron.descent import Training, link_range
+from tunefree.estimators.reflectron.linear import (
+    COMMON,
+    FITTED,
+    GEOMETRY,
+    MirrorClassifier,
+    MirrorRegressor,
+    documented,
+    share_outside,
+    warn_outside,
+)
 from tunefree.families import Matching
 from tunefree.links import LINKS
 from tunefree.potentials import Potential
@@ -148,7 +155,7 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
     """
 
     def _law(self, y=None):
-        return Matching(), LINKS.find("identity" if self.link is None else self.link)
+        return Matching(), LINKS["identity"] if self.link is None else LINKS.find(self.link)
 
     @report_progress
     def fit(
@@ -181,8 +188,7 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
         warn_outside(share_outside(targets, setup.link), setup.link)
         validation = self._validation(X_val, y_val, setup.family)
         self._flat = np.ndim(y) == 1
-        self._fit(setup, Training(X, targets, weights, np.zeros(len(targets)), validation))
-        return self
+        return self._fit(setup, Training(X, targets, weights, validation=validation))
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
@@ -191,10 +197,9 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
         mean = mean.astype(self.coef_.dtype, copy=False)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
-    def _evaluated(self, fitted, s, batch, held, now, terms):
-        predictions = np.asarray(self.link_.mean(s))
-        targets, weights = batch.targets[held], batch.weights[held]
-        return fitted, base.held_out_predictions(predictions, targets, weights)
+    def _evaluated(self, result, held, terms):
+        predictions = np.asarray(self.link_.mean(held.indices))
+        return result, base.held_out_predictions(predictions, held.targets, held.weights)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

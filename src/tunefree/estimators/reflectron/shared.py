@@ -1,6 +1,6 @@
 """SharedReflectron: generalized linear models whose outputs share their weights."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,14 +10,24 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from tunefree._array import as_dense
 from tunefree._process import product
+from tunefree._threads import workers
 from tunefree.data.units import Units
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
 from tunefree.estimators.fitting import CallbackSupport, report_progress
-from tunefree.estimators.reflectron.descent import MirrorDescent, Training
-from tunefree.estimators.reflectron.problem import link_range
-from tunefree.estimators.reflectron.regression import share_outside, warn_outside
+from tunefree.estimators.reflectron.descent import (
+    Settings,
+    Setup,
+    Training,
+    descend,
+    leaderboard,
+    link_range,
+    pose,
+)
+from tunefree.estimators.reflectron.linear import share_outside, warn_outside
+from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import Batch
+from tunefree.links import LINKS
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 
@@ -94,7 +104,6 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
     """
 
     coef_: np.ndarray
-    intercept_: Any
     link_: Any
 
     def __init__(
@@ -157,27 +166,16 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
                 f"y has {targets.shape[1]} targets a sample, and the matrices {k} rows."
             )
         weights = base.check_weights(sample_weight, samples)
-        inner = _Equations._with_settings(
-            link=self._link(),
-            potential=self.potential,
-            constraint=self.constraint,
-            step=self.step,
-            validation_fraction=self.validation_fraction,
-            n_splits=self.n_splits,
-            patience=self.patience,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            standardize=self.standardize,
-            fit_intercept=False,
-            random_state=self.random_state,
-        )
-        inner.n_outputs = k
-        setup = inner._setup(inner._law())
+        settings = Settings.of(self, fit_intercept=False)
+        setup = Setup.of((Matching(), self._link()), settings, samples=Equations(k))
         warn_outside(share_outside(targets, setup.link), setup.link)
-        inner._fit(setup, Training(samples, targets, weights, np.zeros(len(targets))))
-        self.coef_, self.n_outputs_ = inner.coef_[0], k
-        for name in ("potential_", "constraint_", "link_", "leaderboard_", "trace_", "n_iter_"):
-            setattr(self, name, getattr(inner, name))
+        with workers(None):
+            result, _ = descend(pose(setup, Training(samples, targets, weights)))
+        coef, _ = result.coefficients(samples.dtype)
+        self.coef_, self.n_outputs_, self.link_ = coef[0], k, setup.link
+        self.potential_, self.constraint_ = result.parts
+        self.leaderboard_ = leaderboard(result.board)
+        self.trace_, self.n_iter_ = result.trace, result.n_iter
         return self
 
     def predict(self, X: MatrixLike) -> np.ndarray:
@@ -194,7 +192,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         return mean[:, 0] if k == 1 else mean
 
     def _link(self):
-        return "logit" if self.link is None else self.link
+        return LINKS["logit"] if self.link is None else LINKS.find(self.link)
 
     def _samples(self, X, n_targets, *, reset=False):
         """One row of k p entries a sample, and k."""
@@ -222,16 +220,18 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         return tags
 
 
-class _Equations(MirrorDescent):
-    """The Reflectron on samples of several equations: rows are held out and merged by sample."""
+class Equations(NamedTuple):
+    """Rows of X as samples of several equations: rows are held out and merged by sample."""
 
     n_outputs: int
 
-    def _units(self, X, weights, centred):
+    def units(self, X, weights, *arguments):
+        """The units of the parameters."""
         k = self.n_outputs
-        return Units.of(_rows(X, k), np.repeat(weights, k), centred, self.standardize)
+        return Units.of(_rows(X, k), np.repeat(weights, k), *arguments)
 
-    def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
+    def batch(self, columns, X, targets, weights, held, offset=None, own=False):
+        """A batch of samples."""
         k = self.n_outputs
         design = Shared(columns.design(_rows(X, k)), k)
         held = np.repeat(held, k) if np.ndim(held) else held

@@ -147,17 +147,18 @@ class Batch(NamedTuple):
     held: Any = NONE
     offset: Any = None
 
+    def part(self, rows):
+        """Some rows, a slice."""
+        held = self.held[rows] if np.ndim(self.held) else self.held
+        offset = None if self.offset is None else self.offset[rows]
+        return Batch(self.design.rows(rows), self.targets[rows], self.weights[rows], held, offset)
+
     def pieces(self):
         """The same in pieces whose products and residuals stay in the cache."""
         n = len(self.targets)
         if n < 4 * _PIECE:
             return [self]
-        held = np.broadcast_to(self.held, n)
-        pieces = []
-        for part in (slice(i, min(i + _PIECE, n)) for i in range(0, n, _PIECE)):
-            rows = self.design.rows(part), self.targets[part], self.weights[part], held[part]
-            pieces.append(Batch(*rows, None if self.offset is None else self.offset[part]))
-        return pieces
+        return [self.part(slice(i, min(i + _PIECE, n))) for i in range(0, n, _PIECE)]
 
 
 class _Judged(NamedTuple):
