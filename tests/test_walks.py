@@ -13,7 +13,7 @@ MOST = {
     "PiSTOLClassifier": (16, 0),
     "KernelPiSTOLClassifier": (20, 3),
     "KernelRidgeRegressor": (18, 0),
-    "ReflectronRegressor": (19, 0),
+    "ReflectronRegressor": (18, 0),
     "RidgePathRegressor": (13, 0),
     "OptimisticPerceptron": (12, 1),
     "StreamClassifier.learn_one": (3, 0),

@@ -670,7 +670,7 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         (sums,) = cluster.total("held-out errors", _held_out, *asked, merge=added, parts=listed)
         model = SGDRun(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
         risks = sums / total
-        k = ridge.best_alpha(self.alphas_, risks)
+        k = ridge.best_scheme(self.alphas_, risks)
         self._choose(view, model, [None] * len(self.alphas_), risks, k, 1)
 
     def _by_runs(self, cluster, view, total):
@@ -689,14 +689,11 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         )
         size, step, n_passes = cluster.total("size", _size, merge=added, parts=runs)
         self.alphas_ = penalties(self.alphas, size)
-        sent, risks, k = (self.alphas_, others, total), None, len(self.alphas_)
-        if grid:
-            k = int(np.argmax(self.alphas_))
+        sent, risks = (self.alphas_, others, total), None
         if choose:
             sums, weight = cluster.total("risks", _risks, *sent, merge=added, parts=runs)
-            if weight:
-                risks = sums / weight
-                k = int(np.argmin(risks))
+            risks = sums / weight if weight else None
+        k = ridge.best_scheme(self.alphas_, risks) if grid else len(self.alphas_)
         whole_path = len(self.alphas_) * cluster.n_columns * cluster.n_outputs <= ridge.MOST_KEPT
         path = cluster.total(
             "average", _average, None if whole_path else k, *sent, merge=added, parts=runs

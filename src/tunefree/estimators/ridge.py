@@ -276,7 +276,7 @@ class RidgePathRegressor(
     def _fit_exact(self, problem, validation):
         model, held_out = exact_path(problem, self.alphas_, self.fit_intercept)
         risks = held_out.risks() if validation is None else risks_on(model, problem, *validation)
-        k = best_alpha(self.alphas_, risks)
+        k = best_scheme(self.alphas_, risks)
         shrinks = model.only(k) if validation is None else None
         errors = held_out.errors(self.alphas_[k])
         held = held_out_line(problem, slice(None), errors, shrinks, self._widest)
@@ -311,9 +311,7 @@ class RidgePathRegressor(
             risks = risks_on(model, problem, *validation)
         elif n_folds:
             risks, runs = held_out_risks(problem, state, schemes)
-        k = n_alphas
-        if grid:
-            k = int(np.argmax(self.alphas_)) if risks is None else int(np.argmin(risks))
+        k = best_scheme(self.alphas_, risks) if grid else n_alphas
         if model is None:
             can_store = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
             model = read(problem, state, schemes if can_store else (schemes[k],))
@@ -463,9 +461,10 @@ def chosen_solver(solver, has_grid, shape):
     return solver, None
 
 
-def best_alpha(alphas, risks):
-    """The number of the penalty with the lowest risk, or of the largest if no risk is finite."""
-    return int(np.argmin(risks) if np.isfinite(risks).any() else np.argmax(alphas))
+def best_scheme(alphas, risks):
+    """The number of the scheme with the lowest risk, or of the largest penalty without risks."""
+    known = risks is not None and np.isfinite(risks).any()
+    return int(np.argmin(risks) if known else np.argmax(alphas))
 
 
 def leaderboard(schemes, alphas, risks):
@@ -525,16 +524,19 @@ class HeldOutErrors(NamedTuple):
     intercept: bool
     alphas: np.ndarray
 
+    @property
+    def mass(self):
+        """The rows' shares of the weight, if there is an intercept; else 0."""
+        return self.weights / self.weights.sum() * self.intercept
+
     def risks(self):
         """Mean squared errors of every penalty."""
-        total = self.weights.sum()
-        mass = self.weights / total * self.intercept
-        return self.spectrum.held_out(self.left, self.targets, mass, self.alphas) / total
+        squares = self.spectrum.held_out(self.left, self.targets, self.mass, self.alphas)
+        return squares / self.weights.sum()
 
     def errors(self, alpha):
         """Errors of one penalty, of shape (n, n_outputs)."""
-        mass = self.weights / self.weights.sum() * self.intercept
-        found = self.spectrum.errors(self.left, self.targets, mass, alpha)
+        found = self.spectrum.errors(self.left, self.targets, self.mass, alpha)
         return found / np.sqrt(self.weights)[:, None]
 
 

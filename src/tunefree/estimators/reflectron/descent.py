@@ -214,11 +214,18 @@ class Setup(NamedTuple):
 
     def in_units(self, columns, design, k):
         """The same for these columns and `k` outputs: steps of theorems, bounds, groups."""
-        out = with_steps(
-            self.configurations, design, self.link, self.settings.fit_intercept,
-            self.settings.most_passes, k,
-        )  # fmt: skip
-        return self._replace(configurations=in_units(out, columns))
+        configurations = []
+        for c in self.configurations:
+            if isinstance(c.step, str):
+                c = c._replace(step=theorem_step(c, self, design, k))
+            if hasattr(c.constraint, "in_units"):
+                c = c._replace(constraint=c.constraint.in_units(columns.scale))
+            levels = columns.levels
+            if hasattr(c.potential, "grouped_as") and levels is not None:
+                n = len(columns.scale) - sum(levels.sizes) + len(levels.sizes)
+                c = c._replace(potential=c.potential.grouped_as(levels.groups(n)))
+            configurations.append(c)
+        return self._replace(configurations=tuple(configurations))
 
     def start(self, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
@@ -633,36 +640,15 @@ def strong_convexity(configuration, d, k=1) -> tuple[Any, float]:
     return sigma, np.inf if p == 1.0 else p / (p - 1.0)
 
 
-def with_steps(configurations, design, link, intercept, rounds, k):
-    """The configurations, with the names of theorems replaced by their steps on these rows.
-
-    `rounds` is T of Theorem 5.1, `k` counts outputs.
-    """
-
-    def theorem(configuration):
-        sigma, exponent = strong_convexity(configuration, design.shape[1], k)
-        norm = float(design.norms(exponent).max())
-        if intercept:  # one more column of ones, with the Euclidean potential
-            norm, sigma = np.hypot(norm, 1.0), min(sigma, 1.0)
-        name = THEOREMS[configuration.step]
-        return reflectron_step(norm, link.bound(), convexity=sigma, theorem=name, rounds=rounds)
-
-    return tuple(
-        c._replace(step=theorem(c)) if isinstance(c.step, str) else c for c in configurations
-    )
-
-
-def in_units(configurations, columns):
-    """The configurations for these columns: bounds in their units, levels of a column as groups."""
-    out = []
-    for c in configurations:
-        if hasattr(c.constraint, "in_units"):
-            c = c._replace(constraint=c.constraint.in_units(columns.scale))
-        if hasattr(c.potential, "grouped_as") and columns.levels is not None:
-            n = len(columns.scale) - sum(columns.levels.sizes) + len(columns.levels.sizes)
-            c = c._replace(potential=c.potential.grouped_as(columns.levels.groups(n)))
-        out.append(c)
-    return tuple(out)
+def theorem_step(configuration, setup, design, k):
+    """The step of a theorem on these rows with `k` outputs."""
+    sigma, exponent = strong_convexity(configuration, design.shape[1], k)
+    norm = float(design.norms(exponent).max())
+    if setup.settings.fit_intercept:  # one more column of ones, with the Euclidean potential
+        norm, sigma = np.hypot(norm, 1.0), min(sigma, 1.0)
+    name, rounds = THEOREMS[configuration.step], setup.settings.most_passes
+    bound = setup.link.bound()
+    return reflectron_step(norm, bound, convexity=sigma, theorem=name, rounds=rounds)
 
 
 def link_range(link, unknown=(-np.inf, np.inf)):

@@ -13,7 +13,7 @@ from tunefree.estimators import base
 from tunefree.estimators.exposures import TakesExposures, of_rows, rates
 from tunefree.estimators.fitting import report_progress
 from tunefree.estimators.reflectron.descent import Training, link_range
-from tunefree.estimators.reflectron.linear import (
+from tunefree.estimators.reflectron.reflectron import (
     COMMON,
     FITTED,
     GEOMETRY,

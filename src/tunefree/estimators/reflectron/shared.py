@@ -24,7 +24,7 @@ from tunefree.estimators.reflectron.descent import (
     link_range,
     pose,
 )
-from tunefree.estimators.reflectron.linear import share_outside, warn_outside
+from tunefree.estimators.reflectron.reflectron import share_outside, warn_outside
 from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.links import LINKS

@@ -10,7 +10,12 @@ from tunefree.bounds import reflectron_step
 from tunefree.constraints.rules import is_separable
 from tunefree.engine.order import Visits
 from tunefree.engine.run import Rows, run
-from tunefree.estimators.reflectron.descent import THEOREMS, DescentResult, strong_convexity
+from tunefree.estimators.reflectron.descent import (
+    THEOREMS,
+    DescentResult,
+    Setup,
+    strong_convexity,
+)
 from tunefree.estimators.state_checks import require, same_form
 from tunefree.families import Family, Matching
 from tunefree.learners.reflectron.mirror import NONE, Batch
@@ -25,48 +30,40 @@ _PATIENCE = 5
 class Rule(NamedTuple):
     """What the runs of a model have in common."""
 
-    link: Any
-    configurations: tuple
-    scheme: Any
-    weight: Any
-    intercept: bool
-    size: int  # rows of a step
+    setup: Setup
     rounds: int  # most rows
-    standardize: Any  # whether a stream has a unit of its own
 
-    @classmethod
-    def of(cls, setup, rounds):
-        """The rule of a `Setup`."""
-        weight, settings = stochastic_weight(setup.family, setup.link), setup.settings
-        own = settings.fit_intercept, settings.batch_size, rounds, settings.standardize
-        return cls(setup.link, setup.configurations, setup.scheme, weight, *own)
+    @property
+    def weight(self):
+        """The weight of residuals."""
+        return stochastic_weight(self.setup.family, self.setup.link)
 
     def runs(self, d, k, unit=1.0):
         """Runs for rows in a unit; constraints hold in the user's unit."""
-        runs = []
-        for configuration in self.configurations:
+        setup, weight, runs = self.setup, self.weight, []
+        for configuration in setup.configurations:
             u, own = unit if _is_scalable(configuration) else 1.0, configuration
             if configuration.constraint is not None and u != 1.0:
                 own = configuration._replace(constraint=configuration.constraint.scaled(u))
+            longer = intercept_step(configuration.potential, setup.settings.fit_intercept)
+            how = setup.scheme, weight, longer, d, setup.settings.batch_size
             reported = paced(configuration, self, d, k)
             for (named, _), (scaled, pace) in zip(reported, paced(own, self, d, k), strict=True):
-                longer = intercept_step(configuration.potential, self.intercept)
-                learner = stochastic(
-                    self.link, scaled, self.scheme, self.weight, longer, d, self.size
-                )
+                learner = stochastic(setup.link, scaled, *how)
                 runs.append(Run(named, learner, None, pace, float(u)))
         return runs
 
     def stream(self, d, k, start, is_open):
         """The runs of a stream."""
-        if is_open and any(map(_is_coupled, self.configurations)):
+        if is_open and any(map(_is_coupled, self.setup.configurations)):
             raise ValueError(
                 "This potential or constraint couples the outputs, so that all must be known: "
                 "announce all classes in the first call of partial_fit (classes=), or give "
                 "per_output=True."
             )
         halving = Halving.begin(self.runs(d, k), d, k, start)
-        return halving._replace(is_open=is_open, start=start if self.standardize else None)
+        start = start if self.setup.settings.standardize else None
+        return halving._replace(is_open=is_open, start=start)
 
     def scan(self, halving, block):
         """Learn rows of a stream; outliers count as missing."""
@@ -121,12 +118,13 @@ def intercept_step(potential, intercept):
 
 def paced(configuration, rule, d, k=1):
     """(Configuration, pace) for each multiple of an automatic stochastic step, or for the step."""
-    step, link, weight = configuration.step, rule.link, rule.weight
+    step, link, weight = configuration.step, rule.setup.link, rule.weight
+    intercept = rule.setup.settings.fit_intercept
     if isinstance(step, float):
         return [(configuration, Pace(step))]
     bound = link.bound() if hasattr(link, "bound") else 1.0
     largest = 1.0 if weight is None or callable(weight) else bound
-    extra = intercept_step(configuration.potential, rule.intercept)
+    extra = intercept_step(configuration.potential, intercept)
     if step is None:
         # The step ignores the constraint, so that one which is not active changes nothing. If the
         # convexity is unknown, one of the multiples must fit.
@@ -140,7 +138,7 @@ def paced(configuration, rule, d, k=1):
             for m in MULTIPLES
         ]
     sigma, exponent = strong_convexity(configuration, d, k)
-    convexity = min(sigma, 1.0) if rule.intercept else sigma
+    convexity = min(sigma, 1.0) if intercept else sigma
     name = "4.1" if step == "theorem-4.1" else "5.2"
     base = reflectron_step(1.0, bound, convexity=convexity, weight=largest, theorem=name)
     most = 1.0 / np.sqrt(rule.rounds) if THEOREMS[step] == "5.1" else np.inf
@@ -243,7 +241,7 @@ def descend_in_steps(problem, progress):
     if offset is not None:
         offset = np.reshape(offset, (-1, k))[-1]  # of the member without held-out rows
     start, most = (theta, offset), settings.most_passes
-    rule, watch = Rule.of(setup, most * len(rows)), progress.passes(2 * most)
+    rule, watch = Rule(setup, most * len(rows)), progress.passes(2 * most)
     Z, choosing, runs = columns.rows(problem.X), problem.choosing, rule.runs(d, k)
     X_held, y_held, w_held = Z[rows], targets[rows], problem.weights
     if problem.validation is not None:

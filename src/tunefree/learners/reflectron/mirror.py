@@ -486,7 +486,7 @@ class Mirror(NamedTuple):
                 found[name][live[mask]] = value[mask]
             return found
 
-        changes = noted(
+        changed = noted(
             step=(all_live, step),
             accepted=(accept, at + 1),
             score=(better, held_risk),
@@ -508,7 +508,7 @@ class Mirror(NamedTuple):
             sums=Sums(),
             passes=state.passes + 1,
             chain=chain,
-            **changes,
+            **changed,
         )
         ended |= self._without_progress(state)
         if self.behind is not None and self.family is not None:
