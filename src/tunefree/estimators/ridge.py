@@ -321,7 +321,7 @@ class RidgePathRegressor(
         return self._choose(problem.columns, model, schemes, risks, k, state.epoch, held)
 
     def _choose(self, columns, model, schemes, risks, k, n_passes, held=None):
-        """Publish the scheme k, shrunk as `held` says; a model of a single scheme has that one."""
+        """Publish the scheme k, shrunk if rows were `held` out; a model of one scheme has it."""
         n_alphas, has_path = len(self.alphas_), model.n_schemes == len(schemes)
         self.n_iter_, self.average_ = n_passes, schemes[k]
         self.alpha_ = float(self.alphas_[k]) if k < n_alphas else None
@@ -463,8 +463,9 @@ def chosen_solver(solver, has_grid, shape):
 
 def best_scheme(alphas, risks):
     """The number of the scheme with the lowest risk, or of the largest penalty without risks."""
-    known = risks is not None and np.isfinite(risks).any()
-    return int(np.argmin(risks) if known else np.argmax(alphas))
+    if risks is None or not np.isfinite(risks).any():
+        return int(np.argmax(alphas))
+    return int(np.argmin(risks))
 
 
 def leaderboard(schemes, alphas, risks):

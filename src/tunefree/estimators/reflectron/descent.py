@@ -98,7 +98,7 @@ class Settings(NamedTuple):
     @property
     def has_kernel(self):
         """Whether the features are those of a kernel."""
-        return self.feature_map is not None and is_kernel(self.feature_map)
+        return is_kernel(self.feature_map)
 
     def check(self):
         """Refuse values that mean nothing."""
@@ -136,7 +136,7 @@ class Settings(NamedTuple):
         return max(2, round(1.0 / share)), n_splits
 
 
-class Samples(NamedTuple):
+class PlainRows(NamedTuple):
     """Rows of X as rows of a design, one for each row of targets."""
 
     def units(self, X, *arguments):
@@ -159,7 +159,7 @@ class Setup(NamedTuple):
     learned_link: str | None = None  # 'learned' or 'auto'; None keeps the link
     last_fit: tuple | None = None  # (coef, intercept) to start from, in the user's units
     steps: Any = PlainSteps()
-    samples: Any = Samples()
+    samples: Any = PlainRows()
 
     @classmethod
     def of(cls, law, settings, *, stochastic=False, auto=AUTO, **others):
@@ -519,9 +519,19 @@ def descend(problem, progress=NO_PROGRESS):
 
 
 def follow(
-    setup, learner, source, columns, start, k, dtype, progress, *, most=None, run=run,
+    setup,
+    learner,
+    source,
+    columns,
+    start,
+    k,
+    dtype,
+    progress,
+    *,
+    most=None,
+    run=run,
     on_block=None,
-):  # fmt: skip
+):
     """Pass over a source, `most` times at most: the `DescentResult` and the last state."""
     state = learner.init(len(columns.scale), k, *start)
     limit = setup.settings.most_passes
@@ -649,6 +659,11 @@ def theorem_step(configuration, setup, design, k):
     name, rounds = THEOREMS[configuration.step], setup.settings.most_passes
     bound = setup.link.bound()
     return reflectron_step(norm, bound, convexity=sigma, theorem=name, rounds=rounds)
+
+
+def link_of(link, default):
+    """The part of a link's name; None is the default."""
+    return LINKS[default] if link is None else LINKS.find(link)
 
 
 def link_range(link, unknown=(-np.inf, np.inf)):

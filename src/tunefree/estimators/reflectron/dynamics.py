@@ -21,11 +21,11 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
+    link_of,
     pose,
 )
 from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import ChainedSteps, PlainSteps
-from tunefree.links import LINKS
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
@@ -251,9 +251,8 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
             standardize=False,
             random_state=seed,
         )
-        law = Matching(), LINKS["logit"] if self.link is None else LINKS.find(self.link)
-        steps = PlainSteps() if plain else ChainedSteps()
-        return Setup.of(law, settings, auto=auto, steps=steps)
+        link, steps = link_of(self.link, "logit"), PlainSteps() if plain else ChainedSteps()
+        return Setup.of((Matching(), link), settings, auto=auto, steps=steps)
 
     def _learned(self, setup, pairs, rho, trajectory=None):
         """The `DescentResult` for a value of rho; trajectories may be held out whole."""

@@ -37,6 +37,7 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
+    link_of,
     link_range,
     pose,
 )
@@ -53,7 +54,7 @@ from tunefree.estimators.uncertainty_mixins import (
     RiskIntervalMixin,
 )
 from tunefree.families import Matching
-from tunefree.links import LINKS, target_margin
+from tunefree.links import target_margin
 from tunefree.potentials import Potential
 from tunefree.protocols import (
     Auto,
@@ -486,7 +487,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
     classes_: np.ndarray
 
     def _link(self):
-        return LINKS["logit"] if self.link is None else LINKS.find(self.link)
+        return link_of(self.link, "logit")
 
     def _fit_labels(self, X, y, sample_weight, X_val, y_val, grades=None):
         """Learn from rows in memory."""
@@ -797,7 +798,7 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
     """
 
     def _law(self, y=None):
-        return Matching(), LINKS["identity"] if self.link is None else LINKS.find(self.link)
+        return Matching(), link_of(self.link, "identity")
 
     @report_progress
     def fit(

@@ -21,13 +21,13 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
+    link_of,
     link_range,
     pose,
 )
 from tunefree.estimators.reflectron.reflectron import share_outside, warn_outside
 from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import Batch
-from tunefree.links import LINKS
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 
@@ -192,7 +192,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         return mean[:, 0] if k == 1 else mean
 
     def _link(self):
-        return LINKS["logit"] if self.link is None else LINKS.find(self.link)
+        return link_of(self.link, "logit")
 
     def _samples(self, X, n_targets, *, reset=False):
         """One row of k p entries a sample, and k."""

@@ -106,11 +106,15 @@ class Configuration(NamedTuple):
             pairs = alone.place(duals.reshape(-1, 1, duals.shape[-1]))
             return tuple(a.reshape(duals.shape) for a in pairs)
         if self.constraint is not None:
-            pairs = [self.constraint.project(dual, self.potential) for dual in duals]
-            return np.array([theta for theta, _ in pairs]), np.array([dual for _, dual in pairs])
+            return paired(self.constraint.project(dual, self.potential) for dual in duals)
         if getattr(self.potential, "separable", False):
             return self.potential.inverse(duals), duals
         return np.array([self.potential.inverse(dual) for dual in duals]), duals
+
+
+def paired(points):
+    """Predictors and duals as two arrays, of pairs of them."""
+    return tuple(np.array(each) for each in zip(*points, strict=True))
 
 
 def of_singular_values(potential, constraint):
@@ -476,30 +480,15 @@ class Mirror(NamedTuple):
         advance, step, chain = self.steps.next_steps(
             state, accept, accept & ~first, curvature, move
         )
-        time, all_live = state.time[live] + advance, np.ones_like(accept)
+        time = state.time[live] + advance
 
-        def noted(**changes):
-            """Copies of arrays with the new values of the running configurations in a mask."""
-            found = {}
-            for name, (mask, value) in changes.items():
-                found[name] = getattr(state, name).copy()
-                found[name][live[mask]] = value[mask]
-            return found
+        def noted(mask, **values):
+            """Copies of arrays, with new values of the running configurations in a mask."""
+            arrays = {name: getattr(state, name).copy() for name in values}
+            for name, value in values.items():
+                arrays[name][live[mask]] = value[mask]
+            return arrays
 
-        changed = noted(
-            step=(all_live, step),
-            accepted=(accept, at + 1),
-            score=(better, held_risk),
-            best_at=(better, at),
-            mark=(progress, held_risk),
-            mark_at=(progress, at),
-            begun=(first, held_risk),
-            time=(accept, time),
-            best_time=(better, time),
-            risk=(accept, risk),
-            held_risk=(accept, held_risk),
-            move=(all_live, move),
-        )
         state = state._replace(
             now=state.trial.where(accept, state.now),
             gradient=_pick(accept, gradient, state.gradient),
@@ -508,13 +497,17 @@ class Mirror(NamedTuple):
             sums=Sums(),
             passes=state.passes + 1,
             chain=chain,
-            **changed,
+            **noted(np.ones_like(accept), step=step, move=move),
+            **noted(accept, accepted=at + 1, time=time, risk=risk, held_risk=held_risk),
+            **noted(better, score=held_risk, best_at=at, best_time=time),
+            **noted(progress, mark=held_risk, mark_at=at),
+            **noted(first, begun=held_risk),
         )
         ended |= self._without_progress(state)
         if self.behind is not None and self.family is not None:
             doubled = accept & (at & (at + 1) == 0)
             ended |= doubled & self._hopeless(state)
-            state = state._replace(**noted(half=(doubled, state.score[live])))
+            state = state._replace(**noted(doubled, half=state.score[live]))
         return self._next_trials(state, ~ended)
 
     def _judge(self, state, gradient, slope):
