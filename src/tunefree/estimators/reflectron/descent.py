@@ -98,7 +98,7 @@ class Settings(NamedTuple):
     @property
     def has_kernel(self):
         """Whether the features are those of a kernel."""
-        return is_kernel(self.feature_map)
+        return self.feature_map is not None and is_kernel(self.feature_map)
 
     def check(self):
         """Refuse values that mean nothing."""
