@@ -8,8 +8,10 @@ from scipy.optimize import minimize
 import tunefree
 from tunefree import ReflectronRegressor
 from tunefree.dynamics import SharedReflectron, flow
-from tunefree.estimators.reflectron.descent import Training
-from tunefree.links import Logit
+from tunefree.estimators.reflectron.descent import Settings, Setup, Training, descend, pose
+from tunefree.estimators.reflectron.shared import Equations
+from tunefree.families import Matching
+from tunefree.links import LINKS, Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
 
@@ -112,15 +114,11 @@ def test_block_diagonal_matrices_are_the_unshared_model():
 def test_samples_are_held_out_whole():
     """Copies of one equation in every sample would otherwise be seen and measured."""
     X, y, _, _ = _signals(60)
-    inner = tunefree.estimators.reflectron.shared._Equations._with_settings(
-        link="logit", potential="euclidean", random_state=0, fit_intercept=False, max_iter=3
-    )
-    inner.n_outputs, batches = 15, []
-    make = inner._batch
-    inner._batch = lambda *args, **more: batches.append(make(*args, **more)) or batches[-1]
     A = np.array([windows(x) for x in X]).reshape(60, -1)
-    inner._fit(inner._setup(inner._law()), Training(A, y, np.ones(60), np.zeros(60)))
-    held = batches[0].held.reshape(60, 15)
+    settings = Settings(potential="euclidean", random_state=0, fit_intercept=False, max_iter=3)
+    setup = Setup.of((Matching(), LINKS["logit"]), settings, samples=Equations(15))
+    _, found = descend(pose(setup, Training(A, y, np.ones(60))))
+    held = found.batch.held.reshape(60, 15)
     assert (held == held[:, :1]).all() and len(np.unique(held)) > 2
 
 

@@ -8,7 +8,13 @@ from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
-from tunefree.learners.reflectron.mirror import Batch, Chained, Configuration, Mirror
+from tunefree.learners.reflectron.mirror import (
+    Batch,
+    ChainedSteps,
+    Configuration,
+    Mirror,
+    PlainSteps,
+)
 from tunefree.links import Identity, Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
@@ -40,7 +46,8 @@ def _logistic(seed):
 def test_a_chain_on_a_quadratic_is_a_legendre_polynomial():
     h, curvature = 0.1, np.array([1.0, 0.5, 0.05])
     X, start = np.diag(np.sqrt(3.0 * curvature)), np.array([[0.5, -1.0, 2.0]])
-    learner = Chained(Identity(), (Configuration(Euclidean()),), first_step=h, intercept=False)
+    geometry = (Configuration(Euclidean()),)
+    learner = Mirror(Identity(), geometry, first_step=h, intercept=False, steps=ChainedSteps())
     state, sheet = learner.init(3, theta=start), Batch(Dense(X), np.zeros((3, 1)), np.ones(3))
     number = 0
     for _ in range(40):
@@ -59,9 +66,9 @@ def test_the_matching_loss_does_not_rise_above_the_start_of_a_chain(
     configuration, first_step, seed
 ):
     X, y = _logistic(seed)
-    learner = Chained(
+    learner = Mirror(
         Logit(), (configuration,), first_step=first_step, intercept=False, patience=1000,
-        last=True,
+        last=True, steps=ChainedSteps(),
     )  # fmt: skip
 
     def loss(point):
@@ -81,7 +88,8 @@ def test_time_is_the_flows(configuration):
     """What chains reach at a time is near what small plain steps reach then."""
     X, y = _logistic(3)
     options = dict(intercept=False, patience=10**6, last=True)
-    chained = _states(Chained(Logit(), (configuration,), **options), X, y, 60)[-1]
+    learner = Mirror(Logit(), (configuration,), steps=ChainedSteps(), **options)
+    chained = _states(learner, X, y, 60)[-1]
     time = chained.time[0]
     fixed = configuration._replace(step=time / 4000)
     small = _states(Mirror(Logit(), (fixed,), **options), X, y, 4001)[-1]
@@ -93,8 +101,9 @@ def test_time_is_the_flows(configuration):
 def test_a_chain_with_a_number_as_step_is_the_plain_iteration():
     X, y = _logistic(4)
     sheets, found = Batches((Batch(Dense(X), y, np.ones(len(X))),)), []
-    for kind in (Chained, Mirror):
-        learner = kind(Logit(), (Configuration(PNorm(1.1), None, 0.1),), last=True)
+    for steps in (ChainedSteps(), PlainSteps()):
+        geometry = (Configuration(PNorm(1.1), None, 0.1),)
+        learner = Mirror(Logit(), geometry, last=True, steps=steps)
         found.append(run(learner, learner.init(30), sheets, max_passes=20).state.now)
     np.testing.assert_array_equal(found[0].theta, found[1].theta)
     np.testing.assert_array_equal(found[0].offset, found[1].offset)

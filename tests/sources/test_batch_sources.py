@@ -1,5 +1,7 @@
 """Batch learners pass over a source as they pass over memory: the same model up to rounding."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,7 +15,7 @@ from tunefree import (
 )
 from tunefree.constraints import L1Ball
 from tunefree.data.order import hashed_visits, row_hash
-from tunefree.learners.reflectron.mirror import NONE
+from tunefree.estimators.reflectron import descent
 from tunefree.potentials import Hypentropy
 
 RNG = np.random.default_rng(0)
@@ -41,16 +43,17 @@ def holding_out_the_same(estimator, X, seed):
     """The estimator, with the rows held out in memory that a source holds out."""
 
     class Same(estimator):
-        def _held(self, strata, n_splits):
-            every, n_splits = self._shares(len(strata), n_splits)
-            turn = (row_hash(self.rows, seed) % np.uint64(every)).astype(int)
-            return np.where(turn < n_splits, turn + 1, NONE)
-
         def _fit(self, setup, training):
             rows = training.positive()
             order = hashed_visits(rows.X, rows.targets, rows.weights, seed).unique()[0]
-            self.rows = rows.X[order]
-            super()._fit(setup, training)
+
+            def members(settings, places, n_splits):
+                every, n_splits = settings.folds(len(order), n_splits)
+                turn = (row_hash(rows.X[order], seed) % np.uint64(every)).astype(int)
+                return descent.members_of(turn, n_splits)
+
+            with mock.patch.object(descent, "held_out_members", members):
+                return super()._fit(setup, training)
 
     return Same
 

@@ -36,6 +36,7 @@ from tunefree.estimators.from_source import SourceSample
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
 from tunefree.estimators.reflectron import glm, reflectron
+from tunefree.estimators.reflectron.descent import Settings, fold_order, follow, held_out_members
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
@@ -274,7 +275,7 @@ def _batches(part, estimator, columns, seed):
     visits = hashed_visits(X, targets, weights, seed)
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
-    held = estimator._held(strata[rows], 1)
+    held = held_out_members(Settings.of(estimator), fold_order(len(rows), strata[rows]), 1)
     size = n_entries(X)
     # For rows with few entries in many columns, sums would cost more than products.
     step = max(1, max(PIECE, 4 * X.shape[1]) * len(weights) // max(1, size))
@@ -290,8 +291,9 @@ def _held_weight(batches):
 
 def _fit_by_descent(self, cluster):
     """The fit of generalized linear models and Reflectrons."""
-    family, link, configurations, _ = self._setup(self._law())
-    if self.solver == "stochastic" or self.feature_map is not None:
+    setup = self._setup(self._law())
+    family, link, configurations, settings, *_ = setup
+    if settings.solver == "stochastic" or settings.feature_map is not None:
         raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
     if getattr(self, "formula", None) is not None:
         raise ValueError("On a cluster give the columns in place of formula=.")
@@ -311,7 +313,7 @@ def _fit_by_descent(self, cluster):
         seed = seed_of(self.random_state) + 1
         sample = cluster.total("sample", _sampled, worker, seed, merge=joined)
     columns = Units.unchanged(cluster.n_columns)
-    if self.standardize:
+    if settings.standardize:
         columns = Units.of_moments(moments, self.fit_intercept)
     units, centre = columns, None
     sparse_rows = all(f.sparse for f in cluster.facts)
@@ -341,8 +343,11 @@ def _fit_by_descent(self, cluster):
         inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
         if self.fit_intercept and inside:
             offset = target_margin(link, mean)
-    learner = self._mirror((family, link), configurations, 2 if held else 1, bool(held))
-    self._descend(learner, source, columns, (theta, offset), len(target), cluster.dtype)
+    setup = setup._replace(family=family, link=link)
+    learner, k = setup.learner(2 if held else 1, bool(held)), len(target)
+    start, dtype = (theta, offset), cluster.dtype
+    result, _ = follow(setup, learner, source, columns, start, k, dtype, self._progress)
+    self._publish(result, dtype)
 
 
 def _fit_numbers(self, cluster):
@@ -641,7 +646,8 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         self._dtype, self._flat = cluster.dtype, not cluster.facts[0].n_outputs
         d = cluster.n_columns
         # The products of columns are decomposed, whatever the number of rows.
-        self._choose_solver((d, d))
+        grid, _ = self._grid()
+        self.solver_, self.hint_ = ridge.chosen_solver(self.solver, grid, (d, d))
         ranges = cluster.total("extent", _ranges, merge=joined)
         total, mean, target = ranges.means
         if not self.fit_intercept:
@@ -662,7 +668,9 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         asked = view, spectrum, self.alphas_, per_weight
         (sums,) = cluster.total("held-out errors", _held_out, *asked, merge=added, parts=listed)
         model = SGDRun(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
-        self._choose_exact(view, model, sums / total)
+        risks = sums / total
+        k = ridge.best_scheme(self.alphas_, risks)
+        self._choose(view, model, [None] * len(self.alphas_), risks, k, 1)
 
     def _by_runs(self, cluster, view, total):
         seed, scaling = seed_of(self.random_state), self.standardize
@@ -680,14 +688,11 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         )
         size, step, n_passes = cluster.total("size", _size, merge=added, parts=runs)
         self.alphas_ = penalties(self.alphas, size)
-        sent, risks, k = (self.alphas_, others, total), None, len(self.alphas_)
-        if grid:
-            k = int(np.argmax(self.alphas_))
+        sent, risks = (self.alphas_, others, total), None
         if choose:
             sums, weight = cluster.total("risks", _risks, *sent, merge=added, parts=runs)
-            if weight:
-                risks = sums / weight
-                k = int(np.argmin(risks))
+            risks = sums / weight if weight else None
+        k = ridge.best_scheme(self.alphas_, risks) if grid else len(self.alphas_)
         whole_path = len(self.alphas_) * cluster.n_columns * cluster.n_outputs <= ridge.MOST_KEPT
         path = cluster.total(
             "average", _average, None if whole_path else k, *sent, merge=added, parts=runs

@@ -415,13 +415,13 @@ class CallbackSupport(Threaded, CallbackSupportMixin):
 
     @property
     def _progress(self):
-        return vars(self).get("_active_progress", _NO_PROGRESS)
+        return vars(self).get("_active_progress", NO_PROGRESS)
 
     def _after_fit(self, X, y, sample_weight):
         """Do nothing; a subclass may add something to a fit."""
 
 
-_NO_PROGRESS = NoProgress()
+NO_PROGRESS = NoProgress()
 
 
 def report_progress(fit):
@@ -455,7 +455,7 @@ def report_progress(fit):
             if getattr(self, "_skl_callbacks", None):
                 with_reports(self, arguments, *args, **kwargs)
             elif getattr(self, "verbose", False):
-                watched(self, _NO_PROGRESS, *args, **kwargs)
+                watched(self, NO_PROGRESS, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
             if "y" in signature.parameters:

@@ -246,20 +246,6 @@ class RidgePathRegressor(
             raise ValueError(f"standardize={self.standardize!r} is neither a bool nor 'auto'.")
         check_passes(self.max_iter)
 
-    def _choose_solver(self, shape):
-        """Set the solver for rows of this shape, and a hint if the other one is cheaper."""
-        ridge = isinstance(self.average, str) and self.average in _RIDGE
-        cheap = min(shape) <= _MOST_EXACT and shape[0] * shape[1] <= _MOST_CELLS
-        self.solver_, self.hint_ = self.solver, None
-        if self.solver == "exact" and not ridge:
-            raise ValueError("solver='exact' has no iterates: use average='auto' or 'geometric'.")
-        if self.solver == "auto":
-            self.solver_ = "exact" if cheap and ridge else "sgd"
-        elif cheap and ridge and self.solver == "sgd":
-            self.hint_ = "With so few columns or rows, solver='exact' is cheaper and exact."
-        elif not cheap and self.solver == "exact":
-            self.hint_ = "With so many rows and columns, solver='sgd' is cheaper."
-
     def _pose(self, X, y, sample_weight):
         """The problem; the solver for it is chosen."""
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
@@ -269,7 +255,7 @@ class RidgePathRegressor(
         if not positive.all():
             X, targets, weights = X[positive], targets[positive], weights[positive]
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
-        self._choose_solver(X.shape)
+        self.solver_, self.hint_ = chosen_solver(self.solver, self._grid()[0], X.shape)
         if self.solver_ == "exact":
             X = as_dense(X)
         # Dense columns are always scaled.
@@ -290,41 +276,11 @@ class RidgePathRegressor(
     def _fit_exact(self, problem, validation):
         model, held_out = exact_path(problem, self.alphas_, self.fit_intercept)
         risks = held_out.risks() if validation is None else risks_on(model, problem, *validation)
-        self._choose_exact(problem.columns, model, risks)
-        k = int(np.flatnonzero(self.alphas_ == self.alpha_)[0])
-        chosen = None if validation is not None else model.only(k)
-        return self._set_held_out(problem, slice(None), held_out.errors(self.alpha_), chosen)
-
-    def _set_held_out(self, problem, rows, errors, chosen):
-        """Set the held-out predictions: targets less these errors.
-
-        Where `chosen` is given, its predictions are clipped and shrunk towards the mean by them.
-        """
-        mean, y, totals = problem.columns.target, problem.targets[rows], problem.totals[rows]
-        predictions = y - errors
-        if chosen is not None and self._widest is not None:
-            fitted = chosen.predict(problem.Z, problem.centre)[:, 0]
-            low, high = self._widest
-            limits = np.clip(
-                limits_of_predictions(predictions, fitted, y, totals, rows), low - mean, high - mean
-            )
-            predictions = np.clip(predictions, *limits)
-            share = shrinkage_factor(predictions, y, totals)
-            self.prediction_limits_ = mean + share * limits
-            predictions = share * predictions
-            if (share < 1.0).any():
-                coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
-                coef, intercept = coef * share[:, None], mean + share * (intercept - mean)
-                self._publish(coef[:, :, None], intercept[:, None])
-        self.held_out_ = base.held_out_predictions(
-            mean + predictions, mean + y, totals * problem.unit, self.prediction_limits_
-        )
-        return self
-
-    def _choose_exact(self, columns, model, risks):
-        largest = int(np.argmax(self.alphas_))
-        k = int(np.argmin(risks)) if np.isfinite(risks).any() else largest
-        return self._choose(columns, model, [None] * len(self.alphas_), risks, k, 1)
+        k = best_scheme(self.alphas_, risks)
+        shrinks = model.only(k) if validation is None else None
+        errors = held_out.errors(self.alphas_[k])
+        held = held_out_line(problem, slice(None), errors, shrinks, self._widest)
+        return self._choose(problem.columns, model, [None] * len(self.alphas_), risks, k, 1, held)
 
     def _grid(self):
         """Whether the averages of all alphas are candidates, and which others are."""
@@ -349,42 +305,36 @@ class RidgePathRegressor(
     def _read_sgd(self, problem, state, schemes, n_folds, validation):
         """Choose among the averages of a run."""
         (grid, _), n_alphas, risks, model = self._grid(), len(self.alphas_), None, None
-        self.held_out_, runs = None, []
+        self.held_out_, runs, held = None, [], None
         if validation is not None:
             model = read(problem, state, schemes)
             risks = risks_on(model, problem, *validation)
         elif n_folds:
             risks, runs = held_out_risks(problem, state, schemes)
-        if not grid:
-            k = n_alphas
-        else:
-            k = int(np.argmax(self.alphas_)) if risks is None else int(np.argmin(risks))
+        k = best_scheme(self.alphas_, risks) if grid else n_alphas
         if model is None:
             can_store = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
             model = read(problem, state, schemes if can_store else (schemes[k],))
-        self._choose(problem.columns, model, schemes, risks, k, state.epoch)
         if n_folds:
-            scheme = k if model.n_schemes == len(schemes) else 0
-            self._set_held_out(problem, *held_out_errors(problem, runs, k), model.only(scheme))
-        return self
+            own = model.only(k if model.n_schemes == len(schemes) else 0)
+            held = held_out_line(problem, *held_out_errors(problem, runs, k), own, self._widest)
+        return self._choose(problem.columns, model, schemes, risks, k, state.epoch, held)
 
-    def _choose(self, columns, model, schemes, risks, k, n_passes):
-        """Publish the scheme k; a model of a single scheme has that one."""
+    def _choose(self, columns, model, schemes, risks, k, n_passes, held=None):
+        """Publish the scheme k, shrunk if rows were `held` out; a model of one scheme has it."""
         n_alphas, has_path = len(self.alphas_), model.n_schemes == len(schemes)
         self.n_iter_, self.average_ = n_passes, schemes[k]
         self.alpha_ = float(self.alphas_[k]) if k < n_alphas else None
         self.validation_scores_ = None if risks is None else risks[:n_alphas]
         alphas = [*self.alphas_.tolist(), *[None] * (len(schemes) - n_alphas)]
-        self.leaderboard_ = []
-        if risks is not None:
-            self.leaderboard_ = [
-                {"average": scheme, "alpha": alpha, "risk": float(risk)}
-                for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
-            ]
+        self.leaderboard_ = [] if risks is None else leaderboard(schemes, alphas, risks)
         self._path = (columns, model) if has_path else None
         position = k if has_path else 0
-        self._publish(*model.fold(columns, position, position + 1, dtype=self._dtype))
-        return self
+        line = model.fold(columns, position, position + 1, dtype=self._dtype)
+        if held is not None:
+            self.held_out_, self.prediction_limits_ = held.predictions, held.limits
+            line = held.shrunk(*line)
+        return self._publish(*line)
 
     @all_or_nothing
     def partial_fit(
@@ -441,10 +391,7 @@ class RidgePathRegressor(
         learner = StreamSGD()
         schemes = [Tail(0.5), *map(Geometric, learner.rates), Last()]
         risks = learner.risks(self._stream)
-        self.leaderboard_ = [
-            {"average": scheme, "alpha": None, "risk": float(risk)}
-            for scheme, risk in zip(schemes, risks, strict=True)
-        ]
+        self.leaderboard_ = leaderboard(schemes, [None] * len(schemes), risks)
         self.average_ = schemes[int(np.argmin(risks))]
         self.held_out_ = self.input_limits_ = None
         guard = self._stream.guards[1]
@@ -465,6 +412,7 @@ class RidgePathRegressor(
         coef, intercept = (a.astype(self._dtype, copy=False) for a in (coef, intercept))
         coef, intercept = coef[:, :, 0], intercept[:, 0]
         self.coef_, self.intercept_ = base.of_targets(self._flat, coef, intercept)
+        return self
 
     @property
     def coefs_(self) -> np.ndarray:
@@ -490,12 +438,73 @@ class RidgePathRegressor(
         if getattr(self, "input_limits_", None) is not None:
             X = within_limits(X, self.input_limits_)
         y = product(X, self.coef_.T) + self.intercept_
-        if getattr(self, "prediction_limits_", None) is None:
+        ends: Any = getattr(self, "prediction_limits_", None)
+        if ends is None:
             return y
-        low, high = (
-            self.prediction_limits_ if y.ndim == 2 else self.prediction_limits_[:, 0]
-        ).astype(y.dtype)
-        return np.clip(y, low, high)
+        return np.clip(y, *(ends if y.ndim == 2 else ends[:, 0]).astype(y.dtype))
+
+
+def chosen_solver(solver, has_grid, shape):
+    """The solver for rows of this shape, and a hint if the other one is cheaper.
+
+    `has_grid` is whether the averages of all alphas are candidates.
+    """
+    cheap = min(shape) <= _MOST_EXACT and shape[0] * shape[1] <= _MOST_CELLS
+    if solver == "exact" and not has_grid:
+        raise ValueError("solver='exact' has no iterates: use average='auto' or 'geometric'.")
+    if solver == "auto":
+        return "exact" if cheap and has_grid else "sgd", None
+    if cheap and has_grid and solver == "sgd":
+        return solver, "With so few columns or rows, solver='exact' is cheaper and exact."
+    if not cheap and solver == "exact":
+        return solver, "With so many rows and columns, solver='sgd' is cheaper."
+    return solver, None
+
+
+def best_scheme(alphas, risks):
+    """The number of the scheme with the lowest risk, or of the largest penalty without risks."""
+    if risks is None or not np.isfinite(risks).any():
+        return int(np.argmax(alphas))
+    return int(np.argmin(risks))
+
+
+def leaderboard(schemes, alphas, risks):
+    """The risk of every average."""
+    return [
+        {"average": scheme, "alpha": alpha, "risk": float(risk)}
+        for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
+    ]
+
+
+class HeldOutLine(NamedTuple):
+    """Held-out predictions of a line, and how these clip and shrink it towards the `mean`."""
+
+    predictions: Any
+    limits: Any  # of predictions
+    share: Any
+    mean: np.ndarray
+
+    def shrunk(self, coef, intercept):
+        """The line, (n_outputs, d, 1) and (n_outputs, 1)."""
+        if self.share is None or not (self.share < 1.0).any():
+            return coef, intercept
+        share, mean = self.share[:, None], self.mean[:, None]
+        return coef * share[:, None], mean + share * (intercept - mean)
+
+
+def held_out_line(problem, rows, errors, chosen, limits):
+    """The `HeldOutLine` of targets less errors; clipped and shrunk if `chosen`, an `SGDRun`."""
+    mean, y, totals = problem.columns.target, problem.targets[rows], problem.totals[rows]
+    predictions, share = y - errors, None
+    if chosen is not None and limits is not None:
+        fitted = chosen.predict(problem.Z, problem.centre)[:, 0]
+        ends = limits_of_predictions(predictions, fitted, y, totals, rows)
+        ends = np.clip(ends, *(limits - mean))
+        predictions = np.clip(predictions, *ends)
+        share = shrinkage_factor(predictions, y, totals)
+        limits, predictions = mean + share * ends, share * predictions
+    rows = mean + predictions, mean + y, totals * problem.unit
+    return HeldOutLine(base.held_out_predictions(*rows, limits), limits, share, mean)
 
 
 def exact_path(problem, alphas, intercept):
@@ -516,16 +525,19 @@ class HeldOutErrors(NamedTuple):
     intercept: bool
     alphas: np.ndarray
 
+    @property
+    def mass(self):
+        """The rows' shares of the weight, if there is an intercept; else 0."""
+        return self.weights / self.weights.sum() * self.intercept
+
     def risks(self):
         """Mean squared errors of every penalty."""
-        total = self.weights.sum()
-        mass = self.weights / total * self.intercept
-        return self.spectrum.held_out(self.left, self.targets, mass, self.alphas) / total
+        squares = self.spectrum.held_out(self.left, self.targets, self.mass, self.alphas)
+        return squares / self.weights.sum()
 
     def errors(self, alpha):
         """Errors of one penalty, of shape (n, n_outputs)."""
-        mass = self.weights / self.weights.sum() * self.intercept
-        found = self.spectrum.errors(self.left, self.targets, mass, alpha)
+        found = self.spectrum.errors(self.left, self.targets, self.mass, alpha)
         return found / np.sqrt(self.weights)[:, None]
 
 

@@ -1,58 +1,54 @@
-"""Mirror descent on rows in memory, sources and streams: what GLMs and Reflectrons share."""
+"""Mirror descent on rows in memory: settings, geometries, the problem, the learner, the result."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import sparse
-from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
+from tunefree import averaging
 from tunefree._parameters import seed_of
-from tunefree._process import check_memory, product, workers
+from tunefree._process import check_memory
 from tunefree._warn import warn
-from tunefree.data.levels import Levels, coded
-from tunefree.data.order import given_visits, hashed_visits, row_hash
+from tunefree.bounds import reflectron_step
+from tunefree.constraints import CONSTRAINTS
+from tunefree.constraints.rules import is_odd, is_separable
+from tunefree.data.levels import Levels
+from tunefree.data.order import hashed_visits
 from tunefree.data.units import Among, Units
 from tunefree.designs import SPACE, Dense, moved, take
-from tunefree.engine.run import Batches, Rows, run
-from tunefree.engine.sources import open_source
-from tunefree.estimators import base
+from tunefree.engine.run import Batches, run
 from tunefree.estimators.exposures import Terms
-from tunefree.estimators.fitting import CallbackSupport, TakesArrays, all_or_nothing, runner
-from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
+from tunefree.estimators.fitting import NO_PROGRESS
 from tunefree.estimators.reflectron.feature_maps import fitted_map, is_kernel
-from tunefree.estimators.reflectron.problem import (
-    DescentProblem,
-    DescentResult,
-    Score,
-    check_theorems,
-    combinations,
-    family_range,
-    in_units,
-    keeps_zeros,
-    scheme_of,
-    with_steps,
-)
-from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
-from tunefree.estimators.reflectron.surveys import Survey, Surveyed
 from tunefree.families import Family, Matching
-from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror, bound
+from tunefree.learners.reflectron.mirror import (
+    NONE,
+    Batch,
+    Configuration,
+    Mirror,
+    PlainSteps,
+    bound,
+    of_singular_values,
+)
+from tunefree.learners.reflectron.subspace import LowRank
 from tunefree.links import LINKS, check_increasing, target_margin
-from tunefree.potentials import Euclidean
-from tunefree.protocols import Average, AverageWithin, Link, Seed
-from tunefree.robust import drop_outliers, within_limits
+from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy
+from tunefree.protocols import Seed
+from tunefree.robust import drop_outliers, limits_of_columns
 from tunefree.select.families import (
     MOST_COLUMNS,
     Task,
     n_pilot_rows,
     select_family,
     with_default_geometries,
-    with_first_step,
 )
+from tunefree.uncertainty.intervals import in_order
 
+# The candidates of potential='auto'.
+AUTO = (Euclidean(), *(Hypentropy(beta) for beta in (1e-4, 1e-6, 1e-8, 1e-12)))
+# Steps by name: the theorems of Boffi, Tu and Slotine 2021.
+THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
 # Of fewer distinct rows none are held out.
 _FEWEST_ROWS = 2
 # n_splits='auto' has several folds below _FEW_ROWS, where one fold is too small to choose by; for
@@ -65,103 +61,15 @@ _WIDE_BYTES = 5500.0
 # The patience of a configuration that another has overtaken is divided by this.
 _BEHIND = 2
 
-GEOMETRY = """potential : str, potential or list, default='auto'
-        The geometry, which is the regularizer: a name of `tunefree.potentials.POTENTIALS`, a part,
-        or a list of these to choose from. 'auto' chooses among the Euclidean potential and the
-        hypentropies of beta 1e-4, 1e-6, 1e-8, 1e-12{also}.
-    constraint : str, constraint, None or list, default=None
-        A set to project onto, from `tunefree.constraints`."""
 
-COMMON = """fit_intercept : bool, default=True
-        Learn an intercept, free of potential and constraint.
-    standardize : bool or 'auto', default='auto'
-        Standardise columns (centred if there is an intercept), so that a potential means the same
-        for all; constraints then hold in these units. Outliers, entries and targets ten times as
-        far from the middle of their column as any other, then count as missing in `fit`, with a
-        warning. 'auto' is True; with False rows are learned as they are. A stream has one unit for
-        all columns instead, the median of the largest entries of its first 64 rows; its
-        constraints, and the entropy, are in the user's units.
-    max_iter : int or 'auto', default='auto'
-        Most passes; 'auto' is 1000."""
+class Settings(NamedTuple):
+    """The settings of mirror descent; estimators show some of them as parameters."""
 
-FITTED = """link_ : part
-        The link in use.
-    potential_, constraint_ : the chosen parts
-    held_out_ : part
-        Held-out predictions, from which `risk_interval_`, intervals and sets are computed
-        (docs/guide/sure.md).
-    leaderboard_ : list of dict
-        Every configuration's lowest hold-out risk and its time (the sum of steps; in stochastic
-        form passes, on a stream rows), the best first.
-    trace_ : dict of ndarray of shape (n_passes, n_configurations)
-        'risk' (mean squared error, or deviance, on the training rows), 'held_risk' (on the held-out
-        rows), 'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In
-        stochastic form 'held_risk' only, NaN after a run has ended.
-    n_iter_ : int
-        Passes over the rows, rejected trials included.
-    n_features_in_ : int"""
-
-
-def documented(**texts):
-    """A decorator that fills in the shared parts of a class's docstring."""
-
-    def filled(cls):
-        for name, text in texts.items():
-            if cls.__doc__:  # none under python -OO
-                cls.__doc__ = cls.__doc__.replace("{" + name + "}", text)
-        return cls
-
-    return filled
-
-
-class Setup(NamedTuple):
-    """What is to be learned: the model, the candidate geometries and the averaging."""
-
-    family: Any
-    link: Any
-    configurations: tuple
-    scheme: Any  # None reads the last iterate
-
-
-class Training(NamedTuple):
-    """The checked rows of a fit; the same share of each of the `strata` is held out."""
-
-    X: Any
-    targets: np.ndarray
-    weights: np.ndarray
-    strata: np.ndarray
-    validation: tuple | None = None  # rows, targets and weights to choose by
-    offset: Any = None  # added to the indices of rows
-    exposure: Any = None  # of which targets and weights are per unit
-
-    def positive(self):
-        """The rows of positive weight."""
-        used = self.weights > 0.0
-        if used.all():
-            return self
-        offset, exposure = (None if a is None else a[used] for a in (self.offset, self.exposure))
-        return self._replace(
-            X=self.X[used],
-            targets=self.targets[used],
-            weights=self.weights[used],
-            strata=self.strata[used],
-            offset=offset,
-            exposure=exposure,
-        )
-
-
-class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
-    """A generalized linear model learned by mirror descent; subclasses define its targets.
-
-    Each subclass shows some of the settings as parameters. The others keep the values here.
-    """
-
-    link: str | Link | None = None
     potential: Any = "auto"
     constraint: Any = None
     step: Any = "auto"
     solver: str = "auto"
-    average: str | Average | AverageWithin = "auto"
+    average: Any = "auto"
     batch_size: int = 1
     feature_map: Any = None
     validation_fraction: float | str = "auto"
@@ -173,52 +81,26 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     standardize: bool | str = "auto"
     per_output: bool = False
     warm_start: bool = False
-    class_weight: Any = None
-    n_jobs: int | None = None
     random_state: Seed = None
 
-    _ON_DEMAND = (
-        "coef_", "intercept_", "potential_", "constraint_", "leaderboard_", "held_out_",
-    )  # fmt: skip
-    _LEARNER = ("_stream", "_dtype", "_flat")
-    _stream: Any
-    feature_map_: Any
-    link_: Any
-    family_: Any
-
-    def __getattr__(self, name):
-        if name == "partial_fit":  # why it is not available
-            is_streamed(self)
-        return super().__getattr__(name)
-
     @classmethod
-    def _with_settings(cls, **settings: Any) -> Self:
-        """An estimator with some of the settings above."""
-        estimator = cls()
-        for name, value in settings.items():
-            if not hasattr(cls, name) and not hasattr(estimator, name):
-                raise TypeError(f"{cls.__name__} has no setting {name!r}.")
-            setattr(estimator, name, value)
-        return estimator
+    def of(cls, estimator, **others):
+        """The settings that an estimator has, and others."""
+        own = {name: value for name, value in vars(estimator).items() if name in cls._fields}
+        return cls(**own | others)
 
-    def _unfitted(self) -> Self:
-        """A copy with the same settings, without what was learned."""
-        names = [n for n in vars(self) if not n.startswith("_") and not n.endswith("_")]
-        return type(self)._with_settings(**{name: getattr(self, name) for name in names})
-
-    def _law(self, y=None):
-        """The family and the link for targets `y`; without targets those of a stream."""
-        return Matching(), LINKS.find(self.link)
-
-    def _source_targets(self, survey, classes, rows):
-        """A function from a source's y to targets, and the targets' weighted sums in every fold."""
-        raise NotImplementedError(f"{type(self).__name__} learns from no source.")
-
-    def _most_passes(self) -> int:
+    @property
+    def most_passes(self):
+        """The largest number of passes."""
         return _MOST_PASSES if isinstance(self.max_iter, str) else self.max_iter
 
-    def _setup(self, law, stochastic=False):
-        """The checked settings, for the family and the link of `law`."""
+    @property
+    def has_kernel(self):
+        """Whether the features are those of a kernel."""
+        return self.feature_map is not None and is_kernel(self.feature_map)
+
+    def check(self):
+        """Refuse values that mean nothing."""
         share: Any = self.validation_fraction
         if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
             raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
@@ -232,238 +114,16 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
                 raise ValueError(f"{name}={value!r} is not a positive integer.")
         if self.solver not in ("auto", "batch", "stochastic"):
             raise ValueError(f"solver={self.solver!r} is none of auto, batch, stochastic.")
-        family, link = law
-        check_increasing(link)
-        potential = self.potential
-        if self._has_kernel():
-            euclidean = isinstance(potential, str) and potential in ("auto", "euclidean")
-            if not (euclidean or isinstance(potential, Euclidean)):
-                raise ValueError(
-                    "A kernel as feature_map needs potential='euclidean' (the Alphatron): for "
-                    "another potential give a feature_map that returns features."
-                )
-            potential = Euclidean()
-        configurations = combinations(potential, self.constraint, self.step, self.per_output)
-        check_theorems([c.step for c in configurations], link)
-        if stochastic or self.solver == "stochastic":
-            link = _of_steps(link)
-        return Setup(family, link, configurations, scheme_of(self.average))
-
-    # ---------------------------------------------------------------- rows in memory
-
-    def _fit(self, setup, training):
-        """Learn from checked rows."""
-        self.held_out_ = None
-        with workers(self.n_jobs if SPACE.get() is None else 1):
-            problem = self._problem(setup, training)
-            learn = self._in_steps if self.solver == "stochastic" else self._in_batches
-            columns, fitted = learn(problem)
-            self._publish(fitted, columns, problem.X.dtype)
-
-    def _problem(self, setup, training):
-        """The distinct rows, which of them are held out, and what is to be learned."""
-        X, targets, family = training.X, training.targets, setup.family
-        among = self._among(X, setup.configurations)
-        n_columns = X.shape[1] if among is None else len(among.places)
-        check_memory(
-            _WIDE_BYTES * n_columns * targets.shape[1],
-            f"{type(self).__name__} with {n_columns} columns and {targets.shape[1]} targets",
-            "Hash or select columns, or take PiSTOL*.",
+        euclidean = isinstance(self.potential, Euclidean) or (
+            isinstance(self.potential, str) and self.potential in ("auto", "euclidean")
         )
-        X, targets, weights, strata, validation, offset, exposure = training.positive()
-        seed = seed_of(self.random_state)
-        hashed = targets if offset is None else np.column_stack([targets, offset])
-        visits = hashed_visits(X, hashed, weights, seed)
-        rows, distinct_weights = visits.unique()
-        terms = None
-        if exposure is not None or offset is not None:
-            terms = Terms.of(X, hashed, weights, seed, rows, exposure)
-        if self.standardize:
-            X, targets = drop_outliers(X, targets, rows, (training.X, training.targets))
-        self._set_limits(X, targets[rows], offset)
-        if among is not None:
-            X = X[:, among.places]
-            if validation is not None:
-                validation = (validation[0][:, among.places], *validation[1:])
-        features: Any = None
-        if self.feature_map is not None:
-            features = fitted_map(
-                self.feature_map, X, rows, distinct_weights, self.standardize, seed
-            )
-            X = features.transform(X)
-            if validation is not None:
-                validation = (features.transform(validation[0]), *validation[1:])
-        self.feature_map_, self._stream = features, None
-        held = np.full(len(rows), NONE)
-        if validation is None:
-            held = self._held(strata[rows], self._splits_in_memory(family, len(rows)))
-        problem = DescentProblem(
-            setup.link, setup.configurations, setup.scheme, X, targets, visits, rows,
-            distinct_weights, held, validation, seed, family,
-            None if offset is None else offset[rows], terms, among,
-        )  # fmt: skip
-        self._check_choice(problem.choosing, len(rows), setup.configurations)
-        return problem
-
-    def _splits_in_memory(self, family, n_rows):
-        """How many folds are held out, one after another."""
-        if self.solver == "stochastic":
-            return 1
-        learns_family = not isinstance(family, Matching)
-        if self.n_splits == "auto" and learns_family and n_rows < _MANY_ROWS:
-            return _SPLITS
-        return self.n_splits
-
-    def _among(self, X, configurations):
-        """The columns that have an entry, if it is enough to learn these; else None."""
-        plain = self.solver != "stochastic" and self.feature_map is None and not self.warm_start
-        is_wide = X.shape[1] > MOST_COLUMNS  # with fewer, the metric includes empty columns
-        return Among.of(X) if plain and is_wide and keeps_zeros(configurations) else None
-
-    def _set_limits(self, X, targets, offset):
-        """Set limits of columns and predictions, for subclasses that have them."""
-
-    def _in_batches(self, problem):
-        """The units of the columns and the result of full batches."""
-        columns, batches, start = self._batches(problem)
-        design = batches[0].design
-        how, n_outputs = (self.fit_intercept, self._most_passes()), problem.targets.shape[1]
-        configurations = with_steps(problem.configurations, design, problem.link, *how, n_outputs)
-        configurations = in_units(configurations, columns)
-        configurations = bound(configurations, design, problem.weights)
-        learner = self._mirror(
-            (problem.family, problem.link), configurations, problem.members, problem.choosing
-        )
-        if SPACE.get() is not None:
-            batches = [
-                b._replace(design=Dense(moved(b.design.values)))
-                if isinstance(b.design, Dense)
-                else b
-                for b in batches
-            ]
-        if learner.family is not None:
-            learner, task = self._selection(problem, learner, columns, batches, start)
-            fitted, learner, state = select_family(learner, task)
-        else:
-            source, k = Batches(tuple(batches)), batches[0].targets.shape[1]
-            fitted, state = self._descended(learner, source, columns, start, k, problem.X.dtype)
-        self.link_, self.family_ = learner.link, learner.family or Matching()
-        # Of held-out rows, or of validation rows, which no member learned.
-        batch = batches[-1]
-        held = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
-        now = batch.design.apply(np.ascontiguousarray(fitted.theta.T)) + fitted.offset
-        self._check_indices(now, batch)
-        if len(held) and not np.ndim(getattr(self.family_, "levels", 0)):
-            s = learner.held_out(state, batch)[held]
-            fitted, self.held_out_ = self._evaluated(fitted, s, batch, held, now, problem.terms)
-        return columns, fitted
-
-    def _selection(self, problem, learner, columns, batches, start):
-        """The learner with all geometries that compete, and the `Task` of choosing."""
-        batch, shape = batches[0], (batches[0].design.shape[0], problem.width)
-        learner = self._with_geometries(learner, shape)
-        n_pilot = n_pilot_rows(learner, shape) if problem.validation is None else 0
-        pilot = None
-        if n_pilot:
-            rows = problem.rows[:n_pilot]
-            offset = None if batch.offset is None else batch.offset[:n_pilot]
-            targets, weights = batch.targets[:n_pilot], batch.weights[:n_pilot]
-            held = batch.held[:n_pilot]
-            pilot = self._batch(columns, problem.X[rows], targets, weights, held, offset)
-
-        def start_with(link):
-            if link is learner.link:
-                return start
-            return self._start((problem.family, link), columns, batch, problem.members)
-
-        def descend(learner, start, batches, most):
-            source, k = Batches(tuple(batches)), batches[0].targets.shape[1]
-            dtype = problem.X.dtype
-            return self._descended(learner, source, columns, start, k, dtype, most=most)
-
-        link: Any = self.link if self._learns_link() else None
-        return learner, Task(batches, pilot, link, start_with, descend)
-
-    def _with_geometries(self, learner, shape):
-        """The learner with the default geometries, unless these are named."""
-        named = not isinstance(self.potential, str) or self.potential != "auto"
-        if named or self.per_output:
-            return learner
-        return with_default_geometries(learner, shape)
-
-    def _learns_link(self):
-        """Whether the link is chosen or learned."""
-        return False
-
-    def _check_indices(self, s, batch):
-        """Warn if the fitted indices of rows show that there is no best model."""
-
-    def _evaluated(self, fitted, s, batch, held, now, terms):
-        """The result, shrunk if that is better for held-out rows, and held-out predictions.
-
-        `s` are the indices of held-out rows and `held` their positions in the batch, `now` the
-        fitted indices of the whole batch, `terms` the `Terms` of rows with an exposure or an
-        offset.
-        """
-        return fitted, None
-
-    def _in_steps(self, problem):
-        """The units of the columns and the result of stochastic passes."""
-        X, rows, k = problem.X, problem.rows, problem.targets.shape[1]
-        centred = self.fit_intercept and not sparse.issparse(X)
-        columns = self._units(X[rows], problem.weights, centred)
-        batch = Batch(None, problem.targets[rows], problem.weights, problem.held)
-        self.link_, self.family_ = problem.link, problem.family
-        law = problem.family, problem.link
-        theta, offset = self._start(law, columns, batch, problem.members)
-        if offset is not None:
-            offset = np.reshape(offset, (-1, k))[-1]  # of the member without held-out rows
-        most = self._most_passes()
-        rule = self._rule(Setup(problem.family, *problem[:3]), most * len(rows))
-        end = {"most": most, "tol": self.tol, "watch": self._progress.passes(2 * most)}
-        return columns, fit_passes(problem, rule, columns, (theta, offset), **end)
-
-    def _check_choice(self, choosing, n_rows, configurations):
-        # With very few rows none are held out: the training risk chooses.
-        if not choosing and n_rows >= _FEWEST_ROWS and len(configurations) > 1:
+        if self.has_kernel and not euclidean:
             raise ValueError(
-                f"Choosing among {len(configurations)} configurations needs rows held out: give "
-                "X_val and y_val, a positive validation_fraction, or a single potential, "
-                "constraint and step."
+                "A kernel as feature_map needs potential='euclidean' (the Alphatron): for "
+                "another potential give a feature_map that returns features."
             )
 
-    def _units(self, X, weights, centred):
-        scaled = self.standardize and not self._has_kernel()
-        return Units.of(X, weights, centred, scaled, self._levels_of_columns())
-
-    def _has_kernel(self):
-        """Whether the features are those of a kernel."""
-        return self.feature_map is not None and is_kernel(self.feature_map)
-
-    def _levels_of_columns(self):
-        """The `Levels` of columns of text and categories; None if there are none."""
-        categories = vars(self).get("categories_")
-        return None if categories is None else Levels.of(categories)
-
-    def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
-        """A batch of rows; `own` rows may be overwritten."""
-        return Batch(columns.design(X, own), targets, weights, held, offset)
-
-    def _batches(self, problem):
-        """The units, the batches of all rows and of validation rows, and the start."""
-        X, targets = take(problem.X, problem.rows), problem.targets[problem.rows]
-        weights = problem.weights
-        columns = self._units(X, weights, self.fit_intercept)
-        columns = columns._replace(among=problem.among)
-        batches = [
-            self._batch(columns, X, targets, weights, problem.held, problem.offset, own=True)
-        ]
-        if problem.validation is not None:
-            batches.append(self._batch(columns, *problem.validation, held=0))
-        family_link = problem.family, problem.link
-        return columns, batches, self._start(family_link, columns, batches[0], problem.members)
-
-    def _shares(self, n_rows, n_splits):
+    def folds(self, n_rows, n_splits):
         """The number of folds of the rows, and how many of these are held out."""
         share: Any = self.validation_fraction
         if n_splits == "auto":
@@ -474,26 +134,104 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
             return 1, 0
         return max(2, round(1.0 / share)), n_splits
 
-    def _held(self, strata, n_splits):
-        """The member that each row is held out from; rows are in the order of a hash."""
-        every, n_splits = self._shares(len(strata), n_splits)
-        if not n_splits:
-            return np.full(len(strata), NONE)
-        # The first member learns from all rows.
-        return _members(self._fold_order(strata) % every, n_splits)
 
-    def _fold_order(self, strata):
-        """Rows numbered through one stratum after another; folds are assigned in this order."""
-        order = np.empty(len(strata), int)
-        order[np.argsort(strata, kind="stable")] = np.arange(len(strata))
-        return order
+class PlainRows(NamedTuple):
+    """Rows of X as rows of a design, one for each row of targets."""
 
-    def _start(self, family_link, columns, batch, members):
+    def units(self, X, *arguments):
+        """The units of the columns."""
+        return Units.of(X, *arguments)
+
+    def batch(self, columns, X, targets, weights, held, offset=None, own=False):
+        """A batch of rows; `own` rows may be overwritten."""
+        return Batch(columns.design(X, own), targets, weights, held, offset)
+
+
+class Setup(NamedTuple):
+    """What is to be learned, and how: the model, its geometries and the checked settings."""
+
+    family: Any
+    link: Any
+    configurations: tuple
+    settings: Settings
+    scheme: Any  # the averages of stochastic steps; None reads the last iterate
+    learned_link: str | None = None  # 'learned' or 'auto'; None keeps the link
+    last_fit: tuple | None = None  # (coef, intercept) to start from, in the user's units
+    steps: Any = PlainSteps()
+    samples: Any = PlainRows()
+
+    @classmethod
+    def of(cls, law, settings, *, stochastic=False, auto=AUTO, **others):
+        """The setup for a family and a link; `auto` are the potentials of 'auto'."""
+        settings.check()
+        family, link = law
+        check_increasing(link)
+        potential = Euclidean() if settings.has_kernel else settings.potential
+        configurations = combinations(
+            potential, settings.constraint, settings.step, settings.per_output, auto
+        )
+        named = [c.step for c in configurations if isinstance(c.step, str)]
+        if named and not hasattr(link, "bound"):
+            raise ValueError(f"step={named[0]!r} needs a link with a bound: give a number as step.")
+        if (stochastic or settings.solver == "stochastic") and link == LINKS["log"]:
+            link = LINKS["exp"]  # a step is computed from the bound, and that of 'log' is too large
+        return cls(family, link, configurations, settings, scheme_of(settings.average), **others)
+
+    def check_choice(self, choosing, n_rows):
+        """Refuse several configurations where nothing is held out to choose by."""
+        # With very few rows none are held out: the training risk chooses.
+        if not choosing and n_rows >= _FEWEST_ROWS and len(self.configurations) > 1:
+            raise ValueError(
+                f"Choosing among {len(self.configurations)} configurations needs rows held out: "
+                "give X_val and y_val, a positive validation_fraction, or a single potential, "
+                "constraint and step."
+            )
+
+    def learner(self, members, choosing):
+        """The batch learner."""
+        settings = self.settings
+        return Mirror(
+            self.link,
+            self.configurations,
+            intercept=settings.fit_intercept,
+            members=members,
+            patience=settings.patience,
+            behind=max(1, settings.patience // _BEHIND),
+            tol=settings.tol,
+            last=not choosing,
+            family=None if isinstance(self.family, Matching) else self.family,
+            steps=self.steps,
+        )
+
+    def with_geometries(self, learner, shape):
+        """The learner with the default geometries, unless these are named."""
+        settings = self.settings
+        named = not isinstance(settings.potential, str) or settings.potential != "auto"
+        if named or settings.per_output:
+            return learner
+        return with_default_geometries(learner, shape)
+
+    def in_units(self, columns, design, k):
+        """The same for these columns and `k` outputs: steps of theorems, bounds, groups."""
+        configurations = []
+        for c in self.configurations:
+            if isinstance(c.step, str):
+                c = c._replace(step=theorem_step(c, self, design, k))
+            if hasattr(c.constraint, "in_units"):
+                c = c._replace(constraint=c.constraint.in_units(columns.scale))
+            levels = columns.levels
+            if hasattr(c.potential, "grouped_as") and levels is not None:
+                n = len(columns.scale) - sum(levels.sizes) + len(levels.sizes)
+                c = c._replace(potential=c.potential.grouped_as(levels.groups(n)))
+            configurations.append(c)
+        return self._replace(configurations=tuple(configurations))
+
+    def start(self, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
-        family, link = family_link
-        theta, offset, k, d = None, None, batch.targets.shape[1], len(columns.scale)
-        if self.warm_start and hasattr(self, "coef_"):
-            start = np.asarray(self.coef_, dtype=np.float64)
+        family, link = self.family, self.link
+        k, d = batch.targets.shape[1], len(columns.scale)
+        if self.last_fit is not None:
+            start = np.asarray(self.last_fit[0], dtype=np.float64)
             if family.tied and start.size == d:
                 start = np.repeat(start.reshape(1, d), k, axis=0)
             if start.size != k * d:
@@ -502,342 +240,431 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
                     f"of {d} features have {k * d}."
                 )
             start = start.reshape(k, d)
-            theta = start * columns.scale
-            offset = np.reshape(self.intercept_, -1).astype(np.float64) + start @ columns.centre
-        elif self.fit_intercept:
-            learns = batch.weights * (batch.held != np.arange(members)[:, None])
-            if type(family).start is Family.start:
-                mean = learns @ batch.targets / learns.sum(axis=1, keepdims=True)
-            else:
-                mean = np.array([family.start(batch.targets, each) for each in learns])
-            if batch.offset is not None:  # the mean rate, if the link is the logarithm
-                mean = mean / np.average(link.mean(batch.offset), weights=batch.weights)
-            low, high = getattr(link, "range", (np.inf, -np.inf))
-            if ((mean > low) & (mean < high)).all() and hasattr(link, "inverse"):
-                offset = target_margin(link, mean)
-        return theta, offset
+            offset = np.reshape(self.last_fit[1], -1).astype(np.float64)
+            return start * columns.scale, offset + start @ columns.centre
+        if not self.settings.fit_intercept:
+            return None, None
+        learns = batch.weights * (batch.held != np.arange(members)[:, None])
+        if type(family).start is Family.start:
+            mean = learns @ batch.targets / learns.sum(axis=1, keepdims=True)
+        else:
+            mean = np.array([family.start(batch.targets, each) for each in learns])
+        if batch.offset is not None:  # the mean rate, if the link is the logarithm
+            mean = mean / np.average(link.mean(batch.offset), weights=batch.weights)
+        low, high = link_range(link, (np.inf, -np.inf))
+        inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
+        return None, target_margin(link, mean) if inside else None
 
-    # ---------------------------------------------------------------- runs of the batch form
 
-    def _mirror(self, family_link, configurations, members, choosing):
-        """The batch learner."""
-        family, link = family_link
-        return Mirror(
-            link,
-            configurations,
-            intercept=self.fit_intercept,
-            members=members,
-            patience=self.patience,
-            behind=max(1, self.patience // _BEHIND),
-            tol=self.tol,
-            last=not choosing,
-            family=None if isinstance(family, Matching) else family,
+class Training(NamedTuple):
+    """The checked rows of a fit; the same share of each of the `strata` is held out."""
+
+    X: Any
+    targets: np.ndarray
+    weights: np.ndarray
+    strata: Any = None
+    validation: tuple | None = None  # rows, targets and weights to choose by
+    offset: Any = None  # added to the indices of rows
+    exposure: Any = None  # of which targets and weights are per unit
+    groups: Any = None  # of rows that are held out together, in place of strata
+    levels: Levels | None = None  # of columns of categories
+    limited: bool = False  # whether columns and predictions get limits
+
+    def positive(self):
+        """The rows of positive weight."""
+        used = self.weights > 0.0
+        if used.all():
+            return self
+        names = ("X", "targets", "weights", "strata", "offset", "exposure", "groups")
+        rows = {name: getattr(self, name) for name in names}
+        return self._replace(**{n: a[used] for n, a in rows.items() if a is not None})
+
+
+class DescentProblem(NamedTuple):
+    """The rows of a fit, and what is to be learned from them."""
+
+    setup: Setup
+    X: Any
+    targets: np.ndarray
+    visits: Any
+    rows: np.ndarray  # numbers of the distinct rows
+    weights: np.ndarray  # their total weights
+    held: np.ndarray  # the member that each distinct row is held out from, or NONE
+    validation: tuple | None  # rows, targets and weights to choose by
+    offset: Any  # of the margins of the distinct rows
+    terms: Any  # `Terms` of rows with an exposure or an offset
+    among: Any  # `Among` of the columns of X where empty columns were dropped
+    features: Any  # the fitted map of rows to X
+    levels: Levels | None
+    limits: tuple  # of columns, and of predictions; or None
+
+    @property
+    def width(self):
+        """The number of columns, dropped ones included."""
+        return self.X.shape[1] if self.among is None else self.among.width
+
+    @property
+    def choosing(self):
+        """Whether there are rows to choose by."""
+        return self.validation is not None or bool(self.held.max() > NONE)
+
+    @property
+    def members(self):
+        """The number of members: one that learns from all rows, and one for each fold."""
+        return 1 + max(0, self.held.max())
+
+    def units(self, X, centred):
+        """The units of the columns."""
+        settings = self.setup.settings
+        scaled = settings.standardize and not settings.has_kernel
+        columns = self.setup.samples.units(X, self.weights, centred, scaled, self.levels)
+        return columns._replace(among=self.among)
+
+
+def pose(setup, training):
+    """The `DescentProblem`: the distinct rows, and which of them are held out."""
+    X, targets, settings = training.X, training.targets, setup.settings
+    among = columns_with_entries(setup, X)
+    n_columns = X.shape[1] if among is None else len(among.places)
+    check_memory(
+        _WIDE_BYTES * n_columns * targets.shape[1],
+        f"A fit of {n_columns} columns and {targets.shape[1]} targets",
+        "Hash or select columns, or take PiSTOL*.",
+    )
+    X, targets, weights, strata, validation, offset, exposure, groups, *_ = training.positive()
+    seed = seed_of(settings.random_state)
+    hashed = targets if offset is None else np.column_stack([targets, offset])
+    visits = hashed_visits(X, hashed, weights, seed)
+    rows, distinct_weights = visits.unique()
+    terms = None
+    if exposure is not None or offset is not None:
+        terms = Terms.of(X, hashed, weights, seed, rows, exposure)
+    if settings.standardize:
+        X, targets = drop_outliers(X, targets, rows, (training.X, training.targets))
+    limits = None, None
+    if training.limited:
+        low, high = targets[rows].min(axis=0), targets[rows].max(axis=0)
+        inputs = limits_of_columns(X) if settings.standardize else None
+        limits = inputs, np.stack([2.0 * low - high, 2.0 * high - low])
+    features: Any = None
+    views = []
+    if among is not None:
+        views.append(lambda X: X[:, among.places])
+    if settings.feature_map is not None:
+        features = fitted_map(
+            settings.feature_map, X, rows, distinct_weights, settings.standardize, seed
         )
+        views.append(features.transform)
+    for view in views:
+        X = view(X)
+        validation = validation and (view(validation[0]), *validation[1:])
+    held = np.full(len(rows), NONE)
+    if validation is None:
+        parts = (None if a is None else a[rows] for a in (strata, groups))
+        order = fold_order(len(rows), *parts)
+        held = held_out_members(settings, order, _n_splits(setup, len(rows)))
+    problem = DescentProblem(
+        setup, X, targets, visits, rows, distinct_weights, held, validation,
+        None if offset is None else offset[rows], terms, among, features, training.levels, limits,
+    )  # fmt: skip
+    setup.check_choice(problem.choosing, len(rows))
+    return problem
 
-    def _descend(self, learner, source, columns, start, k, dtype, on_block=None):
-        """Pass over a source and set the fitted attributes."""
-        fitted, _ = self._descended(learner, source, columns, start, k, dtype, on_block)
-        self.link_, self.family_ = learner.link, learner.family or Matching()
-        self._publish(fitted, columns, dtype)
 
-    def _descended(self, learner, source, columns, start, k, dtype, on_block=None, most=None):
-        """Pass over a source, `most` times at most: the `DescentResult` and the last state."""
-        state = learner.init(len(columns.scale), k, *start)
-        limit = self._most_passes()
-        most = limit if most is None else min(most, limit)
+def columns_with_entries(setup, X):
+    """The columns that have an entry, if it is enough to learn these; else None."""
+    settings = setup.settings
+    plain = settings.solver != "stochastic" and settings.feature_map is None
+    is_wide = X.shape[1] > MOST_COLUMNS  # with fewer, the metric includes empty columns
+    wanted = plain and is_wide and not settings.warm_start and keeps_zeros(setup.configurations)
+    return Among.of(X) if wanted else None
 
-        def publish(model, state):
-            model.link_, model.family_ = learner.link, learner.family or Matching()
-            model._predict_with(*learner.read(state), columns, dtype)
 
-        watch = self._progress.passes(limit, publish)
-        result = runner(self)(learner, state, source, max_passes=most, on_block=on_block, **watch)
-        state = result.state
-        if not np.isfinite(state.score).any():
-            raise ValueError("No step was finite: give a smaller step, or step='auto'.")
-        if learner.last and not (result.converged or result.stopped):
-            warn(
-                f"{limit} passes were not enough for the risk to settle: give a larger max_iter.",
-                ConvergenceWarning,
-            )
-        board = [
-            (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
-            for c in np.argsort(state.score, kind="stable")
+def _n_splits(setup, n_rows):
+    """How many folds are held out, one after another."""
+    settings = setup.settings
+    if settings.solver == "stochastic":
+        return 1
+    learns_family = not isinstance(setup.family, Matching)
+    if settings.n_splits == "auto" and learns_family and n_rows < _MANY_ROWS:
+        return _SPLITS
+    return settings.n_splits
+
+
+def fold_order(n_rows, strata=None, groups=None):
+    """Rows numbered through one stratum after another, or groups numbered by their first rows."""
+    if groups is not None and groups.min() < groups.max():
+        return in_order(groups)
+    order = np.arange(n_rows)
+    if strata is not None:
+        order[np.argsort(strata, kind="stable")] = np.arange(n_rows)
+    return order
+
+
+def held_out_members(settings, order, n_splits):
+    """The member that each row is held out from; folds are assigned in this order."""
+    every, n_splits = settings.folds(len(order), n_splits)
+    return members_of(order % every, n_splits)
+
+
+def members_of(folds, n_splits):
+    """The member that rows of each fold are held out from: one for each of the first folds.
+
+    The first member learns from all rows.
+    """
+    return np.where(folds < n_splits, folds + 1, NONE)
+
+
+class DescentResult(NamedTuple):
+    """The result of a fit; parameters are in the units of the columns."""
+
+    theta: np.ndarray
+    offset: np.ndarray
+    board: list  # (risk, time, configuration) of all configurations, the best first
+    trace: dict
+    n_iter: int
+    family: Any
+    link: Any
+    columns: Any  # their `Units`
+
+    @property
+    def parts(self):
+        """The potential and the constraint of the best configuration."""
+        potential, constraint = self.board[0][2][:2]
+        # Without the metric of the rows.
+        unbound = getattr(potential, "unbound", lambda: potential)
+        return unbound(), constraint
+
+    def shrunk(self, share, null):
+        """The result, shrunk to the null model's indices by the factor `share` of each output."""
+        offset = null + share * (self.offset - null)
+        return self._replace(theta=self.theta * share[:, None], offset=offset)
+
+    def coefficients(self, dtype):
+        """Coefficients and intercepts in the user's units."""
+        theta = self.theta[:1] if self.family.tied else self.theta
+        coef = theta / self.columns.scale
+        intercept = (self.offset - coef @ self.columns.centre).astype(dtype)
+        return self.columns.whole(coef.astype(dtype)), intercept
+
+
+class HeldOut(NamedTuple):
+    """Rows held out of a fit, or validation rows."""
+
+    batch: Batch
+    rows: np.ndarray  # their positions in the batch
+    indices: Any  # by the members that did not learn them; None where nothing is held out
+    fitted: np.ndarray  # indices of all rows of the batch, by the result
+
+    @property
+    def targets(self):
+        """Their targets."""
+        return self.batch.targets[self.rows]
+
+    @property
+    def weights(self):
+        """Their weights."""
+        return self.batch.weights[self.rows]
+
+
+def descend(problem, progress=NO_PROGRESS):
+    """Full batches: the `DescentResult`, and the `HeldOut` rows of it."""
+    setup, X = problem.setup, take(problem.X, problem.rows)
+    targets, own = problem.targets[problem.rows], (problem.weights, problem.held)
+    columns, dtype = problem.units(X, setup.settings.fit_intercept), problem.X.dtype
+    samples = setup.samples
+    batches = [samples.batch(columns, X, targets, *own, problem.offset, own=True)]
+    if problem.validation is not None:
+        batches.append(samples.batch(columns, *problem.validation, held=0))
+    start, design = setup.start(columns, batches[0], problem.members), batches[0].design
+    setup = setup.in_units(columns, design, targets.shape[1])
+    learner = setup.learner(problem.members, problem.choosing)
+    metric = bound(learner.configurations, design, problem.weights)
+    learner = learner._replace(configurations=metric)
+    if SPACE.get() is not None:
+        batches = [
+            b._replace(design=Dense(moved(b.design.values))) if isinstance(b.design, Dense) else b
+            for b in batches
         ]
-        trace = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
+
+    def follow_batches(learner, start, batches, most=None):
+        source, k = Batches(tuple(batches)), batches[0].targets.shape[1]
+        return follow(setup, learner, source, columns, start, k, dtype, progress, most=most)
+
+    if learner.family is None:
+        result, state = follow_batches(learner, start, batches)
+    else:
+        shape = design.shape[0], problem.width
+        learner = setup.with_geometries(learner, shape)
+
+        def start_with(link):
+            if link is setup.link:
+                return start
+            return setup._replace(link=link).start(columns, batches[0], problem.members)
+
+        n_pilot = 0
+        if problem.validation is None:
+            n_pilot = n_pilot_rows(learner, shape)
+        pilot = batches[0].part(slice(0, n_pilot)) if n_pilot else None
+        task = Task(batches, pilot, setup.learned_link, start_with, follow_batches)
+        result, learner, state = select_family(learner, task)
+        result = result._replace(family=learner.family, link=learner.link)
+    batch = batches[-1]
+    rows = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
+    fitted = batch.design.apply(np.ascontiguousarray(result.theta.T)) + result.offset
+    measured = len(rows) and not np.ndim(getattr(result.family, "levels", 0))
+    indices = learner.held_out(state, batch)[rows] if measured else None
+    return result, HeldOut(batch, rows, indices, fitted)
+
+
+def follow(
+    setup,
+    learner,
+    source,
+    columns,
+    start,
+    k,
+    dtype,
+    progress,
+    *,
+    most=None,
+    run=run,
+    on_block=None,
+):
+    """Pass over a source, `most` times at most: the `DescentResult` and the last state."""
+    state = learner.init(len(columns.scale), k, *start)
+    limit = setup.settings.most_passes
+    most = limit if most is None else min(most, limit)
+    law = learner.family or Matching(), learner.link
+
+    def publish(model, state):
         theta, offset = learner.read(state)
-        return DescentResult(theta, offset, board, trace, result.n_passes), state
+        model._predict_with(DescentResult(theta, offset, [], {}, 0, *law, columns), dtype)
 
-    # ---------------------------------------------------------------- sources and streams
+    watch = progress.passes(limit, publish)
+    result = run(learner, state, source, max_passes=most, on_block=on_block, **watch)
+    state = result.state
+    if not np.isfinite(state.score).any():
+        raise ValueError("No step was finite: give a smaller step, or step='auto'.")
+    if learner.last and not (result.converged or result.stopped):
+        warn(
+            f"{limit} passes were not enough for the risk to settle: give a larger max_iter.",
+            ConvergenceWarning,
+        )
+    board = [
+        (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
+        for c in np.argsort(state.score, kind="stable")
+    ]
+    trace = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
+    theta, offset = learner.read(state)
+    found = DescentResult(theta, offset, board, trace, result.n_passes, *law, columns)
+    return found, state
 
-    @all_or_nothing
-    def fit_source(
-        self,
-        source: Any,
-        *,
-        classes: ArrayLike | None = None,
-        checkpoint: Any = None,
-        on_chunk: Callable | None = None,
-    ) -> Self:
-        """Learn from a source of any size, in constant memory.
 
-        A source that can be read again is read once for the units of its columns and once for
-        every step. The result is that of `fit` with the same held-out rows, which are chosen by
-        their hash (one fold from 1,000 rows on). A learned link, and unknown parameters of a
-        family, are estimated from a uniform sample of 20,000 rows. A source that can be read once
-        only, or ``solver="stochastic"``, is learned in one pass, as by `partial_fit`.
+def leaderboard(board):
+    """The configurations of a board, as users see them."""
+    return [
+        {
+            "potential": repr(configuration.potential),
+            "constraint": repr(configuration.constraint),
+            "step": configuration.step or "auto",
+            "risk": risk,
+            "time": time,
+        }
+        for risk, time, configuration in board
+    ]
 
-        Parameters
-        ----------
-        source : Source or anything that `tunefree.open_source` takes
-        classes : array-like, optional
-            For classifiers: all labels. Without them one pass accepts new classes at any time.
-        checkpoint : Checkpoint, optional
-            Saves the run (in many passes between two of these) and resumes it with the same bits.
-        on_chunk : callable, optional
-            Called with (estimator, rows seen, pass) after each chunk.
 
-        Returns
-        -------
-        self
-        """
-        source = open_source(source)
-        if self.solver == "stochastic" or self.solver == "auto" and not source.again:
-            return super().fit_source(
-                source, classes=classes, checkpoint=checkpoint, on_chunk=on_chunk
-            )
-        if not source.again:
+# ---------------------------------------------------------------- geometries and steps
+
+
+def combinations(potential, constraint, step, per_output=False, auto=AUTO):
+    """Every combination of potential, constraint and step (None and names included)."""
+    potentials = []
+    for p in _listed(potential):
+        if isinstance(p, str) and p == "auto":
+            potentials += auto
+        else:
+            potentials.append(POTENTIALS.find(p, ["auto"]))
+    constraints = [c if c is None else CONSTRAINTS.find(c) for c in _listed(constraint)]
+    steps = []
+    for s in _listed(step):
+        if isinstance(s, str) and (s == "auto" or s in THEOREMS):
+            steps.append(None if s == "auto" else s)
+        elif isinstance(s, int | float) and 0.0 < s < np.inf:
+            steps.append(float(s))
+        else:
             raise ValueError(
-                f"{source.name} can be read once only, and solver='batch' needs many passes: give "
-                "a file, a function that makes the iterator, or solver='stochastic'."
+                f"step={s!r} is neither 'auto' nor a positive number nor one of "
+                f"{', '.join(THEOREMS)}."
             )
-        with run_log(self, source, checkpoint):
-            self._fit_rows(RepeatableSource(source), classes, on_chunk)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
-        return self
-
-    def _fit_rows(self, rows, classes, on_chunk):
-        family, link, configurations, _ = self._setup(self._law())
-        if self.feature_map is not None:
-            raise ValueError(
-                "fit_source does not support feature_map: transform the rows of the source."
-            )
-        if self.class_weight is not None:
-            raise ValueError(
-                "class_weight needs rows in memory or partial_fit: give weights of rows in the "
-                "source instead."
-            )
-        seed, (n_folds, _) = seed_of(self.random_state), self._shares(np.inf, self.n_splits)
-
-        def fold_of(X):
-            return (row_hash(X, seed) % np.uint64(n_folds)).astype(np.intp)
-
-        learns = self._learns_law(family)
-        inside, drawn = family_range(family, link), seed + 1 if learns else None
-        survey = Survey(rows, fold_of, n_folds, is_classifier(self), inside, drawn)
-        targets, sums = self._source_targets(survey, classes, rows)
-        if is_classifier(self):
-            family, link = self._law(self.classes_)
-        held = _members(np.arange(n_folds), self._shares(rows.rows, self.n_splits)[1])
-        choosing = bool(survey.weight[held > NONE].sum() > 0.0)
-        if not choosing:
-            held[:] = NONE
-        self._check_choice(choosing, rows.rows, configurations)
-        columns = Units.unchanged(rows.width)
-        if self.standardize:
-            columns = Units.of_moments(survey.moments, self.fit_intercept)
-        start: Any = None
-        if learns:
-            family, link, start = self._law_of(survey.sample, columns)
-        source = Surveyed(rows, columns, targets, lambda X: held[fold_of(X)])
-        how, n_outputs = (self.fit_intercept, self._most_passes()), sums.shape[1]
-        configurations = in_units(configurations, columns)
-        configurations = with_steps(configurations, source, link, *how, n_outputs)
-        learner = self._mirror((family, link), configurations, 1 + max(0, held.max()), choosing)
-        means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
-        # The start depends on the means of targets only: one row for each fold is enough.
-        folds = Batch(None, means, survey.weight, held)
-        if not learns:
-            start = self._start((family, link), columns, folds, learner.members)
-        if learner.family is not None:
-            learner = self._with_geometries(learner, (rows.rows, rows.width))
-            learner = with_first_step(learner, start[1], means.shape[1])
-            total = float(survey.weight.sum())
-            bounded = bound(learner.configurations, source, None, total)
-            learner = learner._replace(configurations=bounded)
-
-        def on_block(state, block):
-            on_chunk(self, rows.source.rows, state.passes)
-
-        self.n_features_in_, self.feature_map_, self._stream = rows.width, None, None
-        watch = on_block if on_chunk is not None else None
-        self._descend(learner, source, columns, start, means.shape[1], rows.dtype, watch)
-
-    def _learns_law(self, family):
-        """Whether a link, or parameters of a family, are to be learned."""
-        return False
-
-    def _source_passes(self):
-        return 1  # `max_iter` is of batches
-
-    def _rule(self, setup, rounds):
-        """What the stochastic runs have in common; `rounds` is the most rows."""
-        family, link, configurations, scheme = setup
-        weight, how = stochastic_weight(family, link), (self.fit_intercept, self.batch_size)
-        return Rule(link, configurations, scheme, weight, *how, rounds)
-
-    def _stream_rule(self):
-        """The rule of `partial_fit`."""
-        setup = self._setup(self._stream_law(), stochastic=True)
-        return self._rule(setup, self._most_passes())
-
-    def _stream_law(self):
-        """The family and the link of `partial_fit`."""
-        return self._law()
-
-    def _learn(self, X, targets, weights, flat, is_open=False):
-        """Learn from the next rows of a stream; an open stream has one more output."""
-        rule = self._stream_rule()
-        if self.feature_map is not None:
-            raise ValueError("partial_fit does not support feature_map: transform the rows first.")
-        stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
-        if stream is not None and stream.n_outputs() != k:
-            raise ValueError(f"y has {k} outputs, but this model has {stream.n_outputs()}.")
-        if stream is None:
-            start = None, None
-            if "coef_" in vars(self):
-                theta = np.asarray(self.coef_, dtype=np.float64)
-                offset = np.reshape(self.intercept_, -1)
-                start = theta.reshape(-1, d), offset.astype(np.float64)
-                if len(start[0]) != k:
-                    raise ValueError(f"y has {k} outputs, but this model has {len(start[0])}.")
-            stream = rule.stream(d, k, start, self.standardize, is_open)
-        chunk = Rows(X, targets, given_visits(weights))
-        self._stream = run(rule, stream, chunk, max_passes=1).state
-        self._dtype, self._flat = X.dtype.name, flat
-        self.link_, self.family_, self.feature_map_ = rule.link, self._law()[0], None
-        self._forget_read()
-
-    def _check_learner(self):
-        if self.__dict__.get("_stream") is not None:
-            check_halving(self._stream, self.n_features_in_)
-
-    def _read_stream(self):
-        self.held_out_ = None
-        halving: Any = self._stream_rule().measured(self._stream, now=True)
-        runs = sorted(halving.runs, key=lambda run: run.risk())
-        self._set_leaderboard((run.risk(), halving.seen, run.configuration) for run in runs)
-        theta, offset = runs[0].read()
-        if halving.diverged(runs[0]):
-            theta, offset = halving.constant()
-            warn(
-                "Every step of this stream diverged, and predictions are the mean of the targets "
-                "so far: give smaller steps, or targets in units in which they are near 1.",
-                ConvergenceWarning,
-            )
-        elif halving.beaten(runs[0]):
-            warn(
-                "The targets' mean would have predicted this stream better than every step: "
-                "give smaller steps, or rows in random order.",
-                ConvergenceWarning,
-            )
-        if self._stream.is_open:
-            theta, offset = theta[:-1], offset[:-1]
-        self._predict_with(theta, offset, Units.unchanged(self.n_features_in_), self._dtype)
-
-    # ---------------------------------------------------------------- the model
-
-    def _publish(self, fitted, columns, dtype):
-        """Set the fitted attributes, in the user's units."""
-        self.trace_, self.n_iter_ = fitted.trace, fitted.n_iter
-        self._set_leaderboard(fitted.board)
-        self._predict_with(fitted.theta, fitted.offset, columns, dtype)
-
-    def _set_leaderboard(self, board):
-        """Set the leaderboard, the best first, and the chosen parts."""
-        board = list(board)
-        self.leaderboard_ = [
-            {
-                "potential": repr(configuration.potential),
-                "constraint": repr(configuration.constraint),
-                "step": configuration.step or "auto",
-                "risk": risk,
-                "time": time,
-            }
-            for risk, time, configuration in board
-        ]
-        chosen = board[0][2]
-        self.potential_, self.constraint_ = chosen.potential, chosen.constraint
-        if hasattr(self.potential_, "unbound"):
-            self.potential_ = self.potential_.unbound()
-
-    def _predict_with(self, theta, offset, columns, dtype):
-        """Set coefficients and intercepts in the user's units, flat if the targets were."""
-        coef = (theta[:1] if self.family_.tied else theta) / columns.scale
-        self.coef_ = columns.whole(coef.astype(dtype))
-        self.intercept_ = (offset - coef @ columns.centre).astype(dtype)
-        if self.__dict__.get("_flat") and len(coef) == 1:
-            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-
-    def _coded(self, X):
-        """Rows with codes for the levels of `categories_`."""
-        categories = vars(self).get("categories_")
-        return X if categories is None else coded(X, categories)[0]
-
-    def _margins(self, X, limits=None):
-        check_is_fitted(self, "link_")
-        X = base.check_rows(self, self._coded(X))
-        X = X if limits is None else within_limits(X, limits)
-        if getattr(self, "feature_map_", None) is not None:
-            X = self.feature_map_.transform(X)
-        levels = self._levels_of_columns()
-        if levels is not None:
-            coef = np.atleast_2d(self.coef_)
-            return levels.design(X).apply(coef.T) + np.reshape(self.intercept_, -1)
-        coef = self.coef_.reshape(-1, X.shape[1])
-        return product(X, coef.T) + np.reshape(self.intercept_, -1)
-
-
-def shrunk(fitted, share, null):
-    """The result, shrunk to the null model's indices by the factor `share` of each output."""
-    return fitted._replace(
-        theta=fitted.theta * share[:, None], offset=null + share * (fitted.offset - null)
+    return tuple(
+        LowRank(*each)
+        if of_singular_values(*each[:2]) and not per_output
+        else Configuration(*each, per_output)
+        for each in product(potentials, constraints, steps)
     )
 
 
-def stochastic_weight(family, link):
-    """The weight of residuals that makes stochastic steps follow a family's score."""
-    if isinstance(family, Matching):
+def scheme_of(average):
+    """The averaging scheme of a name; None for 'last'."""
+    if isinstance(average, str) and average == "last":
         return None
-    batch = family.tied or type(family).residuals is not Family.residuals
-    if batch or family.exposure is None:
-        raise ValueError(f"family={family!r} needs all rows at once: use fit.")
-    own = family.canonical is not None and isinstance(link, family.canonical)
-    return None if own else Score(family, link)
+    if isinstance(average, str) and average == "auto":
+        return averaging.Uniform()
+    return averaging.scheme_of(average, also=["auto", "last"], online=True)
 
 
-def is_streamed(estimator):
-    """Whether rows may come in chunks; or else an AttributeError with the reason."""
-    try:
-        stochastic_weight(*estimator._stream_law())
-    except ValueError as refusal:
-        raise AttributeError(str(refusal)) from None
-    return True
+def _listed(value):
+    return list(value) if isinstance(value, list) or type(value) is tuple else [value]
 
 
-def validation_rows(estimator, X_val, y_val):
-    """Checked validation rows."""
-    if y_val is None:
-        raise ValueError("X_val is given without y_val: give both.")
-    return base.check_rows(estimator, estimator._coded(X_val))
+def keeps_zeros(configurations):
+    """Whether a column without an entry has the coefficient 0, and affects no other column."""
+    return all(
+        is_separable(c.potential)
+        and is_odd(c.potential)
+        and c.constraint is None
+        and not isinstance(c.step, str)
+        for c in configurations
+    )
 
 
-def _of_steps(link):
-    """The link from whose bound a step is computed: that of 'log' is far too large."""
-    return LINKS["exp"] if link == LINKS["log"] else link
+def strong_convexity(configuration, d, k=1) -> tuple[Any, float]:
+    """Strong convexity (or None), and the exponent of the norm for rows."""
+    potential, constraint, step, per_output = configuration
+    size = d if per_output else k * d
+    radius = getattr(constraint, "radius", getattr(constraint, "total", np.inf))
+    if getattr(constraint, "p", 1.0) != 1.0:
+        radius = np.inf
+    sigma, p = None, 2.0
+    if hasattr(potential, "convexity"):
+        sigma, p = potential.convexity(size, radius)
+    if isinstance(step, str) and not (sigma is not None and sigma > 0.0):
+        raise ValueError(
+            f"step={step!r} needs a strongly convex potential (hypentropy is one on an l1 ball: "
+            f"give constraint=L1Ball(radius)), and {potential!r} with {constraint!r} is not: "
+            "give step='auto' or a number."
+        )
+    return sigma, np.inf if p == 1.0 else p / (p - 1.0)
 
 
-def _members(folds, n_splits):
-    """The member that rows of each fold are held out from: one for each of the first folds."""
-    return np.where(folds < n_splits, folds + 1, NONE)
+def theorem_step(configuration, setup, design, k):
+    """The step of a theorem on these rows with `k` outputs."""
+    sigma, exponent = strong_convexity(configuration, design.shape[1], k)
+    norm = float(design.norms(exponent).max())
+    if setup.settings.fit_intercept:  # one more column of ones, with the Euclidean potential
+        norm, sigma = np.hypot(norm, 1.0), min(sigma, 1.0)
+    name, rounds = THEOREMS[configuration.step], setup.settings.most_passes
+    bound = setup.link.bound()
+    return reflectron_step(norm, bound, convexity=sigma, theorem=name, rounds=rounds)
+
+
+def link_of(link, default):
+    """The part of a link's name; None is the default."""
+    return LINKS[default] if link is None else LINKS.find(link)
+
+
+def link_range(link, unknown=(-np.inf, np.inf)):
+    """The range of a link or of the link of a name; `unknown` if it has none."""
+    return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)

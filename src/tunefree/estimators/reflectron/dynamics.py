@@ -1,6 +1,6 @@
 """DynamicsReflectron: nonlinear recurrent systems from trajectories, of low rank without a rank."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,15 +10,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree._parameters import seed_of
-from tunefree._process import product
+from tunefree._process import product, workers
 from tunefree._warn import warn
 from tunefree.estimators.base import FLOATS
 from tunefree.estimators.fitting import CallbackSupport, report_progress
-from tunefree.estimators.reflectron.descent import MirrorDescent, Training
-from tunefree.learners.reflectron.mirror import Chained
+from tunefree.estimators.reflectron.descent import (
+    Settings,
+    Setup,
+    Training,
+    descend,
+    leaderboard,
+    link_of,
+    pose,
+)
+from tunefree.families import Matching
+from tunefree.learners.reflectron.mirror import ChainedSteps, PlainSteps
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
-from tunefree.uncertainty.intervals import in_order
 
 # The candidates of potential='auto': no bias, and several degrees of bias towards low rank.
 AUTO = (
@@ -36,19 +44,14 @@ _RANK_SHARE = 0.99
 # When to stop is chosen by 10-fold cross-validation over trajectories, with twice the patience: the
 # risk of few trajectories may fall again after a first minimum.
 _SHARE, _N_SPLITS, _PATIENCE = 0.1, 10, 2
-_MOST_PASSES = 1000  # of max_iter='auto'
 
 
-class _OfPairs(MirrorDescent):
-    def _fold_order(self, strata):
-        """The number of each pair's trajectory, if there are several, in order of their pairs."""
-        several = strata.min() < strata.max()
-        return in_order(strata) if several else super()._fold_order(strata)
+class Pairs(NamedTuple):
+    """States, the states (or derivatives) that belong to them, and their trajectories."""
 
-
-class _Chained(_OfPairs):
-    def _mirror(self, *arguments):
-        return Chained(*super()._mirror(*arguments))
+    now: np.ndarray
+    after: np.ndarray
+    trajectory: np.ndarray
 
 
 class DynamicsReflectron(CallbackSupport, BaseEstimator):
@@ -205,79 +208,78 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
                 raise ValueError(f"{name}={value!r} is neither None nor a number.")
         if self.dt is not None and not self.dt > 0.0:
             raise ValueError(f"dt={self.dt!r} is not positive.")
-        now, after, trajectory = self._pairs(X, mask)
-        seed, passes = seed_of(self.random_state), 0
-        most = _MOST_PASSES if self.max_iter == "auto" else self.max_iter
-        potential = list(AUTO) if _is_auto(self.potential) else self.potential
-
-        def learn(rho, potential, most, groups=None, **other):
-            plain = isinstance(self.step, str) and self.step == "plain"
-            kind: Any = _OfPairs if plain else _Chained
-            settings = {
-                "link": "logit" if self.link is None else self.link,
-                "potential": potential,
-                "constraint": self.constraint,
-                "step": "auto" if plain else self.step,
-                "validation_fraction": self.validation_fraction,
-                "n_splits": 1 if self.n_splits == "auto" else self.n_splits,
-                "patience": self.patience,
-                "tol": self.tol,
-                "max_iter": most,
-                "fit_intercept": self.fit_intercept,
-                "standardize": False,
-                "random_state": seed,
-            }
-            inner = kind._with_settings(**settings | other)
-            n = len(now)
-            groups = np.zeros(n) if groups is None else groups
-            centre = self._centre(now)
-            pairs = Training(now - centre, after - rho * now, np.ones(n), groups)
-            with np.errstate(over="ignore", invalid="ignore"):  # rejected trials
-                inner._fit(inner._setup(inner._law()), pairs)
-            inner.intercept_ = inner.intercept_ - inner.coef_ @ centre
-            nonlocal passes
-            passes += inner.n_iter_
-            return inner
-
-        rho = self.rho
+        pairs = self._pairs(X, mask)
+        seed, rho, passes = seed_of(self.random_state), self.rho, 0
+        setup = self._setup(seed, AUTO)
         if rho is None:
-            first, few = _regression(now, after), min(most, _RHO_PASSES)
-            search = RHO_POTENTIAL if _is_auto(self.potential) else self.potential
-
-            def risk(rho):
-                return learn(rho, search, few).leaderboard_[0]["risk"]
-
-            ends = first - _RHO_WITHIN, first + _RHO_WITHIN
-            rho = minimize_scalar(
-                risk, method="bounded", bounds=ends, options={"xatol": _RHO_TOL}
-            ).x
-        self.rho_ = float(rho)
-        inner = learn(self.rho_, potential, most)
+            rho, passes = self._estimated_rho(pairs, seed)
+        rho = float(rho)
+        result = self._learned(setup, pairs, rho)
+        passes, board, settings = passes + result.n_iter, result.board, setup.settings
         if self.validation_fraction != 0.0:
-            _warn_unsettled(inner.trace_["held_risk"], most, self.patience, self.tol)
-        board = inner.leaderboard_
-        if self.validation_fraction == "auto" and trajectory.min() < trajectory.max():
-            inner = learn(
-                self.rho_,
-                inner.potential_,
-                most,
-                trajectory,
-                constraint=inner.constraint_,
-                validation_fraction=_SHARE,
-                n_splits=_N_SPLITS,
-                patience=_PATIENCE * self.patience,
+            most = settings.most_passes
+            _warn_unsettled(result.trace["held_risk"], most, self.patience, self.tol)
+        if self.validation_fraction == "auto" and pairs.trajectory.min() < pairs.trajectory.max():
+            settings = settings._replace(
+                validation_fraction=_SHARE, n_splits=_N_SPLITS, patience=_PATIENCE * self.patience
             )
-        for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_"):
-            setattr(self, name, getattr(inner, name))
-        self.leaderboard_ = board
-        self.n_iter_ = passes
+            potential, constraint = result.parts
+            best = board[0][2]._replace(potential=potential, constraint=constraint)
+            steps = dict.fromkeys(c.step for c in setup.configurations)
+            geometries = tuple(best._replace(step=step) for step in steps)
+            setup = setup._replace(settings=settings, configurations=geometries)
+            result = self._learned(setup, pairs, rho, pairs.trajectory)
+            passes += result.n_iter
+        self.rho_, self.link_, self.n_iter_ = rho, setup.link, passes
+        self.leaderboard_, self.trace_ = leaderboard(board), result.trace
+        self.potential_, self.constraint_ = result.parts
+        self.coef_, intercept = result.coefficients(pairs.now.dtype)
+        self.intercept_ = intercept - self.coef_ @ self._centre(pairs.now)
         self.spectrum_ = np.linalg.svd(self.coef_, compute_uv=False)
         share = np.cumsum(self.spectrum_.astype(float) ** 2)
         self.rank_ = int(np.sum(share < _RANK_SHARE * share[-1])) + bool(share[-1] > 0.0)
         return self
 
+    def _setup(self, seed, auto):
+        """What is to be learned; `auto` are the potentials of 'auto'."""
+        plain = isinstance(self.step, str) and self.step == "plain"
+        settings = Settings.of(
+            self,
+            step="auto" if plain else self.step,
+            n_splits=1 if self.n_splits == "auto" else self.n_splits,
+            standardize=False,
+            random_state=seed,
+        )
+        link, steps = link_of(self.link, "logit"), PlainSteps() if plain else ChainedSteps()
+        return Setup.of((Matching(), link), settings, auto=auto, steps=steps)
+
+    def _learned(self, setup, pairs, rho, trajectory=None):
+        """The `DescentResult` for a value of rho; trajectories may be held out whole."""
+        now, n = pairs.now - self._centre(pairs.now), len(pairs.now)
+        training = Training(now, pairs.after - rho * pairs.now, np.ones(n), groups=trajectory)
+        with np.errstate(over="ignore", invalid="ignore"), workers(None):  # rejected trials
+            return descend(pose(setup, training))[0]
+
+    def _estimated_rho(self, pairs, seed):
+        """The value of rho with the lowest hold-out risk, and the passes made."""
+        setup, passes = self._setup(seed, (RHO_POTENTIAL,)), 0
+        few = min(setup.settings.most_passes, _RHO_PASSES)
+        setup = setup._replace(settings=setup.settings._replace(max_iter=few))
+
+        def risk(rho):
+            nonlocal passes
+            result = self._learned(setup, pairs, rho)
+            passes += result.n_iter
+            return result.board[0][0]
+
+        first = _regression(pairs.now, pairs.after)
+        ends = first - _RHO_WITHIN, first + _RHO_WITHIN
+        options = {"xatol": _RHO_TOL}
+        found = minimize_scalar(risk, method="bounded", bounds=ends, options=options)
+        return found.x, passes
+
     def _pairs(self, X, mask):
-        """States, the states (or derivatives) that belong to them, and their trajectories."""
+        """The `Pairs` of trajectories."""
         lists = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 2
         if lists:
             lengths, rows = [len(x) for x in X], np.concatenate([np.asarray(x) for x in X])
@@ -312,9 +314,9 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
                 f"X has no {reach + 1} successive states that were observed: give more states."
             )
         if self.dt is None:
-            return rows[first], rows[first + 1].astype(np.float64), number[first]
+            return Pairs(rows[first], rows[first + 1].astype(np.float64), number[first])
         slope = (rows[first + 2].astype(np.float64) - rows[first]) / (2.0 * self.dt)
-        return rows[first + 1], slope, number[first]
+        return Pairs(rows[first + 1], slope, number[first])
 
     def _centre(self, now):
         """The origin of states: their mean if there is a bias."""
@@ -369,10 +371,6 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
             states.append(self._next(states[-1]))
         out = np.stack(states, axis=1).astype(self.coef_.dtype)
         return out[0] if np.ndim(x0) == 1 else out
-
-
-def _is_auto(potential):
-    return isinstance(potential, str) and potential == "auto"
 
 
 def _warn_unsettled(risks, most, patience, tol):

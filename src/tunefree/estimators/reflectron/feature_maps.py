@@ -79,9 +79,7 @@ def is_kernel(feature_map):
 
 
 def fitted_map(feature_map, X, rows, weights, standardize, seed):
-    """The fitted map of rows to features; None if `feature_map` is None."""
-    if feature_map is None:
-        return None
+    """The fitted map of rows to features."""
     X = X[rows]
     if is_kernel(feature_map):
         if isinstance(feature_map, str) and feature_map not in KERNELS:

@@ -12,18 +12,16 @@ from tunefree.data.levels import coded, with_indicators
 from tunefree.estimators import base
 from tunefree.estimators.exposures import TakesExposures, of_rows, rates
 from tunefree.estimators.fitting import report_progress
-from tunefree.estimators.reflectron.classification import MirrorClassifier
-from tunefree.estimators.reflectron.descent import (
+from tunefree.estimators.reflectron.descent import Training, link_range
+from tunefree.estimators.reflectron.reflectron import (
     COMMON,
     FITTED,
     GEOMETRY,
+    MirrorClassifier,
     MirrorDescent,
-    Training,
+    MirrorRegressor,
     documented,
-    shrunk,
 )
-from tunefree.estimators.reflectron.problem import link_range
-from tunefree.estimators.reflectron.regression import MirrorRegressor
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of
 from tunefree.links import LINKS, target_margin
@@ -39,7 +37,7 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
-from tunefree.robust import limits_of_columns, limits_of_predictions, shrinkage_factor
+from tunefree.robust import limits_of_predictions, shrinkage_factor
 from tunefree.uncertainty.inference import Law
 
 # Links that are chosen or learned.
@@ -275,12 +273,9 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _set_limits(self, X, targets, offset):
-        self.prediction_limits_ = self.input_limits_ = None
-        if self._infers_family() and self.link is None and offset is None:
-            low, high = targets.min(axis=0), targets.max(axis=0)
-            self.prediction_limits_ = np.stack([2.0 * low - high, 2.0 * high - low])
-            self.input_limits_ = limits_of_columns(X) if self.standardize else None
+    def _begin(self, problem):
+        super()._begin(problem)
+        self.input_limits_, self.prediction_limits_ = problem.limits
 
     def _infers_family(self):
         return isinstance(self.family, str) and self.family == "auto"
@@ -356,7 +351,8 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         family, link = law = self._law(_inferred_from(targets, exposure))
-        setup = self._setup(law)
+        learned = self.link if self._learns_link() else None
+        setup = self._setup(law, learned_link=learned)
         given = {"exposure": exposure, "offset": offset}
         self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
         if X_val is not None and self.row_terms_:
@@ -368,9 +364,9 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         validation = self._validation(X_val, y_val, family)
         self._flat = np.ndim(y) == 1
         over = None if family.exposure != "rate" else of_rows(exposure, X, "exposure")
-        strata = np.zeros(len(targets))
-        self._fit(setup, Training(X, targets, weights, strata, validation, offset, over))
-        return self
+        training = Training(X, targets, weights, None, validation, offset, over)
+        limited = self._infers_family() and self.link is None and offset is None
+        return self._fit(setup, training._replace(limited=limited))
 
     def _learns_law(self, family):
         return self._learns_link() or type(family).learned is not Family.learned
@@ -436,12 +432,14 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         """
         return super().score(X, self._targets_given(X, y), sample_weight, exposure, offset)
 
-    def _evaluated(self, fitted, s, batch, held, now, terms):
-        family, link, y, w = self.family_, self.link_, batch.targets[held], batch.weights[held]
+    def _evaluated(self, result, held, terms):
+        batch, s, (family, link) = held.batch, held.indices, (result.family, result.link)
+        y, w = held.targets, held.weights
         predictions = family.predicted(link, s)
         if self.prediction_limits_ is not None:
+            fitted = family.predicted(link, held.fitted)
             self.prediction_limits_ = np.clip(
-                limits_of_predictions(predictions, family.predicted(link, now), y, w, held),
+                limits_of_predictions(predictions, fitted, y, w, held.rows),
                 *self.prediction_limits_,
             )
             predictions = np.clip(predictions, *self.prediction_limits_)
@@ -452,20 +450,21 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
             share = shrinkage_factor(predictions - mean, y - mean, w, losses)
             if (share < 1.0).any() and self.fit_intercept:
                 null = target_margin(link, mean[0])
-                fitted = shrunk(fitted, share, null)
+                result = result.shrunk(share, null)
                 predictions = family.predicted(link, null + share * (s - null))
         if terms is None:
             limits = self.prediction_limits_
-            return fitted, base.held_out_predictions(predictions, y, w, limits)
-        return fitted, terms.held_out(held, predictions, y, family)
+            return result, base.held_out_predictions(predictions, y, w, limits)
+        return result, terms.held_out(held.rows, predictions, y, family)
 
-    def _check_indices(self, s, batch):
+    def _check_indices(self, result, held):
         """Warn if all successes lie above all failures along the fitted coefficients."""
+        batch, s = held.batch, held.fitted[:, 0]
         y = batch.targets[:, 0]
-        free = isinstance(self.family_, Binomial) and self.constraint is None
+        free = isinstance(result.family, Binomial) and self.constraint is None
         if not free or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
             return
-        s = s[:, 0] if batch.offset is None else s[:, 0] + batch.offset
+        s = s if batch.offset is None else s + batch.offset
         gap = s[y == 1.0].min() - s[y == 0.0].max()
         if gap > 0.0:
             warn(

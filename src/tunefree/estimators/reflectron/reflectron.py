@@ -1,18 +1,59 @@
-"""The Reflectron: the papers' algorithm, for any link, potential and step."""
+"""The Reflectron: the papers' algorithm for any link, potential and step, and what GLMs share."""
 
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
+from tunefree._process import product, workers
+from tunefree._warn import warn
+from tunefree.constraints.rules import is_odd
+from tunefree.data.levels import Levels, coded
+from tunefree.data.order import given_visits
+from tunefree.data.units import Units
+from tunefree.designs import SPACE
+from tunefree.engine.run import Rows, run
+from tunefree.engine.sources import open_source
 from tunefree.estimators import base
-from tunefree.estimators.fitting import report_progress
-from tunefree.estimators.reflectron.classification import MirrorClassifier
-from tunefree.estimators.reflectron.descent import COMMON, FITTED, GEOMETRY, Training, documented
-from tunefree.estimators.reflectron.problem import link_range
-from tunefree.estimators.reflectron.regression import MirrorRegressor, share_outside, warn_outside
+from tunefree.estimators.base import new_columns
+from tunefree.estimators.fitting import (
+    CallbackSupport,
+    TakesArrays,
+    all_or_nothing,
+    report_progress,
+    runner,
+)
+from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
+from tunefree.estimators.reflectron.descent import (
+    DescentResult,
+    Settings,
+    Setup,
+    Training,
+    descend,
+    leaderboard,
+    link_of,
+    link_range,
+    pose,
+)
+from tunefree.estimators.reflectron.stochastic import (
+    Rule,
+    check_halving,
+    descend_in_steps,
+    stochastic_weight,
+)
+from tunefree.estimators.reflectron.surveys import Survey
+from tunefree.estimators.uncertainty_mixins import (
+    PredictsIntervals,
+    PredictsSets,
+    RiskIntervalMixin,
+)
 from tunefree.families import Matching
-from tunefree.links import LINKS
+from tunefree.links import target_margin
 from tunefree.potentials import Potential
 from tunefree.protocols import (
     Auto,
@@ -26,6 +67,614 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
+from tunefree.robust import shrinkage_factor_of_classes, within_limits
+from tunefree.select.progressive_risk import temperature
+
+GEOMETRY = """potential : str, potential or list, default='auto'
+        The geometry, which is the regularizer: a name of `tunefree.potentials.POTENTIALS`, a part,
+        or a list of these to choose from. 'auto' chooses among the Euclidean potential and the
+        hypentropies of beta 1e-4, 1e-6, 1e-8, 1e-12{also}.
+    constraint : str, constraint, None or list, default=None
+        A set to project onto, from `tunefree.constraints`."""
+
+COMMON = """fit_intercept : bool, default=True
+        Learn an intercept, free of potential and constraint.
+    standardize : bool or 'auto', default='auto'
+        Standardise columns (centred if there is an intercept), so that a potential means the same
+        for all; constraints then hold in these units. Outliers, entries and targets ten times as
+        far from the middle of their column as any other, then count as missing in `fit`, with a
+        warning. 'auto' is True; with False rows are learned as they are. A stream has one unit for
+        all columns instead, the median of the largest entries of its first 64 rows; its
+        constraints, and the entropy, are in the user's units.
+    max_iter : int or 'auto', default='auto'
+        Most passes; 'auto' is 1000."""
+
+FITTED = """link_ : part
+        The link in use.
+    potential_, constraint_ : the chosen parts
+    held_out_ : part
+        Held-out predictions, from which `risk_interval_`, intervals and sets are computed
+        (docs/guide/sure.md).
+    leaderboard_ : list of dict
+        Every configuration's lowest hold-out risk and its time (the sum of steps; in stochastic
+        form passes, on a stream rows), the best first.
+    trace_ : dict of ndarray of shape (n_passes, n_configurations)
+        'risk' (mean squared error, or deviance, on the training rows), 'held_risk' (on the held-out
+        rows), 'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In
+        stochastic form 'held_risk' only, NaN after a run has ended.
+    n_iter_ : int
+        Passes over the rows, rejected trials included.
+    n_features_in_ : int"""
+
+
+def documented(**texts):
+    """A decorator that fills in the shared parts of a class's docstring."""
+
+    def filled(cls):
+        for name, text in texts.items():
+            if cls.__doc__:  # none under python -OO
+                cls.__doc__ = cls.__doc__.replace("{" + name + "}", text)
+        return cls
+
+    return filled
+
+
+class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+    """A generalized linear model learned by mirror descent; subclasses define its targets.
+
+    Each subclass shows some of the settings as parameters. The others keep the values here.
+    """
+
+    link: str | Link | None = None
+    solver: str = "auto"
+    class_weight: Any = None
+    n_jobs: int | None = None
+
+    _ON_DEMAND = (
+        "coef_", "intercept_", "potential_", "constraint_", "leaderboard_", "held_out_",
+    )  # fmt: skip
+    _LEARNER = ("_stream", "_dtype", "_flat")
+    fit_intercept: bool
+    # Of subclasses. The family and the link of targets; without targets those of a stream.
+    _law: Callable
+    # A function from a source's y to targets, and the weighted sums of these in every fold.
+    _source_targets: Callable
+    # The result, shrunk if that is better for held-out rows, and held-out predictions.
+    _evaluated: Callable
+    _stream: Any
+    feature_map_: Any
+    link_: Any
+    family_: Any
+
+    def __getattr__(self, name):
+        if name == "partial_fit":  # why it is not available
+            is_streamed(self)
+        return super().__getattr__(name)
+
+    @classmethod
+    def _with_settings(cls, **settings: Any) -> Self:
+        """An estimator with some of the `Settings`."""
+        estimator = cls()
+        for name, value in settings.items():
+            if name not in Settings._fields and not hasattr(estimator, name):
+                raise TypeError(f"{cls.__name__} has no setting {name!r}.")
+            setattr(estimator, name, value)
+        return estimator
+
+    def _unfitted(self) -> Self:
+        """A copy with the same settings, without what was learned."""
+        names = [n for n in vars(self) if not n.startswith("_") and not n.endswith("_")]
+        return type(self)._with_settings(**{name: getattr(self, name) for name in names})
+
+    def _setup(self, law, **others):
+        """The checked settings, for the family and the link of `law`."""
+        settings = Settings.of(self)
+        if settings.warm_start and "coef_" in vars(self):
+            others["last_fit"] = self.coef_, self.intercept_
+        return Setup.of(law, settings, **others)
+
+    def _fit(self, setup, training):
+        """Learn from checked rows."""
+        self.held_out_ = None
+        with workers(self.n_jobs if SPACE.get() is None else 1):
+            problem = pose(setup, training._replace(levels=self._levels_of_columns()))
+            self._begin(problem)
+            if self.solver == "stochastic":
+                result = descend_in_steps(problem, self._progress)
+            else:
+                result, held = descend(problem, self._progress)
+                self.link_, self.family_ = result.link, result.family
+                self._check_indices(result, held)
+                if held.indices is not None:
+                    result, self.held_out_ = self._evaluated(result, held, problem.terms)
+        return self._publish(result, problem.X.dtype)
+
+    def _begin(self, problem):
+        """Set what predictions need beside coefficients."""
+        self.feature_map_, self._stream = problem.features, None
+
+    def _check_indices(self, result, held):
+        """Warn if the fitted indices of rows show that there is no best model."""
+
+    def _levels_of_columns(self):
+        """The `Levels` of columns of text and categories; None if there are none."""
+        categories = vars(self).get("categories_")
+        return None if categories is None else Levels.of(categories)
+
+    # ---------------------------------------------------------------- sources and streams
+
+    @all_or_nothing
+    def fit_source(
+        self,
+        source: Any,
+        *,
+        classes: ArrayLike | None = None,
+        checkpoint: Any = None,
+        on_chunk: Callable | None = None,
+    ) -> Self:
+        """Learn from a source of any size, in constant memory.
+
+        A source that can be read again is read once for the units of its columns and once for
+        every step. The result is that of `fit` with the same held-out rows, which are chosen by
+        their hash (one fold from 1,000 rows on). A learned link, and unknown parameters of a
+        family, are estimated from a uniform sample of 20,000 rows. A source that can be read once
+        only, or ``solver="stochastic"``, is learned in one pass, as by `partial_fit`.
+
+        Parameters
+        ----------
+        source : Source or anything that `tunefree.open_source` takes
+        classes : array-like, optional
+            For classifiers: all labels. Without them one pass accepts new classes at any time.
+        checkpoint : Checkpoint, optional
+            Saves the run (in many passes between two of these) and resumes it with the same bits.
+        on_chunk : callable, optional
+            Called with (estimator, rows seen, pass) after each chunk.
+
+        Returns
+        -------
+        self
+        """
+        source = open_source(source)
+        if self.solver == "stochastic" or self.solver == "auto" and not source.again:
+            return super().fit_source(
+                source, classes=classes, checkpoint=checkpoint, on_chunk=on_chunk
+            )
+        if not source.again:
+            raise ValueError(
+                f"{source.name} can be read once only, and solver='batch' needs many passes: give "
+                "a file, a function that makes the iterator, or solver='stochastic'."
+            )
+        with run_log(self, source, checkpoint):
+            self._fit_rows(RepeatableSource(source), classes, on_chunk)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        return self
+
+    def _fit_rows(self, rows, classes, on_chunk):
+        setup = self._setup(self._law())
+        if setup.settings.feature_map is not None:
+            raise ValueError(
+                "fit_source does not support feature_map: transform the rows of the source."
+            )
+        if self.class_weight is not None:
+            raise ValueError(
+                "class_weight needs rows in memory or partial_fit: give weights of rows in the "
+                "source instead."
+            )
+        learns, start = self._learns_law(setup.family), None
+        survey = Survey(rows, setup, setup.settings.random_state, is_classifier(self), learns)
+        targets, sums = self._source_targets(survey, classes, rows)
+        columns = survey.units(setup.settings)
+        if is_classifier(self):
+            family, link = self._law(self.classes_)
+            setup = setup._replace(family=family, link=link)
+        if learns:
+            family, link, start = self._law_of(survey.sample, columns)
+            setup = setup._replace(family=family, link=link)
+
+        def on_block(state, block):
+            on_chunk(self, rows.source.rows, state.passes)
+
+        self.n_features_in_, self.feature_map_, self._stream = rows.width, None, None
+        how: Any = {"progress": self._progress, "run": runner(self)}
+        how |= {} if on_chunk is None else {"on_block": on_block}
+        result = survey.descend(setup, columns, targets, sums, start, **how)
+        self._publish(result, rows.dtype)
+
+    def _learns_law(self, family):
+        """Whether a link, or parameters of a family, are to be learned."""
+        return False
+
+    def _source_passes(self):
+        return 1  # `max_iter` is of batches
+
+    def _stream_rule(self):
+        """The rule of `partial_fit`."""
+        setup = self._setup(self._stream_law(), stochastic=True)
+        return Rule(setup, setup.settings.most_passes)
+
+    def _stream_law(self):
+        """The family and the link of `partial_fit`."""
+        return self._law()
+
+    def _learn(self, X, targets, weights, flat, is_open=False):
+        """Learn from the next rows of a stream; an open stream has one more output."""
+        rule = self._stream_rule()
+        if vars(self).get("feature_map") is not None:
+            raise ValueError("partial_fit does not support feature_map: transform the rows first.")
+        stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
+        if stream is not None and stream.n_outputs() != k:
+            raise ValueError(f"y has {k} outputs, but this model has {stream.n_outputs()}.")
+        if stream is None:
+            start = None, None
+            if "coef_" in vars(self):
+                theta = np.asarray(self.coef_, dtype=np.float64)
+                offset = np.reshape(self.intercept_, -1)
+                start = theta.reshape(-1, d), offset.astype(np.float64)
+                if len(start[0]) != k:
+                    raise ValueError(f"y has {k} outputs, but this model has {len(start[0])}.")
+            stream = rule.stream(d, k, start, is_open)
+        chunk = Rows(X, targets, given_visits(weights))
+        self._stream = run(rule, stream, chunk, max_passes=1).state
+        self._dtype, self._flat = X.dtype.name, flat
+        self.link_, self.family_, self.feature_map_ = rule.setup.link, self._law()[0], None
+        self._forget_read()
+
+    def _check_learner(self):
+        if self.__dict__.get("_stream") is not None:
+            check_halving(self._stream, self.n_features_in_)
+
+    def _read_stream(self):
+        self.held_out_ = None
+        halving: Any = self._stream_rule().measured(self._stream, now=True)
+        runs = sorted(halving.runs, key=lambda run: run.risk())
+        board = [(run.risk(), halving.seen, run.configuration) for run in runs]
+        theta, offset = runs[0].read()
+        if halving.diverged(runs[0]):
+            theta, offset = halving.constant()
+            warn(
+                "Every step of this stream diverged, and predictions are the mean of the targets "
+                "so far: give smaller steps, or targets in units in which they are near 1.",
+                ConvergenceWarning,
+            )
+        elif halving.beaten(runs[0]):
+            warn(
+                "The targets' mean would have predicted this stream better than every step: "
+                "give smaller steps, or rows in random order.",
+                ConvergenceWarning,
+            )
+        if self._stream.is_open:
+            theta, offset = theta[:-1], offset[:-1]
+        own = self.family_, self.link_, Units.unchanged(self.n_features_in_)
+        self._predict_with(DescentResult(theta, offset, board, {}, 1, *own), self._dtype)
+
+    # ---------------------------------------------------------------- the model
+
+    def _publish(self, result, dtype) -> Self:
+        """Set the fitted attributes, in the user's units."""
+        self.trace_, self.n_iter_ = result.trace, result.n_iter
+        return self._predict_with(result, dtype)
+
+    def _predict_with(self, result, dtype) -> Self:
+        """Set coefficients and intercepts, flat if the targets were, and the parts in use."""
+        self.link_, self.family_ = result.link, result.family
+        line = result.coefficients(dtype)
+        flat = vars(self).get("_flat") and len(line[0]) == 1
+        self.coef_, self.intercept_ = base.of_targets(flat, *line)
+        if result.board:
+            self.leaderboard_ = leaderboard(result.board)
+            self.potential_, self.constraint_ = result.parts
+        return self
+
+    def _coded(self, X):
+        """Rows with codes for the levels of `categories_`."""
+        categories = vars(self).get("categories_")
+        return X if categories is None else coded(X, categories)[0]
+
+    def _margins(self, X, limits=None):
+        check_is_fitted(self, "link_")
+        X = base.check_rows(self, self._coded(X))
+        X = X if limits is None else within_limits(X, limits)
+        if getattr(self, "feature_map_", None) is not None:
+            X = self.feature_map_.transform(X)
+        levels = self._levels_of_columns()
+        if levels is not None:
+            coef = np.atleast_2d(self.coef_)
+            return levels.design(X).apply(coef.T) + np.reshape(self.intercept_, -1)
+        coef = self.coef_.reshape(-1, X.shape[1])
+        return product(X, coef.T) + np.reshape(self.intercept_, -1)
+
+
+def is_streamed(estimator):
+    """Whether rows may come in chunks; or else an AttributeError with the reason."""
+    try:
+        stochastic_weight(*estimator._stream_law())
+    except ValueError as refusal:
+        raise AttributeError(str(refusal)) from None
+    return True
+
+
+def validation_rows(estimator, X_val, y_val):
+    """Checked validation rows, and their weights."""
+    if y_val is None:
+        raise ValueError("X_val is given without y_val: give both.")
+    X_val = base.check_rows(estimator, estimator._coded(X_val))
+    return X_val, np.ones(X_val.shape[0])
+
+
+class MirrorRegressor(
+    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, MirrorDescent
+):
+    """What the regressors share."""
+
+    def _validation(self, X_val, y_val, family):
+        """Validation rows, targets and weights; None if there are none."""
+        if X_val is None:
+            return None
+        X_val, weights = validation_rows(self, X_val, y_val)
+        y_val = np.asarray(y_val, dtype=np.float64).reshape(len(weights), -1)
+        return X_val, family.targets(y_val), weights
+
+    @available_if(is_streamed)
+    @all_or_nothing
+    def partial_fit(
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from the next rows of a stream by stochastic steps.
+
+        All columns have one unit, computed from the first 64 rows (``standardize``). Each row is
+        predicted before it is learned; these risks choose among potentials and steps. The sizes of
+        chunks make no difference.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        reset = "link_" not in vars(self)
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
+        weights = base.check_weights(sample_weight, X, stream=True)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        self._learn(X, targets, weights, np.ndim(y) == 1)
+        return self
+
+    def _source_targets(self, survey, classes, rows):
+        self._flat, (family, link) = rows.flat, self._law()
+        if isinstance(family, Matching):
+            warn_outside(survey.outside / (rows.rows * survey.sums.shape[1]), link)
+        elif survey.outside:
+            raise ValueError(
+                f"{survey.outside} targets of the source are outside the range of {family!r}: give "
+                "another family."
+            )
+        sums = family.targets(survey.sums)
+        return lambda y: family.targets(np.asarray(y, np.float64).reshape(len(y), -1)), sums
+
+
+def warn_outside(share, link):
+    """Warn if most targets, a share of them, lie outside the range of the link."""
+    if share > 0.5:
+        low, high = link_range(link)
+        warn(
+            f"Most targets lie outside the range [{low:g}, {high:g}] of the link {link!r}, and "
+            "predictions never do: give link='identity' for real targets.",
+        )
+
+
+def share_outside(targets, link):
+    """The share of targets outside the range of the link."""
+    low, high = link_range(link)
+    return np.mean((targets < low) | (targets > high))
+
+
+def _has_probabilities(estimator):
+    if hasattr(vars(estimator).get("family_"), "probabilities"):
+        return True
+    if np.isfinite(estimator._levels()).all():
+        return True
+    raise AttributeError(f"predict_proba needs a link of bounded range, not {estimator.link!r}.")
+
+
+class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, MirrorDescent):
+    """What the classifiers share: two classes are one output, several have one each."""
+
+    classes_: np.ndarray
+
+    def _link(self):
+        return link_of(self.link, "logit")
+
+    def _fit_labels(self, X, y, sample_weight, X_val, y_val, grades=None):
+        """Learn from rows in memory."""
+        X, y = base.check_rows_and_targets(self, X, y)
+        weights = base.check_weights(sample_weight, X)
+        base.encode_labels(y[weights > 0.0], fewest=2)
+        classes = self._in_order(base.encode_labels(y)[0], grades)
+        setup = self._setup(self._law(classes))
+        codes = base.places_of(classes, y)
+        counts = np.bincount(codes, weights)
+        weights = base.balanced(self.class_weight, classes, codes, weights)
+        validation = None
+        if X_val is not None:
+            X_val, ones = validation_rows(self, X_val, y_val)
+            if not np.isin(y_val, classes).all():
+                raise ValueError("y_val has classes that y does not have.")
+            y_val = self._targets(base.places_of(classes, y_val), classes)
+            validation = X_val, y_val, ones
+        self.classes_, self.class_count_ = classes, counts
+        targets = self._targets(codes, classes)
+        return self._fit(setup, Training(X, targets, weights, codes, validation))
+
+    @available_if(is_streamed)
+    @all_or_nothing
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from the next rows of a stream by stochastic steps.
+
+        All columns have one unit, computed from the first 64 rows (``standardize``). Each row is
+        predicted before it is learned; these risks choose among potentials and steps. The sizes of
+        chunks make no difference.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            All labels, in the first call. Without them new classes may appear at any time, at the
+            cost of one more output: a new class starts with the output that has learned all rows so
+            far as rows of other classes. This needs outputs that learn independently: a separable
+            potential without a constraint, or `GLMClassifier` with ``per_output``.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        reset = "link_" not in vars(self)
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset)
+        weights = base.check_weights(sample_weight, X, stream=True)
+        old_classes: Any = None if reset else self.classes_
+        stream = None if reset else self._stream
+        is_open = classes is None if reset else stream is not None and stream.is_open
+        all_classes, codes, weights, counts = base.stream_labels(
+            self, y, weights, classes, old_classes
+        )
+        closed: Any = None if is_open else np.unique(np.asarray(classes)) if reset else old_classes
+        if closed is not None and not np.array_equal(all_classes, closed):
+            raise ValueError(
+                f"y or classes have labels beyond {closed}, those of the first call: to allow new "
+                "classes later, give no classes= in the first call of partial_fit."
+            )
+        if not reset and len(all_classes) > len(old_classes):
+            self._stream = self._more_outputs(stream, old_classes, all_classes)
+        targets = self._one_hot(codes, len(all_classes))
+        if is_open:
+            targets = np.hstack([targets, np.full((len(codes), 1), self._ends()[0])])
+        self._learn(X, targets, weights, False, is_open)
+        self.classes_, self.class_count_ = all_classes, counts
+        return self
+
+    def _source_targets(self, survey, classes, rows):
+        all_classes = survey.classes if classes is None else np.union1d(survey.classes, classes)
+        if len(survey.classes) < 2:
+            raise ValueError(
+                f"{rows.source.name} has only one class ({survey.classes[0]}): a classifier needs "
+                "rows of at least two."
+            )
+        self.classes_ = all_classes = self._in_order(all_classes)
+        each = self._targets(np.arange(len(all_classes)), all_classes)
+        sums = survey.sums @ each[base.places_of(all_classes, survey.classes)]
+        return lambda y: each[base.places_of(all_classes, y)], sums
+
+    def _in_order(self, classes, grades=None):
+        """The classes in the order of outputs."""
+        return classes
+
+    def _more_outputs(self, stream, old_classes, new_classes):
+        """Outputs for new classes, from the spare output, which has learned none of their rows."""
+        (index, sign), ends = new_columns(old_classes, new_classes), sum(self._ends())
+        link, s = stream.runs[0].learner.link, np.array([0.3, 1.0, 3.0])
+        mirrored = np.allclose(link.mean(s) + link.mean(-s), ends) and all(
+            is_odd(c.potential) and c.constraint is None
+            for c in (run.configuration for run in stream.runs)
+        )
+        if min(sign) < 0.0 and not mirrored:
+            raise ValueError(
+                f"The one output of the classes {old_classes} cannot be split into two here: "
+                "announce all classes in the first call of partial_fit (classes=)."
+            )
+        return stream.outputs(index, sign, ends)
+
+    def _levels(self):
+        """The means that stand for 'no' and 'yes': the ends of the link's range."""
+        return np.array(link_range(self._link(), (0.0, 1.0)), dtype=float)
+
+    def _ends(self):
+        low, high = self._levels()
+        low = low if np.isfinite(low) else -1.0
+        return low, high if np.isfinite(high) else low + 2.0
+
+    def _one_hot(self, codes, n_classes):
+        low, high = self._ends()
+        return np.where(base.signs(codes, n_classes) > 0.0, high, low)
+
+    def _targets(self, codes, classes):
+        """Targets for the family of these classes."""
+        family, _ = self._law(classes)
+        codes_of = getattr(family, "codes", self._one_hot)
+        return codes_of(codes, len(classes))
+
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
+        """Margins above the middle of the link's range: (n_samples,), or one for each class.
+
+        With several ordered classes the logarithms of their probabilities.
+        """
+        margins = self._margins(X)
+        if self.family_.tied and len(self.classes_) > 2:
+            p = self.family_.probabilities(margins.astype(np.float64))
+            return np.log(np.maximum(p, 1e-300)).astype(self.coef_.dtype)
+        if hasattr(self.family_, "probabilities") and len(self.classes_) > 2:
+            return margins.astype(self.coef_.dtype, copy=False)
+        middle = 0.5 * sum(self._ends())
+        if hasattr(self.link_, "inverse"):
+            margins = margins - target_margin(self.link_, middle)
+        else:
+            margins = self.link_.mean(margins) - middle
+        margins = margins.astype(self.coef_.dtype, copy=False)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Means of the model as shares of the link's range; for several classes normalised to 1.
+
+        Shape (n_samples, n_classes).
+        """
+        return self._probabilities(self._margins(X)).astype(self.coef_.dtype, copy=False)
+
+    def _evaluated(self, result, held, terms):
+        batch, s = held.batch, held.indices
+        targets, weights = held.targets, held.weights
+        if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):
+            return result, None
+        each = self._targets(np.arange(len(self.classes_)), self.classes_)
+        same = [(targets == row).all(axis=1) for row in each]
+        p, codes = self._probabilities(s), np.argmax(same, axis=0)
+        mean = batch.weights @ batch.targets / batch.weights.sum()
+        tied = self.family_.tied  # thresholds are no log-odds of classes
+        free = self.fit_intercept and not tied and result.parts[1] is None
+        if free and hasattr(self.link_, "inverse"):
+            null = target_margin(self.link_, mean)
+            share = shrinkage_factor_of_classes(
+                p, self._probabilities(null[None])[0], codes, weights
+            )
+            if share < 1.0:
+                signs = base.signs(codes, len(self.classes_))
+                share *= min(temperature(s - null, signs, weights), 1.0)
+                result = result.shrunk(np.full(len(null), share), null)
+                p = self._probabilities(null + share * (s - null))
+        return result, base.held_out_probabilities(p, codes, weights)
+
+    def _probabilities(self, margins):
+        """Probabilities from indices."""
+        if hasattr(self.family_, "probabilities"):
+            return self.family_.probabilities(margins.astype(np.float64))
+        means = np.asarray(self.link_.mean(margins), dtype=np.float64)
+        low, high = self._levels()
+        p = (means - low) / (high - low)
+        if p.shape[1] == 1:
+            return np.hstack([1.0 - p, p])
+        total = p.sum(axis=1, keepdims=True)
+        return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
+
 
 _LINK = """link : str, link or None, default=None
         The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
@@ -148,7 +797,7 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
     """
 
     def _law(self, y=None):
-        return Matching(), LINKS.find("identity" if self.link is None else self.link)
+        return Matching(), link_of(self.link, "identity")
 
     @report_progress
     def fit(
@@ -181,8 +830,7 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
         warn_outside(share_outside(targets, setup.link), setup.link)
         validation = self._validation(X_val, y_val, setup.family)
         self._flat = np.ndim(y) == 1
-        self._fit(setup, Training(X, targets, weights, np.zeros(len(targets)), validation))
-        return self
+        return self._fit(setup, Training(X, targets, weights, validation=validation))
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
@@ -191,10 +839,9 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
         mean = mean.astype(self.coef_.dtype, copy=False)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
-    def _evaluated(self, fitted, s, batch, held, now, terms):
-        predictions = np.asarray(self.link_.mean(s))
-        targets, weights = batch.targets[held], batch.weights[held]
-        return fitted, base.held_out_predictions(predictions, targets, weights)
+    def _evaluated(self, result, held, terms):
+        predictions = np.asarray(self.link_.mean(held.indices))
+        return result, base.held_out_predictions(predictions, held.targets, held.weights)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,20 +1,29 @@
 """SharedReflectron: generalized linear models whose outputs share their weights."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from tunefree._process import product
+from tunefree._process import product, workers
 from tunefree.data.units import Units
 from tunefree.designs import Shared, as_dense, canonical, equations, one_index_type, stacked
 from tunefree.estimators import base
 from tunefree.estimators.fitting import CallbackSupport, report_progress
-from tunefree.estimators.reflectron.descent import MirrorDescent, Training
-from tunefree.estimators.reflectron.problem import link_range
-from tunefree.estimators.reflectron.regression import share_outside, warn_outside
+from tunefree.estimators.reflectron.descent import (
+    Settings,
+    Setup,
+    Training,
+    descend,
+    leaderboard,
+    link_of,
+    link_range,
+    pose,
+)
+from tunefree.estimators.reflectron.reflectron import share_outside, warn_outside
+from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
@@ -92,7 +101,6 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
     """
 
     coef_: np.ndarray
-    intercept_: Any
     link_: Any
 
     def __init__(
@@ -155,27 +163,16 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
                 f"y has {targets.shape[1]} targets a sample, and the matrices {k} rows."
             )
         weights = base.check_weights(sample_weight, samples)
-        inner = _Equations._with_settings(
-            link=self._link(),
-            potential=self.potential,
-            constraint=self.constraint,
-            step=self.step,
-            validation_fraction=self.validation_fraction,
-            n_splits=self.n_splits,
-            patience=self.patience,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            standardize=self.standardize,
-            fit_intercept=False,
-            random_state=self.random_state,
-        )
-        inner.n_outputs = k
-        setup = inner._setup(inner._law())
+        settings = Settings.of(self, fit_intercept=False)
+        setup = Setup.of((Matching(), self._link()), settings, samples=Equations(k))
         warn_outside(share_outside(targets, setup.link), setup.link)
-        inner._fit(setup, Training(samples, targets, weights, np.zeros(len(targets))))
-        self.coef_, self.n_outputs_ = inner.coef_[0], k
-        for name in ("potential_", "constraint_", "link_", "leaderboard_", "trace_", "n_iter_"):
-            setattr(self, name, getattr(inner, name))
+        with workers(None):
+            result, _ = descend(pose(setup, Training(samples, targets, weights)))
+        coef, _ = result.coefficients(samples.dtype)
+        self.coef_, self.n_outputs_, self.link_ = coef[0], k, setup.link
+        self.potential_, self.constraint_ = result.parts
+        self.leaderboard_ = leaderboard(result.board)
+        self.trace_, self.n_iter_ = result.trace, result.n_iter
         return self
 
     def predict(self, X: MatrixLike) -> np.ndarray:
@@ -192,7 +189,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         return mean[:, 0] if k == 1 else mean
 
     def _link(self):
-        return "logit" if self.link is None else self.link
+        return link_of(self.link, "logit")
 
     def _samples(self, X, n_targets, *, reset=False):
         """One row of k p entries a sample, and k."""
@@ -218,16 +215,18 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         return tags
 
 
-class _Equations(MirrorDescent):
-    """The Reflectron on samples of several equations: rows are held out and merged by sample."""
+class Equations(NamedTuple):
+    """Rows of X as samples of several equations: rows are held out and merged by sample."""
 
     n_outputs: int
 
-    def _units(self, X, weights, centred):
+    def units(self, X, weights, *arguments):
+        """The units of the parameters."""
         k = self.n_outputs
-        return Units.of(_rows(X, k), np.repeat(weights, k), centred, self.standardize)
+        return Units.of(_rows(X, k), np.repeat(weights, k), *arguments)
 
-    def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
+    def batch(self, columns, X, targets, weights, held, offset=None, own=False):
+        """A batch of samples."""
         k = self.n_outputs
         design = Shared(columns.design(_rows(X, k)), k)
         held = np.repeat(held, k) if np.ndim(held) else held

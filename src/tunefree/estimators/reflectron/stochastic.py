@@ -4,16 +4,24 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
+from tunefree.bounds import reflectron_step
 from tunefree.constraints.rules import is_separable
 from tunefree.data.order import Visits
 from tunefree.engine.run import Rows, run
-from tunefree.estimators.reflectron.problem import DescentResult, intercept_step, paced
+from tunefree.estimators.reflectron.descent import (
+    THEOREMS,
+    DescentResult,
+    Setup,
+    strong_convexity,
+)
 from tunefree.estimators.state_checks import require, same_form
-from tunefree.learners.reflectron.mirror import NONE
+from tunefree.families import Family, Matching
+from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, stochastic
 from tunefree.robust import OutlierFilter
-from tunefree.select.halving import HOPELESS, Halving, Run, better_half
+from tunefree.select.halving import HOPELESS, MULTIPLES, Halving, Pace, Run, better_half
 
 # Runs end after so many passes without progress, and at least as many as progress took.
 _PATIENCE = 5
@@ -22,40 +30,40 @@ _PATIENCE = 5
 class Rule(NamedTuple):
     """What the runs of a model have in common."""
 
-    link: Any
-    configurations: tuple
-    scheme: Any
-    weight: Any
-    intercept: bool
-    size: int  # rows of a step
+    setup: Setup
     rounds: int  # most rows
+
+    @property
+    def weight(self):
+        """The weight of residuals."""
+        return stochastic_weight(self.setup.family, self.setup.link)
 
     def runs(self, d, k, unit=1.0):
         """Runs for rows in a unit; constraints hold in the user's unit."""
-        runs = []
-        for configuration in self.configurations:
+        setup, weight, runs = self.setup, self.weight, []
+        for configuration in setup.configurations:
             u, own = unit if _is_scalable(configuration) else 1.0, configuration
             if configuration.constraint is not None and u != 1.0:
                 own = configuration._replace(constraint=configuration.constraint.scaled(u))
+            longer = intercept_step(configuration.potential, setup.settings.fit_intercept)
+            how = setup.scheme, weight, longer, d, setup.settings.batch_size
             reported = paced(configuration, self, d, k)
             for (named, _), (scaled, pace) in zip(reported, paced(own, self, d, k), strict=True):
-                longer = intercept_step(configuration.potential, self.intercept)
-                learner = stochastic(
-                    self.link, scaled, self.scheme, self.weight, longer, d, self.size
-                )
+                learner = stochastic(setup.link, scaled, *how)
                 runs.append(Run(named, learner, None, pace, float(u)))
         return runs
 
-    def stream(self, d, k, start, standardize, is_open):
-        """The runs of a stream, in its own unit if `standardize`."""
-        if is_open and any(map(_is_coupled, self.configurations)):
+    def stream(self, d, k, start, is_open):
+        """The runs of a stream."""
+        if is_open and any(map(_is_coupled, self.setup.configurations)):
             raise ValueError(
                 "This potential or constraint couples the outputs, so that all must be known: "
                 "announce all classes in the first call of partial_fit (classes=), or give "
                 "per_output=True."
             )
         halving = Halving.begin(self.runs(d, k), d, k, start)
-        return halving._replace(is_open=is_open, start=start if standardize else None)
+        start = start if self.setup.settings.standardize else None
+        return halving._replace(is_open=is_open, start=start)
 
     def scan(self, halving, block):
         """Learn rows of a stream; outliers count as missing."""
@@ -95,6 +103,46 @@ def _is_scalable(configuration):
     return not getattr(configuration.potential, "simplex", False) and (
         constraint is None or hasattr(constraint, "scaled")
     )
+
+
+def _beta(potential):
+    """The beta of a hypentropy of entries, groups or singular values; 0 of other potentials."""
+    of = getattr(potential, "of", getattr(potential, "base", potential))
+    return float(getattr(of, "beta", 0.0))
+
+
+def intercept_step(potential, intercept):
+    """The steps of an intercept relative to those of the duals; 0 without an intercept."""
+    return max(1.0, _beta(potential)) * float(intercept)
+
+
+def paced(configuration, rule, d, k=1):
+    """(Configuration, pace) for each multiple of an automatic stochastic step, or for the step."""
+    step, link, weight = configuration.step, rule.setup.link, rule.weight
+    intercept = rule.setup.settings.fit_intercept
+    if isinstance(step, float):
+        return [(configuration, Pace(step))]
+    bound = link.bound() if hasattr(link, "bound") else 1.0
+    largest = 1.0 if weight is None or callable(weight) else bound
+    extra = intercept_step(configuration.potential, intercept)
+    if step is None:
+        # The step ignores the constraint, so that one which is not active changes nothing. If the
+        # convexity is unknown, one of the multiples must fit.
+        sigma, exponent = strong_convexity(configuration._replace(constraint=None), d, k)
+        convexity = sigma if sigma is not None and sigma > 0.0 else 1.0
+        base = reflectron_step(1.0, bound, convexity=convexity, weight=largest, theorem="5.2")
+        # A hypentropy's parameters change hypot(x, beta) times as much as their duals.
+        pace = Pace(None, base, exponent, extra, euclidean=_beta(configuration.potential))
+        return [
+            (configuration._replace(step=f"auto x {m:g}"), pace._replace(numerator=m * base))
+            for m in MULTIPLES
+        ]
+    sigma, exponent = strong_convexity(configuration, d, k)
+    convexity = min(sigma, 1.0) if intercept else sigma
+    name = "4.1" if step == "theorem-4.1" else "5.2"
+    base = reflectron_step(1.0, bound, convexity=convexity, weight=largest, theorem=name)
+    most = 1.0 / np.sqrt(rule.rounds) if THEOREMS[step] == "5.1" else np.inf
+    return [(configuration, Pace(None, base, exponent, extra, float(most)))]
 
 
 def check_halving(halving, d):
@@ -181,14 +229,19 @@ class Passes(NamedTuple):
         return state, done
 
 
-def fit_passes(problem, rule, columns, start, *, most, tol, watch):
-    """Learn from some rows until the risk on the others stops falling; then again from all rows.
-
-    `columns` are the units, `start` is (theta, offset) in these, `most` the largest number of
-    passes, and `watch` the callbacks for `engine.run.run`.
-    """
+def descend_in_steps(problem, progress):
+    """Learn from some rows until the risk on the others stops falling; then again from all rows."""
+    setup, settings = problem.setup, problem.setup.settings
     targets, visits, rows, held = problem.targets, problem.visits, problem.rows, problem.held
-    d, k, link = problem.X.shape[1], targets.shape[1], problem.link
+    d, k, link = problem.X.shape[1], targets.shape[1], setup.link
+    centred = settings.fit_intercept and not sparse.issparse(problem.X)
+    columns = problem.units(problem.X[rows], centred)
+    batch = Batch(None, targets[rows], problem.weights, held)
+    theta, offset = setup.start(columns, batch, problem.members)
+    if offset is not None:
+        offset = np.reshape(offset, (-1, k))[-1]  # of the member without held-out rows
+    start, most = (theta, offset), settings.most_passes
+    rule, watch = Rule(setup, most * len(rows)), progress.passes(2 * most)
     Z, choosing, runs = columns.rows(problem.X), problem.choosing, rule.runs(d, k)
     X_held, y_held, w_held = Z[rows], targets[rows], problem.weights
     if problem.validation is not None:
@@ -203,7 +256,7 @@ def fit_passes(problem, rule, columns, start, *, most, tol, watch):
 
     learns = np.zeros(len(targets), bool)
     learns[rows[held == NONE]] = True
-    learner = Passes(measure, tol, choosing)
+    learner = Passes(measure, settings.tol, choosing)
     begun = Halving.begin(runs, d, k, start)
     hopeless = HOPELESS * measure(*begun.runs[0].read())
     state = learner.init(begun)
@@ -227,7 +280,8 @@ def fit_passes(problem, rule, columns, start, *, most, tol, watch):
         n_passes += last.n_passes
         theta, offset = last.state.halving.runs[0].read()
     board = [(state.best[c].risk, state.best[c].epoch, runs[c].configuration) for c in order]
-    return DescentResult(theta, offset, board, {"held_risk": np.array(state.curves)}, n_passes)
+    trace = {"held_risk": np.array(state.curves)}
+    return DescentResult(theta, offset, board, trace, n_passes, setup.family, link, columns)
 
 
 def _only(visits, learns):
@@ -235,3 +289,26 @@ def _only(visits, learns):
     chosen = learns[visits.rows]
     keys = None if visits.keys is None else visits.keys[chosen]
     return Visits(visits.rows[chosen], visits.weights[chosen], keys, visits.repeats[chosen])
+
+
+class Score(NamedTuple):
+    """The weight u'(s) / V(u(s)) that makes residuals the score of a family, at margins s."""
+
+    family: Any
+    link: Any
+
+    def __call__(self, margins):
+        """The weights."""
+        mean = self.family.clipped(self.link.mean(margins))
+        return self.link.slope(margins) / self.family.variance(mean)
+
+
+def stochastic_weight(family, link):
+    """The weight of residuals that makes stochastic steps follow a family's score."""
+    if isinstance(family, Matching):
+        return None
+    batch = family.tied or type(family).residuals is not Family.residuals
+    if batch or family.exposure is None:
+        raise ValueError(f"family={family!r} needs all rows at once: use fit.")
+    own = family.canonical is not None and isinstance(link, family.canonical)
+    return None if own else Score(family, link)

@@ -5,11 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from tunefree._parameters import seed_of
 from tunefree.columns import Deviations
+from tunefree.data.order import row_hash
 from tunefree.data.units import Units
 from tunefree.estimators.from_source import RepeatableSource, SourceSample
-from tunefree.learners.reflectron.mirror import Batch
+from tunefree.estimators.reflectron.descent import follow, link_range, members_of
+from tunefree.families import Matching
+from tunefree.learners.reflectron.mirror import NONE, Batch, bound
 from tunefree.protocols import BlockSource
+from tunefree.select.families import with_first_step
 
 
 @dataclass(frozen=True)
@@ -43,33 +48,72 @@ class Surveyed(BlockSource):
 class Survey:
     """The results of the first pass: moments of the columns, sums of targets in every fold.
 
-    `fold_of` is a function of X: the fold of each row. `outside` counts targets outside the range
-    `inside`. `weight` and `sums` have a row for every fold; `sums` has its weighted targets, or the
-    weight of each of the `classes`. With a `seed` a `SourceSample` is drawn.
+    `outside` counts targets outside the range of the family. `weight` and `sums` have a row for
+    every fold; `sums` has its weighted targets, or the weight of each of the `classes`. If a law is
+    to be learned, a `SourceSample` is drawn.
     """
 
-    def __init__(self, rows, fold_of, n_folds, classify, inside, seed=None):
+    def __init__(self, rows, setup, random_state, classify, learns_law):
+        self.rows, self.seed = rows, seed_of(random_state)
+        self.n_folds, _ = setup.settings.folds(np.inf, setup.settings.n_splits)
+        low, high = family_range(setup.family, setup.link)
         self.moments: Any = None
         self.sample: Any = None
-        self.weight, self.outside, found = np.zeros(n_folds), 0, {}
+        self.weight, self.outside, found = np.zeros(self.n_folds), 0, {}
         for X, y, weights in rows.survey():
-            fold = fold_of(X)
+            fold = self.fold_of(X)
             part = Deviations.of(X, np.empty((len(y), 0)), weights)
             before = self.moments and self.moments.widened(len(part.square))
             self.moments = before.join(part) if before else part
-            self.weight += np.bincount(fold, weights, minlength=n_folds)
-            if seed is not None:
-                drawn = SourceSample.of(X, np.asarray(y), weights, seed)
+            self.weight += np.bincount(fold, weights, minlength=self.n_folds)
+            if learns_law:
+                drawn = SourceSample.of(X, np.asarray(y), weights, self.seed + 1)
                 self.sample = self.sample.join(drawn) if self.sample else drawn
             if not classify:
-                self.outside += np.count_nonzero((y < inside[0]) | (y > inside[1]))
+                self.outside += np.count_nonzero((y < low) | (y > high))
             for name, column in zip(*_target_columns(y, classify), strict=True):
-                sums = np.bincount(fold, weights * column, minlength=n_folds)
+                sums = np.bincount(fold, weights * column, minlength=self.n_folds)
                 found[name] = found.get(name, 0.0) + sums
         self.moments = self.moments.widened(rows.width)
         names = sorted(found)
         self.classes = np.array(names) if classify else None
         self.sums = np.column_stack([found[name] for name in names])
+
+    def fold_of(self, X):
+        """The fold of each row."""
+        return (row_hash(X, self.seed) % np.uint64(self.n_folds)).astype(np.intp)
+
+    def units(self, settings):
+        """The units of the columns."""
+        if settings.standardize:
+            return Units.of_moments(self.moments, settings.fit_intercept)
+        return Units.unchanged(self.rows.width)
+
+    def descend(self, setup, columns, targets, sums, start, **how):
+        """Full batches, by passes over the source: the `DescentResult`.
+
+        `targets` is a function of y, and `sums` are those of the targets in every fold. Without a
+        `start` it is that of the targets' means.
+        """
+        rows, folds, k = self.rows, np.arange(self.n_folds), sums.shape[1]
+        held = members_of(folds, setup.settings.folds(rows.rows, setup.settings.n_splits)[1])
+        choosing = bool(self.weight[held > NONE].sum() > 0.0)
+        if not choosing:
+            held[:] = NONE
+        setup.check_choice(choosing, rows.rows)
+        source = Surveyed(rows, columns, targets, lambda X: held[self.fold_of(X)])
+        setup = setup.in_units(columns, source, k)
+        learner = setup.learner(1 + max(0, held.max()), choosing)
+        if start is None:
+            # It depends on the means of targets only: one row for each fold is enough.
+            means = sums / np.maximum(self.weight, np.finfo(float).tiny)[:, None]
+            start = setup.start(columns, Batch(None, means, self.weight, held), learner.members)
+        if learner.family is not None:
+            learner = setup.with_geometries(learner, source.shape)
+            learner = with_first_step(learner, start[1], k)
+            bounded = bound(learner.configurations, source, None, float(self.weight.sum()))
+            learner = learner._replace(configurations=bounded)
+        return follow(setup, learner, source, columns, start, k, rows.dtype, **how)[0]
 
 
 def _target_columns(y, classify):
@@ -79,3 +123,11 @@ def _target_columns(y, classify):
         return range(y.shape[1]), y.T.astype(np.float64)
     labels, codes = np.unique(y, return_inverse=True)
     return labels.tolist(), codes == np.arange(len(labels))[:, None]
+
+
+def family_range(family, link):
+    """The range of targets of a family, or of the means of a link."""
+    if isinstance(family, Matching):
+        return link_range(link)
+    low, high = family.range
+    return (np.nextafter(low, np.inf) if family.open_below else low), high

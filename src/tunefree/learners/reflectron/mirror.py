@@ -20,9 +20,9 @@ which makes the matching loss fall, projected or not. The step is then multiplie
 otherwise halved. The gradient is needed for the next step anyway, so the test costs nothing; a
 rejected trial costs one pass.
 
-Chains of steps (`Chained`) follow the same curve in fewer passes. A plain step h follows the mirror
-flow w' = -g(theta), but the steepest direction limits its length, while the remaining error lies in
-flat directions. A chain of j = 1, 2, ... steps from w_0,
+Chains of steps (`ChainedSteps`) follow the same curve in fewer passes. A plain step h follows the
+mirror flow w' = -g(theta), but the steepest direction limits its length, while the remaining error
+lies in flat directions. A chain of j = 1, 2, ... steps from w_0,
 
 .. math:: w_j = w_{j-1} + \Bigl(1 - \frac1j\Bigr)(w_{j-1} - w_{j-2})
                 - \Bigl(2 - \frac1j\Bigr)\, h\, g(\theta_{j-1}),
@@ -106,11 +106,15 @@ class Configuration(NamedTuple):
             pairs = alone.place(duals.reshape(-1, 1, duals.shape[-1]))
             return tuple(a.reshape(duals.shape) for a in pairs)
         if self.constraint is not None:
-            pairs = [self.constraint.project(dual, self.potential) for dual in duals]
-            return np.array([theta for theta, _ in pairs]), np.array([dual for _, dual in pairs])
+            return paired(self.constraint.project(dual, self.potential) for dual in duals)
         if getattr(self.potential, "separable", False):
             return self.potential.inverse(duals), duals
         return np.array([self.potential.inverse(dual) for dual in duals]), duals
+
+
+def paired(points):
+    """Predictors and duals as two arrays, of pairs of them."""
+    return tuple(np.array(each) for each in zip(*points, strict=True))
 
 
 def of_singular_values(potential, constraint):
@@ -147,17 +151,18 @@ class Batch(NamedTuple):
     held: Any = NONE
     offset: Any = None
 
+    def part(self, rows):
+        """Some rows, a slice."""
+        held = self.held[rows] if np.ndim(self.held) else self.held
+        offset = None if self.offset is None else self.offset[rows]
+        return Batch(self.design.rows(rows), self.targets[rows], self.weights[rows], held, offset)
+
     def pieces(self):
         """The same in pieces whose products and residuals stay in the cache."""
         n = len(self.targets)
         if n < 4 * _PIECE:
             return [self]
-        held = np.broadcast_to(self.held, n)
-        pieces = []
-        for part in (slice(i, min(i + _PIECE, n)) for i in range(0, n, _PIECE)):
-            rows = self.design.rows(part), self.targets[part], self.weights[part], held[part]
-            pieces.append(Batch(*rows, None if self.offset is None else self.offset[part]))
-        return pieces
+        return [self.part(slice(i, min(i + _PIECE, n))) for i in range(0, n, _PIECE)]
 
 
 class _Judged(NamedTuple):
@@ -237,6 +242,113 @@ class State(NamedTuple):
     chain: Any = None  # the `Chain` of the L running ones
 
 
+class Chain(NamedTuple):
+    """The chains of the running configurations."""
+
+    before: Point  # the point accepted before the present one
+    origin: Point  # the chain's start
+    number: np.ndarray  # j of the next point
+    since: np.ndarray  # the flow's time at the start
+    worst: np.ndarray  # the largest h l so far
+
+    def take(self, index):
+        """Some of the configurations."""
+        points = self.before.take(index), self.origin.take(index)
+        return Chain(*points, *(a[index] for a in self[2:]))
+
+    def restarted(self, mask, now, time):
+        """The chains, some of them begun anew at the points `now`."""
+        return self._replace(
+            origin=now.where(mask, self.origin),
+            number=np.where(mask, 1, self.number),
+            since=np.where(mask, time, self.since),
+            worst=np.where(mask, 0.0, self.worst),
+        )
+
+
+class PlainSteps(NamedTuple):
+    """Single steps: the automatic one grows when it is accepted, and shrinks when it is not."""
+
+    def begin(self, start):
+        """No `Chain`."""
+        return None
+
+    def is_good(self, state, gradient, slope, curvature, move):
+        """Whether the matching loss is proved to fall."""
+        return curvature <= move
+
+    def next_steps(self, state, accept, moved, curvature, move):
+        """The time of accepted trials, the next steps, and no `Chain`."""
+        step, automatic = state.step[state.live], state.automatic[state.live]
+        advance = np.where(moved, step, 0.0)
+        step = np.where(moved & automatic, step * _GROWTH, step)
+        return advance, np.where(~accept & automatic, step * _SHRINKAGE, step), None
+
+    def next_points(self, state, step, single, units):
+        """The next duals and intercepts; a step is divided by the `units` of the intercepts."""
+        now, step = state.now, step[:, None, None]
+        dual = now.dual - step[..., None] * state.gradient
+        return dual, now.offset - step / units * state.offset_gradient
+
+    def restarted(self, state, single):
+        """Nothing to restart."""
+        return None
+
+
+class ChainedSteps(NamedTuple):
+    """Chains of steps, where the step is automatic; the `Chain` of a state is where they are."""
+
+    def begin(self, start):
+        """The chains at their start."""
+        n = len(start.dual)
+        return Chain(start, start, np.ones(n, int), np.zeros(n), np.zeros(n))
+
+    def is_good(self, state, gradient, slope, curvature, move):
+        """Whether the loss is proved to stay below its value at the chain's start."""
+        origin, trial = state.chain.origin, state.trial
+        progress = inner(gradient, trial.theta - origin.theta)
+        progress += inner(slope, trial.offset - origin.offset)
+        plain = (state.chain.number == 1) & (curvature <= move)
+        return plain | ((curvature <= _STIFFNESS * move) & (progress <= 0.0))
+
+    def next_steps(self, state, accept, moved, curvature, move):
+        """The time of accepted trials, the next steps, and the next `Chain`."""
+        chain, live = state.chain, state.live
+        step, j, automatic = state.step[live], chain.number, state.automatic[live]
+        advance = np.where(moved, step * j, 0.0)
+        with np.errstate(all="ignore"):
+            stiffness = np.where(move > 0.0, step * curvature / move, 0.0)  # h l
+            worst = np.where(moved, np.maximum(chain.worst, stiffness), chain.worst)
+            grown = np.minimum(_CHAIN_GROWTH, _SAFETY * _STIFFNESS / np.maximum(worst, 1e-300))
+            limit = np.where(j == 1, 1.0, _STIFFNESS)
+            shrunk = np.clip(_SAFETY * limit / stiffness, *_CHAIN_SHRINKAGE)
+        shrunk = np.where(np.isfinite(stiffness), shrunk, _CHAIN_SHRINKAGE[0])
+        # Uphill, but h is not too long: the next chain begins with the same h.
+        shrunk = np.where((j > 1) & (stiffness <= _STIFFNESS), 1.0, shrunk)
+        longer = 0.5 * step * (j + 1) * (j + 2)
+        full = (j >= _MOST_STEPS) | (longer > _LONGEST_TIME * np.maximum(chain.since, step))
+        factor = np.where(accept, np.where(moved & full, grown, 1.0), shrunk)
+        now = state.trial.where(accept, state.now)
+        chain = chain._replace(
+            before=state.now.where(accept, chain.before), number=j + 1, worst=worst
+        )
+        chain = chain.restarted(~moved | full | ~automatic, now, state.time[live] + advance)
+        return advance, np.where(automatic, step * factor, step), chain
+
+    def next_points(self, state, step, single, units):
+        """The next duals and intercepts; a `single` step is the first of a chain."""
+        now, before, j = state.now, state.chain.before, np.where(single, 1, state.chain.number)
+        keep, length = (a[:, None, None] for a in (1.0 - 1.0 / j, (2.0 - 1.0 / j) * step))
+        dual = now.dual + keep[..., None] * (now.dual - before.dual)
+        offset = now.offset + keep * (now.offset - before.offset)
+        dual -= length[..., None] * state.gradient
+        return dual, offset - length / units * state.offset_gradient
+
+    def restarted(self, state, single):
+        """The `Chain` after steps to infinity were shortened."""
+        return state.chain.restarted(single, state.now, state.time[state.live])
+
+
 class Mirror(NamedTuple):
     """Batch learner of one or more configurations.
 
@@ -256,6 +368,7 @@ class Mirror(NamedTuple):
     tol: float = 1e-3  # the fall that is progress, relative to the risk and a tenth of the start's
     last: bool = False  # read the last point, not the best
     family: Any = None  # scores and deviances in place of residuals and squared errors
+    steps: Any = PlainSteps()  # or `ChainedSteps`
 
     def init(self, d, k=1, theta=None, offset=None):
         """The state before the first sweep.
@@ -284,7 +397,7 @@ class Mirror(NamedTuple):
             best_at=none, mark=worst, mark_at=none, begun=zeros, time=zeros, best_time=zeros,
             risk=worst, held_risk=worst, move=zeros, passes=0,
             automatic=np.array([c.step is None for c in self.configurations]),
-            patience=self.patience * np.array(factors), half=worst,
+            patience=self.patience * np.array(factors), half=worst, chain=self.steps.begin(start),
         )  # fmt: skip
 
     def asked(self, state, centre=None):
@@ -335,45 +448,10 @@ class Mirror(NamedTuple):
 
     def scan(self, state, block):
         """Add a block's residuals and gradients at the trial points; its pieces run in threads."""
-        parts = team().each(lambda piece: self._summed(state, piece), block.pieces(), ahead=4)
-        return state._replace(sums=reduce(Sums.add, parts, state.sums))
-
-    def _summed(self, state, block):
-        outputs = getattr(block.design, "outputs", 1)  # rows a sample, where these share weights
-        theta, offset = state.trial.theta, state.trial.offset
-        n_live, members, k, d = theta.shape
-        margins = block.design.apply(theta.reshape(-1, d).T) + offset.reshape(-1)
-        margins = margins.reshape(-1, n_live, members, k)
-        if block.offset is not None:
-            margins = margins + block.offset[:, None, None, None]
-        targets = block.targets[:, None, None, :]
-        held = np.broadcast_to(block.held, len(targets))
-        is_held = held[:, None] == np.arange(members)
-        measured, learns = block.weights[:, None] * is_held, block.weights[:, None] * ~is_held
-        if self.family is None:
-            r, squares = residuals(self.link, self.weight, margins, targets)
-            squares = squares.sum(axis=3)
-            risk = np.einsum("im,ilm->l", measured, squares)
-        else:
-            judged = None if members == 1 else _Judged(held)
-            r, squares = self.family.residuals(self.link, margins, targets, judged)
-            squares = squares.sum(axis=3)
-            with np.errstate(invalid="ignore"):
-                risk = measured.sum(axis=1) @ squares[:, :, -1]
-        r = (r * learns[:, None, :, None]).reshape(len(r), -1)
-        gradient: Any = 0.0  # 0 where all rows are held out
-        if learns.any():
-            gradient = block.design.adjoint(r).T.reshape(theta.shape)
-            if getattr(self.family, "tied", False):  # projected on equal coefficients
-                gradient = np.broadcast_to(gradient.mean(axis=2, keepdims=True), theta.shape)
-        return Sums(
-            gradient,
-            r.sum(axis=0).reshape(offset.shape),
-            learns.sum(axis=0) / outputs,
-            learns[:, 0] @ squares[:, :, 0],
-            risk,
-            float(measured.sum()) / outputs,
+        parts = team().each(
+            lambda piece: _summed(self, state.trial, piece), block.pieces(), ahead=4
         )
+        return state._replace(sums=reduce(Sums.add, parts, state.sums))
 
     def merge(self, base, parts):
         """Add up what several workers scanned, each from `base`."""
@@ -392,56 +470,45 @@ class Mirror(NamedTuple):
         risk = sums.squares / sums.weight[0]
         held_risk = sums.held / sums.held_weight if sums.held_weight > 0.0 else risk
         accept, ended, move, curvature = self._judge(state, gradient, slope)
-        first = accept & (state.accepted[live] == 0)
+        at = state.accepted[live]
+        first = accept & (at == 0)
         better = accept & (held_risk < state.score[live])
         here = np.where(better | (accept & self.last), live, NONE)
         start = np.where(first, held_risk, state.begun[live])
         worth = self.tol * (held_risk + _SHARE_OF_START * start)
         progress = accept & (held_risk < state.mark[live] - worth)
-        moved = accept & ~first
-        advance, step, chain = self._pace(state, accept, moved, move, curvature)
+        advance, step, chain = self.steps.next_steps(
+            state, accept, accept & ~first, curvature, move
+        )
         time = state.time[live] + advance
-        at = state.accepted[live]
 
-        def noted(name, mask, value):
-            new = getattr(state, name).copy()
-            new[live[mask]] = value[mask]
-            return new
+        def noted(mask, **values):
+            """Copies of arrays, with new values of the running configurations in a mask."""
+            arrays = {name: getattr(state, name).copy() for name in values}
+            for name, value in values.items():
+                arrays[name][live[mask]] = value[mask]
+            return arrays
 
         state = state._replace(
             now=state.trial.where(accept, state.now),
             gradient=_pick(accept, gradient, state.gradient),
             offset_gradient=_pick(accept, slope, state.offset_gradient),
             best=_noted(state.best, here, state.trial),
-            step=noted("step", np.ones_like(accept), step),
             sums=Sums(),
-            accepted=noted("accepted", accept, at + 1),
-            score=noted("score", better, held_risk),
-            best_at=noted("best_at", better, at),
-            mark=noted("mark", progress, held_risk),
-            mark_at=noted("mark_at", progress, at),
-            begun=noted("begun", first, held_risk),
-            time=noted("time", accept, time),
-            best_time=noted("best_time", better, time),
-            risk=noted("risk", accept, risk),
-            held_risk=noted("held_risk", accept, held_risk),
-            move=noted("move", np.ones_like(accept), move),
             passes=state.passes + 1,
             chain=chain,
+            **noted(np.ones_like(accept), step=step, move=move),
+            **noted(accept, accepted=at + 1, time=time, risk=risk, held_risk=held_risk),
+            **noted(better, score=held_risk, best_at=at, best_time=time),
+            **noted(progress, mark=held_risk, mark_at=at),
+            **noted(first, begun=held_risk),
         )
         ended |= self._without_progress(state)
         if self.behind is not None and self.family is not None:
             doubled = accept & (at & (at + 1) == 0)
             ended |= doubled & self._hopeless(state)
-            state = state._replace(half=noted("half", doubled, state.score[live]))
+            state = state._replace(**noted(doubled, half=state.score[live]))
         return self._next_trials(state, ~ended)
-
-    def _pace(self, state, accept, moved, move, curvature):
-        """The time of accepted trials, the next steps, and the next `Chain`."""
-        step, automatic = state.step[state.live], state.automatic[state.live]
-        advance = np.where(moved, step, 0.0)
-        step = np.where(moved & automatic, step * _GROWTH, step)
-        return advance, np.where(~accept & automatic, step * _SHRINKAGE, step), None
 
     def _judge(self, state, gradient, slope):
         """Which trials to accept, which configurations end, <w+ - w, D> and <g+ - g, D>.
@@ -458,21 +525,17 @@ class Mirror(NamedTuple):
         offset = np.where(still[:, None, None], 0.0, offset)  # rounding is no test of the step
         if still.any():
             still &= _largest(theta) <= _ROUNDING * own
-        move = inner(drift, theta) + self._units(live) * inner(offset, offset)
+        move = inner(drift, theta) + _intercept_units(self, live) * inner(offset, offset)
         with np.errstate(invalid="ignore", over="ignore"):
             curvature = inner(gradient - state.gradient, theta)
             curvature += inner(slope - state.offset_gradient, offset)
-            good = self._is_good(state, gradient, slope, step * curvature, move)
+            good = self.steps.is_good(state, gradient, slope, step * curvature, move)
         finite = np.isfinite(curvature)
         accept = finite & (begins | still | good | ~automatic)
         # Parameters far below the largest may still grow, as the hypentropy's do from beta.
         if still.any():
             still &= ~begins & (_largest(drift) <= _ROUNDING * _largest(trial.dual))
         return accept, np.where(finite, still, begins | ~automatic), move, curvature
-
-    def _is_good(self, state, gradient, slope, curvature, move):
-        """Whether the matching loss is proved to fall."""
-        return curvature <= move
 
     def _without_progress(self, state):
         """Which running configurations have been without progress for too long."""
@@ -498,8 +561,8 @@ class Mirror(NamedTuple):
         """Make the next trial points; a step to infinity is shortened at once."""
         step, score = state.step.copy(), state.score.copy()
         duals, thetas = np.empty_like(state.now.dual), np.empty_like(state.now.theta)
-        plain = np.zeros(len(state.live), dtype=bool)
-        duals_next, offsets = self._next_points(state, step[state.live], plain)
+        single = np.zeros(len(state.live), dtype=bool)
+        duals_next, offsets = self._next_points(state, step, single)
         for i in np.flatnonzero(continues):
             c = state.live[i]
             configuration = self.configurations[c]
@@ -510,14 +573,14 @@ class Mirror(NamedTuple):
                 if continues[i] or configuration.step is not None:
                     break
                 step[c] *= _SHRINKAGE
-                plain[i] = True
-                duals_next, offsets = self._next_points(state, step[state.live], plain)
+                single[i] = True
+                duals_next, offsets = self._next_points(state, step, single)
             if not continues[i] and state.accepted[c] <= 1:
                 score[c] = np.inf  # no step from the start was finite
         if not self.intercept:
             offsets = state.now.offset
-        state = self._restarted(state, plain)
-        state = state._replace(step=step, score=score, trial=Point(duals, thetas, offsets))
+        trial, chain = Point(duals, thetas, offsets), self.steps.restarted(state, single)
+        state = state._replace(step=step, score=score, trial=trial, chain=chain)
         if not continues.all():
             state = state._replace(
                 live=state.live[continues],
@@ -529,21 +592,10 @@ class Mirror(NamedTuple):
             )
         return state, len(state.live) == 0
 
-    def _next_points(self, state, step, plain):
-        """The next duals and intercepts; `plain` ones follow a step to infinity."""
-        now, step = state.now, step[:, None, None]
+    def _next_points(self, state, step, single):
+        units = _intercept_units(self, state.live)[:, None, None]
         with np.errstate(invalid="ignore", over="ignore"):
-            dual = now.dual - step[..., None] * state.gradient
-            length = step / self._units(state.live)[:, None, None]
-            return dual, now.offset - length * state.offset_gradient
-
-    def _units(self, live):
-        """The weight of half the squared intercept, relative to the potential."""
-        return np.array([getattr(self.configurations[c].potential, "unit", 1.0) for c in live])
-
-    def _restarted(self, state, plain):
-        """The state after steps to infinity were shortened."""
-        return state
+            return self.steps.next_points(state, step[state.live], single, units)
 
     def chosen(self, state):
         """The configuration of the lowest risk."""
@@ -561,10 +613,54 @@ class Mirror(NamedTuple):
         }
 
 
+def _summed(learner, trial, block):
+    """The `Sums` of a block at the trial points."""
+    outputs = getattr(block.design, "outputs", 1)  # rows a sample, where these share weights
+    theta, offset = trial.theta, trial.offset
+    n_live, members, k, d = theta.shape
+    margins = block.design.apply(theta.reshape(-1, d).T) + offset.reshape(-1)
+    margins = margins.reshape(-1, n_live, members, k)
+    if block.offset is not None:
+        margins = margins + block.offset[:, None, None, None]
+    targets = block.targets[:, None, None, :]
+    held = np.broadcast_to(block.held, len(targets))
+    is_held = held[:, None] == np.arange(members)
+    measured, learns = block.weights[:, None] * is_held, block.weights[:, None] * ~is_held
+    if learner.family is None:
+        r, squares = residuals(learner.link, learner.weight, margins, targets)
+        squares = squares.sum(axis=3)
+        risk = np.einsum("im,ilm->l", measured, squares)
+    else:
+        judged = None if members == 1 else _Judged(held)
+        r, squares = learner.family.residuals(learner.link, margins, targets, judged)
+        squares = squares.sum(axis=3)
+        with np.errstate(invalid="ignore"):
+            risk = measured.sum(axis=1) @ squares[:, :, -1]
+    r = (r * learns[:, None, :, None]).reshape(len(r), -1)
+    gradient: Any = 0.0  # 0 where all rows are held out
+    if learns.any():
+        gradient = block.design.adjoint(r).T.reshape(theta.shape)
+        if getattr(learner.family, "tied", False):  # projected on equal coefficients
+            gradient = np.broadcast_to(gradient.mean(axis=2, keepdims=True), theta.shape)
+    return Sums(
+        gradient,
+        r.sum(axis=0).reshape(offset.shape),
+        learns.sum(axis=0) / outputs,
+        learns[:, 0] @ squares[:, :, 0],
+        risk,
+        float(measured.sum()) / outputs,
+    )
+
+
 def inner(a, b):
     """Inner products of the entries of the first axis."""
     n = len(a)
     return np.einsum("lx,lx->l", a.reshape(n, -1), b.reshape(n, -1))
+
+
+def _intercept_units(learner, live):
+    """The weight of half the squared intercept, relative to the potential."""
+    return np.array([getattr(learner.configurations[c].potential, "unit", 1.0) for c in live])
 
 
 def _vectors(a):
@@ -589,86 +685,3 @@ def _noted(best, here, trial):
 def _pick(mask, a, b):
     """Rows of a where the mask is true, else those of b."""
     return a if mask.all() else np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-
-
-class Chain(NamedTuple):
-    """The chains of the running configurations."""
-
-    before: Point  # the point accepted before the present one
-    origin: Point  # the chain's start
-    number: np.ndarray  # j of the next point
-    since: np.ndarray  # the flow's time at the start
-    worst: np.ndarray  # the largest h l so far
-
-    def take(self, index):
-        """Some of the configurations."""
-        points = self.before.take(index), self.origin.take(index)
-        return Chain(*points, *(a[index] for a in self[2:]))
-
-
-class Chained(Mirror):
-    """`Mirror` in chains, where the step is automatic."""
-
-    __slots__ = ()
-
-    def init(self, d, k=1, theta=None, offset=None):
-        """The state before the first sweep."""
-        state = super().init(d, k, theta, offset)
-        n = len(state.live)
-        chain = Chain(state.now, state.now, np.ones(n, int), np.zeros(n), np.zeros(n))
-        return state._replace(chain=chain)
-
-    def _is_good(self, state, gradient, slope, curvature, move):
-        origin, trial = state.chain.origin, state.trial
-        progress = inner(gradient, trial.theta - origin.theta)
-        progress += inner(slope, trial.offset - origin.offset)
-        plain = (state.chain.number == 1) & (curvature <= move)
-        return plain | ((curvature <= _STIFFNESS * move) & (progress <= 0.0))
-
-    def _pace(self, state, accept, moved, move, curvature):
-        chain, live = state.chain, state.live
-        step, j, automatic = state.step[live], chain.number, state.automatic[live]
-        advance = np.where(moved, step * j, 0.0)
-        with np.errstate(all="ignore"):
-            stiffness = np.where(move > 0.0, step * curvature / move, 0.0)  # h l
-            worst = np.where(moved, np.maximum(chain.worst, stiffness), chain.worst)
-            grown = np.minimum(_CHAIN_GROWTH, _SAFETY * _STIFFNESS / np.maximum(worst, 1e-300))
-            limit = np.where(j == 1, 1.0, _STIFFNESS)
-            shrunk = np.clip(_SAFETY * limit / stiffness, *_CHAIN_SHRINKAGE)
-        shrunk = np.where(np.isfinite(stiffness), shrunk, _CHAIN_SHRINKAGE[0])
-        # Uphill, but h is not too long: the next chain begins with the same h.
-        shrunk = np.where((j > 1) & (stiffness <= _STIFFNESS), 1.0, shrunk)
-        longer = 0.5 * step * (j + 1) * (j + 2)
-        full = (j >= _MOST_STEPS) | (longer > _LONGEST_TIME * np.maximum(chain.since, step))
-        restarts = ~moved | full | ~automatic
-        factor = np.where(accept, np.where(moved & full, grown, 1.0), shrunk)
-        now = state.trial.where(accept, state.now)
-        chain = Chain(
-            before=state.now.where(accept, chain.before),
-            origin=now.where(restarts, chain.origin),
-            number=np.where(restarts, 1, j + 1),
-            since=np.where(restarts, state.time[live] + advance, chain.since),
-            worst=np.where(restarts, 0.0, worst),
-        )
-        return advance, np.where(automatic, step * factor, step), chain
-
-    def _next_points(self, state, step, plain):
-        now, before, j = state.now, state.chain.before, np.where(plain, 1, state.chain.number)
-        keep, length = (a[:, None, None] for a in (1.0 - 1.0 / j, (2.0 - 1.0 / j) * step))
-        with np.errstate(invalid="ignore", over="ignore"):
-            dual = now.dual + keep[..., None] * (now.dual - before.dual)
-            offset = now.offset + keep * (now.offset - before.offset)
-            dual -= length[..., None] * state.gradient
-            length /= self._units(state.live)[:, None, None]
-            return dual, offset - length * state.offset_gradient
-
-    def _restarted(self, state, plain):
-        chain = state.chain
-        time = state.time[state.live]
-        chain = chain._replace(
-            origin=state.now.where(plain, chain.origin),
-            number=np.where(plain, 1, chain.number),
-            since=np.where(plain, time, chain.since),
-            worst=np.where(plain, 0.0, chain.worst),
-        )
-        return state._replace(chain=chain)

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._jit import PartKernel, kernel, verb
-from tunefree.averaging import mass
+from tunefree.averaging import Uniform, mass
 from tunefree.designs import count, design_of, entry, index, stacked
 from tunefree.links import residuals
 from tunefree.potentials.coordinates import coordinate, factor, reference, stat
@@ -215,7 +215,7 @@ class Lazy(NamedTuple):
     def scan(self, state, X, targets, importance, steps):
         """Learn rows in order, one step each; the state is consumed."""
         design = design_of(X)
-        scheme, averaged = (_ANY, False) if self.scheme is None else (self.scheme, True)
+        scheme, averaged = (Uniform(), False) if self.scheme is None else (self.scheme, True)
         _scan(
             design, targets, importance, steps, self._part(*state.dual.shape), self.link,
             self.weight is not None, scheme, averaged, self.intercept, self._limits(), *state,
@@ -242,17 +242,6 @@ class Lazy(NamedTuple):
             return (state.coords * common).T, state.offset.copy()
         sums = state.sums + state.coords * (state.running - state.seen)
         return (sums / state.clock[MASS]).T, state.offset_sum / state.clock[MASS]
-
-
-class _Any(NamedTuple):
-    """A scheme for runs without averages."""
-
-    def mass(self, start, stop):
-        """One an iterate."""
-        return 1.0
-
-
-_ANY = _Any()
 
 
 class MiniBatchState(NamedTuple):

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from tunefree.constraints import LpBall
-from tunefree.learners.reflectron.mirror import Configuration, of_singular_values
+from tunefree.learners.reflectron.mirror import Configuration, of_singular_values, paired
 from tunefree.potentials import Spectral
 
 FEWEST = 200  # of a smaller matrix all singular values are computed
@@ -48,11 +48,10 @@ class LowRank(Configuration):
     def place(self, duals, near=None):
         """The predictors of duals of shape (members, k, d), and the duals of those predictors."""
         near = [None] * len(duals) if near is None else near
-        placed = [
+        return paired(
             place(dual, self.potential, self.constraint, last)
             for dual, last in zip(duals, near, strict=True)
-        ]
-        return np.array([theta for theta, _ in placed]), np.array([dual for _, dual in placed])
+        )
 
 
 class _Answer(NamedTuple):
