@@ -163,8 +163,8 @@ def run_rows(
     out : ndarray of shape (n, numbers), (n, width) or (0, 0)
         Where to write whole predictions of the rows, or the answers alone.
     """
-    state = MixtureState(*parts, numbers[0], learned[0])
-    work = Work(*buffers, snapshot[0], scratch[0])
+    state = MixtureState(*parts, numbers[0], learned[0])  # pyright: ignore[reportCallIssue]
+    work = Work(*buffers, snapshot[0], scratch[0])  # pyright: ignore[reportCallIssue]
     now, width, is_asked = state.numbers, len(work.members), len(asked) > 0
     for i in range(len(starts) - 1):
         first, stop, label = starts[i], starts[i + 1], RowLabel(codes[i], targets[i], weights[i])
