@@ -4,7 +4,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._format import duration, number
@@ -312,7 +311,7 @@ def column_relevances(stacked):
         elif hasattr(model, "coef_"):
             shown = fitted.show(problem.X[:_MOST_SHOWN])
             w = problem.weights[:_MOST_SHOWN] / problem.weights[:_MOST_SHOWN].sum()
-            square = shown.multiply(shown) if sparse.issparse(shown) else np.square(shown)
+            square = shown * shown
             spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
             each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
         elif fitted.view and last.donor is not None:  # the model uses the donor's geometry
