@@ -646,7 +646,7 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
         entry = candidate.evaluate(problem, list(entries))
         return entry._replace(seconds=time.perf_counter() - start)
 
-    together = _side_by_side([c for c in candidates if not not_planned[c.name]], plan, problem)
+    beside = _side_by_side([c for c in candidates if not not_planned[c.name]], plan, problem)
     known: dict[str, Entry] = {}
     callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
     with ignore_outlier_warnings():
@@ -657,10 +657,10 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
                 callbacks.evaluated(entries[-1], problem.weights)
                 continue
             callbacks.begin(candidate.name)
-            if candidate in together and not known:
+            if candidate in beside and not known:
                 with workers(candidate.estimator.n_jobs) as team:
-                    found = team.map(evaluate, together)
-                known = dict(zip([c.name for c in together], found, strict=True))
+                    found = team.map(evaluate, beside)
+                known = dict(zip([c.name for c in beside], found, strict=True))
             entries.append(known.get(candidate.name) or evaluate(candidate))
             callbacks.evaluated(entries[-1], problem.weights)
             callbacks.end()

@@ -255,7 +255,7 @@ def n_reports(most_rounds):
     return -(-most_rounds // _PATIENCE)
 
 
-class Sweep:
+class DepthLearners:
     """Learners of trees of one depth: one without each fold, and one of all rows."""
 
     def __init__(self, sample, folds, *options):
@@ -302,7 +302,7 @@ def boost(
     last, and returns a list of `Boosted`.
     """
     halt = threading.Event()
-    sweeps = [Sweep(sample, folds, loss, bins, d, seed, step, signs, halt) for d in depths]
+    sweeps = [DepthLearners(sample, folds, loss, bins, d, seed, step, signs, halt) for d in depths]
     running, stopped = sweeps, False
     while running and not stopped:
         # The deepest trees take longest.
@@ -316,7 +316,7 @@ def boost(
             sweep.find_best()
             stopped = yield
         running = [sweep for sweep in running if not sweep.is_over(most_rounds)]
-    return team().map(Sweep.result, sweeps)
+    return team().map(DepthLearners.result, sweeps)
 
 
 def _held_out_scores(sample, folds, boosters):
