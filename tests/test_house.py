@@ -121,11 +121,11 @@ def test_names_of_test_files_are_unique():
 # Ceilings, which only fall: who brings a figure down lowers its line, and a capability that costs
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
-    "code tokens": 369_692,
-    "fmt: skip": 24,
-    "issparse": 103,
-    "class names with two homes": 19,
-    "classes over 250 lines": 5,
+    "code tokens": 367_594,
+    "fmt: skip": 20,
+    "issparse": 56,
+    "class names with two homes": 14,
+    "classes over 250 lines": 0,
     "banned words": 0,
 }
 
