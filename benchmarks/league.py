@@ -319,7 +319,7 @@ def arguments():
     parser.add_argument("--ours", action="store_true", help="ours alone, without peers")
     parser.add_argument("--cached", action="store_true", help="only sets whose peers are in FILE")
     parser.add_argument("--csv", metavar="FILE", default=DOCS / "results/league.csv")
-    parser.add_argument("--figure", metavar="FILE", default=DOCS / "figures/league.png")
+    parser.add_argument("--figure", metavar="FILE", help="draw the losses and times there")
     return parser.parse_args()
 
 
