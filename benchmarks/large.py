@@ -13,6 +13,7 @@ mnist    `KernelRidgeClassifier` on MNIST
 memory   fits on 20,000 rows of kin40k with limits of memory: also megabytes without the data
 compress fewer landmarks: microseconds of CPU for a predicted row, risks, changes of predictions
 growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
+stacks   the same of `TuneFree*` from 10,000 rows on: a smooth law, one with jumps, two classes
 threads  wall seconds with one thread over those with two, the minimum of --times alternating fits,
          and whether the bits are equal; --fits selects fits
 
@@ -41,7 +42,7 @@ from _tables import table
 from tunefree.learners.kernel import full
 
 TABLES = ("friedman", "kin40k", "protein")
-PARTS = ("risks", "classes", "race", "mnist", "memory", "compress", "growth", "threads")
+PARTS = ("risks", "classes", "race", "mnist", "memory", "compress", "growth", "stacks", "threads")
 CLASSES = ("a9a", "magic04")
 COLUMNS = ["", "rows x columns", "landmarks", "test risk", "CPU s", "wall s", "MB"]
 
@@ -105,6 +106,11 @@ def load(folder, data, rows, columns):
     """Training and test rows."""
     if data == "friedman":
         X, y = make_friedman1(rows + 5000, columns, noise=1.0, random_state=0)
+        return X[5000:], y[5000:], X[:5000], y[:5000]
+    if data == "jumps":
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(rows + 5000, columns))
+        y = np.sign(X[:, 0]) * (X[:, 1] > 0.5) + np.floor(X[:, 2]) + 0.5 * rng.normal(size=len(X))
         return X[5000:], y[5000:], X[:5000], y[:5000]
     if data == "signs":
         rng = np.random.default_rng(0)
@@ -212,12 +218,23 @@ def compress(options):
 
 
 def growth(options):
+    """The cost of one kernel in the rows."""
+    grow(options, "friedman", "KernelRidgeRegressor", 1000)
+
+
+def stacks(options):
+    """The cost of stacks in the rows, over three laws."""
+    for data, kind in (("friedman", "Regressor"), ("jumps", "Regressor"), ("signs", "Classifier")):
+        grow(options, data, f"TuneFree{kind}", 10_000)
+
+
+def grow(options, data, estimator, least):
     """The exponent of the CPU seconds in the rows."""
-    sizes = [n for n in (1000, 10_000, 100_000, 1_000_000) if n <= 10 * options.rows]
-    found = [apart(options, data="friedman", rows=n, columns=20) for n in sizes]
+    sizes = [n for n in (1000, 10_000, 100_000, 1_000_000) if least <= n <= 10 * options.rows]
+    found = [apart(options, data=data, rows=n, columns=20, estimator=estimator) for n in sizes]
     spent = [one["cpu"] for one in found]
     steps = np.diff(np.log(spent)) / np.diff(np.log(sizes))
-    table("KernelRidgeRegressor, friedman", COLUMNS, [line("", one) for one in found])
+    table(f"{estimator}, {data}", COLUMNS, [line("", one) for one in found])
     overall = np.polyfit(np.log(sizes), np.log(spent), 1)[0]
     print(f"CPU seconds grow as rows to the power {', '.join(f'{s:.2f}' for s in steps)} from size "
           f"to size, {overall:.2f} overall")  # fmt: skip
