@@ -13,7 +13,7 @@ from tunefree import bounds
 from tunefree._process import workers
 from tunefree.averaging import AVERAGES, Geometric, survival
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Memory, Rows
+from tunefree.learners.kernel.blocked import Blocked, Facts, KernelBlock, Member, Memory
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
@@ -133,7 +133,7 @@ def test_theorem_1_in_feature_space(labels, loss):
     with workers(1) as team:
         for start in range(0, T, 64):
             r = np.arange(start, min(T, start + 64))
-            block = Rows(None, r, np.ones(len(r)), y[r, None], np.ones(len(r)))
+            block = KernelBlock(None, r, np.ones(len(r)), y[r, None], np.ones(len(r)))
             at.append(engine.learn(team, block, scored=True)[0][1])
     p = np.vstack(at)[:, 0]
     lost = sum(loss.value(*v) for v in zip(p, y, strict=True))

@@ -1009,8 +1009,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         -------
         ndarray
         """
-        targets = NumberTargets(self.family_, self.prediction_limits_)
-        y = targets.limited(self._joined(X, Targets(np.ones(1))))
+        raw = self._joined(X, Targets(np.ones(1)))
+        y = NumberTargets(self.family_, self.prediction_limits_).limited(raw)
         if exposure is not None:
             y = y * of_rows(exposure, y, "exposure", positive=True)[:, None]
         return y[:, 0] if self.flat_ else y
