@@ -45,7 +45,7 @@ def draw(path):
             panel.plot([seconds] * 2, values, color=COLORS[method], lw=1, alpha=0.5)
             for value, (_, _, marker) in zip(values, LOSSES, strict=True):
                 panel.plot(seconds, value, marker, color=COLORS[method], ms=8)
-            below = method == "LightGBM"
+            below = method in ("LightGBM", "tunefree")
             panel.annotate(
                 NAMES.get(method, method), (seconds, min(values) if below else max(values)),
                 (0, -18 if below else 8), textcoords="offset points", ha="center",
@@ -55,7 +55,7 @@ def draw(path):
         panel.set(xscale="log", yscale="log", title=title, xlabel="CPU seconds of a fit (median)")
         panel.set_xlim(0.02, 40)
         panel.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-        panel.set_ylim(0.25, 2.2)
+        panel.set_ylim(0.22, 2.2)
         panel.set_yticks([0.3, 0.5, 0.7, 1, 1.5, 2], ["0.3", "0.5", "0.7", "1", "1.5", "2"])
         panel.minorticks_off()
         panel.spines[["top", "right"]].set_visible(False)
