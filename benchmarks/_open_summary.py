@@ -11,6 +11,8 @@ from _tables import console, table
 from tables import geometric
 
 REFERENCE, ANCHOR, BASELINE = "CatBoost", "Random forest", "Constant"
+OURS = "TuneFree"
+EQUAL = 1e-3  # losses this close, relatively, are equal
 KINDS = ("classes", "numbers", "counts")
 SIZES = {
     "300 to 999 rows": (0, 999),
@@ -46,6 +48,7 @@ def show(path, figures):
     everywhere = rows.groupby("method")["table"].nunique() == rows["table"].nunique()
     general = rows[rows["method"].isin(everywhere.index[everywhere])]
     overview("All tables", general)
+    against_ours(general)
     for kind in KINDS:
         overview(f"Kind: {kind}", rows[rows["kind"] == kind])
     for size, bounds in SIZES.items():
@@ -167,6 +170,22 @@ def overview(title, rows):
     columns = ["method", "mean rank", "Elo (95 %)", "loss ratio", "log-loss ratio", "CPU s",
                "CPU ratio", "us a row", "failed"]  # fmt: skip
     table(f"{title}: {len(found)} tables", columns, lines)
+
+
+def against_ours(rows):
+    """Every method beside ours: ratios, and the number of tables on which ours is better."""
+    found, cpu = losses(rows), rows.pivot_table(index="table", columns="method", values="cpu")
+    lines = []
+    for name in mean_ranks(found).index.drop(OURS):
+        relative = found[name] / found[OURS]
+        better, worse = (relative > 1 + EQUAL).sum(), (relative < 1 - EQUAL).sum()
+        lines.append([
+            name, f"{np.exp(np.log(relative).mean()):.2f}",
+            f"{np.exp(np.log(cpu[name] / cpu[OURS]).mean()):.2f}",
+            better, len(found) - better - worse, worse,
+        ])  # fmt: skip
+    columns = ["method", "loss / ours", "CPU / ours", "ours better", "equal", "worse"]
+    table(f"Beside {OURS}", columns, lines)
 
 
 def by_table(rows):
