@@ -1,7 +1,8 @@
 """Every figure of the five papers, one class a figure: ``python -m papers``.
 
 `papers.runner.reproduce` runs an experiment: it stores each finished cell, so that an interrupted
-run resumes, and writes table, CSV and PNG. A new figure is one class and one line here.
+run resumes, and writes table, CSV and PNG. A stored cell is not computed again: delete its file
+after a change of what computes it. A new figure is one class and one line here.
 `papers.baselines` has the estimators that the papers compare with.
 """
 
@@ -32,6 +33,11 @@ class Experiment:
     def draw(self, figure, results):
         """The picture."""
         raise NotImplementedError
+
+
+def numbers_of(results, **settings):
+    """The numbers of the cells that have these settings, in order."""
+    return [n for c, n in results if all(c[name] == value for name, value in settings.items())]
 
 
 def load(name):

@@ -3,8 +3,8 @@
 import numpy as np
 
 from papers import Experiment
-from papers.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
-from papers.style import curve, finish, logarithmic
+from papers.stored_iterates import additive_noise_sgd, sgd
+from papers.style import curve, finish
 from tunefree.averaging import Geometric, Last, Tail, Uniform, chunk_mean, survival
 
 DECAYS = (0.0, 1.0, 2.0)  # of the covariance's eigenvalues, i^-decay
@@ -19,7 +19,6 @@ def _panels(figure, results, curves, xlabel, ylabel, title):
         chosen = [(c, numbers) for c, numbers in results if c["decay"] == decay]
         for i, (x, y, label) in enumerate(curves(chosen)):
             curve(ax, x, y, i, label)
-        logarithmic(ax)
         first = decay == 0
         finish(ax, xlabel, ylabel if first else "", f"{title} i^-{decay:g}", legend=first)
     return axes
@@ -73,8 +72,8 @@ many passes over the same rows.
         for _ in range(cell["runs"]):
             X = rng.choice([-1.0, 1.0], size=(self.HORIZON, d)) @ root.T
             y = X @ solution + 0.5 * rng.normal(size=self.HORIZON)
-            averaged = self._combination(plain_sgd(X, y, step, np.zeros(d)))
-            regularized = regularized_sgd(X, y, gamma, penalty, np.zeros(d))[-1]
+            averaged = self._combination(sgd(X, y, step, np.zeros(d)))
+            regularized = sgd(X, y, gamma, np.zeros(d), penalty)[-1]
             gaps.append(averaged - regularized)
             apart.append(np.linalg.norm(gaps[-1]) / np.linalg.norm(regularized))
         gaps = np.array(gaps)
@@ -107,7 +106,6 @@ many passes over the same rows.
         }
         for i, (key, label) in enumerate(labels.items()):
             curve(ax, runs, [numbers[key] for _, numbers in results[1:]], i, label)
-        logarithmic(ax)
         finish(ax, "simulated runs", "distance of coefficient vectors", self.TITLE)
 
 

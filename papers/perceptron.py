@@ -76,4 +76,5 @@ library's default; the other curve is Algorithm 1 as published.
                 values = np.array([numbers[key] for _, numbers in results], dtype=float)
                 curve(ax, n, np.log10(values) if logarithm else values, i, label)
             what = "log10 of the operations" if logarithm else "operations until separation"
-            finish(ax, "n, rows and columns", what, "(b)" if logarithm else "(a)", legend=logarithm)
+            title = "(b)" if logarithm else "(a)"
+            finish(ax, "n, rows and columns", what, title, log="", legend=logarithm)
