@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from tunefree._parameters import check_values
+from tunefree._parameters import check_values, restored_on_error
 from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.designs import as_dense, check_frame, entries, plain_rows
@@ -156,13 +156,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 f"sparse_output={self.sparse_output!r} is not one of True, False, 'auto'."
             )
         check_values(self)
-        before = vars(self).copy()
-        try:
+        with restored_on_error(self):
             return self._learn(X, sample_weight)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     def _learn(self, X, sample_weight):
         table = _Table(self, X, reset=True)
@@ -227,27 +222,20 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if given is None or isinstance(given, str) and given == "from_dtype":
             return mask
         chosen = np.atleast_1d(np.asarray(given))
-        if chosen.dtype.kind in "USO":
-            names = list(getattr(self, "feature_names_in_", ()))
-            unknown = [name for name in chosen.tolist() if name not in names]
-            if unknown:
-                raise ValueError(
-                    f"categorical_features holds {unknown[0]!r}, which is not a column."
-                )
-            chosen = np.array([names.index(name) for name in chosen.tolist()])
-        valid = chosen.ndim == 1 and (
-            chosen.dtype.kind == "b"
-            and len(chosen) == d
-            or chosen.dtype.kind in "iu"
-            and ((chosen >= -d) & (chosen < d)).all()
-            or not chosen.size
-        )
-        if not valid:
+        if not chosen.size:
+            return mask
+        try:
+            if chosen.dtype.kind in "USO":
+                names = list(getattr(self, "feature_names_in_", ()))
+                chosen = np.array([names.index(name) for name in chosen])
+            if chosen.ndim > 1:
+                raise ValueError
+            mask[chosen] = True
+        except (ValueError, IndexError):
             raise ValueError(
                 f"categorical_features={given!r} is not a mask, a list of positions or a list of "
                 f"names of {d} columns."
-            )
-        mask[chosen if chosen.size else []] = True
+            ) from None
         return mask
 
     def _common(self, values, weights):
@@ -310,12 +298,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         other, merged = len(levels) if rare else -1, self.merged_.get(str(j), {})
         column = [number.get(merged.get(level, level), other) for level in found]
         column = np.array(column, dtype=np.int64)[codes]
-        present = column >= 0
-        indptr = np.concatenate([[0], np.cumsum(present)])
-        shape = (len(values), len(levels) + rare)
-        return sparse.csr_array(
-            (np.ones(present.sum(), dtype), column[present], indptr), shape=shape
-        )
+        rows = np.flatnonzero(column >= 0)
+        ones, shape = np.ones(len(rows), dtype), (len(values), len(levels) + rare)
+        return sparse.csr_array((ones, (rows, column[rows])), shape=shape)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns: 'age', 'age is missing', 'city=Rome', 'city=(rare)'.
@@ -361,10 +346,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def dropped_(self) -> list[str]:
         """The names of input columns without an output column."""
         check_is_fitted(self, "kinds_")
-        dropped = np.flatnonzero(self._columns_out() == 0)
-        return (
-            [str(name) for name in _check_feature_names_in(self)[dropped]] if len(dropped) else []
-        )
+        names = zip(_check_feature_names_in(self), self._columns_out(), strict=True)
+        return [str(name) for name, columns in names if not columns]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -489,8 +472,7 @@ def _median(values, weights):
 def _medians(X, weights):
     """`_median` of every column of numbers."""
     if np.all(weights == weights[0]):
-        k = (len(X) - 1) // 2
-        return np.array([np.partition(X[:, j], k)[k] for j in range(X.shape[1])], dtype=np.float64)
+        return np.quantile(X, 0.5, axis=0, method="inverted_cdf").astype(np.float64)
     return np.array([_median(X[:, j], weights) for j in range(X.shape[1])])
 
 

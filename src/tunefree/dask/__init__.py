@@ -31,10 +31,7 @@ Examples
 (True, True)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # type checkers do not run `__getattr__`
+try:
     from tunefree.dask.estimators import (
         BoostedTreesClassifier,
         BoostedTreesRegressor,
@@ -51,13 +48,16 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`
         TuneFreeClassifier,
         TuneFreeRegressor,
     )
+except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] not in ("dask", "distributed"):
+        raise
+    raise ImportError("tunefree.dask needs Dask: pip install 'tunefree[dask]'.") from error
 
 __all__ = [
     "BoostedTreesClassifier",
     "BoostedTreesRegressor",
     "GLMClassifier",
     "GLMRegressor",
-    "RidgePathRegressor",
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
     "OptimisticPerceptron",
@@ -65,22 +65,7 @@ __all__ = [
     "PiSTOLRegressor",
     "ReflectronClassifier",
     "ReflectronRegressor",
+    "RidgePathRegressor",
     "TuneFreeClassifier",
     "TuneFreeRegressor",
 ]
-
-
-def __getattr__(name: str):
-    if name not in __all__:
-        raise AttributeError(f"module 'tunefree.dask' has no attribute {name!r}")
-    try:
-        module = import_module("tunefree.dask.estimators")
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("dask", "distributed"):
-            raise
-        raise ImportError("tunefree.dask needs Dask: pip install 'tunefree[dask]'.") from error
-    return getattr(module, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
