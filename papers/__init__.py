@@ -7,6 +7,7 @@ after a change of what computes it. A new figure is one class and one line here.
 """
 
 from importlib import import_module
+from itertools import product
 
 
 class Experiment:
@@ -33,6 +34,17 @@ class Experiment:
     def draw(self, figure, results):
         """The picture."""
         raise NotImplementedError
+
+
+def grid(**settings):
+    """All combinations of settings as cells; the last setting changes fastest.
+
+    Examples
+    --------
+    >>> grid(n=[1, 2], seed=range(2))
+    [{'n': 1, 'seed': 0}, {'n': 1, 'seed': 1}, {'n': 2, 'seed': 0}, {'n': 2, 'seed': 1}]
+    """
+    return [dict(zip(settings, values, strict=True)) for values in product(*settings.values())]
 
 
 def numbers_of(results, **settings):

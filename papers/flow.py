@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from papers import Experiment, numbers_of
+from papers import Experiment, grid, numbers_of
 from papers.stiff import SOLVERS, implicit
 from papers.style import COLOURS, curve, finish
 from tunefree.datasets import load_mnist_sample, make_cosine_glm
@@ -56,8 +56,8 @@ decides its share. What reproduces is the order, and that accuracies are similar
 
     def cells(self, quick):
         """One geometry a cell."""
-        size = {"n": 800, "n_test": 1000} if quick else {"n": 5000, "n_test": 10_000}
-        return [{"geometry": name, **size} for name in self.SETTINGS]
+        n, n_test = (800, 1000) if quick else (5000, 10_000)
+        return grid(geometry=self.SETTINGS, n=[n], n_test=[n_test])
 
     def compute(self, cell, data):
         """Follow the flow; risks and accuracies along it, and the weights at its end."""
@@ -217,8 +217,7 @@ table counts small weights, and how much of the l1 norm the ten largest carry.
 
     def cells(self, quick):
         """Geometry by draw."""
-        draws = range(2 if quick else 10)
-        return [{"geometry": g, "seed": s} for g in self.SETTINGS for s in draws]
+        return grid(geometry=self.SETTINGS, seed=range(2 if quick else 10))
 
     def compute(self, cell, data):
         """Follow the flow to the horizon."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from papers import Experiment, numbers_of
+from papers import Experiment, grid, numbers_of
 from papers.style import curve, finish
 from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier
 from tunefree.averaging import Uniform
@@ -36,7 +36,7 @@ the optimal risk were zero, and then like T^(-2 beta / (2 beta + 1)).
 
     def cells(self, quick):
         """One optimal risk a cell."""
-        return [{"risk": risk} for risk in (0.0, 1e-4, 1e-2, 1.0)]
+        return grid(risk=(0.0, 1e-4, 1e-2, 1.0))
 
     def compute(self, cell, data):
         """The curve, its slopes at both ends, and where it bends."""
@@ -160,12 +160,7 @@ it is shown beside.
     def cells(self, quick):
         """Smoothness by rule by seed."""
         rows, seeds = (2**12, 3) if quick else (2**16, 10)
-        return [
-            {"beta": beta, "rule": rule, "rows": rows, "seed": seed}
-            for beta in self.BETAS
-            for rule in self.RULES
-            for seed in range(seeds)
-        ]
+        return grid(beta=self.BETAS, rule=self.RULES, rows=[rows], seed=range(seeds))
 
     def compute(self, cell, data):
         """The excess risk of the average at powers of two."""
@@ -224,7 +219,8 @@ paper states the lemma without an experiment. The bound holds with room: its con
 
     def cells(self, quick):
         """One seed a cell."""
-        return [{"seed": s, "rows": 2**12 if quick else 2**16} for s in range(3 if quick else 10)]
+        rows, seeds = (2**12, 3) if quick else (2**16, 10)
+        return grid(seed=range(seeds), rows=[rows])
 
     def compute(self, cell, data):
         """Both excess risks of the average at powers of two, and the bound."""
@@ -298,12 +294,7 @@ machine. The paper's advantage for few rows does not reproduce with its own cons
     def cells(self, quick):
         """Data by rows by shuffle."""
         sizes, shuffles = ((250, 500), 2) if quick else ((250, 500, 1000, 2000, 4000, 8000), 5)
-        return [
-            {"data": d, "T": T, "shuffle": s}
-            for d in self.GAMMA
-            for T in sizes
-            for s in range(shuffles)
-        ]
+        return grid(data=self.GAMMA, T=sizes, shuffle=range(shuffles))
 
     def _rows(self, name, data):
         from sklearn.datasets import load_svmlight_file

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from papers import Experiment, numbers_of
+from papers import Experiment, grid, numbers_of
 from papers.style import COLOURS, curve, finish, ranges
 from tunefree import ReflectronRegressor
 from tunefree.constraints import L1Ball, LpBall
@@ -79,7 +79,7 @@ variance is 0.0033). The dashed curves turn upwards: rows held out are needed to
     def cells(self, quick):
         """One algorithm a cell."""
         d, n, most, steps = (1000, 200, 3000, 1) if quick else (10_000, 1000, 5000, 4)
-        return [{"algorithm": a, "d": d, "n": n, "most": most, "steps": steps} for a in ALGORITHMS]
+        return grid(algorithm=ALGORITHMS, d=[d], n=[n], most=[most], steps=[steps])
 
     def compute(self, cell, data):
         """The risk curves of the best configuration."""
@@ -242,9 +242,7 @@ draw lies near the low end of ours.
     def cells(self, quick):
         """Algorithm by draw."""
         seeds, most = (2, 1500) if quick else (10, 5000)
-        return [
-            {"algorithm": a, "seed": s, "most": most} for a in self.SETTINGS for s in range(seeds)
-        ]
+        return grid(algorithm=self.SETTINGS, seed=range(seeds), most=[most])
 
     def compute(self, cell, data):
         """Count coordinates above 1e-3, and measure the l1 error."""
@@ -295,7 +293,7 @@ the paper's bound for the Frobenius norm, sqrt(d^2 / n + (1 + 1 / n) d), is show
 
     def cells(self, quick):
         """Sizes."""
-        return [{"d": d} for d in (50, 100, 200, 400, 800, 1600)[: 4 if quick else None]]
+        return grid(d=(50, 100, 200, 400, 800, 1600)[: 4 if quick else None])
 
     def compute(self, cell, data):
         """Both norms, means over draws."""

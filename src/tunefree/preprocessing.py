@@ -188,7 +188,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 self.missing_[j] = absent.any()
                 self.medians_[j] = _median(values[~absent], w[~absent])
                 if kind != "number":
-                    parts = _calendar(np.where(absent, self.medians_[j], values))
+                    parts = calendar(np.where(absent, self.medians_[j], values))
                     varies = {name for name, v in parts.items() if (v != v[0]).any()}
                     self.calendar_[str(j)] = [name for name in _CALENDAR if name in varies]
                 continue
@@ -278,7 +278,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if self.missing_[j]:
                 pieces.append(absent.astype(dtype)[:, None])
             if self.kinds_[j] != "number":
-                parts = _calendar(values)
+                parts = calendar(values)
                 pieces += [parts[name].astype(dtype)[:, None] for name in self.calendar_[str(j)]]
         stored = sum(np.count_nonzero(entries(p)[0]) for p in pieces)
         width = sum(p.shape[1] for p in pieces)
@@ -424,7 +424,7 @@ def _are_sentences(values, absent, weights, levels):
     return bool(in_common < half < of_words)
 
 
-def _calendar(days):
+def calendar(days):
     """The calendar columns of days since 1970, by name."""
     whole = np.floor(days)
     day = whole.astype(np.int64).astype("M8[D]")

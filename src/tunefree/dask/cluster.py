@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_array, column_or_1d
 from tunefree._process import kept_memory, one_blas_thread
 from tunefree.designs import CSR, canonical, design_of, take
 from tunefree.estimators.from_source import SourceSample
-from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, clip_outliers, odd_entries, warn_of
 
@@ -281,9 +280,9 @@ class Cluster:
         """All labels."""
         return np.unique(np.concatenate([f.labels for f in self.facts]))
 
-    def drawn(self, seed, most, labels):
+    def drawn(self, seed, *options):
         """A `SourceSample` of all rows."""
-        return self.total("sample", _drawn, seed, most, labels, merge=joined)
+        return self.total("sample", _drawn, seed, *options, merge=joined)
 
     def shown(self, function):
         """A cluster of function(partition) for each partition."""
@@ -504,11 +503,10 @@ class Scanner:
 
 def _narrowed(threads):
     """Batches without the columns that are empty in all of them, and the other columns."""
-    batches = [batch for thread in threads for part in thread for batch in part]
-    designs: list[CSR] = [
-        b.design for b in batches if isinstance(b, Batch) and isinstance(b.design, CSR)
-    ]
-    if not designs or len(designs) < len(batches) or 8 * designs[0].n_columns < _SMALL:
+    batches = (batch for thread in threads for part in thread for batch in part)
+    designs: Any = [getattr(batch, "design", None) for batch in batches]
+    wide = all(isinstance(d, CSR) and 8 * d.n_columns >= _SMALL for d in designs)
+    if not designs or not wide:
         return threads, None
     present = np.zeros(designs[0].n_columns, dtype=bool)
     for design in designs:
