@@ -462,16 +462,13 @@ class RemoteBatches(Remote):
 
     def _swept(self, learner, needed, epoch):
         """The changes by each scanner."""
-        until, packed, found = monotonic() + self.cluster.timeout, _packed((learner, needed)), []
-        asked = []
+        until, asked, found = monotonic() + self.cluster.timeout, [], []
         for one in self._scanners:
-            own = packed
-            if one.columns is not None:
-                own = _packed((learner, learner.narrowed(needed, one.columns)))
-            asked.append(one.actor.scan(*own))
+            own = needed if one.columns is None else learner.narrowed(needed, one.columns)
+            asked.append(one.actor.scan(learner, own))
         for answer in asked:
             try:
-                found.append(_unpacked(*answer.result(max(0.0, until - monotonic()))))
+                found.append(answer.result(max(0.0, until - monotonic())))
             except (TimeoutError, _DistributedTimeout):
                 pairs = zip(asked, self._scanners, strict=True)
                 late = [one for done, one in pairs if not done.done()]
@@ -493,12 +490,11 @@ class Scanner:
         """The columns of the states that it gets and returns; None for all."""
         return self._columns
 
-    def scan(self, *packed):
-        """The changes of the state by all batches, packed; `packed` is a learner and a state."""
-        learner, state = _unpacked(*packed)
+    def scan(self, learner, state):
+        """The changes of the state by all batches."""
         with ThreadPoolExecutor(len(self.threads)) as pool:
             found = list(pool.map(lambda batches: _scan(batches, learner, state), self.threads))
-        return _packed(_merged(_merge_changes, found, learner, state))
+        return _merged(_merge_changes, found, learner, state)
 
 
 def _narrowed(threads):
@@ -523,19 +519,6 @@ def _narrowed(threads):
         return batch._replace(design=design)
 
     return [[[narrow(b) for b in batches] for batches in thread] for thread in threads], columns
-
-
-def _packed(value):
-    """A value as bytes, and its large arrays separately: few frames for Dask to send."""
-    large = []
-    small = pickle.dumps(
-        value, 5, buffer_callback=lambda b: b.raw().nbytes < _SMALL or large.append(b.raw())
-    )
-    return small, [np.frombuffer(b, dtype=np.uint8) for b in large]
-
-
-def _unpacked(small, large):
-    return pickle.loads(small, buffers=large)
 
 
 @kept_memory()
