@@ -36,8 +36,6 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
 _DENSE_FROM = 0.25
 MISSING = "(missing)"
-# The columns of a date, besides days since 1970; Monday is 0.
-_CALENDAR = ("month", "day of month", "weekday", "weekend", "hour")
 # Hashed columns of pieces of words, and the largest number of their directions.
 _PIECES, _DIRECTIONS = 1 << 13, 30
 # Pairs of nearly equal levels that a message names.
@@ -161,15 +159,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     def _learn(self, X, sample_weight):
         table = _Table(self, X, reset=True)
-        rows = np.empty(table.shape[0])
-        weights = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
+        n, d = table.shape
+        form = {"dtype": np.float64, "ensure_non_negative": True}
+        weights = _check_sample_weight(sample_weight, np.empty(n), **form)
         if not weights.any():
             raise ValueError(
                 "All entries of sample_weight are zero: there is nothing to learn from."
             )
-        d = table.shape[1]
         self.kinds_ = np.full(d, "number", dtype="<U8")
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
@@ -185,12 +181,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             values, absent, w = values[used], absent[used], weights[used]
             self.kinds_[j] = kind
             if kind != "category":
-                self.missing_[j] = absent.any()
-                self.medians_[j] = _median(values[~absent], w[~absent])
-                if kind != "number":
-                    parts = calendar(np.where(absent, self.medians_[j], values))
-                    varies = {name for name, v in parts.items() if (v != v[0]).any()}
-                    self.calendar_[str(j)] = [name for name in _CALENDAR if name in varies]
+                self._learn_numbers(j, values, absent, w)
                 continue
             levels, rare = self._common(values, w)
             if not declared[j] and _are_sentences(values, absent, w, levels):
@@ -215,6 +206,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if self.dropped_:
             warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
         return self
+
+    def _learn_numbers(self, j, values, absent, weights):
+        """Learn a column of numbers or dates."""
+        self.missing_[j] = absent.any()
+        self.medians_[j] = _median(values[~absent], weights[~absent])
+        if self.kinds_[j] != "number":
+            parts = calendar(np.where(absent, self.medians_[j], values))
+            self.calendar_[str(j)] = [name for name, v in parts.items() if (v != v[0]).any()]
 
     def _declared(self, d):
         """Which of d columns are declared as categories."""
@@ -425,7 +424,7 @@ def _are_sentences(values, absent, weights, levels):
 
 
 def calendar(days):
-    """The calendar columns of days since 1970, by name."""
+    """The calendar columns of days since 1970, by name; Monday is 0."""
     whole = np.floor(days)
     day = whole.astype(np.int64).astype("M8[D]")
     month = day.astype("M8[M]")
@@ -497,7 +496,7 @@ class _Table:
                     f"Found array with {X.shape[0]} sample(s) (shape={X.shape}) while a minimum of "
                     "1 row and column is required."
                 )
-            if _all_single(X):
+            if set(_types(X)) <= {"float32", "float"}:  # NumPy's and Arrow's single precision
                 self.dtype = np.dtype(np.float32)
         else:
             options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
@@ -516,12 +515,8 @@ class _Table:
         """Which columns have a category type, also of numbers."""
         if not self.is_frame:
             return np.zeros(self.shape[1], dtype=bool)
-        if hasattr(self.X, "column_names"):
-            types = [str(kind) for kind in self.X.schema.types]
-        else:
-            types = [str(kind) for kind in self.X.dtypes]
         categories = ("category", "Categorical", "Enum", "dictionary")
-        return np.array([name.startswith(categories) for name in types])
+        return np.array([name.startswith(categories) for name in _types(self.X)])
 
     def columns(self, kinds=None):
         """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
@@ -534,13 +529,10 @@ class _Table:
             yield _column(raw, name, None if kinds is None else kinds[j])
 
 
-def _all_single(frame):
-    """Whether all columns are numbers in single precision."""
-    if hasattr(frame, "schema") and hasattr(frame, "column_names"):
-        kinds = [str(kind) == "float" for kind in frame.schema.types]
-    else:
-        kinds = [isinstance(t, np.dtype) and t == np.float32 for t in frame.dtypes]
-    return len(kinds) > 0 and all(kinds)
+def _types(frame):
+    """The names of the columns' types."""
+    is_arrow = hasattr(frame, "column_names")
+    return [str(kind) for kind in (frame.schema.types if is_arrow else frame.dtypes)]
 
 
 def series(frame, j):
@@ -586,23 +578,23 @@ def _column(raw, name, kind):
 
     Kinds are 'number', the kinds of dates, and 'category' for text, sentences or not.
     """
+    has_levels = kind in ("category", "text")
     if raw.dtype.kind in "Mm":
         absent = np.isnat(raw)
-        if kind in ("category", "text"):
+        if has_levels:
             return "category", *_text(raw, absent)
         if raw.dtype.kind == "m":
             return "number", np.where(absent, 0.0, raw / np.timedelta64(1, "D")), absent
         return "date", _days(raw, absent), absent
-    if raw.dtype.kind in "biuf" and kind not in ("category", "text"):
+    if raw.dtype.kind in "biuf" and not has_levels:
         values = raw.astype(np.float64)
         return kind or "number", *_finite(values, np.isnan(values), name)
     items = raw.astype(object)
     absent = np.fromiter((v is None or v != v for v in items), bool, len(items))
-    if kind not in ("category", "text"):
-        present = items[~absent]
-        if all(isinstance(v, Real | Decimal | np.bool_) for v in present) and (
-            len(present) or kind
-        ):
+    present = items[~absent]
+    if not has_levels:
+        are_numbers = all(isinstance(v, Real | Decimal | np.bool_) for v in present)
+        if are_numbers and (len(present) or kind):
             values = np.zeros(len(items))
             values[~absent] = present.astype(float)
             return kind or "number", *_finite(values, absent, name)
@@ -618,7 +610,7 @@ def _column(raw, name, kind):
             bad = next(v for v in present if not isinstance(v, Real))
             held = "numbers" if kind == "number" else "dates"
             raise ValueError(f"{name} held {held} in fit, but now holds {bad!r}.")
-    for v in items[~absent]:
+    for v in present:
         if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
             raise TypeError(
                 f"{name} holds {v!r}: its argument must be a string or a real number, or a date."

@@ -6,8 +6,8 @@ without Dask.
 
 - *Batch learners* (`GLMRegressor`, `GLMClassifier`, `ReflectronRegressor`, `ReflectronClassifier`,
   `OptimisticPerceptron`, and `RidgePathRegressor` with its exact solver) pass over the partitions
-  in rounds: tasks compute sums on the workers that hold the partitions, sums are merged in a tree,
-  and the client takes the step. The result is that of the local fit, up to the order of the sums.
+  in rounds: each worker sums up its partitions, and the client merges the sums and takes the step.
+  The result is that of the local fit, up to the order of the sums.
 - *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, other cases of `RidgePathRegressor`)
   learn each partition independently, and the predictors are averaged by the weights of the
   partitions. This is not the sequential predictor; the documentation has the measured difference.

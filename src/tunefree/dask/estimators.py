@@ -283,49 +283,56 @@ def _held_weight(batches):
     return float(sum(s.weights[s.held > NONE].sum() for s in batches))
 
 
-def _fit_by_descent(self, cluster):
-    """The fit of generalized linear models and Reflectrons."""
-    setup = self._setup(self._law())
-    family, link, configurations, settings, *_ = setup
+def _refuse_local_options(self, setup):
+    """Refuse options that need all rows on one machine."""
+    settings = setup.settings
     if settings.solver == "stochastic" or settings.feature_map is not None:
         raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
     if getattr(self, "formula", None) is not None:
         raise ValueError("On a cluster give the columns in place of formula=.")
     if self.class_weight is not None:
         raise ValueError("On a cluster give sample_weight in place of class_weight.")
-    self.feature_map_ = self._stream = None
-    if not is_classifier(self):
-        self._flat = not cluster.facts[0].n_outputs
-    if any(isinstance(c.step, str) for c in configurations):
+    if any(isinstance(c.step, str) for c in setup.configurations):
         raise ValueError("A theorem's step needs all rows in memory: give step='auto' or a number.")
+
+
+def _batches_in_units(cluster, worker, columns, family, seed):
+    """The batches of a cluster; means of sparse rows are subtracted from sums, not from rows."""
+    centre, sparse_rows = None, all(f.sparse for f in cluster.facts)
+    if sparse_rows and columns.centre.any() and not getattr(family, "tied", False):
+        centre = columns.centre / columns.scale
+        columns = columns._replace(centre=0.0 * columns.centre)
+    return RemoteBatches(cluster, _batches, worker, columns, seed, centre=centre)
+
+
+def _fit_by_descent(self, cluster):
+    """The fit of generalized linear models and Reflectrons."""
+    setup = self._setup(self._law())
+    _refuse_local_options(self, setup)
+    self.feature_map_ = self._stream = None
+    family, link, seed = setup.family, setup.link, seed_of(self.random_state)
     worker = self._unfitted()
     if is_classifier(self):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)
+    else:
+        self._flat = not cluster.facts[0].n_outputs
     moments = cluster.total("moments", _moments, worker, merge=joined)
-    target = moments.means.targets
-    sample = None
-    if self._learns_law(family):
-        sample = cluster.drawn(seed_of(self.random_state) + 1)
+    sample = cluster.drawn(seed + 1) if self._learns_law(family) else None
     columns = Units.unchanged(cluster.n_columns)
-    if settings.standardize:
+    if setup.settings.standardize:
         columns = Units.of_moments(moments, self.fit_intercept)
-    units, centre, seed = columns, None, seed_of(self.random_state)
-    sparse_rows = all(f.sparse for f in cluster.facts)
-    if sparse_rows and columns.centre.any() and not getattr(family, "tied", False):
-        # Subtracting means would make sparse rows dense: they are subtracted from the sums.
-        centre = columns.centre / columns.scale
-        units = columns._replace(centre=0.0 * columns.centre)
-    source = RemoteBatches(cluster, _batches, worker, units, seed, centre=centre)
+    source = _batches_in_units(cluster, worker, columns, family, seed)
     held = cluster.each("held", _held_weight, parts=source.batches)
     held = sum(cluster.gather(held, "holding out"))
     cluster.parts = None  # from here on the rows are in the learner's units
-    if not held and len(configurations) > 1:
+    if not held and len(setup.configurations) > 1:
         raise ValueError(
-            f"Choosing among {len(configurations)} configurations needs held-out rows: give a "
-            "positive validation_fraction, larger partitions, or a single potential."
+            f"Choosing among {len(setup.configurations)} configurations needs held-out rows: give "
+            "a positive validation_fraction, larger partitions, or a single potential."
         )
     theta = offset = None
+    target = moments.means.targets
     if sample is not None:
         family, link, (theta, offset) = self._law_of(sample, columns)
     else:
@@ -344,9 +351,10 @@ def _fit_by_descent(self, cluster):
 class GLMRegressor(Distributed, glm.GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
-    Each pass is one round; sums are merged in a tree and the client takes the step. With the same
-    held-out rows the result is the local one up to the order of the sums. The same share of every
-    partition is held out; `n_splits` and the steps of theorems are only for rows in memory.
+    Each pass is one round: each worker sums up its partitions, and the client takes the step. With
+    the same held-out rows the result is the local one up to the order of the sums. The same share
+    of every partition is held out; `n_splits` and the steps of theorems are only for rows in
+    memory.
     """
 
     _GUARDED = True

@@ -50,8 +50,8 @@ class CovarianceOptions(NamedTuple):
     weight_type: str = "auto"
     use_t: bool = True
 
-    def check(self, n):
-        """Refuse options that are unknown, or do not fit n rows."""
+    def check(self, n, family):
+        """Refuse options that are unknown, or do not fit n rows of a family."""
         for name, value, choices in (
             ("cov_type", self.cov_type, COV_TYPES),
             ("weight_type", self.weight_type, WEIGHT_TYPES),
@@ -60,6 +60,13 @@ class CovarianceOptions(NamedTuple):
                 raise ValueError(f"{name}={value!r} is none of {', '.join(choices)}.")
         if (self.cov_type == "cluster") != (self.groups is not None):
             raise ValueError("cov_type='cluster' needs groups=, and groups= needs it.")
+        of_classes = hasattr(family, "probabilities")
+        has_density = family.log_likelihood or of_classes or isinstance(family, Quantile)
+        if self.cov_type == "nonrobust" and not has_density:
+            raise ValueError(
+                f"cov_type='nonrobust' needs a density, which {type(family).__name__} does not "
+                "have: choose one of HC0 to HC3."
+            )
         if self.groups is not None and np.shape(self.groups) != (n,):
             raise ValueError(f"groups has the shape {np.shape(self.groups)}, but X has {n} rows.")
 
@@ -238,7 +245,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
     True
     """
     options = options or CovarianceOptions()
-    options.check(len(y))
+    options.check(len(y), law.family)
     sample = _sample(X, y, weights, law, intercept, names, options, list(labels))
     if learned:
         sample = _most_likely(sample)
@@ -366,33 +373,38 @@ def _statistics_of_classes(sample, found):
 
 
 def _covariance(sample, found, options, statistics):
-    """The covariance of standardised coefficients."""
+    """The covariance of standardised coefficients, or of the parameters of classes."""
+    A, weights, n, kind = found.A, sample.weights, sample.n, options.cov_type
+    E, r, H, information = _slopes(sample, found)
+    each = weights[:, None, None]
+    if kind == "nonrobust":
+        return statistics.scale * _inverse(classes.curvature(A, E, each * information))
+    bread = _inverse(classes.curvature(A, E, each * H))
+    if kind == "cluster":
+        return _clustered(classes.scores(A, E, weights[:, None] * r), bread, sample.groups, n)
+    if kind in ("HC2", "HC3"):
+        counted = H if sample.are_frequencies else each * H
+        over_rest = classes.studentized if kind == "HC2" else classes.without_own_row
+        r = over_rest(counted, classes.leverages(A, E, bread), r)
+    heavy = np.sqrt(weights) if sample.are_frequencies else weights
+    g = classes.scores(A, E, heavy[:, None] * r)
+    factor = n / (n - len(found.beta)) if kind == "HC1" else 1.0
+    return factor * bread @ (g.T @ g) @ bread
+
+
+def _slopes(sample, found):
+    """E of `classes`, and by rows the score, its slope and the information in the indices."""
+    law, y = sample.law, sample.y
     if sample.labels:
-        return _covariance_of_classes(sample, found, options)
-    A, weights, law = found.A, sample.weights, sample.law
-    n, k = sample.n, len(found.beta)
+        r, H = law.family.residuals(None, found.s, y)[0], law.family.hessian(found.s, y)
+        return classes.parameters(law.family, found.A.shape[1], y.shape[1]), r, H, H
     if isinstance(law.family, Quantile):
         score, slope, information = _slopes_of_quantile(sample, found)
     else:
-        score, slope = law.score(found.s, sample.y), law.slope(found.s, sample.y)
+        score, slope = law.score(found.s, y), law.slope(found.s, y)
         information = law.information(found.s)
-    if options.cov_type == "nonrobust":
-        if law.family.log_likelihood is None and not isinstance(law.family, Quantile):
-            raise ValueError(
-                f"cov_type='nonrobust' needs a density, which {type(law.family).__name__} does not "
-                "have: choose one of HC0 to HC3."
-            )
-        return statistics.scale * _inverse(A.T @ ((weights * information)[:, None] * A))
-    bread = _inverse(A.T @ ((weights * slope)[:, None] * A))
-    if options.cov_type == "cluster":
-        return _clustered((weights * score)[:, None] * A, bread, sample.groups, n)
-    leverage = slope * np.einsum("ij,jk,ik->i", A, bread, A)
-    leverage *= 1.0 if sample.are_frequencies else weights
-    rest = np.maximum(1.0 - leverage, 1e-8)
-    factor = {"HC0": 1.0, "HC1": n / (n - k), "HC2": 1.0 / rest, "HC3": 1.0 / np.square(rest)}
-    heavy = weights if sample.are_frequencies else np.square(weights)
-    meat = A.T @ ((heavy * np.square(score) * factor[options.cov_type])[:, None] * A)
-    return bread @ meat @ bread
+    one_index = np.eye(len(found.beta))[:, None]
+    return one_index, score[:, None], slope[:, None, None], information[:, None, None]
 
 
 def _slopes_of_quantile(sample, found):
@@ -403,26 +415,6 @@ def _slopes_of_quantile(sample, found):
     f = quantiles.density(errors, y, counts, q)
     score = np.where(errors > _ON_THE_PLANE * np.abs(y).max(), -q, 1.0 - q)
     return score, np.full(n, f), np.full(n, f * f / (q * (1.0 - q)))
-
-
-def _covariance_of_classes(sample, found, options):
-    """The covariance of the parameters of classes."""
-    A, weights, family, y = found.A, sample.weights, sample.law.family, sample.y
-    E, n, p = classes.parameters(family, A.shape[1], y.shape[1]), sample.n, len(found.beta)
-    r, H = family.residuals(None, found.s, y)[0], family.hessian(found.s, y)
-    bread = _inverse(classes.curvature(A, E, weights[:, None, None] * H))
-    if options.cov_type == "nonrobust":
-        return bread
-    if options.cov_type == "cluster":
-        return _clustered(classes.scores(A, E, weights[:, None] * r), bread, sample.groups, n)
-    if options.cov_type in ("HC2", "HC3"):
-        counted = H if sample.are_frequencies else weights[:, None, None] * H
-        over_rest = classes.studentized if options.cov_type == "HC2" else classes.without_own_row
-        r = over_rest(counted, classes.leverages(A, E, bread), r)
-    heavy = np.sqrt(weights) if sample.are_frequencies else weights
-    g = classes.scores(A, E, heavy[:, None] * r)
-    factor = n / (n - p) if options.cov_type == "HC1" else 1.0
-    return factor * bread @ (g.T @ g) @ bread
 
 
 def _clustered(scores, bread, groups, n):
@@ -660,14 +652,14 @@ def _separating(sample):
 
 def _separating_classes(sample):
     """`_separating` for each class against the others, or of thresholds."""
-    law, found = Law(Binomial(), LINKS["logit"]), ""
+    law = Law(Binomial(), LINKS["logit"])
     outputs = sample.labels[1:] if sample.law.family.tied else sample.labels
     kind = "class {} or above" if sample.law.family.tied else "class {}"
     for label, y in zip(outputs, sample.y.T, strict=True):
         text = _separating(sample._replace(y=y, law=law))
-        if text and not found:
-            found = f"; with y = 1 for {kind.format(label)}, else 0{text.replace(';', ':', 1)}"
-    return found
+        if text:
+            return f"; with y = 1 for {kind.format(label)}, else 0{text.replace(';', ':', 1)}"
+    return ""
 
 
 def _is_real(link):
