@@ -87,10 +87,10 @@ class KernelPerceptron(KernelClassifier, _Baseline):
         return Isotropic(ConstantStep(1.0), Mistake())
 
     def _apart(self):
-        return isinstance(self.average, str) and self.average == "voted"
+        return self.average == "voted"
 
     def _reads_last(self):
-        return isinstance(self.average, str) and self.average in ("voted", "last")
+        return self.average in ("voted", "last")
 
     def _finish(self, engine, outcome, prior):
         self.n_mistakes_ = engine.updates[0].copy()

@@ -1,4 +1,4 @@
-"""Valid values of parameters by name, the same for all estimators.
+"""Valid values of parameters by name, the same for all estimators; attributes after an error.
 
 Other checks, such as that of an estimator's solvers, are in its own module.
 """
@@ -6,6 +6,8 @@ Other checks, such as that of an estimator's solvers, are in its own module.
 import functools
 import inspect
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,18 @@ from tunefree._warn import did_you_mean
 
 # The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
 _TOLERANCE = 1e-3
+
+
+@contextmanager
+def restored_on_error(estimator: Any) -> Iterator[None]:
+    """Restore the estimator's attributes if the body raises."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def is_number(value: Any) -> bool:

@@ -196,19 +196,6 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     client.wait_for_workers(2, timeout=300)
 
 
-def test_what_workers_ask_of_others_adds_up(client, monkeypatch):
-    """Asking one worker only, the client asks that, which asks the other."""
-    X, y = rows(400)
-    arrays = da.from_array(X, chunks=(100, 12)), da.from_array(y, chunks=100)
-    model = tfd.ReflectronRegressor._with_settings(
-        link="logit", validation_fraction=0.0, max_iter=5
-    )
-    model.potential = "euclidean"
-    wide = model.fit(*arrays).coef_
-    monkeypatch.setattr("tunefree.dask.cluster._ASKED", 1)
-    np.testing.assert_allclose(model.fit(*arrays).coef_, wide, rtol=1e-12)
-
-
 def test_a_partition_of_more_than_a_share_is_cut(client):
     X, y = rows(6000, 3)
     sizes = (5500, 100, 400)
@@ -331,7 +318,7 @@ class _Stuck:
 def test_a_pass_that_hangs_names_the_partitions_of_its_worker(impatient):
     batches = RemoteBatches(impatient, _block)
     batches._assign()
-    late = next(names for _, _, (_, names), _ in batches._scanners if "3" in names)
+    late = next(one.names for one in batches._scanners if "3" in one.names)
     impatient.timeout = 2.0
     message = f"pass 0: no answer within 2 s from partition {', '.join(late)} [(]on tcp"
     with pytest.raises(TimeoutError, match=message):

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import DenseOutput, OdeSolver
 from scipy.special import expit
 
-from papers.stiff import SOLVERS, Shift, implicit, jacobian
+from papers.stiff import IDENTITY, SOLVERS, implicit, jacobian
 from tunefree.designs import Dense
 from tunefree.dynamics import flow
 from tunefree.learners.reflectron.flow import Flow, Sample, follow
@@ -100,7 +100,7 @@ def test_implicit_integrators_solve_with_the_true_jacobian(natural, potential):
         for e in small * np.eye(len(unknowns))
     ]
     dense = 3.0 * np.eye(len(unknowns)) - 0.5 * np.transpose(columns)
-    shifted = 3.0 * Shift() - 0.5 * jacobian(field, unknowns)
+    shifted = 3.0 * IDENTITY - 0.5 * jacobian(field, unknowns)
     np.testing.assert_allclose(shifted.solver()(b), np.linalg.solve(dense, b), rtol=1e-6, atol=1e-8)
 
 

@@ -132,14 +132,8 @@ def leaderboard(estimator, title):
     from tunefree.plots import LeaderboardDisplay
 
     board = LeaderboardDisplay(**LeaderboardDisplay._data_of(estimator))
-    order = np.argsort(board.risks, kind="stable")
-    shown: list[int] = [i for i in order.tolist() if board.risks[i] < np.inf][:_MOST_BARS]
-    if not shown:
+    names, risks, errors, chosen = board.lowest(_MOST_BARS)
+    if not names:
         return None
-    shares = board.shares or [0.0] * len(board.names)
-    names = [board.names[i] + (f", {shares[i]:.0%}" if shares[i] else "") for i in shown]
-    errors = None if board.errors is None else board.errors[shown]
-    strong = [place for place, i in enumerate(shown) if board.chosen[i]]
-    blue = "chosen" if board.shares is None else "in the stack, with its share"
-    label = f"{board.label} (blue: {blue})"
-    return Figure(title, bars(names, board.risks[shown], label, errors=errors, strong=strong))
+    strong = np.flatnonzero(chosen).tolist()
+    return Figure(title, bars(names, risks, board.heading, errors=errors, strong=strong))

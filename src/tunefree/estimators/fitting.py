@@ -30,7 +30,7 @@ from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.metaestimators import available_if
 
 from tunefree._format import duration, number
-from tunefree._parameters import check_values
+from tunefree._parameters import check_values, restored_on_error
 from tunefree._process import interruptible, one_blas_thread
 from tunefree.designs import Elsewhere, entered, here, is_foreign, space_of
 from tunefree.engine.run import run
@@ -224,15 +224,8 @@ def rollback_on_error(estimator):
     Inside, BLAS uses one thread, and no other thread fits the estimator.
     """
     check_values(estimator)
-    with locked(estimator):
-        before = vars(estimator).copy()
-        try:
-            with interruptible(), one_blas_thread():
-                yield
-        except BaseException:
-            vars(estimator).clear()
-            vars(estimator).update(before)
-            raise
+    with locked(estimator), restored_on_error(estimator), interruptible(), one_blas_thread():
+        yield
 
 
 def all_or_nothing(method):

@@ -479,7 +479,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         ones, offset = np.ones(len(y)), of_rows(offset, targets, "offset")
         targets, exposures, offset = rates(*law[:2], targets, ones, exposure, offset)
         law.family.check(targets)
-        return law._replace(exposure=exposures, offset=offset), targets
+        return law._replace(exposure=exposures, offset=0.0 if offset is None else offset), targets
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
