@@ -56,6 +56,7 @@ from tunefree.select.kernel_ridge import (
     rates_optimism,
 )
 from tunefree.select.progressive_risk import temperature
+from tunefree.select.stacking import log_losses
 from tunefree.uncertainty.intervals import Residuals
 
 # Folds that evaluate the search if rows are few.
@@ -411,12 +412,6 @@ def _of_log_loss(problem):
     return problem._replace(Y=Y, level=level, unit=np.ones(k))
 
 
-def _log_losses(scores, codes):
-    """-log p of the rows' classes, of log-odds."""
-    p = base.probabilities(scores, joint=True)
-    return -np.log(np.maximum(p[np.arange(len(codes)), codes], np.finfo(float).tiny))
-
-
 class KernelRidgeRegressor(
     RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, _KernelRidge
 ):
@@ -695,7 +690,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         )
 
     def _losses(self, values, targets):
-        return _log_losses(values, base.codes_of(targets))
+        return log_losses(values, base.codes_of(targets))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""

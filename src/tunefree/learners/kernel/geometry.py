@@ -349,7 +349,7 @@ class _Evidence:
 
         slope[q + 1] = half * g.slope * sum(self.team.map(weigh, self.parts)) + scaled[1] / _WIDTH
         if kernel.power == 2:
-            spread = sum(self.team.map(lambda part: kernel.spread_of(A, W, part), self.parts))
+            spread = sum(self.team.map(lambda part: kernel.spread(A, W, part), self.parts))
         else:
             step = 16 if len(self.parts) > 1 else A.shape[1]
             columns = [slice(j, j + step) for j in range(0, A.shape[1], step)]
