@@ -159,21 +159,18 @@ class Compression(NamedTuple):
     change: float  # root mean square of the predictor's change on these rows, relative to its size
 
 
-def compress(
-    f, rows, loss, *, tolerance=None, count=None, support_rows=None, most=None, n_jobs=None
-):
+def compress(f, rows, loss, *, tolerance=None, count=None, support_rows=None, n_jobs=None):
     """Project an expansion onto landmarks: a given number, or as few as keep the loss.
 
     `loss` is a function of the values on `rows`. With a tolerance several numbers are tried. The
     smallest one is taken from which on the loss stays within ``tolerance * loss(0)`` of the loss
     before. If there is none, the expansion is returned unchanged. For a precomputed kernel
-    `support_rows` are the support's rows of kernel values. At most `most` rows are candidates. Also
-    returns the landmarks' positions in the support, the most important first, and a report.
+    `support_rows` are the support's rows of kernel values. Also returns the landmarks' positions in
+    the support, the most important first, and a report.
     """
     candidates = f.support if support_rows is None else support_rows
     m = f.support.shape[0]
-    q = CANDIDATES if count is None else max(CANDIDATES, 2 * count)
-    q = min(m, q if most is None else min(q, most))
+    q = min(m, CANDIDATES if count is None else max(CANDIDATES, 2 * count))
     at = np.arange(q) * m // max(q, 1)
     before = f(rows, n_jobs)
     loss_before = loss(before)
