@@ -121,7 +121,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """Abstract: the function of decisions and targets that selects, a loss for each row."""
         raise NotImplementedError
 
-    def _log_losses(self, values, targets):
+    def _losses(self, values, targets):
         """Abstract: the loss of every row, for a compression."""
         raise NotImplementedError
 
@@ -134,7 +134,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     def _scheme(self):
         """The averaging scheme; the uniform one for an average that only this estimator has."""
-        if isinstance(self.average, str) and self.average in self._AVERAGES:
+        if self.average in self._AVERAGES:
             return AVERAGES["uniform"]
         return scheme_of(self.average, also=self._AVERAGES)
 
@@ -142,8 +142,10 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """Check the parameters; returns the `Recipe` of the kernel."""
         self._scheme()
         check_passes(self.max_iter)
-        compression_options(self.compress)
-        return Recipe.of(self)
+        recipe = Recipe.of(self)
+        if compression_options(self.compress) and isinstance(recipe.kernel, Precomputed):
+            raise ValueError("compress= needs rows, not a precomputed kernel.")
+        return recipe
 
     @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -237,7 +239,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     def _reads_last(self):
         """Whether the iterate after the last row is read."""
-        return isinstance(self.average, str) and self.average == "last"
+        return self.average == "last"
 
     def _apart(self):
         """Whether every update of a single member gets its own support row."""
@@ -277,20 +279,14 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
             return
         n = len(problem.stored)
         at = np.arange(min(n, CHECKED)) * n // min(n, CHECKED)
-        rows, support_rows = problem.X[problem.stored[at]], None
-        if isinstance(f.kernels[0], Precomputed):
-            order = np.argsort(problem.given)
-            support = order[np.searchsorted(problem.given, self.support_, sorter=order)]
-            support_rows = problem.X[problem.stored[support]]
-        else:
-            rows = self.coordinates_.show(rows)
+        rows = self.coordinates_.show(problem.X[problem.stored[at]])
         targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
 
         def risk(values):
-            return float(share @ self._log_losses(values, targets))
+            return float(share @ self._losses(values, targets))
 
         self.expansion_, kept, self.compression_ = compress(
-            f, rows, risk, **options, support_rows=support_rows, n_jobs=self.n_jobs
+            f, rows, risk, **options, n_jobs=self.n_jobs
         )
         self.support_ = self.support_[kept]
 
@@ -311,15 +307,15 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         single = recipe.single(X.dtype)
         return KernelStream(recipe, learner, single, self._CLASSIFY, self.max_support, units)
 
-    def _publish_reading(self, ready, reading, scale=1.0):
+    def _publish_stream(self, ready, outcome, board, scale=1.0):
         """Set the fitted attributes from the reading of a stream, times a scale."""
         self.coordinates_, self.n_iter_ = ready.coordinates, 1
-        self.leaderboard_, self.trace_ = reading.leaderboard, reading.trace
+        self.leaderboard_, self.trace_ = board, outcome.trace
         dtype, support = ready.engine.dtype, ready.engine.support.rows.copy()
-        coefs = tuple((scale * c).astype(dtype) for c in reading.coefs.values())
-        self.held_out_ = self._held_out_predictions(reading, scale)
+        coefs = tuple((scale * c).astype(dtype) for c in outcome.coefs.values())
+        self.held_out_ = self._held_out_predictions(outcome, scale)
         # Last: another thread that finds the expansion expects the other attributes, too.
-        self.expansion_ = Expansion(ready.recipe.with_bandwidths(reading.coefs), support, coefs)
+        self.expansion_ = Expansion(ready.recipe.with_bandwidths(outcome.coefs), support, coefs)
 
     @property
     def dual_coef_(self) -> np.ndarray:
@@ -365,7 +361,7 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
     def _selection_loss(self):
         return mistakes
 
-    def _log_losses(self, values, targets):
+    def _losses(self, values, targets):
         return log_losses(values + self.intercept_, base.codes_of(targets))
 
     def _finish(self, engine, outcome, prior):
@@ -658,10 +654,11 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
 
     def _read_stream(self):
         ready = self._stream.caught_up(self.n_jobs)
-        reading, self.regret_ = ready.read(), _STREAM
-        _, f, y, weights, *_ = reading
+        (outcome, board), self.regret_ = ready.read(), _STREAM
+        _, f, y, weights, _ = outcome
         self.intercept_ = np.zeros(f.shape[1])
-        self._publish_reading(ready, reading, temperature(f, y, weights) if self.calibrate else 1.0)
+        scale = temperature(f, y, weights) if self.calibrate else 1.0
+        self._publish_stream(ready, outcome, board, scale)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes).
@@ -757,17 +754,21 @@ class KernelRegressor(
             predictions, targets, outcome.weights, self.prediction_limits_
         )
 
-    def _selection_loss(self):
-        of_mean = getattr(LOSSES.find(self.loss), "elicits_mean", False)
-        return squared_errors if of_mean else absolute_errors
+    @property
+    def _of_mean(self):
+        """Whether the loss is least at the mean."""
+        return getattr(LOSSES.find(self.loss), "elicits_mean", False)
 
-    def _log_losses(self, values, targets):
+    def _selection_loss(self):
+        return squared_errors if self._of_mean else absolute_errors
+
+    def _losses(self, values, targets):
         return np.square(values - targets).sum(axis=1)
 
     def _finish(self, engine, outcome, prior):
         ((m, s), mean), share = prior, 1.0
         f, y, weights = outcome.decisions, outcome.targets, outcome.weights
-        if mean is None or not getattr(LOSSES.find(self.loss), "elicits_mean", False):
+        if mean is None or not self._of_mean:
             mean = 0.0
         else:
             share = shrinkage_factor(f - mean, y - mean, weights)
@@ -943,4 +944,5 @@ class KernelPiSTOLRegressor(KernelRegressor):
         ready = self._stream.caught_up(self.n_jobs)
         m, s = ready.scale
         self._set_units(ready.scale, [m - DELTA * s, m + DELTA * s], self._dtype)
-        self._publish_reading(ready, ready.read())
+        outcome, board = ready.read()
+        self._publish_stream(ready, outcome, board)

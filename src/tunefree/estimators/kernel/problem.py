@@ -240,26 +240,17 @@ class Choice(NamedTuple):
             state = run(passes, passes.init(data.engine(kernel, members)), data).state
             results.append((view, members, state.progress))
         view, members, progress = min(results, key=lambda result: risks(result[2]).min())
-        chosen = shortlist(progress)
-        board = [
-            {
-                "name": m.name,
-                "view": v.name,
-                "gamma": m.gamma,
-                "progressive_error": float(risk),
-                "chosen": v is view and i in chosen,
-            }
-            for v, candidates, record in results
-            for i, (m, risk) in enumerate(zip(candidates, risks(record), strict=True))
-        ]
+        chosen, board, curves = {members[i].name for i in shortlist(progress)}, [], {}
+        for tried, candidates, record in results:
+            rows, errors = curve(record)
+            for m, risk, error in zip(candidates, risks(record), errors.T, strict=True):
+                curves[m.name], risk = error, float(risk)
+                found = {"name": m.name, "view": tried.name, "gamma": m.gamma}
+                board.append(found | {"progressive_error": risk, "chosen": m.name in chosen})
         board.sort(key=lambda row: (not row["chosen"], row["progressive_error"]))
-        curves = {
-            m.name: risk
-            for _, candidates, record in results
-            for m, risk in zip(candidates, curve(record)[1].T, strict=True)
-        }
-        trace = {"rows": curve(progress)[0], "progressive_error": curves}
-        return cls(recipe, view, [members[i].gamma for i in chosen], board, trace)
+        trace = {"rows": rows, "progressive_error": curves}
+        gammas = [m.gamma for m in members if m.name in chosen]
+        return cls(recipe, view, gammas, board, trace)
 
     def data(self, team, problem, gammas, keep):
         """The source of a run; with `keep` the values of all pairs are cached, if they fit."""

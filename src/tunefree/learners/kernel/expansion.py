@@ -91,7 +91,7 @@ class Expansion(NamedTuple):
                 memory = team.memory((rows.shape[0], stop - start), self.dtype)
                 return base(kernel, None, facts, tile, memory)
 
-            total = np.zeros((rows.shape[0], self.n_outputs))
+            total: Any = np.zeros((rows.shape[0], self.n_outputs))
             if m:
                 for part in products(team, gammas, None, tile_of, m, tables):
                     total += part
