@@ -23,15 +23,10 @@ class _Baseline(KernelEstimator):
     """One learner and one average, of rows as they are."""
 
     _AVERAGES = ()
-
-    def _screened(self, recipe, X, rows):
-        return X
+    standardize, compress, class_weight = False, None, None
 
     def _reads_last(self):
         return False
-
-    def _cached(self, n_passes):
-        return not self._apart()
 
 
 class KernelPerceptron(KernelClassifier, _Baseline):

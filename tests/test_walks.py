@@ -11,7 +11,7 @@ from walks import HOME, floor_of, floors, long_functions, walk
 # Most files and most climbs of a fit. They only fall: who shortens a walk lowers its line.
 MOST = {
     "PiSTOLClassifier": (15, 0),
-    "KernelPiSTOLClassifier": (19, 0),
+    "KernelPiSTOLClassifier": (18, 0),
     "KernelRidgeRegressor": (17, 0),
     "ReflectronRegressor": (17, 0),
     "RidgePathRegressor": (13, 0),
