@@ -319,12 +319,7 @@ def test_columns_without_an_entry_cost_nothing_and_change_nothing(model, levels,
 
 @pytest.mark.parametrize(
     "parameters",
-    [
-        {"potential": "entropy"},
-        {"warm_start": True},
-        {"constraint": L1Ball(1.0)},
-        {"step": "theorem-5.2"},
-    ],
+    [{"potential": "entropy"}, {"warm_start": True}, {"constraint": L1Ball(1.0)}],
 )
 def test_columns_without_an_entry_are_learned_where_their_coefficients_may_move(parameters):
     X, margin, _ = _wide()

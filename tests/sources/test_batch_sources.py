@@ -42,17 +42,18 @@ def pieces_of(X, y, weights=None, size=170):
 def holding_out_the_same(estimator, X, seed):
     """The estimator, with the rows held out in memory that a source holds out."""
 
+    members_of = descent.Folds.members
+
     class Same(estimator):
         def _fit(self, setup, training):
             rows = training.positive()
             order = hashed_visits(rows.X, rows.targets, rows.weights, seed).unique()[0]
 
-            def members(settings, places, n_splits):
-                every, n_splits = settings.folds(len(order), n_splits)
-                turn = (row_hash(rows.X[order], seed) % np.uint64(every)).astype(int)
-                return descent.members_of(turn, n_splits)
+            def members(folds, places):
+                turn = (row_hash(rows.X[order], seed) % np.uint64(folds.number)).astype(int)
+                return members_of(folds, turn)
 
-            with mock.patch.object(descent, "held_out_members", members):
+            with mock.patch.object(descent.Folds, "members", members):
                 return super()._fit(setup, training)
 
     return Same
@@ -76,8 +77,6 @@ CASES = {
         ReflectronRegressor, SPARSE, SHARES, None,
         {"constraint": [None, L1Ball(3.0)], "potential": Hypentropy(1e-4), "fit_intercept": False},
     ),
-    "theorem": (ReflectronRegressor, DENSE, MEANS, None,
-                {"step": "theorem-5.2", "potential": "euclidean", "max_iter": 100}),
     "counts": (GLMRegressor, DENSE, COUNTS, None, {"family": "poisson", "n_splits": 1}),
     "nothing held out": (ReflectronRegressor, DENSE, MEANS, None,
                          {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 60}),

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from tunefree.families import Family
-from tunefree.learners.reflectron.mirror import Configuration, bound
+from tunefree.learners.reflectron.mirror import Configuration
 from tunefree.links import Learned
 from tunefree.potentials import Whitened
 
@@ -236,9 +236,7 @@ class _Selection:
         start, k = task.start_with(self.learner.link), batch.targets.shape[1]
         learner = with_first_step(self.learner, start[1], k)
         pilot = batch if task.pilot is None else task.pilot
-        learner = learner._replace(
-            configurations=bound(learner.configurations, pilot.design, pilot.weights)
-        )
+        learner = learner.with_metric(pilot.design, pilot.weights, pilot.weights.sum())
         if pilot is batch:
             state = self._course(learner, start)
             self.board = self.courses[-1][0].board
@@ -253,16 +251,15 @@ class _Selection:
         c = learner.chosen(state)
         margins = self._margins(learner, state, [pilot])[0][:, 0]
         curved = learner.family.curvature(learner.link, margins).mean(axis=1)
-        chosen = bound((Configuration(NATURAL[-1]),), pilot.design, pilot.weights * curved)
-        step = chosen[0].potential.unit * pilot.weights.sum() / (pilot.weights @ curved)
-        return self._course(
-            learner._replace(
-                configurations=chosen,
-                first_step=_SAFETY * float(step),
-                patience=min(learner.patience, _LAST_PATIENCE),
-            ),
-            (state.best.theta[c], state.best.offset[c]),
-        )
+        weights = pilot.weights * curved
+        last = learner._replace(
+            configurations=(Configuration(NATURAL[-1]),),
+            patience=min(learner.patience, _LAST_PATIENCE),
+        ).with_metric(pilot.design, weights, weights.sum())
+        unit = last.configurations[0].potential.unit
+        step = unit * pilot.weights.sum() / (pilot.weights @ curved)
+        start = state.best.theta[c], state.best.offset[c]
+        return self._course(last._replace(first_step=_SAFETY * float(step)), start)
 
     def _go_on(self, state, **changes):
         """Continue in the chosen geometry, with another family or link."""

@@ -20,11 +20,11 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
-    link_of,
     pose,
 )
 from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import ChainedSteps, PlainSteps
+from tunefree.links import link_of
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 

@@ -12,7 +12,7 @@ from tunefree.data.levels import coded, with_indicators
 from tunefree.estimators import base
 from tunefree.estimators.exposures import TakesExposures, of_rows, rates
 from tunefree.estimators.fitting import report_progress
-from tunefree.estimators.reflectron.descent import Training, link_range
+from tunefree.estimators.reflectron.descent import Training
 from tunefree.estimators.reflectron.reflectron import (
     COMMON,
     FITTED,
@@ -24,7 +24,7 @@ from tunefree.estimators.reflectron.reflectron import (
 )
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of
-from tunefree.links import LINKS, target_margin
+from tunefree.links import LINKS, link_range, target_margin
 from tunefree.potentials import Potential
 from tunefree.protocols import (
     Auto,
@@ -464,7 +464,6 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         free = isinstance(result.family, Binomial) and self.constraint is None
         if not free or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
             return
-        s = s if batch.offset is None else s + batch.offset
         gap = s[y == 1.0].min() - s[y == 0.0].max()
         if gap > 0.0:
             warn(

@@ -36,8 +36,6 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
-    link_of,
-    link_range,
     pose,
 )
 from tunefree.estimators.reflectron.stochastic import (
@@ -53,7 +51,7 @@ from tunefree.estimators.uncertainty_mixins import (
     RiskIntervalMixin,
 )
 from tunefree.families import Matching
-from tunefree.links import target_margin
+from tunefree.links import link_of, link_range, target_margin
 from tunefree.potentials import Potential
 from tunefree.protocols import (
     Auto,
@@ -290,8 +288,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
 
     def _stream_rule(self):
         """The rule of `partial_fit`."""
-        setup = self._setup(self._stream_law(), stochastic=True)
-        return Rule(setup, setup.settings.most_passes)
+        return Rule(self._setup(self._stream_law(), stochastic=True))
 
     def _stream_law(self):
         """The family and the link of `partial_fit`."""
@@ -596,7 +593,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
 
     def _levels(self):
         """The means that stand for 'no' and 'yes': the ends of the link's range."""
-        return np.array(link_range(self._link(), (0.0, 1.0)), dtype=float)
+        return np.array(getattr(self._link(), "range", (0.0, 1.0)), dtype=float)
 
     def _ends(self):
         low, high = self._levels()
@@ -680,11 +677,10 @@ _LINK = """link : str, link or None, default=None
         The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
         with a nondecreasing ``mean(s)``. None is"""
 
-_STEPS = """step : 'auto', float > 0, name or list, default='auto'
-        The names are 'theorem-4.1', 'theorem-5.1' and 'theorem-5.2': steps computed from the
-        longest row and the potential's convexity, safe and slow. In stochastic form 'auto' tries
-        several multiples of Theorem 5.2's step. Every combination of potential, constraint and step
-        is learned, all in the same passes.
+_STEPS = """step : 'auto', float > 0 or list, default='auto'
+        In stochastic form 'auto' tries several multiples of Theorem 5.2's step. Every combination
+        of potential, constraint and step is learned, all in the same passes. Safe, slow steps are
+        those of `tunefree.bounds.reflectron_step`.
     solver : {'auto', 'batch', 'stochastic'}, default='auto'
         Full batches, or passes of steps of ``batch_size`` rows. 'auto' is 'batch', and for a source
         that can be read once only 'stochastic'; `partial_fit` is stochastic.
@@ -693,11 +689,11 @@ _STEPS = """step : 'auto', float > 0, name or list, default='auto'
     batch_size : int, default=1
         Rows a stochastic step. With 1, a step costs only the entries of its row, unless there is
         a constraint other than 'non_negative' or 'box'.
-    feature_map : callable, transformer, kernel or str, optional
-        Features in place of the columns: a function of rows, an object with ``fit`` and
-        ``transform``, or a part of `tunefree.kernels` or its name (the Alphatron, whose potential
-        is the Euclidean one). Kernels compare rows in standardised columns; 'rbf' and 'laplacian'
-        have the median distance as bandwidth."""
+    feature_map : kernel or str, optional
+        A part of `tunefree.kernels` or its name: coordinates in the kernel's feature space in place
+        of the columns (the Alphatron, whose potential is the Euclidean one). Kernels compare rows
+        in standardised columns; 'rbf' and 'laplacian' have the median distance as bandwidth. For
+        other features put a transformer before the model, by ``make_pipeline``."""
 
 _SEED = """random_state : int, RandomState or None, default=None
         Seed of the hash by which rows are held out."""

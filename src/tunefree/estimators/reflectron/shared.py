@@ -18,13 +18,12 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
-    link_of,
-    link_range,
     pose,
 )
 from tunefree.estimators.reflectron.reflectron import share_outside, warn_outside
 from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import Batch
+from tunefree.links import link_of, link_range
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 

@@ -56,14 +56,13 @@ super-time-stepping of parabolic and mixed equations"; the flow: Boffi and Sloti
 and the lengths of chains are this library's.
 """
 
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tunefree._process import team
 from tunefree.constraints import SchattenBall
-from tunefree.links import residuals
 from tunefree.potentials import Euclidean, Spectral
 
 NONE = -1  # no member
@@ -125,19 +124,6 @@ def of_singular_values(potential, constraint):
     return ball and isinstance(potential, Euclidean)
 
 
-def bound(configurations, design, weights, total=None):
-    """The configurations; potentials with a metric get that of these rows, of `total` weight."""
-    unbound = [c.potential for c in configurations if hasattr(c.potential, "bound")]
-    if not unbound:
-        return configurations
-    moments = np.asarray(design.gram(weights), dtype=np.float64)
-    first = unbound[0].bound(moments, float(weights.sum()) if total is None else total)
-    return tuple(
-        c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
-        for c in configurations
-    )
-
-
 class Batch(NamedTuple):
     """A block of rows, targets of shape (n, k) and weights for batch learners.
 
@@ -157,25 +143,18 @@ class Batch(NamedTuple):
         offset = None if self.offset is None else self.offset[rows]
         return Batch(self.design.rows(rows), self.targets[rows], self.weights[rows], held, offset)
 
+    def indices(self, theta, offset):
+        """The indices s = X theta + b, (n, ..., k), for theta (..., k, d) and b (..., k)."""
+        s = self.design.apply(theta.reshape(-1, theta.shape[-1]).T) + offset.reshape(-1)
+        s = s.reshape(-1, *offset.shape)
+        return s if self.offset is None else s + np.expand_dims(self.offset, (*range(1, s.ndim),))
+
     def pieces(self):
         """The same in pieces whose products and residuals stay in the cache."""
         n = len(self.targets)
         if n < 4 * _PIECE:
             return [self]
         return [self.part(slice(i, min(i + _PIECE, n))) for i in range(0, n, _PIECE)]
-
-
-class _Judged(NamedTuple):
-    """Two members of numbers of shape (n, configurations, members, k), for each row.
-
-    The first member, and the one that the row is held out from.
-    """
-
-    held: np.ndarray
-
-    def __call__(self, a):
-        held_out = a[np.arange(len(a)), :, np.maximum(self.held, 0)]
-        return np.stack([a[:, :, 0], held_out], axis=2)
 
 
 class Point(NamedTuple):
@@ -207,10 +186,6 @@ class Sums(NamedTuple):
     def add(self, other):
         """The sums of both."""
         return Sums(*(a + b for a, b in zip(self, other, strict=True)))
-
-    def less(self, other):
-        """The difference of both."""
-        return Sums(*(a - b for a, b in zip(self, other, strict=True)))
 
 
 class State(NamedTuple):
@@ -359,7 +334,6 @@ class Mirror(NamedTuple):
 
     link: Any
     configurations: tuple
-    weight: Any = None  # or 'slope' or a function, which need fixed steps
     intercept: bool = True  # outside potential and constraint
     members: int = 1  # of each configuration
     first_step: float = 1.0  # where automatic steps start; any value does
@@ -369,6 +343,18 @@ class Mirror(NamedTuple):
     last: bool = False  # read the last point, not the best
     family: Any = None  # scores and deviances in place of residuals and squared errors
     steps: Any = PlainSteps()  # or `ChainedSteps`
+
+    def with_metric(self, design, weights, total):
+        """The learner whose potentials with a metric have that of these rows, of `total` weight."""
+        unbound = [c.potential for c in self.configurations if hasattr(c.potential, "bound")]
+        if not unbound:
+            return self
+        first = unbound[0].bound(np.asarray(design.gram(weights), dtype=np.float64), float(total))
+        bound = (
+            c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
+            for c in self.configurations
+        )
+        return self._replace(configurations=tuple(bound))
 
     def init(self, d, k=1, theta=None, offset=None):
         """The state before the first sweep.
@@ -436,10 +422,7 @@ class Mirror(NamedTuple):
     def indices(self, state, batch):
         """Indices of rows by every member of the chosen configuration: (n, members, k)."""
         c = self.chosen(state)
-        theta, offset = state.best.theta[c], state.best.offset[c]
-        s = batch.design.apply(theta.reshape(-1, theta.shape[-1]).T).astype(np.float64)
-        s = s.reshape(-1, *offset.shape) + offset
-        return s if batch.offset is None else s + batch.offset[:, None, None]
+        return batch.indices(state.best.theta[c], state.best.offset[c])
 
     def held_out(self, state, batch):
         """Indices of rows by the member that they are held out from, or else by the first."""
@@ -454,13 +437,8 @@ class Mirror(NamedTuple):
         return state._replace(sums=reduce(Sums.add, parts, state.sums))
 
     def merge(self, base, parts):
-        """Add up what several workers scanned, each from `base`."""
-        sums = base.sums
-        if np.ndim(sums.gradient) == 0:  # nothing to subtract: one copy less of a wide array
-            return base._replace(sums=reduce(Sums.add, [part.sums for part in parts]))
-        for part in parts:
-            sums = sums.add(part.sums.less(base.sums))
-        return base._replace(sums=sums)
+        """Add up what several workers scanned, each from the `base` of a pass."""
+        return base._replace(sums=reduce(Sums.add, [part.sums for part in parts]))
 
     def turn(self, state):
         """Accept or reject every trial point, and make the next ones."""
@@ -601,9 +579,9 @@ class Mirror(NamedTuple):
         """The configuration of the lowest risk."""
         return int(np.argmin(state.score))
 
-    def read(self, state, c=None):
-        """Parameters (k, d) and intercepts (k,) of a configuration, by default the chosen one."""
-        c = self.chosen(state) if c is None else c
+    def read(self, state):
+        """Parameters (k, d) and intercepts (k,) of the chosen configuration."""
+        c = self.chosen(state)
         return state.best.theta[c, 0], state.best.offset[c, 0]
 
     def observe(self, state):
@@ -616,23 +594,18 @@ class Mirror(NamedTuple):
 def _summed(learner, trial, block):
     """The `Sums` of a block at the trial points."""
     outputs = getattr(block.design, "outputs", 1)  # rows a sample, where these share weights
-    theta, offset = trial.theta, trial.offset
-    n_live, members, k, d = theta.shape
-    margins = block.design.apply(theta.reshape(-1, d).T) + offset.reshape(-1)
-    margins = margins.reshape(-1, n_live, members, k)
-    if block.offset is not None:
-        margins = margins + block.offset[:, None, None, None]
-    targets = block.targets[:, None, None, :]
+    theta, members = trial.theta, trial.theta.shape[1]
+    s, targets = block.indices(theta, trial.offset), block.targets[:, None, None, :]
     held = np.broadcast_to(block.held, len(targets))
     is_held = held[:, None] == np.arange(members)
     measured, learns = block.weights[:, None] * is_held, block.weights[:, None] * ~is_held
     if learner.family is None:
-        r, squares = residuals(learner.link, learner.weight, margins, targets)
-        squares = squares.sum(axis=3)
+        r = learner.link.mean(s) - targets
+        squares = (r * r).sum(axis=3)
         risk = np.einsum("im,ilm->l", measured, squares)
     else:
-        judged = None if members == 1 else _Judged(held)
-        r, squares = learner.family.residuals(learner.link, margins, targets, judged)
+        judged = None if members == 1 else partial(_first_and_held_out, held)
+        r, squares = learner.family.residuals(learner.link, s, targets, judged)
         squares = squares.sum(axis=3)
         with np.errstate(invalid="ignore"):
             risk = measured.sum(axis=1) @ squares[:, :, -1]
@@ -644,12 +617,21 @@ def _summed(learner, trial, block):
             gradient = np.broadcast_to(gradient.mean(axis=2, keepdims=True), theta.shape)
     return Sums(
         gradient,
-        r.sum(axis=0).reshape(offset.shape),
+        r.sum(axis=0).reshape(trial.offset.shape),
         learns.sum(axis=0) / outputs,
         learns[:, 0] @ squares[:, :, 0],
         risk,
         float(measured.sum()) / outputs,
     )
+
+
+def _first_and_held_out(held, a):
+    """Of numbers (n, configurations, members, k) those of two members, for each row.
+
+    They are the first member, and the one that the row is held out from.
+    """
+    held_out = a[np.arange(len(a)), :, np.maximum(held, 0)]
+    return np.stack([a[:, :, 0], held_out], axis=2)
 
 
 def inner(a, b):
