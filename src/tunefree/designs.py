@@ -297,18 +297,6 @@ class Categorical(NamedTuple):
         """The rows of a slice."""
         return self._replace(codes=self.codes[chosen])
 
-    def count(self, i):
-        """How many entries row i stores."""
-        return 1 if self.codes[i] >= 0 else 0
-
-    def index(self, i, p):
-        """Column of the p-th entry of row i."""
-        return self.codes[i]
-
-    def entry(self, i, p):
-        """Value of the p-th entry of row i."""
-        return 1.0
-
     def _matrix(self):
         ends = np.concatenate([[0], np.cumsum(self.codes >= 0)])
         columns = self.codes[self.codes >= 0]

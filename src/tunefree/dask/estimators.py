@@ -35,7 +35,7 @@ from tunefree.estimators.fitting import forget_fit, rollback_on_error
 from tunefree.estimators.from_source import SourceSample
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
-from tunefree.estimators.reflectron import glm, reflectron
+from tunefree.estimators.reflectron import classifier, glm, reflectron
 from tunefree.estimators.reflectron.descent import Descent, Settings, fold_order
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
@@ -377,7 +377,7 @@ class ReflectronRegressor(Distributed, reflectron.ReflectronRegressor):
     _fit_on = _fit_numbers
 
 
-class ReflectronClassifier(DistributedClassifier, reflectron.ReflectronClassifier):
+class ReflectronClassifier(DistributedClassifier, classifier.ReflectronClassifier):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `GLMRegressor`."""
 
     _GUARDED = True

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
+from tunefree._warn import warn
 from tunefree.bounds import reflectron_step
 from tunefree.constraints.rules import is_separable
 from tunefree.data.order import Visits
@@ -79,6 +81,28 @@ class Rule(NamedTuple):
         for rows in halving.waiting:
             fresh = fresh.learn(*rows)
         return fresh
+
+    def read(self, stream):
+        """Coefficients and intercepts of the best run, and (risk, rows, configuration) of all."""
+        halving: Any = self.measured(stream, now=True)
+        runs = sorted(halving.runs, key=lambda run: run.risk())
+        board = [(run.risk(), halving.seen, run.configuration) for run in runs]
+        theta, offset = runs[0].read()
+        if halving.diverged(runs[0]):
+            theta, offset = halving.constant()
+            warn(
+                "Every step of this stream diverged, and predictions are the mean of the targets "
+                "so far: give smaller steps, or targets in units in which they are near 1.",
+                ConvergenceWarning,
+            )
+        elif halving.beaten(runs[0]):
+            warn(
+                "The targets' mean would have predicted this stream better than every step: "
+                "give smaller steps, or rows in random order.",
+                ConvergenceWarning,
+            )
+        n = len(theta) - stream.is_open
+        return theta[:n], offset[:n], board
 
 
 def _is_coupled(configuration):
