@@ -458,7 +458,7 @@ def descend(problem, progress=NO_PROGRESS):
     learner = setup.learner(problem.members, problem.choosing)
     learner = learner.with_metric(design, problem.weights, problem.weights.sum())
     batches = [b._replace(design=on_device(b.design)) for b in batches]
-    k, most_passes = targets.shape[1], setup.settings.most_passes
+    k, most_passes = batches[0].targets.shape[1], setup.settings.most_passes
     descent = Descent(columns, k, problem.X.dtype, most_passes, progress)
 
     def follow(learner, start, batches, most=None):
