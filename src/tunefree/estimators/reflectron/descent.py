@@ -7,13 +7,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tunefree import averaging
-from tunefree._parameters import seed_of
+from tunefree._parameters import check_passes, seed_of
 from tunefree._process import check_memory
-from tunefree._warn import warn
+from tunefree._warn import none_of, warn
 from tunefree.constraints import CONSTRAINTS
 from tunefree.constraints.rules import is_odd, is_separable
 from tunefree.data.levels import Levels
-from tunefree.data.order import hashed_visits
+from tunefree.data.order import hashed_visits, in_order
 from tunefree.data.units import Among, Units
 from tunefree.designs import on_device, take
 from tunefree.engine.run import Batches, run
@@ -41,10 +41,10 @@ from tunefree.select.families import (
     select_family,
     with_default_geometries,
 )
-from tunefree.uncertainty.intervals import in_order
 
 # The candidates of potential='auto'.
 AUTO = (Euclidean(), *(Hypentropy(beta) for beta in (1e-4, 1e-6, 1e-8, 1e-12)))
+SOLVERS = "auto", "batch", "stochastic"
 # Of fewer distinct rows none are held out.
 _FEWEST_ROWS = 2
 # n_splits='auto' has several folds below _FEW_ROWS, where one fold is too small to choose by; for
@@ -92,19 +92,9 @@ class Settings(NamedTuple):
 
     def check(self):
         """Refuse values that mean nothing."""
-        share: Any = self.validation_fraction
-        if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
-            raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
-        if self.standardize not in (True, False, "auto"):
-            raise ValueError(f"standardize={self.standardize!r} is neither a bool nor 'auto'.")
-        for name in ("max_iter", "patience", "n_splits", "batch_size"):
-            value = getattr(self, name)
-            if name in ("max_iter", "n_splits") and value == "auto":
-                continue
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name}={value!r} is not a positive integer.")
-        if self.solver not in ("auto", "batch", "stochastic"):
-            raise ValueError(f"solver={self.solver!r} is none of auto, batch, stochastic.")
+        check_passes(self.max_iter)
+        if self.solver not in SOLVERS:
+            raise none_of("solver", self.solver, SOLVERS)
         known = self.potential in ("auto", "euclidean", Euclidean())
         if self.feature_map is not None and not known:
             raise ValueError("feature_map= needs potential='euclidean' (the Alphatron).")
