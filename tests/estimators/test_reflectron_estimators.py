@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hidden import with_settings
 from tunefree import GLMClassifier, GLMRegressor, ReflectronClassifier, ReflectronRegressor
 from tunefree.constraints import Box, L1Ball, NonNegative, NuclearBall
 from tunefree.data.units import Units
@@ -35,7 +36,7 @@ def _sparse_problem(n=200, d=40, seed=0, outputs=1):
 
 def _logit(**parameters):
     settings = {"link": "logit", "random_state": 0} | parameters
-    return ReflectronRegressor._with_settings(**settings)
+    return with_settings(ReflectronRegressor, **settings)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -322,5 +323,5 @@ def test_columns_without_an_entry_cost_nothing_and_change_nothing(model, levels,
 )
 def test_columns_without_an_entry_are_learned_where_their_coefficients_may_move(parameters):
     X, margin, _ = _wide()
-    model = ReflectronClassifier._with_settings(**({"potential": "euclidean"} | parameters))
+    model = with_settings(ReflectronClassifier, **({"potential": "euclidean"} | parameters))
     assert descent.columns_with_entries(model._setup(model._law()), X) is None

@@ -1,7 +1,7 @@
 """The Reflectron's stochastic form, its streams, and features behind the estimators."""
 
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hidden import with_settings
 from tunefree import (
     GLMClassifier,
     ReflectronClassifier,
@@ -169,7 +170,8 @@ def test_the_kernel_form_is_the_alphatron():
     """alpha <- alpha - step / n (u(K alpha) - y), from 0."""
     X, y = _rings(60)
     kernel, step, passes = RBF(1.5), 2.0, 25
-    model = ReflectronRegressor._with_settings(
+    model = with_settings(
+        ReflectronRegressor,
         link="logit", feature_map=kernel, step=step, max_iter=passes + 1, patience=1000,
         fit_intercept=False, standardize=False, validation_fraction=0.0, random_state=0,
     )  # fmt: skip
@@ -227,7 +229,7 @@ def test_bad_streams_are_refused_and_change_nothing():
         model.partial_fit(X * np.nan, y)
     np.testing.assert_array_equal(model.coef_, coef)
     several = _walk().partial_fit(X, np.c_[y, y])
-    with pytest.raises(ValueError, match="outputs"):
+    with pytest.raises(ValueError, match="y has 1 targets"):
         several.partial_fit(X, y)
     with pytest.raises(ValueError, match="does not support feature_map"):
         ReflectronRegressor("logit", feature_map="rbf").partial_fit(X, y)
@@ -373,7 +375,7 @@ def _forms(**parameters):
     X, y, _ = _problem(80, 4, outputs=2)
     X = 30.0 * X
     given = {"link": "logit", "max_iter": 3, "random_state": 0, **parameters}
-    make = ReflectronRegressor._with_settings
+    make = partial(with_settings, ReflectronRegressor)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return {
@@ -410,14 +412,14 @@ def test_outputs_are_one_matrix_unless_each_is_on_its_own():
     parameters = {"potential": PNorm(1.2), "step": 0.2, "max_iter": 3, "validation_fraction": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        whole = ReflectronRegressor._with_settings(link="logit", **parameters).fit(X, y).coef_
+        whole = with_settings(ReflectronRegressor, link="logit", **parameters).fit(X, y).coef_
         each = (
-            ReflectronRegressor._with_settings(per_output=True, **{"link": "logit", **parameters})
+            with_settings(ReflectronRegressor, per_output=True, **{"link": "logit", **parameters})
             .fit(X, y)
             .coef_
         )
         alone = [
-            ReflectronRegressor._with_settings(link="logit", **parameters).fit(X, y[:, j]).coef_
+            with_settings(ReflectronRegressor, link="logit", **parameters).fit(X, y[:, j]).coef_
             for j in range(2)
         ]
     assert np.allclose(each, alone, rtol=1e-9)
@@ -428,7 +430,7 @@ def test_per_output_streams_are_separate_models():
     X, y, _ = _problem(500, 10, outputs=2)
     parameters = {"potential": PNorm(1.2), "step": 0.2}
     each = (
-        ReflectronRegressor._with_settings(per_output=True, **{"link": "logit", **parameters})
+        with_settings(ReflectronRegressor, per_output=True, **{"link": "logit", **parameters})
         .partial_fit(X, y)
         .coef_
     )

@@ -253,7 +253,7 @@ def test_a_flow_goes_on_where_another_ended():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"method": "Euler"}, "method='Euler' is none of"),
+        ({"method": "Euler"}, "`method` must be one of"),
         ({"until": "rise"}, "give X_val, y_val"),
         ({"until": "later"}, "something other than"),
         ({"horizon": 0.0}, "horizon=0.0 is not"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from hidden import with_settings
 from tunefree import (
     GLMClassifier,
     GLMRegressor,
@@ -89,12 +90,12 @@ def test_the_batch_reflectron_finds_what_it_finds_in_memory(name):
     estimator, X, y, weights, options = CASES[name]
     link = {"link": "logit"} if estimator is ReflectronRegressor else {}
     options = {"random_state": 3, "max_iter": 150} | link | options
-    expected = holding_out_the_same(estimator, X, 3)._with_settings(**options)
+    expected = with_settings(holding_out_the_same(estimator, X, 3), **options)
     expected.fit(X, y, sample_weight=weights)
-    model = estimator._with_settings(**options).fit_source(pieces_of(X, y, weights))
+    model = with_settings(estimator, **options).fit_source(pieces_of(X, y, weights))
     close(model, expected)
     assert model.coef_.shape == expected.coef_.shape
-    again = estimator._with_settings(**options).fit_source(pieces_of(X, y, weights, size=ROWS))
+    again = with_settings(estimator, **options).fit_source(pieces_of(X, y, weights, size=ROWS))
     assert again.coef_.tobytes() == model.coef_.tobytes()
 
 

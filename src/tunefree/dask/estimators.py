@@ -301,7 +301,9 @@ def _fit_by_descent(self, cluster):
     if self.class_weight is not None:
         raise ValueError("On a cluster give sample_weight in place of class_weight.")
     self.feature_map_ = self._stream = None
-    worker = self._unfitted()
+    worker = type(self)()  # the same settings, without what was learned
+    own = {n: v for n, v in vars(self).items() if not n.startswith("_") and not n.endswith("_")}
+    vars(worker).update(own)
     if is_classifier(self):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)

@@ -202,11 +202,8 @@ class Setup(NamedTuple):
 
     def with_geometries(self, learner, shape):
         """The learner with the default geometries, unless these are named."""
-        settings = self.settings
-        named = not isinstance(settings.potential, str) or settings.potential != "auto"
-        if named or settings.per_output:
-            return learner
-        return with_default_geometries(learner, shape)
+        named = self.settings.potential != "auto" or self.settings.per_output
+        return learner if named else with_default_geometries(learner, shape)
 
     def in_units(self, columns):
         """The same for these columns: bounds in their units, groups of their levels."""
@@ -469,7 +466,6 @@ def descend(problem, progress=NO_PROGRESS):
         pilot = batches[0].part(slice(0, n_pilot)) if n_pilot else None
         task = Task(batches, pilot, setup.learned_link, start_with, follow)
         result, learner, state = select_family(learner, task)
-        result = result._replace(family=learner.family, link=learner.link)
     batch = batches[-1]
     rows = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
     measured = len(rows) and not np.ndim(getattr(result.family, "levels", 0))

@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-from scipy.integrate import OdeSolver
 from sklearn.utils import check_array, check_consistent_length
 
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread
 from tunefree.designs import Shared, design_of
-from tunefree.learners.reflectron.flow import EVENTS, METHODS, Flow, Sample, Trajectory, follow
+from tunefree.learners.reflectron.flow import EVENTS, Flow, Sample, Trajectory, follow
 from tunefree.links import LINKS, check_increasing
 from tunefree.potentials import POTENTIALS
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
@@ -100,9 +99,6 @@ def flow(
     >>> int(abs(coef[0]).argmax())
     0
     """
-    own = isinstance(method, type) and issubclass(method, OdeSolver)
-    if not own and method not in METHODS:
-        raise ValueError(f"method={method!r} is none of {', '.join(METHODS)}.")
     until = {until} if isinstance(until, str) else set(until)
     if not until <= set(EVENTS):
         raise ValueError(f"until={until!r} holds something other than 'rise' and 'stationary'.")

@@ -14,7 +14,7 @@ from tunefree._warn import warn
 from tunefree.data.levels import Levels, coded
 from tunefree.data.order import given_visits
 from tunefree.data.units import Units
-from tunefree.designs import SPACE, as_columns
+from tunefree.designs import as_columns, elsewhere
 from tunefree.engine.run import Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
@@ -144,21 +144,6 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
             is_streamed(self)
         return super().__getattr__(name)
 
-    @classmethod
-    def _with_settings(cls, **settings: Any) -> Self:
-        """An estimator with some of the `Settings`."""
-        estimator = cls()
-        for name, value in settings.items():
-            if name not in Settings._fields and not hasattr(estimator, name):
-                raise TypeError(f"{cls.__name__} has no setting {name!r}.")
-            setattr(estimator, name, value)
-        return estimator
-
-    def _unfitted(self) -> Self:
-        """A copy with the same settings, without what was learned."""
-        names = [n for n in vars(self) if not n.startswith("_") and not n.endswith("_")]
-        return type(self)._with_settings(**{name: getattr(self, name) for name in names})
-
     def _setup(self, law, **others):
         """The checked settings, for the family and the link of `law`."""
         settings = Settings.of(self)
@@ -169,7 +154,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     def _fit(self, setup, training):
         """Learn from checked rows."""
         self.held_out_ = None
-        with workers(self.n_jobs if SPACE.get() is None else 1):
+        with workers(1 if elsewhere() else self.n_jobs):
             problem = pose(setup, training._replace(levels=self._levels_of_columns()))
             self._begin(problem)
             if self.solver == "stochastic":

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tunefree._warn import warn
 from tunefree.bounds import reflectron_step
-from tunefree.constraints.rules import is_separable
+from tunefree.constraints.rules import acts_on_entries, is_separable
 from tunefree.data.order import Visits
 from tunefree.engine.run import Rows, run
 from tunefree.estimators.reflectron.descent import DescentResult, Setup
@@ -108,9 +108,7 @@ class Rule(NamedTuple):
 def _is_coupled(configuration):
     """Whether an output's parameters depend on the other outputs."""
     potential, constraint, _, per_output = configuration
-    alone = is_separable(potential) and (
-        constraint is None or getattr(constraint, "dual_bounds", lambda _: None)(potential)
-    )
+    alone = is_separable(potential) and acts_on_entries(constraint, potential)
     return not (per_output or alone)
 
 

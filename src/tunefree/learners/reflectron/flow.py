@@ -24,7 +24,6 @@ from scipy.optimize import minimize_scalar
 
 from tunefree._process import one_blas_thread
 
-METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 SMALL = 1e-3  # standard deviation of a random start
 ATOL = 1e-9
 # The natural flow must resolve duals, too, where parameters are near 0: for the power 1.1 the

@@ -31,6 +31,7 @@ import numpy as np
 
 from tunefree._jit import PartKernel, kernel, verb
 from tunefree.averaging import Uniform, mass
+from tunefree.constraints.rules import acts_on_entries
 from tunefree.designs import count, design_of, entry, index, stacked
 from tunefree.potentials.coordinates import coordinate, factor, reference, stat
 
@@ -44,6 +45,15 @@ ROUNDS, MASS, RISK, WEIGHT, HALF = 0, 1, 2, 3, 4
 _FALL, _MOST, _EXCESS = 2.0**-40, 1e200, 2.0**10
 # The columns of `scale`: S, its rounding errors, its peak, and the reference R.
 TOTAL, REST, PEAK, REFERENCE = 0, 1, 2, 3
+
+
+@kernel
+def _discount(clock, rows):
+    """Halve the sums of the risk if the rows have doubled."""
+    if rows >= clock[HALF]:
+        clock[HALF] *= 2.0
+        clock[RISK] *= 0.5
+        clock[WEIGHT] *= 0.5
 
 
 @kernel
@@ -87,10 +97,7 @@ def _scan(
     for i in range(targets.shape[0]):
         if not np.isfinite(clock[RISK]):
             return
-        if clock[ROUNDS] >= clock[HALF]:
-            clock[HALF] *= 2.0
-            clock[RISK] *= 0.5
-            clock[WEIGHT] *= 0.5
+        _discount(clock, clock[ROUNDS])
         share = mass(scheme, clock[ROUNDS], clock[ROUNDS] + 1.0)
         clock[MASS] += share
         for g in range(n_groups):
@@ -290,10 +297,7 @@ class MiniBatches(NamedTuple):
         if not np.isfinite(clock[RISK]):
             return state
         design = design_of(rows)
-        if clock[ROUNDS] * self.size >= clock[HALF]:
-            clock[HALF] *= 2.0
-            clock[RISK] *= 0.5
-            clock[WEIGHT] *= 0.5
+        _discount(clock, clock[ROUNDS] * self.size)
         share = 0.0
         if self.scheme is not None:
             share = self.scheme.mass(clock[ROUNDS], clock[ROUNDS] + 1.0)
@@ -347,8 +351,7 @@ def stochastic(link, configuration, scheme, weight, intercept, d, size=1):
     """The cheapest learner of a configuration."""
     potential, constraint = configuration.potential, configuration.constraint
     lazy = size == 1 and weight is None and isinstance(link, tuple)
-    if lazy and constraint is not None:
-        lazy = getattr(constraint, "dual_bounds", lambda _: None)(potential) is not None
+    lazy &= acts_on_entries(constraint, potential)
     if lazy and hasattr(potential, "coordinates") and potential.coordinates(d) is not None:
         return Lazy(link, configuration, scheme, intercept)
     return MiniBatches(link, configuration, scheme, weight, intercept, size)
