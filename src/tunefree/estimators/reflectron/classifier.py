@@ -1,6 +1,6 @@
 """The Reflectron for classes, and what it shares with the GLM: outputs, probabilities, streams."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,7 +101,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         is_open = classes is None if reset else stream is not None and stream.is_open
         all_classes, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         if not is_open:
-            first = np.unique(np.asarray(classes)) if reset else known
+            first: Any = np.unique(np.asarray(classes)) if reset else known
             if not np.array_equal(all_classes, first):
                 raise ValueError(
                     f"y or classes have labels beyond {first}, those of the first call: to allow "

@@ -144,7 +144,7 @@ class Setup(NamedTuple):
     settings: Settings
     scheme: Any  # the averages of stochastic steps; None reads the last iterate
     learned_link: str | None = None  # 'learned' or 'auto'; None keeps the link
-    last_fit: tuple | None = None  # (coef, intercept) to start from, in the user's units
+    last_fit: Any = None  # (coef, intercept) to start from, in the user's units
     steps: Any = PlainSteps()
     samples: Any = PlainRows()
 
@@ -489,8 +489,9 @@ class Descent(NamedTuple):
         state = learner.init(len(self.columns.scale), self.k, *start)
         law = learner.family or Matching(), learner.link
 
-        def result_of(state, *board):
-            return DescentResult(*learner.read(state), *board, *law, self.columns)
+        def result_of(state, board, trace, n_iter):
+            theta, offset = learner.read(state)
+            return DescentResult(theta, offset, board, trace, n_iter, *law, self.columns)
 
         def publish(model, state):
             model._predict_with(result_of(state, [], {}, 0), self.dtype)
