@@ -420,6 +420,16 @@ class HeldOut(NamedTuple):
     indices: Any  # by the members that did not learn them; None where nothing is held out
     fitted: np.ndarray  # indices of all rows of the batch, by the result
 
+    @classmethod
+    def of(cls, batch, result, learner, state):
+        """The rows held out of a batch, or the whole batch if it is for validation."""
+        rows = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
+        several = np.ndim(getattr(result.family, "levels", 0))  # quantiles, which are intervals
+        indices = None
+        if len(rows) and not several:
+            indices = learner.held_out(state, batch)[rows]
+        return cls(batch, rows, indices, batch.indices(result.theta, result.offset))
+
     @property
     def targets(self):
         """Their targets."""
@@ -466,11 +476,7 @@ def descend(problem, progress=NO_PROGRESS):
         pilot = batches[0].part(slice(0, n_pilot)) if n_pilot else None
         task = Task(batches, pilot, setup.learned_link, start_with, follow)
         result, learner, state = select_family(learner, task)
-    batch = batches[-1]
-    rows = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
-    measured = len(rows) and not np.ndim(getattr(result.family, "levels", 0))
-    indices = learner.held_out(state, batch)[rows] if measured else None
-    return result, HeldOut(batch, rows, indices, batch.indices(result.theta, result.offset))
+    return result, HeldOut.of(batches[-1], result, learner, state)
 
 
 class Descent(NamedTuple):

@@ -208,19 +208,12 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
             rho, passes = self._estimated_rho(pairs, seed)
         rho = float(rho)
         result = self._learned(setup, pairs, rho)
-        passes, board, settings = passes + result.n_iter, result.board, setup.settings
+        passes, board = passes + result.n_iter, result.board
         if self.validation_fraction != 0.0:
-            most = settings.most_passes
+            most = setup.settings.most_passes
             _warn_unsettled(result.trace["held_risk"], most, self.patience, self.tol)
         if self.validation_fraction == "auto" and pairs.trajectory.min() < pairs.trajectory.max():
-            settings = settings._replace(
-                validation_fraction=_SHARE, n_splits=_N_SPLITS, patience=_PATIENCE * self.patience
-            )
-            potential, constraint = result.parts
-            best = board[0][2]._replace(potential=potential, constraint=constraint)
-            steps = dict.fromkeys(c.step for c in setup.configurations)
-            geometries = tuple(best._replace(step=step) for step in steps)
-            setup = setup._replace(settings=settings, configurations=geometries)
+            setup = self._to_stop(setup, result)
             result = self._learned(setup, pairs, rho, pairs.trajectory)
             passes += result.n_iter
         self.rho_, self.link_, self.n_iter_ = rho, setup.link, passes
@@ -245,6 +238,17 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         )
         link, steps = link_of(self.link, "logit"), PlainSteps() if plain else ChainedSteps()
         return Setup.of((Matching(), link), settings, auto=auto, steps=steps)
+
+    def _to_stop(self, setup, result):
+        """The setup for the chosen geometry, whose steps are stopped by held-out trajectories."""
+        settings = setup.settings._replace(
+            validation_fraction=_SHARE, n_splits=_N_SPLITS, patience=_PATIENCE * self.patience
+        )
+        potential, constraint = result.parts
+        best = result.board[0][2]._replace(potential=potential, constraint=constraint)
+        steps = dict.fromkeys(c.step for c in setup.configurations)
+        geometries = tuple(best._replace(step=step) for step in steps)
+        return setup._replace(settings=settings, configurations=geometries)
 
     def _learned(self, setup, pairs, rho, trajectory=None):
         """The `DescentResult` for a value of rho; trajectories may be held out whole."""
