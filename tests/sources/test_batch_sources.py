@@ -43,7 +43,7 @@ def pieces_of(X, y, weights=None, size=170):
 def holding_out_the_same(estimator, X, seed):
     """The estimator, with the rows held out in memory that a source holds out."""
 
-    members_of = descent.Folds.members
+    members_of = descent.HeldOutFolds.members
 
     class Same(estimator):
         def _fit(self, setup, training):
@@ -54,7 +54,7 @@ def holding_out_the_same(estimator, X, seed):
                 turn = (row_hash(rows.X[order], seed) % np.uint64(folds.number)).astype(int)
                 return members_of(folds, turn)
 
-            with mock.patch.object(descent.Folds, "members", members):
+            with mock.patch.object(descent.HeldOutFolds, "members", members):
                 return super()._fit(setup, training)
 
     return Same

@@ -100,18 +100,18 @@ class Settings(NamedTuple):
             raise ValueError("feature_map= needs potential='euclidean' (the Alphatron).")
 
     def folds(self, n_rows, n_splits):
-        """The `Folds` of the rows."""
+        """The `HeldOutFolds` of the rows."""
         share: Any = self.validation_fraction
         if n_splits == "auto":
             n_splits = _SPLITS if n_rows < _FEW_ROWS else 1
         if share == "auto":
             share = min(_SHARE, 1.0 / n_splits)
         if share == 0.0 or n_rows < _FEWEST_ROWS:
-            return Folds(1, 0)
-        return Folds(max(2, round(1.0 / share)), n_splits)
+            return HeldOutFolds(1, 0)
+        return HeldOutFolds(max(2, round(1.0 / share)), n_splits)
 
 
-class Folds(NamedTuple):
+class HeldOutFolds(NamedTuple):
     """The number of folds of the rows, and how many of these are held out, one after another."""
 
     number: int
@@ -192,7 +192,7 @@ class Setup(NamedTuple):
         )
 
     def folds(self, n_rows):
-        """The `Folds` of rows in memory."""
+        """The `HeldOutFolds` of rows in memory."""
         settings, n_splits = self.settings, self.settings.n_splits
         if settings.solver == "stochastic":
             n_splits = 1
