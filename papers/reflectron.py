@@ -45,7 +45,7 @@ class SparseProblem:
 
         The automatic step's patience is long: the Euclidean risk has an early false minimum.
         """
-        model = ReflectronRegressor._with_settings(
+        model: Any = ReflectronRegressor(
             link="logit",
             potential=potential,
             constraint=constraint,
@@ -53,9 +53,9 @@ class SparseProblem:
             fit_intercept=False,
             standardize=False,
             max_iter=max_iter,
-            patience=patience or max_iter,
             random_state=0,
         )
+        model.patience = patience or max_iter
         return model.fit(self.X, self.y, X_val=self.X_held, y_val=self.y_held)
 
     def test_error(self, model):

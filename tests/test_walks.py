@@ -13,7 +13,7 @@ MOST = {
     "PiSTOLClassifier": (15, 0),
     "KernelPiSTOLClassifier": (18, 0),
     "KernelRidgeRegressor": (17, 0),
-    "ReflectronRegressor": (17, 0),
+    "ReflectronRegressor": (16, 0),
     "RidgePathRegressor": (13, 0),
     "OptimisticPerceptron": (12, 0),
     "StreamClassifier.learn_one": (3, 0),

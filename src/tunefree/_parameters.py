@@ -78,12 +78,14 @@ def _is_levels(value):
 # Parameters by name: a test of the value, and the message where it fails.
 _RULES = {
     "alphas": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
+    "batch_size": (_is_whole, "not a positive integer"),
     "cap": (lambda v: v is None or (is_number(v) or v == np.inf) and v > 0,
             "neither None nor positive"),
     "coef0": (is_number, "not a number"),
     "cross_fit": (lambda v: v is None or _is_whole(v) and v >= 2,
                   "neither None nor a whole number of copies from 2 on"),
     "degree": (lambda v: is_number(v) and v > 0, "not a positive number"),
+    "dt": (lambda v: v is None or is_number(v) and v > 0, "neither None nor a positive number"),
     "horizon": (lambda v: v is None or _is_whole(v), "neither None nor a positive integer"),
     "init": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
     "intercept_scaling": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
@@ -99,10 +101,17 @@ _RULES = {
                     "neither None nor a whole number from 2 on"),
     "min_share": (lambda v: is_number(v) and 0 <= v <= 1, "not a share between 0 and 1"),
     "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number other than 0"),
+    "n_splits": (lambda v: _is_named(v, "auto") or _is_whole(v),
+                 "neither 'auto' nor a positive integer"),
+    "patience": (_is_whole, "not a positive integer"),
     "quantile": (_is_levels, "neither a number between 0 and 1 nor increasing ones"),
+    "rho": (lambda v: v is None or is_number(v), "neither None nor a number"),
     "scoring": (lambda v: not isinstance(v, str) or v in get_scorer_names(),
                 "no scorer of scikit-learn: sklearn.metrics.get_scorer_names() lists them"),
+    "standardize": (lambda v: _is_switch(v) or _is_named(v, "auto"), "neither a bool nor 'auto'"),
     "tol": (lambda v: is_number(v) and v >= 0, "not a number from 0 on"),
+    "validation_fraction": (lambda v: _is_named(v, "auto") or is_number(v) and 0 <= v < 1,
+                            "neither 'auto' nor in [0, 1)"),
 }  # fmt: skip
 _SWITCH = _is_switch, "neither True nor False"
 

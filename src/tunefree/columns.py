@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
 from tunefree._jit import REASSOCIATE, kernel
-from tunefree.designs import CSR, Dense, as_dense, design_of, resized
+from tunefree.designs import CSR, Dense, as_dense, design_of, resized, squares_about
 
 _BLOCK = 1024
 # Rows from which centre and scale of an asinh column are computed.
@@ -200,21 +200,6 @@ class RowMeans(NamedTuple):
             self.columns + share * (other.columns - self.columns),
             self.targets + share * (other.targets - self.targets),
         )
-
-
-def squares_about(mean, X, weights, total):
-    """The weighted sums of each column's squared deviations from its mean; `total` is the weight.
-
-    >>> squares_about(np.array([1.0]), sparse.csr_array([[0.0], [3.0]]), np.ones(2), 2.0)
-    array([5.])
-    """
-    if not sparse.issparse(X):
-        gap = X - mean
-        return weights @ np.square(gap, out=gap)
-    mass = np.repeat(weights, np.diff(X.indptr))
-    gap = X.data.astype(np.float64) - mean[X.indices]
-    stored = np.bincount(X.indices, mass * gap**2, minlength=len(mean))
-    return stored + (total - np.bincount(X.indices, mass, minlength=len(mean))) * mean**2
 
 
 class Deviations(NamedTuple):

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_iris
 
 import tunefree
+from hidden import with_settings
 from tunefree._registry import estimator_class
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
@@ -43,12 +44,12 @@ def rows(n=1200, d=12, seed=0):
 
 def near(**settings):
     """A Reflectron with the link 'logit' and some settings."""
-    return tunefree.ReflectronRegressor._with_settings(link="logit", **settings)
+    return with_settings(tunefree.ReflectronRegressor, link="logit", **settings)
 
 
 def far(**settings):
     """The same on a cluster."""
-    return tfd.ReflectronRegressor._with_settings(link="logit", **settings)
+    return with_settings(tfd.ReflectronRegressor, link="logit", **settings)
 
 
 SETTINGS = [
@@ -172,8 +173,13 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     """The worker dies as it is asked for its part of a pass."""
     X, y = rows(2000)
     arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
-    model = tfd.ReflectronRegressor._with_settings(
-        link="logit", validation_fraction=0.0, potential="euclidean", max_iter=15, random_state=0
+    model = with_settings(
+        tfd.ReflectronRegressor,
+        link="logit",
+        validation_fraction=0.0,
+        potential="euclidean",
+        max_iter=15,
+        random_state=0,
     )
     calm, dealt = model.fit(*arrays).coef_.copy(), []
     pid = client.submit(os.getpid, pure=False).result()

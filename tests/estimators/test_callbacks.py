@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tunefree
+from hidden import with_settings
 from papers import baselines
 
 callback = pytest.importorskip("sklearn.callback")
@@ -39,8 +40,13 @@ SHOWN = {
     "Reflectron": (tunefree.GLMClassifier(random_state=0), SIGNS),
     "Reflectron, mean": (tunefree.ReflectronRegressor("logit", random_state=0), MEAN),
     "Reflectron, last": (
-        tunefree.ReflectronRegressor._with_settings(
-            link="logit", potential="euclidean", validation_fraction=0, max_iter=30, random_state=0
+        with_settings(
+            tunefree.ReflectronRegressor,
+            link="logit",
+            potential="euclidean",
+            validation_fraction=0,
+            max_iter=30,
+            random_state=0,
         ),
         MEAN,
     ),

@@ -34,12 +34,12 @@ from tunefree.estimators import (
 from tunefree.estimators.fitting import forget_fit, rollback_on_error
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
-from tunefree.estimators.reflectron import glm, reflectron
-from tunefree.estimators.reflectron.descent import Settings, fold_order, follow, held_out_members
+from tunefree.estimators.reflectron import classifier, glm, reflectron
+from tunefree.estimators.reflectron.descent import Descent, Settings, fold_order
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
-from tunefree.links import target_margin
+from tunefree.links import index_of_mean
 
 PIECE = 1 << 19  # numbers that fit into the processor's cache
 _BLOCK = 4096
@@ -269,7 +269,8 @@ def _batches(part, estimator, columns, seed):
     visits = hashed_visits(X, targets, weights, seed)
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
-    held = held_out_members(Settings.of(estimator), fold_order(len(rows), strata[rows]), 1)
+    folds = Settings.of(estimator).folds(len(rows), 1)
+    held = folds.members(fold_order(len(rows), strata[rows]))
     size = n_entries(X)
     # For rows with few entries in many columns, sums would cost more than products.
     step = max(1, max(PIECE, 4 * X.shape[1]) * len(weights) // max(1, size))
@@ -292,8 +293,6 @@ def _refuse_local_options(self, setup):
         raise ValueError("On a cluster give the columns in place of formula=.")
     if self.class_weight is not None:
         raise ValueError("On a cluster give sample_weight in place of class_weight.")
-    if any(isinstance(c.step, str) for c in setup.configurations):
-        raise ValueError("A theorem's step needs all rows in memory: give step='auto' or a number.")
 
 
 def _batches_in_units(cluster, worker, columns, family, seed):
@@ -311,7 +310,9 @@ def _fit_by_descent(self, cluster):
     _refuse_local_options(self, setup)
     self.feature_map_ = self._stream = None
     family, link, seed = setup.family, setup.link, seed_of(self.random_state)
-    worker = self._unfitted()
+    worker = type(self)()  # the same settings, without what was learned
+    own = {n: v for n, v in vars(self).items() if not n.startswith("_") and not n.endswith("_")}
+    vars(worker).update(own)
     if is_classifier(self):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)
@@ -336,16 +337,13 @@ def _fit_by_descent(self, cluster):
     if sample is not None:
         family, link, (theta, offset) = self._law_of(sample, columns)
     else:
-        low, high = getattr(link, "range", (np.inf, -np.inf))
-        mean = family.start(target[None], np.ones(1))
-        inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
-        if self.fit_intercept and inside:
-            offset = target_margin(link, mean)
-    setup = setup._replace(family=family, link=link)
-    learner, k = setup.learner(2 if held else 1, bool(held)), len(target)
-    start, dtype = (theta, offset), cluster.dtype
-    result, _ = follow(setup, learner, source, columns, start, k, dtype, self._progress)
-    self._publish(result, dtype)
+        if self.fit_intercept:
+            offset = index_of_mean(link, family.start(target[None], np.ones(1)))
+    setup, k = setup._replace(family=family, link=link), len(target)
+    learner = setup.learner(2 if held else 1, bool(held))
+    descent = Descent(columns, k, cluster.dtype, setup.settings.most_passes, self._progress)
+    result, _ = descent.follow(learner, (theta, offset), source)
+    self._publish(result, cluster.dtype)
 
 
 class GLMRegressor(Distributed, glm.GLMRegressor):
@@ -353,8 +351,7 @@ class GLMRegressor(Distributed, glm.GLMRegressor):
 
     Each pass is one round: each worker sums up its partitions, and the client takes the step. With
     the same held-out rows the result is the local one up to the order of the sums. The same share
-    of every partition is held out; `n_splits` and the steps of theorems are only for rows in
-    memory.
+    of every partition is held out; `n_splits` is only for rows in memory.
     """
 
     _GUARDED = True
@@ -375,7 +372,7 @@ class ReflectronRegressor(Distributed, reflectron.ReflectronRegressor):
     _fit_on = _fit_by_descent
 
 
-class ReflectronClassifier(DistributedClassifier, reflectron.ReflectronClassifier):
+class ReflectronClassifier(DistributedClassifier, classifier.ReflectronClassifier):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `GLMRegressor`."""
 
     _GUARDED = True

@@ -34,6 +34,7 @@ import numpy as np
 
 from tunefree._warn import warn
 from tunefree.columns import coordinates
+from tunefree.data.order import in_order
 from tunefree.designs import as_dense
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
@@ -95,16 +96,6 @@ def quantiles(scores, weights, alphas, n_groups=None):
             f"alpha={alphas.min():g}: intervals are infinite, and sets hold all classes."
         )
     return np.append(scores[order], np.inf)[position]
-
-
-def in_order(groups):
-    """Groups as numbers 0, 1, 2 ... in the order of their first rows.
-
-    >>> in_order(np.array(["b", "a", "b", "c"]))
-    array([0, 1, 0, 2])
-    """
-    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[codes]
 
 
 def atoms(y):
