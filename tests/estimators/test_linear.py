@@ -114,19 +114,6 @@ def test_a_fitted_model_learns_from_what_comes(name):
     assert model.score(X, flipped) > before + 0.3
 
 
-def test_validation_rows_choose_the_pass():
-    """The error on them is the least of all passes'."""
-    model, X, y = case("classifier dense", 600)
-    X_val, y_val = X[300:], y[300:]
-    y_train = y[:300].copy()
-    y_train[::5] = 1 - y_train[::5]
-    chosen = clone(model).fit(X[:300], y_train, X_val=X_val, y_val=y_val)
-    single = clone(model).set_params(max_iter=1)
-    single.fit(X[:300], y_train, X_val=X_val, y_val=y_val)
-    assert chosen.score(X_val, y_val) >= single.score(X_val, y_val)
-    assert 1 <= chosen.n_iter_ <= 20
-
-
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_every_setting_fits_and_streams(name, setting):

@@ -195,18 +195,6 @@ def test_averages_differ_and_a_user_gives_his_own():
     assert np.abs(coefs[Last()] - coefs[Uniform()]).max() > 1e-3
 
 
-def test_validation_rows_of_the_users_choose():
-    X, y = rows(n=300)
-    held = np.arange(300) % 3 == 0
-    for solver in SOLVERS:
-        model = RidgePathRegressor(solver=solver, random_state=0)
-        model.fit(X[~held], y[~held], X_val=X[held], y_val=y[held])
-        best = min(entry["risk"] for entry in model.leaderboard_)
-        assert best == pytest.approx(np.mean((model.predict(X[held]) - y[held]) ** 2), rel=1e-6)
-    with pytest.raises(ValueError, match="y_val"):
-        model.fit(X, y, X_val=X)
-
-
 @pytest.mark.parametrize("kind", ["dense", "int32", "int64"])
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_chunks_of_a_stream_make_no_difference(kind, size):

@@ -22,7 +22,6 @@ from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
 from tunefree.designs import (
     Elsewhere,
-    as_dense,
     canonical,
     check_frame,
     checked,
@@ -213,6 +212,14 @@ def check_weights(sample_weight, X, *, stream=False):
     return weights
 
 
+def of_positive_weight(X, y, weights):
+    """Rows, targets and weights without the rows of weight 0."""
+    positive = weights > 0
+    if positive.all():
+        return X, y, weights
+    return X[positive], y[positive], weights[positive]
+
+
 def check_labels(y):
     """Refuse what are no labels of classes, one a row."""
     labels = np.asarray(y)
@@ -343,21 +350,6 @@ def new_columns(known, all_classes):
     return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(all_classes) + 1)
 
 
-def validation(estimator, X_val, y_val):
-    """The error of coefficients and intercepts on validation rows, as a function."""
-    if y_val is None:
-        raise ValueError("X_val is given without y_val.")
-    X, y = check_rows(estimator, X_val), np.asarray(y_val)
-    if len(y) != X.shape[0] or not np.isin(y, estimator.classes_).all():
-        raise ValueError("y_val must have a label of the training classes for each row.")
-    codes = places_of(estimator.classes_, y)
-
-    def validate(coef, intercept):
-        return float(np.mean(chosen(X @ coef + intercept) != codes))
-
-    return validate
-
-
 class LabelsByDecisions(Threaded, ClassifierMixin):
     """`predict` by `decision_function`, and `predict_log_proba` if there is `predict_proba`."""
 
@@ -379,12 +371,6 @@ class LabelsByDecisions(Threaded, ClassifierMixin):
 def share_stored(X):
     """The share of entries that are not zero."""
     return np.count_nonzero(entries(X)[0]) / max(1, X.shape[0] * X.shape[1])
-
-
-def stored(X, views):
-    """X as an array if a view needs that."""
-    dense = any(view.dense for view in views.values())
-    return as_dense(X) if dense else X
 
 
 def check_n_targets(targets, known):

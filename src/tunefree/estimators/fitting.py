@@ -486,8 +486,7 @@ def forget_fit(estimator):
 class ReadOnDemand(Threaded):
     """Fitted attributes that are read out of a stream's learner when they are first used.
 
-    Reading coefficients costs O(d), too much for every small chunk. The subclass has
-    ``_read_stream()``, which sets the attributes named in ``_ON_DEMAND``.
+    Reading coefficients costs O(d), too much for every small chunk.
     """
 
     _ON_DEMAND = ()
@@ -501,6 +500,10 @@ class ReadOnDemand(Threaded):
                     self._read_stream()
                 return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _read_stream(self):
+        """Abstract: set the attributes named in ``_ON_DEMAND``."""
+        raise NotImplementedError
 
     def _model_state(self):
         """The fitted attributes of the predictor, as a model file stores them."""
