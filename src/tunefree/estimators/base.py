@@ -360,7 +360,7 @@ class LabelsByDecisions(Threaded, ClassifierMixin):
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
         scores = self.decision_function(X)
-        return self.classes_[chosen(scores.reshape(len(scores), -1))]
+        return self.classes_[codes_of(scores.reshape(len(scores), -1))]
 
     @available_if(lambda self: callable(self.predict_proba))
     def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
@@ -387,13 +387,6 @@ def squeezed(scores):
 def of_targets(flat, *arrays):
     """Arrays whose first axis is that of the targets; where y was flat, the entry of its target."""
     return tuple(array[0] if flat else array for array in arrays)
-
-
-def chosen(scores):
-    """The predicted class number of every row; decisions have the shape (n, n_outputs)."""
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0.0).astype(int)
-    return scores.argmax(axis=1)
 
 
 def probabilities(scores, joint):
@@ -423,6 +416,6 @@ def held_out_probabilities(p, codes, weights, **stream):
     return HeldOutProbabilities(p, codes, weights, **stream)
 
 
-def codes_of(targets):
-    """Class numbers of targets that are signs, one column a class (or one for two)."""
-    return (targets[:, 0] > 0.0).astype(int) if targets.shape[1] == 1 else targets.argmax(axis=1)
+def codes_of(scores):
+    """Class numbers of decisions or of signs, which have one column a class (one for two)."""
+    return (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)

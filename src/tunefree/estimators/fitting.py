@@ -328,6 +328,10 @@ class Progress(NoProgress):
         self.root.call_on_fit_task_end(**self.arguments, reconstruction_attributes={})
 
 
+def _to_stderr(line):
+    print(line, file=sys.stderr, flush=True)
+
+
 class PrintedProgress(NoProgress):
     """Prints the events of a fit, and passes them on to its callbacks.
 
@@ -335,7 +339,7 @@ class PrintedProgress(NoProgress):
     doubled.
     """
 
-    def __init__(self, name, callbacks, write):
+    def __init__(self, name, callbacks, write=_to_stderr):
         self.name, self.callbacks, self.write = name, callbacks, write
         self.start, self.best, self.counts = time.perf_counter(), None, Counter()
         self.task: Any = None
@@ -393,23 +397,6 @@ class PrintedProgress(NoProgress):
         return self.callbacks.end(publish)
 
 
-def stderr_writer():
-    """A function that prints a line on stderr, by rich if that is installed."""
-    try:
-        from rich.console import Console
-    except ImportError:
-        return lambda line: print(line, file=sys.stderr, flush=True)
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    return lambda line: console.print(line, soft_wrap=True)
-
-
-def _printed(estimator, progress):
-    """The progress of a fit, printed if the estimator is verbose."""
-    if not getattr(estimator, "verbose", False):
-        return progress
-    return PrintedProgress(type(estimator).__name__, progress, stderr_writer())
-
-
 class CallbackSupport(Threaded, CallbackSupportMixin):
     """An estimator whose `fit` has the decorator `report_progress`, and reports to `_progress`."""
 
@@ -425,28 +412,30 @@ NO_PROGRESS = NoProgress()
 
 
 def report_progress(fit):
-    """Make `fit` report its beginning and end to callbacks, and change nothing if it fails."""
+    """Make `fit` report its progress to callbacks and on stderr, and change nothing if it fails."""
     signature = inspect.signature(fit)
 
     @with_callbacks
     def with_reports(self, arguments, *args, **kwargs):
         weights = arguments.get("sample_weight")
         metadata = None if weights is None else {"sample_weight": weights}
-        progress = Progress(
-            self, {"X": arguments["X"], "y": arguments.get("y"), "metadata": metadata}
-        )
-        watched(self, progress, *args, **kwargs)
+        given = {"X": arguments["X"], "y": arguments.get("y"), "metadata": metadata}
+        progress = Progress(self, given)
+        reported(self, progress, *args, **kwargs)
         progress.close()
         return self
 
-    def watched(self, progress, *args, **kwargs):
-        self._active_progress = shown = _printed(self, progress)
+    def reported(self, progress, *args, **kwargs):
+        verbose = getattr(self, "verbose", False)
+        self._active_progress = (
+            PrintedProgress(type(self).__name__, progress) if verbose else progress
+        )
         try:
             fit(self, *args, **kwargs)
+            if verbose:
+                self._active_progress.line("fitted")
         finally:
             del self._active_progress
-        if shown is not progress:
-            shown.line("fitted")
 
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
@@ -455,7 +444,7 @@ def report_progress(fit):
             if getattr(self, "_skl_callbacks", None):
                 with_reports(self, arguments, *args, **kwargs)
             elif getattr(self, "verbose", False):
-                watched(self, NO_PROGRESS, *args, **kwargs)
+                reported(self, NO_PROGRESS, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
             if "y" in signature.parameters:

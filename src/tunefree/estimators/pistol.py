@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone,
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, seed_of
+from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread, product
+from tunefree._warn import none_of
 from tunefree.averaging import PolynomialDecay, scheme_of
 from tunefree.bounds.pistol import run_regret
 from tunefree.columns import ViewSet, moments
@@ -74,6 +75,7 @@ from tunefree.robust import (
 )
 from tunefree.select.portfolio import (
     Portfolio,
+    PortfolioState,
     ViewMember,
     dense_members,
     regression_members,
@@ -122,7 +124,7 @@ class PiSTOLRun(NamedTuple):
     """The state from which a fit continues."""
 
     portfolio: Portfolio
-    state: tuple
+    state: PortfolioState
     scale: Any = None  # a `TargetScale`, of real targets
 
     @property
@@ -160,11 +162,10 @@ class LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     def _check(self):
         """Refuse parameter values that mean nothing, naming the parameter."""
         if self.setting != "auto" and self.setting not in SETTINGS:
-            raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(SETTINGS)}.")
+            raise none_of("setting", self.setting, ["auto", *SETTINGS])
         self._loss()
         if self.average != "auto":
             scheme_of(self.average, also=("auto",))
-        check_passes(self.max_iter)
 
     @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -1082,8 +1083,7 @@ class PiSTOLRegressor(
         y = np.clip(targets, *scale.standardise(np.array(scale.limit)))
         level = np.average(y, axis=0, weights=weights)
         y = y - level
-        chosen = portfolio.candidates(state) if candidates is None else candidates
-        chosen = chosen or [(i, portfolio.last) for i in range(len(portfolio.members))]
+        chosen = candidates or portfolio.candidates(state)
         coef: Any = 0.0
         predictions: Any = 0.0
         squared = scale.elicits_mean

@@ -8,8 +8,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, seed_of
+from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread, product
+from tunefree._warn import none_of
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.data.order import given_visits
 from tunefree.designs import as_columns, as_dense
@@ -228,10 +229,9 @@ class RidgePathRegressor(
         """Refuse parameter values that mean nothing, naming the parameter."""
         self._grid()
         if self.solver not in ("auto", "sgd", "exact"):
-            raise ValueError(f"solver={self.solver!r} is none of auto, sgd, exact.")
+            raise none_of("solver", self.solver, ("auto", "sgd", "exact"))
         if self.standardize not in (True, False, "auto"):
             raise ValueError(f"standardize={self.standardize!r} is neither a bool nor 'auto'.")
-        check_passes(self.max_iter)
 
     def _pose(self, X, y, sample_weight):
         """The problem; the solver for it is chosen."""
@@ -570,7 +570,7 @@ def sgd_ridge_path(
     True
     """
     if solver not in ("sgd", "exact"):
-        raise ValueError(f"solver={solver!r} is none of sgd, exact.")
+        raise none_of("solver", solver, ("sgd", "exact"))
     if standardize == "auto":
         standardize = not sparse.issparse(X)
     model = RidgePathRegressor(
