@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
-from tunefree.averaging import AVERAGES, Suffix, Tail, Weighted
+from tunefree.averaging import AVERAGES, Geometric, Suffix, Tail
 from tunefree.learners.pistol.linear import SETTINGS
 from tunefree.losses import LOSSES, Huber
 
@@ -220,7 +220,7 @@ def test_a_loss_without_a_bounded_slope_is_bounded_for_targets_and_refused_for_c
             PiSTOLClassifier(loss=loss).fit(X, y)
 
 
-ODD = [Suffix(30.0), Weighted.of(np.arange(400.0)), Tail(0.25)]
+ODD = [Suffix(30.0), Geometric(0.0), Tail(0.25)]
 
 
 @pytest.mark.parametrize("average", [*AVERAGES, *ODD], ids=str)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tunefree.averaging import Geometric, Last, Tail, Uniform, Weighted
+from tunefree.averaging import Geometric, Last, Suffix, Tail, Uniform
 from tunefree.estimators.ridge import RidgePathRegressor, sgd_ridge_path
 
 SOLVERS = ["sgd", "exact"]
@@ -185,8 +185,7 @@ def test_a_fixed_average_is_the_one_that_was_asked_for(average):
 
 def test_averages_differ_and_a_user_gives_his_own():
     X, y = rows()
-    steps = 3 * len(y) + 1
-    own = Weighted.of(np.arange(steps) == steps - 1)
+    own = Suffix(3.0 * len(y))  # of the last iterate alone
     coefs = {
         a: RidgePathRegressor(a, max_iter=3, random_state=0).fit(X, y).coef_
         for a in (Last(), Uniform(), own)

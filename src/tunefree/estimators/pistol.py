@@ -894,8 +894,8 @@ class PiSTOLRegressor(
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        `predict_linear` is ``X @ coef_.T + intercept_``; `predict` clips columns to `input_limits_`
-        first, and the result to `prediction_limits_`.
+        `predict` is ``X @ coef_.T + intercept_`` of columns clipped to `input_limits_`, clipped to
+        `prediction_limits_`.
     intercept_ : float or ndarray of shape (n_targets,)
     input_limits_ : ndarray of shape (2, n_features) or None
         Columns are clipped to these before prediction (None on sparse data): to their clipped
@@ -1128,16 +1128,10 @@ class PiSTOLRegressor(
             )
         return Law(Gaussian(), LINKS["identity"]), y
 
-    def predict_linear(self, X: MatrixLike) -> np.ndarray:
-        """The line ``X @ coef_.T + intercept_``: `predict` without clipping."""
-        check_is_fitted(self, "coef_")
-        return product(base.check_rows(self, X), self.coef_.T) + self.intercept_
-
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets).
 
-        They are `predict_linear` of columns clipped to `input_limits_`, clipped to
-        `prediction_limits_`.
+        They are the line's for columns clipped to `input_limits_`, clipped to `prediction_limits_`.
         """
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)
