@@ -147,29 +147,18 @@ def _consistent(method):
     return read
 
 
-def _waiting(method):
-    """A method that waits for the lock."""
-
-    @functools.wraps(method)
-    def waited(self, *args, **kwargs):
-        with _access(self).lock:
-            return method(self, *args, **kwargs)
-
-    return waited
-
-
-def _updating(method):
-    """A method that waits for the lock; predictions made meanwhile are repeated."""
+def _waiting(method, updates=False):
+    """A method that waits for the lock; `updates`: predictions made meanwhile are repeated."""
 
     @functools.wraps(method)
     def waited(self, *args, **kwargs):
         access = _access(self)
         with access.lock:
-            access.version += 1
+            access.version += updates
             try:
                 return method(self, *args, **kwargs)
             finally:
-                access.version += 1
+                access.version += updates
 
     return waited
 
@@ -186,7 +175,7 @@ class Threaded:
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if callable(method) and name in _UPDATES:
-                setattr(cls, name, _updating(method))
+                setattr(cls, name, _waiting(method, updates=True))
             elif callable(method) and name in _READS:
                 setattr(cls, name, (_waiting if cls._ONE_BY_ONE else _consistent)(method))
 

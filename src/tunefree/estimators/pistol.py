@@ -146,7 +146,7 @@ class Line(NamedTuple):
     held_out: tuple  # predictions of the latest rows before they were learned, targets, weights
 
 
-class LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass has the parameters below, and the methods that raise NotImplementedError here.
@@ -224,13 +224,14 @@ class LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         return PiSTOLRun(portfolio, state, scale)
 
     def _publish(self, learned, problem):
-        """Set the fitted attributes, from rows in memory."""
+        """Read out the line that was learned from rows in memory, and set the fitted attributes."""
         line = self._read(learned, problem)
         if learned.scale is not None:
             learned.scale.weigh_all(problem, line.coef, line.intercept)
         self._publish_run(learned, line, learned.state.epoch)
 
     def _publish_run(self, learned, line, n_passes, moving=False):
+        """Set the fitted attributes; `moving`: views were updated as rows came."""
         self._publish_line(learned, line)
         self.n_iter_ = n_passes
         self.leaderboard_ = learned.portfolio.leaderboard(learned.state)
@@ -253,6 +254,10 @@ class LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
             state = portfolio.expect(state, X, rows)
             scale.add_all(problem, m)
         return PiSTOLRun(portfolio, state, scale)
+
+    def _single(self, view, loss, n_rows):
+        """The member of a setting that names one rule."""
+        return (ViewMember(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
 
     def _views(self, members):
         return ViewSet(tuple(dict.fromkeys(m.view for m in members)), self.fit_intercept)
@@ -520,7 +525,7 @@ class PiSTOLClassifier(
     CoefficientInferenceMixin,
     PredictsSets,
     base.LabelsByDecisions,
-    LinearPiSTOL,
+    _LinearPiSTOL,
 ):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
@@ -667,7 +672,8 @@ class PiSTOLClassifier(
         is_sparse = density < 0.25
         X = canonical(sparse.csr_array(X)) if is_sparse else X
         if self.setting != "auto":
-            members = self._single(self._loss(), self.horizon or n_visits)
+            loss = self._loss() or SmoothedHinge()
+            members = self._single("raw", loss, self.horizon or n_visits)
         elif is_sparse:
             members, X = sparse_members(n_outputs, self._loss()), clip_outliers(X, rows)
         else:
@@ -680,16 +686,11 @@ class PiSTOLClassifier(
         n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
         return problem, self._start(problem, members, n_passes, 0.5, caps)
 
-    def _single(self, loss, n_rows):
-        """The member of a setting that names one rule."""
-        learner = SETTINGS[self.setting](loss or SmoothedHinge(), n_rows)
-        return (ViewMember("raw", learner, self.setting),)
-
     def _stream_members(self, sparse_data, d):
         loss = self._loss()
         loss = getattr(loss, "uncoupled", loss)
         if self.setting != "auto":
-            return self._single(loss, self.horizon), None
+            return self._single("raw", loss or SmoothedHinge(), self.horizon), None
         return stream_members(sparse_data, loss, d <= MOST_WHITENED_STREAM), None
 
     def partial_fit(
@@ -850,7 +851,7 @@ class PiSTOLRegressor(
     PredictsIntervals,
     RegressorMixin,
     MultiOutputMixin,
-    LinearPiSTOL,
+    _LinearPiSTOL,
 ):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
@@ -986,7 +987,7 @@ class PiSTOLRegressor(
         loss = within(self._loss(), DELTA)
         view = "scaled" if sparse_data else "standardised"
         if self.setting not in ("auto", "per-coordinate"):
-            return (ViewMember(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
+            return self._single(view, loss, n_rows)
         several = self.setting == "auto" and whiten and not sparse_data
         views = ("standardised", "whitened", "strongly_whitened") if several else (view,)
         return regression_members(loss, d, views)
