@@ -3,9 +3,9 @@
 import numpy as np
 
 from papers import Experiment, grid
-from papers.stored_iterates import additive_noise_sgd, sgd
+from papers.stored_iterates import additive_noise_sgd, average_iterates, sgd
 from papers.style import curve, finish
-from tunefree.averaging import Geometric, Last, Tail, Uniform, chunk_mean, survival
+from tunefree.averaging import Geometric, Last, Tail, Uniform, survival
 
 DECAYS = (0.0, 1.0, 2.0)  # of the covariance's eigenvalues, i^-decay
 D = 50
@@ -61,7 +61,7 @@ many passes over the same rows.
 
         if not cell["runs"]:
             ridge = np.linalg.solve(covariance + penalty * np.eye(d), product)
-            average, _ = chunk_mean(Geometric(step * penalty), expected(step, 20_000))
+            (average,) = average_iterates(expected(step, 20_000), [Geometric(step * penalty)])
             finite = max(
                 np.abs(self._combination(expected(step, t)) - expected(gamma, t, penalty)[-1]).max()
                 for t in (0, 1, 2, 17, 300)

@@ -94,8 +94,8 @@ _RULES = {
                "neither the name of a kernel, nor a function or part"),
     "margin": (lambda v: v is None or is_number(v) and v >= 0,
                "neither None nor a number from 0 on"),
-    "max_iter": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
-                 "not a positive integer"),
+    "max_iter": (lambda v: _is_named(v, "auto") or _is_whole(v),
+                 "not a positive integer or 'auto'"),
     "max_levels": (lambda v: is_number(v) and v >= 1, "not a positive number"),
     "max_support": (lambda v: v is None or _is_count(v) and v >= 2,
                     "neither None nor a whole number from 2 on"),
@@ -136,12 +136,6 @@ def check_values(estimator):
             if name == "scoring":
                 meant = did_you_mean(value, get_scorer_names(), "; did you mean {}?")
             raise ValueError(f"{name}={value!r} is {message}{meant or '.'}")
-
-
-def check_passes(max_iter):
-    """Refuse an invalid number of passes; 'auto' is valid."""
-    if max_iter != "auto" and not _is_whole(max_iter):
-        raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
 
 
 def seed_of(random_state):

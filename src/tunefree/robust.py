@@ -199,22 +199,17 @@ class OutlierFilter(NamedTuple):
         The reach is the largest |x - centre| within 100 times the median of those that are not 0.
         """
         if sparse.issparse(X):
-            guard = cls.of(np.zeros(X.shape[1]))
-            columns = sparse.csc_array(X)
-            gaps, starts = np.abs(columns.data.astype(np.float64)), columns.indptr
-            for j in np.flatnonzero(np.diff(starts) > 2):  # of one or two, none is an outlier
-                guard._know_bulk(j, gaps[starts[j] : starts[j + 1]])
-            return guard
-        guard = cls.of(np.median(X, axis=0))
-        gaps = np.abs(X - guard.centre)
-        for j in np.flatnonzero(np.count_nonzero(gaps, axis=0) > 2):
-            guard._know_bulk(j, gaps[gaps[:, j] > 0.0, j])
+            guard, gaps = cls.of(np.zeros(X.shape[1])), X
+        else:
+            guard = cls.of(np.median(X, axis=0))
+            gaps = X - guard.centre
+        columns = sparse.csc_array(gaps)
+        sizes, starts = np.abs(columns.data.astype(np.float64)), columns.indptr
+        for j in np.flatnonzero(np.diff(starts) > 2):  # of one or two, none is an outlier
+            of_column = sizes[starts[j] : starts[j + 1]]
+            bulk = of_column[of_column <= 100.0 * np.median(of_column)]
+            guard.know(bulk.max(), len(bulk), j)
         return guard
-
-    def _know_bulk(self, j, gaps):
-        bulk = gaps[gaps <= 100.0 * np.median(gaps)]
-        if len(bulk):  # not only stored zeros
-            self.know(bulk.max(), len(bulk), j)
 
     def know(self, reach, count=_YOUNG, columns=slice(None)):
         """Set the reach, as if from `count` entries."""

@@ -192,13 +192,6 @@ def test_an_error_in_a_callback_leaves_the_model_as_it_was(name):
     }
 
 
-def test_validation_rows_may_choose_an_earlier_pass():
-    log = Log(stop=1)
-    model = tunefree.PiSTOLRegressor(loss="huber", random_state=0).set_callbacks(log)
-    model.fit(X[:100], REAL[:100], X_val=X[100:], y_val=REAL[100:])
-    assert model.n_iter_ == 1 and model.score(X, REAL) > 0.5
-
-
 def test_many_passes_are_told_of_in_groups(monkeypatch):
     monkeypatch.setattr("tunefree.estimators.fitting._MOST_TASKS", 10)
     log = Log()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from papers.stored_iterates import additive_noise_sgd, sgd
-from tunefree.averaging import Geometric, chunk_mean, survival
+from papers.stored_iterates import additive_noise_sgd, average_iterates, sgd
+from tunefree.averaging import Geometric, survival
 from tunefree.bounds import geometric_excess_risk
 
 D, STEP, PENALTY = 4, 0.05, 0.3
@@ -24,7 +24,7 @@ def expected(covariance, product, step, start, n, penalty=0.0):
 
 
 def geometric(iterates, rate=STEP * PENALTY):
-    return chunk_mean(Geometric(rate), iterates)[0]
+    return average_iterates(iterates, [Geometric(rate)])[0]
 
 
 @pytest.mark.parametrize("start_at_zero", [True, False])

@@ -22,7 +22,6 @@ from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
 from tunefree.designs import (
     Elsewhere,
-    as_dense,
     canonical,
     check_frame,
     checked,
@@ -213,6 +212,14 @@ def check_weights(sample_weight, X, *, stream=False):
     return weights
 
 
+def of_positive_weight(X, y, weights):
+    """Rows, targets and weights without the rows of weight 0."""
+    positive = weights > 0
+    if positive.all():
+        return X, y, weights
+    return X[positive], y[positive], weights[positive]
+
+
 def check_labels(y):
     """Refuse what are no labels of classes, one a row."""
     labels = np.asarray(y)
@@ -343,21 +350,6 @@ def new_columns(known, all_classes):
     return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(all_classes) + 1)
 
 
-def validation(estimator, X_val, y_val):
-    """The error of coefficients and intercepts on validation rows, as a function."""
-    if y_val is None:
-        raise ValueError("X_val is given without y_val.")
-    X, y = check_rows(estimator, X_val), np.asarray(y_val)
-    if len(y) != X.shape[0] or not np.isin(y, estimator.classes_).all():
-        raise ValueError("y_val must have a label of the training classes for each row.")
-    codes = places_of(estimator.classes_, y)
-
-    def validate(coef, intercept):
-        return float(np.mean(chosen(X @ coef + intercept) != codes))
-
-    return validate
-
-
 class LabelsByDecisions(Threaded, ClassifierMixin):
     """`predict` by `decision_function`, and `predict_log_proba` if there is `predict_proba`."""
 
@@ -368,7 +360,7 @@ class LabelsByDecisions(Threaded, ClassifierMixin):
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
         scores = self.decision_function(X)
-        return self.classes_[chosen(scores.reshape(len(scores), -1))]
+        return self.classes_[codes_of(scores.reshape(len(scores), -1))]
 
     @available_if(lambda self: callable(self.predict_proba))
     def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
@@ -379,12 +371,6 @@ class LabelsByDecisions(Threaded, ClassifierMixin):
 def share_stored(X):
     """The share of entries that are not zero."""
     return np.count_nonzero(entries(X)[0]) / max(1, X.shape[0] * X.shape[1])
-
-
-def stored(X, views):
-    """X as an array if a view needs that."""
-    dense = any(view.dense for view in views.values())
-    return as_dense(X) if dense else X
 
 
 def check_n_targets(targets, known):
@@ -401,13 +387,6 @@ def squeezed(scores):
 def of_targets(flat, *arrays):
     """Arrays whose first axis is that of the targets; where y was flat, the entry of its target."""
     return tuple(array[0] if flat else array for array in arrays)
-
-
-def chosen(scores):
-    """The predicted class number of every row; decisions have the shape (n, n_outputs)."""
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0.0).astype(int)
-    return scores.argmax(axis=1)
 
 
 def probabilities(scores, joint):
@@ -437,6 +416,6 @@ def held_out_probabilities(p, codes, weights, **stream):
     return HeldOutProbabilities(p, codes, weights, **stream)
 
 
-def codes_of(targets):
-    """Class numbers of targets that are signs, one column a class (or one for two)."""
-    return (targets[:, 0] > 0.0).astype(int) if targets.shape[1] == 1 else targets.argmax(axis=1)
+def codes_of(scores):
+    """Class numbers of decisions or of signs, which have one column a class (one for two)."""
+    return (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)

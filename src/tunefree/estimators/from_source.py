@@ -38,6 +38,8 @@ class FitsSource(ReadOnDemand):
     ``columns(d)``; both return the learner to continue with.
     """
 
+    max_iter: Any
+
     @all_or_nothing
     def fit_source(
         self,

@@ -85,23 +85,6 @@ class RiskIntervalMixin:
         return self._risk()[1]
 
 
-class OnlineRiskIntervalMixin(RiskIntervalMixin):
-    """A classifier that predicts rows before it learns them, and counts its mistakes."""
-
-    @property
-    def online_risk_interval_(self) -> tuple[float, float] | None:
-        """Interval (95 %, at all times together) for the mean risk of predictions on the way.
-
-        They are the best member's predictions in the first pass, each before its row was learned.
-        It is a theorem for any stream, but not about the final predictor. None where rows have
-        weights other than 1.
-        """
-        held_out = getattr(self, "held_out_", None)
-        if held_out is None or not held_out.rows:
-            return None
-        return risk.online(held_out.mistakes, held_out.rows, 0.05 / held_out.rivals)
-
-
 class PredictsIntervals(Threaded):
     """A regressor with intervals.
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, compression_options, seed_of
+from tunefree._parameters import compression_options, seed_of
 from tunefree._process import workers
 from tunefree._warn import warn
 from tunefree.averaging import AVERAGES, PolynomialDecay, scheme_of
@@ -141,7 +141,6 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
     def _check(self):
         """Check the parameters; returns the `Recipe` of the kernel."""
         self._scheme()
-        check_passes(self.max_iter)
         recipe = Recipe.of(self)
         if compression_options(self.compress) and isinstance(recipe.kernel, Precomputed):
             raise ValueError("compress= needs rows, not a precomputed kernel.")
