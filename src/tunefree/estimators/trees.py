@@ -36,6 +36,8 @@ from tunefree.uncertainty.intervals import Residuals
 
 # Trees of two depths are learned, of larger ones from so many rows on.
 DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
+# Threads are slower than one for fewer cells than twice this.
+_CELLS_OF_A_THREAD = 5000
 # Held-out rows choose the share of each depth among these.
 _SHARES = np.linspace(0.0, 1.0, 5)
 # Rows of a source that are learned.
@@ -104,9 +106,9 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     bins, loss, sample = table[:3]
     depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
     progress.expect(len(depths) * n_reports(table.most_rounds))
-    options = {"signs": signs, "most_rounds": table.most_rounds}
-    with workers(n_jobs):
-        fits = _run(boost(sample, folds, loss, bins, depths, seed, **options), progress)
+    with workers(n_jobs, sample.codes.size // _CELLS_OF_A_THREAD):
+        rounds = boost(sample, folds, loss, bins, depths, seed, signs, table.most_rounds)
+        fits = _run(rounds, progress)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
     held, (one, other) = held[order], (fit.scores[order] for fit in fits)
