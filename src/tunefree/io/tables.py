@@ -408,8 +408,7 @@ def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None,
         parse = partial(_read_block, layout=layout, path=path, target_type=target_type)
         if not text:  # so that a file with only a header has its layout
             yield parse(b"\n", line), after
-        for block, rest, next_line in sound_parts(text, line, parse, skipped):
-            yield block, (after[0] - rest, next_line)
+        yield from sound_parts(text, line, after, parse, skipped)
 
 
 def _read_block(text, line, layout, path, target_type):

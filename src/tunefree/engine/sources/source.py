@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction import FeatureHasher
 
 from tunefree._version import __version__
 from tunefree.designs import stacked
@@ -277,6 +276,8 @@ class _Hasher:
         self.n_features = n_features
 
     def rows(self, X):
+        from sklearn.feature_extraction import FeatureHasher
+
         X = list(X)
         mappings = bool(X) and isinstance(X[0], dict)
         if mappings:  # a missing value has no entry
