@@ -11,6 +11,7 @@ import zlib
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
 from tunefree.designs import n_entries
@@ -290,7 +291,7 @@ def _table(path, start, columns):
 
 
 def _archive(path, start, columns):
-    with np.load(path, allow_pickle=False) as archive:
+    with open(path, "rb") as file, NpzFile(file) as archive:
         parts = {name: archive[name] for name in archive.files}
     if "X" in parts:
         X = parts["X"]
