@@ -21,7 +21,7 @@ import zipfile
 import zlib
 from typing import Any
 
-CHUNK = 1 << 20
+CHUNK = 1 << 21
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BZIP2, _ZIP = b"BZh", b"PK\x03\x04"
 _PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP)
@@ -226,7 +226,7 @@ def sniff_text(pieces):
 
 
 def chunks(source, size=None, start=0):
-    """The bytes of a source, decompressed, in pieces of at most `size` (1 MiB), never empty.
+    """The bytes of a source, decompressed, in pieces of at most `size` (2 MiB), never empty.
 
     A source is a path, ``"-"`` for standard input, an open binary file, which stays open, or pieces
     of plain text, which are passed on unchanged. Compression is detected from the first bytes, not

@@ -39,6 +39,15 @@ class Replay:
             self.kept.append(item)
             yield item
 
+    def head(self, enough):
+        """The whole lines of the first text of which `enough` is true."""
+        text = b""
+        for piece in self:
+            text += piece
+            if enough(text):
+                break
+        return Replay(self.name, [text[: text.rfind(b"\n") + 1] or text])
+
     def for_good(self):
         """Read from the start, and store nothing."""
         while self.kept:

@@ -330,8 +330,8 @@ def open_source(
     drop : list of str, default=()
         Columns that are not features, by name or position; not for libsvm.
     zero_based : bool or 'auto', default='auto'
-        libsvm: whether indices count from 0; 'auto' means yes if the index 0 occurs in the first
-        megabyte of a file, or 128 KiB of a pipe.
+        libsvm: whether indices count from 0; 'auto' means yes if the index 0 occurs in the first 2
+        MiB of a file, or 128 KiB of a pipe.
     target_type : {float, str, None}, default=None
         csv: the type of targets; None detects it from the same first part.
     hashed : int, optional
