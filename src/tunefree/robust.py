@@ -112,25 +112,25 @@ def _count_outlier(j, guard):
 
 
 @kernel(borrows=True)
-def _first_to_amend(design, rows, first, guard):
-    """Accept rows until one has an entry to amend; its position, or the number of rows."""
+def _first_to_amend(design, rows, first, guard, chosen):
+    """Accept rows until one has an entry to amend; its position, or the number of rows.
+
+    `chosen` is a buffer, as long as the longest row.
+    """
     for q in range(first, rows.shape[0]):
-        i = rows[q]
-        changes = False
+        i, n_chosen = rows[q], 0
+        marked = guard.clock[MARKED] > 0.0
         for p in range(count(design, i)):
             j = index(design, i, p)
             gap = abs(entry(design, i, p) - guard.centre[j])
-            if gap > guard.quiet[j]:
-                changes = True
+            if marked or gap > guard.quiet[j]:  # others change nothing
                 if gap > guard.reach[j] and _classify(gap, j, guard) != _ACCEPTED:
                     return q
-        marked = guard.clock[MARKED] > 0.0
-        if changes or marked:
-            for p in range(count(design, i)):
-                j = index(design, i, p)
-                gap = abs(entry(design, i, p) - guard.centre[j])
-                if marked or gap > guard.quiet[j]:  # others change nothing
-                    _accept(gap, j, guard)
+                chosen[n_chosen] = p
+                n_chosen += 1
+        for k in range(n_chosen):
+            j = index(design, i, chosen[k])
+            _accept(abs(entry(design, i, chosen[k]) - guard.centre[j]), j, guard)
         guard.clock[ROWS] += 1.0
     return rows.shape[0]
 
@@ -244,14 +244,15 @@ class OutlierFilter(NamedTuple):
     def _sweep(self, X, rows, write):
         """Scan rows in order; `write` amends a copy, else far entries count as outliers."""
         out, design = X, design_of(X)
-        q = _first_to_amend(design, rows, 0, self)
+        chosen = np.empty(design.longest(), np.int64)
+        q = _first_to_amend(design, rows, 0, self, chosen)
         fixed = not entries(X)[0].flags.writeable
         while q < len(rows):
             if out is X and (write or fixed):  # `_amend` is compiled for writable arrays
                 out = X.copy()
                 design = design_of(out)
             _amend(design, rows[q], write, self)
-            q = _first_to_amend(design, rows, q + 1, self)
+            q = _first_to_amend(design, rows, q + 1, self, chosen)
         return out
 
 

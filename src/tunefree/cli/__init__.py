@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from tunefree.cli import options
 from tunefree.cli.console import (
@@ -31,26 +30,7 @@ from tunefree.cli.console import (
 _WRITTEN = ("output", "out", "html", "plot", "checkpoint")
 
 
-def _without_types(params):
-    """Parameters; the help screen names no type of those without a value."""
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.metavar = ""
-    return params
-
-
-class _Command(TyperCommand):
-    def get_params(self, ctx):
-        return _without_types(super().get_params(ctx))
-
-
-class _Group(TyperGroup):
-    def get_params(self, ctx):
-        return _without_types(super().get_params(ctx))
-
-
 app = typer.Typer(
-    cls=_Group,
     help="Tuning-free linear and kernel learning: no step size, no grid, no cross-validation.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -83,12 +63,15 @@ def _command(name, takes, module, **reads):
             for option, code in reads.items():
                 check_found(given[option], code)
             run = getattr(import_module(f"tunefree.cli.{module}"), f"run_{name}")
+            if not gc.isenabled():  # `main` has disabled it: imports would be scanned many times
+                gc.freeze()
+                gc.enable()
             run(takes(**given))
 
     vars(command)["__signature__"] = inspect.signature(takes)  # what typer makes the options of
     paragraphs = inspect.cleandoc(takes.__doc__).split("\n\n")
     help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    app.command(name, cls=_Command, help=help)(command)
+    app.command(name, help=help)(command)
 
 
 _command("train", options.TrainOptions, "train", data=BAD_DATA)
@@ -103,7 +86,8 @@ _command("demo", options.DemoOptions, "demo")
 
 def main():
     """Run the command line."""
-    gc.set_threshold(50_000)  # imports would be scanned hundreds of times
+    gc.set_threshold(50_000)
+    gc.disable()
     try:
         app()
     except KeyboardInterrupt:  # before or after a command's own handling

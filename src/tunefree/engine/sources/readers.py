@@ -8,12 +8,12 @@ import itertools
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from tunefree.designs import as_rows, n_entries
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.files import DataError, Named, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
+from tunefree.io.libsvm import matrix
 from tunefree.io.tables import IGNORED, TARGET, WEIGHT, assign, type_of_targets
 from tunefree.io.tables import blocks as table_blocks
 
@@ -38,6 +38,15 @@ class Replay:
         for item in self.items:
             self.kept.append(item)
             yield item
+
+    def head(self, enough):
+        """The whole lines of the first text of which `enough` is true."""
+        text = b""
+        for piece in self:
+            text += piece
+            if enough(text):
+                break
+        return Replay(self.name, [text[: text.rfind(b"\n") + 1] or text])
 
     def for_good(self):
         """Read from the start, and store nothing."""
@@ -111,24 +120,15 @@ class Libsvm(_Text):
         """Blocks as pieces; with unseen='ignore' entries beyond the columns are cut and counted."""
         options = {"zero_based": self.zero_based, "labelled": self.labelled}
         options["n_features"] = None if self.cut else self.n_features
-        n_features: Any = self.n_features
-        width, self.ignored, block = n_features or 0, 0, None
-        for block, after in libsvm_blocks(
-            self._open(look=False), skipped=skipped, place=place or _START, **options
-        ):
-            indices = block.indices if self.zero_based else block.indices - 1
-            width = max(width, int(indices.max(initial=-1)) + 1)
-            narrow = np.int32 if width < 2**31 else np.int64
-            X = sparse.csr_array(
-                (block.values, indices.astype(narrow), block.starts),
-                shape=(len(block.labels), max(width, 1)),
-            )
-            X.has_canonical_format = True
-            if self.cut and width > n_features:
-                cut, width = X[:, :n_features], n_features
-                self.ignored, X = self.ignored + X.nnz - cut.nnz, cut
+        width, self.ignored, block = self.n_features or 0, 0, None
+        text, place = self._open(look=False), place or _START
+        for block, after in libsvm_blocks(text, skipped=skipped, place=place, **options):
+            X = matrix(block, 0 if self.zero_based else 1)
+            n_entries, width = X.nnz, self.n_features if self.cut else max(width, X.shape[1])
+            X.resize(X.shape[0], max(width, 1))
+            self.ignored += n_entries - X.nnz
             yield X, block.labels if self.labelled else None, None, after
-        if block is not None and not width and not place:
+        if block is not None and not width and place == _START:
             raise DataError("the file has no features", self.name)
 
 
