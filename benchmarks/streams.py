@@ -196,12 +196,10 @@ def late(rows, delay):
     for t in range(n + delay):
         if t < n and model._ready:
             x, y = rows[t]
-            model.predict_proba_one(x, key=t)
-            waiting = model._waiting[t]
-            p = np.append(
-                1.0 / (1.0 + np.exp(-waiting[0, :K])), model.mixture_.answer_of(waiting)[0, 0]
-            )
-            code = model._codes().get(y, 1)
+            found, codes = model.predict_proba_one(x, key=t), model._codes()
+            answer = next((p for label, p in found.items() if codes[label] == 1), 0.5)
+            p = np.append(1.0 / (1.0 + np.exp(-model._waiting[t][:K])), answer)
+            code = codes.get(y, 1)
             right += (p > 0.5) == code
             loss -= np.log(np.maximum(p if code else 1.0 - p, 1e-6))
         if t >= delay:

@@ -32,9 +32,14 @@ from numba.extending import intrinsic, overload
 _config: Any = config
 _njit: Any = numba.njit
 _intrinsic: Any = intrinsic
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # `tunefree._within` uses internals of Numba: only in versions that it was tested with.
 _TESTED = (0, 60) <= numba.version_info[:2] <= (0, 68)
+_WITHIN: dict[str, Any] = {}
+if _TESTED:
+    from tunefree._within import Within
+
+    _WITHIN = {"pipeline_class": Within, "no_cpython_wrapper": True}
 # Sums may be reassociated, so that a dot product can use vector registers; NaN and inf are exact.
 REASSOCIATE = {"reassoc", "nsz", "contract"}
 
@@ -67,10 +72,7 @@ def _compiler(function, fastmath, borrows=False) -> Any:
     compiled = _njit(fastmath=fastmath, **options)(function)
     if not _TESTED:
         return compiled
-    from tunefree._within import Within
-
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    within = _njit(fastmath=fastmath, pipeline_class=Within, **options)(function)
+    within = _njit(fastmath=fastmath, **options | _WITHIN)(function)
     whole = compiled.compile
 
     def compile_whole(*args):
@@ -203,8 +205,20 @@ def verb(name: str) -> Callable[..., Any]:
     def compiled(part, *args):
         return method(part, name)
 
-    overload(call, strict=False)(compiled)
+    overload(call, strict=False, jit_options=_WITHIN)(compiled)
     return call
+
+
+@kernel
+def minimum(a, b):
+    """The built-in min of two numbers, which Numba would compile apart from the kernel."""
+    return b if b <= a else a
+
+
+@kernel
+def maximum(a, b):
+    """The built-in max of two numbers, which Numba would compile apart from the kernel."""
+    return b if b >= a else a
 
 
 @_intrinsic

@@ -15,15 +15,12 @@ _dynfunc: Any = import_module("numba._dynfunc")
 
 
 class _Plain(JITCodeLibrary):
-    """Code without optimisation: the calling kernel optimises it with its own."""
+    """Code that is not linked nor optimised: the calling kernel does it with its own."""
 
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
 
-    def _optimize_final_module(self):
-        pass
-
-    def _finalize_final_module(self):
+    def finalize(self):
         self._finalize_dynamic_globals()
         self._finalized = True
 
@@ -43,7 +40,8 @@ class _NoEntry(LoweringPass):
         entry = _dynfunc.make_function(
             descriptor.lookup_module(), descriptor.qualname, "", 0, result.env, (state.library,)
         )
-        state.targetctx.insert_user_function(entry, descriptor, [state.library])
+        libraries = dict.fromkeys([state.library, *state.library._linking_libraries])
+        state.targetctx.insert_user_function(entry, descriptor, list(libraries))
         state["cr"] = result._replace(cfunc=entry)
         return True
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from tunefree._jit import REASSOCIATE, kernel
+from tunefree._jit import REASSOCIATE, kernel, maximum, minimum
 from tunefree.designs import CSR, Dense, as_dense, design_of, resized, squares_about
 
 _BLOCK = 1024
@@ -99,7 +99,7 @@ def _stream_sums(X, weights, total, mean, square, largest, product, counts):
             gap[j] = v - mean[j]
             mean[j] += gap[j] * w / total
             square[j] += w * gap[j] * (v - mean[j])
-            largest[j] = max(largest[j], abs(v))
+            largest[j] = maximum(largest[j], abs(v))
             if v != 0.0:
                 counts[0] += w
                 counts[1] += w * v * v
@@ -123,7 +123,7 @@ def _sparse_sums(data, indices, indptr, rows, weights, mean, square, largest, co
             if v != 0.0:
                 mean[indices[p]] += w * v
                 square[indices[p]] += w * v * v
-                largest[indices[p]] = max(largest[indices[p]], abs(v))
+                largest[indices[p]] = maximum(largest[indices[p]], abs(v))
                 counts[0] += w
                 counts[1] += w * v * v
     return total
@@ -537,7 +537,7 @@ def _interpolated(x, knots, heights):
         return heights[-1]
     j = np.searchsorted(knots, x, "right") - 1
     if j < 0 or x == knots[j]:
-        return heights[max(j, 0)]
+        return heights[maximum(j, 0)]
     slope = (heights[j + 1] - heights[j]) / (knots[j + 1] - knots[j])
     return slope * (x - knots[j]) + heights[j]
 
@@ -568,7 +568,7 @@ def _show(X, source, kind, out, center, scale, start, knots, heights):
         else:
             for r in range(len(X)):
                 z = (X[r, j] - center[i]) / scale[i]
-                row[r] = min(max(z, -_CLIP), _CLIP)
+                row[r] = minimum(maximum(z, -_CLIP), _CLIP)
     return True
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import pairwise
 
-from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
+from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, maximum, minimum, part
 from tunefree._parameters import is_number
 from tunefree._parts import PartTable
 from tunefree.designs import as_dense, design_of
@@ -50,14 +50,14 @@ def _decay32(values, gamma):
     gamma, lowest = np.float32(-gamma), np.float32(-87.0)
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
-            values[i, j] = fast_exp32(max(gamma * values[i, j], lowest))
+            values[i, j] = fast_exp32(maximum(gamma * values[i, j], lowest))
 
 
 @kernel
 def _decay64(values, gamma):
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
-            values[i, j] = fast_exp(max(-gamma * values[i, j], -700.0))
+            values[i, j] = fast_exp(maximum(-gamma * values[i, j], -700.0))
 
 
 @kernel
@@ -68,7 +68,7 @@ def _to_squares(products, left, right):
         a = left[i]
         for j in range(products.shape[1]):
             p = products[i, j]
-            products[i, j] = max(a + right[j] - (p + p), zero)
+            products[i, j] = maximum(a + right[j] - (p + p), zero)
 
 
 def _are_arrays(*matrices: Rows) -> bool:
@@ -94,8 +94,8 @@ def mirror(A: np.ndarray, start: int, stop: int) -> None:
     n = len(A)
     for top in range(start, stop, 32):
         for left in range(top, n, 32):
-            for i in range(top, min(stop, top + 32)):
-                for j in range(max(left, i + 1), min(n, left + 32)):
+            for i in range(top, minimum(stop, top + 32)):
+                for j in range(maximum(left, i + 1), minimum(n, left + 32)):
                     A[j, i] = A[i, j]
 
 
@@ -107,9 +107,9 @@ def _manhattan(A, B, out, upper):
     n, d = A.shape
     whole = d - d % 4
     for left in range(0, B.shape[1], 512):
-        right = min(left + 512, B.shape[1])
-        for top in range(0, min(n, right) if upper else n, 16):
-            rows = range(top, min(top + 16, n))
+        right = minimum(left + 512, B.shape[1])
+        for top in range(0, minimum(n, right) if upper else n, 16):
+            rows = range(top, minimum(top + 16, n))
             for i in rows:
                 out[i, left:right] = zero
             for j in range(0, whole, 4):

@@ -8,9 +8,9 @@ import pytest
 from tunefree import StreamClassifier, StreamRegressor
 from tunefree.bounds import stream_coverage, stream_mixing, stream_path_regret
 from tunefree.learners.mixture.betting import ALPHAS, FIRST, bet, bettors, radius
+from tunefree.learners.mixture.classes import CLIP
 from tunefree.learners.mixture.implicit import implicit_margins, implicit_scores
 from tunefree.learners.mixture.learner import Mixture
-from tunefree.learners.mixture.members import CLIP
 from tunefree.learners.mixture.state import (
     DRIFTS,
     MOST_WHOLE,
@@ -140,8 +140,8 @@ def test_the_latest_rows_vote_by_their_nearness(kind):
     for a, b in ((0, 9), (9, 200), (200, len(X) - 1)):
         model.partial_fit(X[a:b], y[a:b], sample_weight=weights[a:b])
         mixture = model.mixture_
-        rows = np.array([0, 4]), np.empty(0, dtype=np.int64), X[b].copy()
-        said = mixture.ask(rows, everything=True)[0]
+        mixture.ask_row(np.empty(0, dtype=np.int64), X[b].copy())
+        said = mixture.prediction
         s = mixture.parts.moments
         count, gap = s[0] + 1.0, X[b] - s[1]
         z = gap * (1 - 1 / count) / np.sqrt((s[2] + gap**2 * (1 - 1 / count)) / count)
@@ -261,7 +261,7 @@ def test_more_columns_leave_the_line_as_it_is():
     mixture = Mixture(3, 1, WHOLE, True)
     values = rng.normal(size=(200, 3)) + 2.0
     rows = np.arange(201) * 3, np.empty(0, dtype=np.int64), values.ravel()
-    mixture.learn(rows, targets=values @ [1.0, -2.0, 0.5])
+    mixture.learn(rows, values @ [1.0, -2.0, 0.5], np.ones(200))
     before = mixture.ask((np.array([0, 3]), rows[1], values[7]))
     wider = mixture.grow(d=5).ask((np.array([0, 5]), rows[1], np.append(values[7], [0.0, 0.0])))
     np.testing.assert_allclose(wider, before, rtol=1e-9)

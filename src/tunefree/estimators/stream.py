@@ -66,11 +66,12 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     # --- rows ---
 
-    def _open(self, d, form):
-        """Begin a stream."""
+    def _open(self, d, columns, wide=DIAGONAL):
+        """Begin a stream of named columns, or of `d` columns in arrays."""
         if not (isinstance(self.delay, (int, np.integer)) and self.delay >= 0):
             raise ValueError(f"delay={self.delay!r} is not a number of rows: give 0 or more.")
-        self.mixture_ = Mixture(d, 1, form, self._REAL, int(self.delay))
+        form = WHOLE if d <= MOST_WHOLE else wide
+        self.mixture_, self.columns_ = Mixture(d, 1, form, self._REAL, int(self.delay)), columns
 
     @property
     def _ready(self):
@@ -90,9 +91,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
         X, y = checked if targets else (checked, None)
         d = X.shape[1]
         if reset:
-            wide = SPARSE if sparse.issparse(X) else DIAGONAL
-            self._open(d, WHOLE if d <= MOST_WHOLE else wide)
-            self.columns_ = None
+            self._open(d, None, SPARSE if sparse.issparse(X) else DIAGONAL)
         if self.mixture_.form == SPARSE:
             X = canonical(sparse.csr_array(X))
             return (X.indptr, X.indices.astype(np.int64), _writable(X.data)), y
@@ -108,92 +107,90 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _row(self, x, learn):
         """The columns and values of a row, a dict or an array; `learn` adds new names."""
-        if not isinstance(x, Mapping):
-            x = _writable(x).ravel()
-            if not self._ready:
-                self._open(len(x), WHOLE if len(x) <= MOST_WHOLE else DIAGONAL)
-                self.columns_, self.n_features_in_ = None, len(x)
-            if self.columns_ is not None:
-                raise ValueError("x is an array, but this stream has names: give a dict.")
-            if len(x) != self.mixture_.d:
-                raise ValueError(f"x has {len(x)} columns, but this stream has {self.mixture_.d}.")
-            if self.mixture_.form == SPARSE:
-                columns = np.flatnonzero(x)
-                return columns, x[columns]
-            return _NO_COLUMNS, x
+        if isinstance(x, Mapping):
+            return self._named_row(x, learn)
+        x = _writable(x).ravel()
         if not self._ready:
-            self._open(0, WHOLE)
-            self.columns_ = []
+            self._open(len(x), None)
+            self.n_features_in_ = len(x)
+        if self.columns_ is not None:
+            raise ValueError("x is an array, but this stream has names: give a dict.")
+        if len(x) != self.mixture_.d:
+            raise ValueError(f"x has {len(x)} columns, but this stream has {self.mixture_.d}.")
+        if self.mixture_.form == SPARSE:
+            columns = np.flatnonzero(x)
+            return columns, x[columns]
+        return _NO_COLUMNS, x
+
+    def _named_row(self, x, learn):
+        if not self._ready:
+            self._open(0, [])
         names = self._names()
         if len(x) == len(names) == self.mixture_.d and str not in set(map(type, x.values())):
             try:
                 return _NO_COLUMNS, np.fromiter(map(x.__getitem__, names), float, len(x))
             except KeyError:
                 pass
-        fixed = self.columns_ is None
-        values_of, n_names = {}, 0
+        values_of = {}
         for name, value in _features(x):
-            j = names.get(name)
-            if j is None:
-                name = name if type(name) is str else repr(name)
-                j = names.get(name)
-            if j is None and not fixed:
-                if len(names) >= _MOST_COLUMNS:  # the name shares the column of another
-                    j = zlib.crc32(name.encode()) % _MOST_COLUMNS
-                elif learn:
-                    j = names[name] = len(names)
-                    self.columns_.append(name)
-                    n_names = len(names)
-            if j is None:
-                if fixed:
-                    raise ValueError(f"x has a column {name!r} that this stream does not have.")
-                continue
-            values_of[j] = values_of[j] + value if j in values_of else value
-        if n_names:
-            self._widen(n_names)
-        d = self.mixture_.d
+            j = self._column(name, names, learn)
+            if j is not None:
+                values_of[j] = values_of[j] + value if j in values_of else value
+        fixed = self.columns_ is None
+        if not fixed:
+            self._widen(len(names))
         if self.mixture_.form == SPARSE:
             columns = np.fromiter(values_of, dtype=np.int64, count=len(values_of))
             values = np.fromiter(values_of.values(), dtype=np.float64, count=len(values_of))
             return columns, values
-        values = np.full(d, math.nan) if fixed else np.zeros(d)
+        values = np.full(self.mixture_.d, math.nan if fixed else 0.0)
         for j, value in values_of.items():
             values[j] = value
         return _NO_COLUMNS, values
 
+    def _column(self, name, names, learn):
+        """The column of a name; None of a new name that is not learned."""
+        if name in names:
+            return names[name]
+        if self.columns_ is None:
+            raise ValueError(f"x has a column {name!r} that this stream does not have.")
+        if len(names) >= _MOST_COLUMNS:  # the name shares the column of another
+            return zlib.crc32(name.encode()) % _MOST_COLUMNS
+        if learn:
+            names[name] = len(names)
+            self.columns_.append(name)
+        return names.get(name)
+
     def _names(self):
         """Columns by their names."""
-        names = vars(self).get("_by_name")
-        if names is None:
+        if "_by_name" not in vars(self):
             ordered = self.columns_
             if ordered is None:
                 ordered = getattr(self, "feature_names_in_", None)
-                if ordered is None:
-                    raise ValueError("x is a dict, but this stream has arrays: give an array.")
-            names = self._by_name = {name: j for j, name in enumerate(ordered)}
-        return names
+            if ordered is None:
+                raise ValueError("x is a dict, but this stream has arrays: give an array.")
+            self._by_name = {name: j for j, name in enumerate(ordered)}
+        return self._by_name
 
     def _widen(self, d):
         """Extend to d columns; beyond 32 rows become sparse, with spare columns."""
-        mixture, form = self.mixture_, self.mixture_.form
+        form = self.mixture_.form
         if d > MOST_WHOLE:
             form, d = SPARSE, max(64, 1 << (d - 1).bit_length())
-        if d > mixture.d:
-            self.mixture_ = mixture.grow(d=d, form=form)
-        self.n_features_in_ = self.mixture_.d
+        if d > self.mixture_.d:
+            self.mixture_ = self.mixture_.grow(d=d, form=form)
+            self.n_features_in_ = d
 
     def _predict_row(self, key, x):
         """The prediction of a row; with a key it is stored until the label comes."""
         columns, values = self._row(x, False)
-        if key is None:
-            return self.mixture_.ask_row(columns, values)
-        rows = np.array([0, len(values)]), columns, values
-        predictions = self.mixture_.ask(rows, everything=True)
-        waiting = vars(self).setdefault("_waiting", {})
-        waiting[key] = predictions
-        if len(waiting) > _MOST_WAITING:  # labels that never come must not fill the memory
-            del waiting[next(iter(waiting))]
-        return self.mixture_.answer_of(predictions)[0]
+        answer = self.mixture_.ask_row(columns, values)
+        if key is not None:
+            waiting = vars(self).setdefault("_waiting", {})
+            waiting[key] = self.mixture_.prediction.copy()
+            if len(waiting) > _MOST_WAITING:  # labels that never come must not fill the memory
+                del waiting[next(iter(waiting))]
+        return answer
 
     def _stored(self, key):
         """The prediction that was stored under a key, or None."""
@@ -236,17 +233,23 @@ class LearnsByMixture(Threaded, BaseEstimator):
             raise ValueError(f"w={w!r} is not a weight from 0 to {base.WEIGHTS_APART:g}.")
         self._learn_row(x, y, w, key)
 
-    def _learn_records(self, X, y, sample_weight):
-        weights = base.check_weights(sample_weight, np.empty((len(X), 1)), stream=True)
-        with base.plain_errors(self, None, y):
-            y = np.asarray(y, dtype=float if self._REAL else None)
-        if len(y) != len(X):
-            raise ValueError(f"y has {len(y)} rows, and X has {len(X)}.")
-        for x, target, weight in zip(X, y.tolist(), weights.tolist(), strict=True):
-            self._learn_row(x, target, float(weight), None)
+    def _learn(self, X, y, sample_weight=None, classes=()) -> Self:
+        X = self._as_records(X)
+        if _is_records(X):
+            weights = base.check_weights(sample_weight, np.empty((len(X), 1)), stream=True)
+            with base.plain_errors(self, None, y):
+                y = np.asarray(y, dtype=float if self._REAL else None)
+            if len(y) != len(X):
+                raise ValueError(f"y has {len(y)} rows, and X has {len(X)}.")
+            for x, target, weight in zip(X, y.tolist(), weights.tolist(), strict=True):
+                self._learn_row(x, target, weight, None)
+            return self
+        rows, y = self._matrix(X, not self._ready, y)
+        weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
+        self._learn_rows(rows, y, weights, classes)
         return self
 
-    def _learn(self, X, y, sample_weight=None) -> Self:
+    def _learn_rows(self, rows, y, weights, classes):
         raise NotImplementedError
 
     def _learn_row(self, x, y: Any, w, key):
@@ -411,6 +414,7 @@ def _features(x):
         if type(value) is str:
             yield f"{name}={value}", 1.0
         else:
+            name = name if type(name) is str else repr(name)
             yield name, math.nan if value is None else value
 
 
@@ -500,35 +504,23 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         self
         """
         with rollback_on_error(self):
-            return self._learn(X, y, sample_weight, classes)
+            return self._learn(X, y, sample_weight, () if classes is None else classes)
 
-    def _learn(self, X, y, sample_weight=None, classes=None):
-        X = self._as_records(X)
-        if _is_records(X):
-            return self._learn_records(X, y, sample_weight)
-        rows, y = self._matrix(X, not self._ready, y)
+    def _learn_rows(self, rows, y, weights, classes):
         base.check_labels(y)
-        weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
-        self._expect(np.unique([] if classes is None else classes).tolist())
+        self._expect(np.unique(classes).tolist())
         found, first, codes = np.unique(y, return_index=True, return_inverse=True)
-        labels = found.tolist()
-        cuts = sorted(
-            (int(i), label)
-            for i, label in zip(first, labels, strict=True)
-            if label not in self._codes()
-        )
-        codes_of: Any = np.full(len(labels), -1)
+        labels, known = found.tolist(), self._codes()
+        cuts = sorted((i, k) for k, i in enumerate(first.tolist()) if labels[k] not in known)
         start = 0
-        for stop, label in [*cuts, (len(y), None)]:
-            known = self._codes()
-            codes_of[:] = [known.get(name, -1) for name in labels]
+        for stop, k in [*cuts, (len(y), None)]:
+            codes_of: Any = np.array([known.get(label, -1) for label in labels])
             if stop > start:
                 piece = rows[0][start : stop + 1], rows[1], rows[2]
-                self.mixture_.learn(piece, codes_of[codes[start:stop]], weights=weights[start:stop])
+                self.mixture_.learn(piece, codes_of[codes[start:stop]], weights[start:stop])
                 start = stop
-            if label is not None:
-                self._expect([label])
-        return self
+            if k is not None:
+                self._expect([labels[k]])
 
     def _codes(self) -> dict[Any, int]:
         """The number of each class, in the order of their appearance."""
@@ -560,7 +552,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         if y not in codes:
             label: Any = y.item() if isinstance(y, np.generic) else y
             self._expect([label])
-        self.mixture_.learn_row(*rows, code=codes[y], weight=w, asked=self._stored(key))
+        self.mixture_.learn_row(*rows, codes[y], w, self._stored(key))
 
     def predict_proba_one(self, x: Any, key: Any = None) -> dict:
         """Probability of each class for one row; {} before any label.
@@ -719,21 +711,14 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         with rollback_on_error(self):
             return self._learn(X, y, sample_weight)
 
-    def _learn(self, X, y, sample_weight=None):
-        X = self._as_records(X)
-        if _is_records(X):
-            return self._learn_records(X, y, sample_weight)
-        rows, y = self._matrix(X, not self._ready, y)
-        y = _writable(y)
-        weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
-        self.mixture_.learn(rows, targets=y, weights=weights)
-        return self
+    def _learn_rows(self, rows, y, weights, classes):
+        self.mixture_.learn(rows, _writable(y), weights)
 
     def _learn_row(self, x, y: Any, w, key):
         if not math.isfinite(y):
             raise ValueError(f"y={y!r} is not finite.")
         rows = self._row(x, True)
-        self.mixture_.learn_row(*rows, target=y, weight=w, asked=self._stored(key))
+        self.mixture_.learn_row(*rows, y, w, self._stored(key))
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The target of one row; None before any.

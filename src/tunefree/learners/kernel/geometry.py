@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._blas import gemm, potrf, potri, potrs, trsm
-from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
+from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, maximum
 from tunefree._jit import kernel as compiled
 from tunefree._process import ALONE
 from tunefree.designs import Elsewhere
@@ -69,7 +69,7 @@ def _values32(D, left, right, slope):
         row, size = D[i], left[i]
         for k in range(len(row)):
             lines = ((row[k] - size) - right[k]) * slope
-            row[k] = fast_exp32(max(-row[k], lowest)) - lines + one
+            row[k] = fast_exp32(maximum(-row[k], lowest)) - lines + one
 
 
 @compiled
@@ -78,7 +78,7 @@ def _values64(D, left, right, slope):
         row, size = D[i], left[i]
         for k in range(len(row)):
             lines = ((row[k] - size) - right[k]) * slope
-            row[k] = fast_exp(max(-row[k], -700.0)) - lines + 1.0
+            row[k] = fast_exp(maximum(-row[k], -700.0)) - lines + 1.0
 
 
 @compiled(fastmath=REASSOCIATE)
@@ -102,7 +102,7 @@ def _add_products(A, B, squares, slope, coef, out):
     for i in range(len(A)):
         for j in range(len(B)):
             distance, sizes = _distance(A[i], B[j], squares)
-            value = fast_exp(max(-distance, -700.0)) - (distance - sizes) * slope + 1.0
+            value = fast_exp(maximum(-distance, -700.0)) - (distance - sizes) * slope + 1.0
             for c in range(coef.shape[1]):
                 out[i, c] += value * coef[j, c]
 

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, ndtri
 
-from tunefree._jit import kernel
+from tunefree._jit import kernel, maximum
 
 # The miss rates on offer: each has a bettor with its own wealth.
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -127,14 +127,14 @@ def _sort(scores):
 @kernel
 def _learn_unit(bets, score):
     """Collect the first scores; their median is the unit."""
-    scores, n = bets.scores, int(bets.rows)
+    scores, n = bets.scores, np.int64(bets.rows)
     scores[n] = score
     bets.rows += 1.0
     if n + 1 < FIRST:
         return
     _sort(scores)
     middle = 0.5 * (scores[FIRST // 2 - 1] + scores[FIRST // 2])
-    bets.unit = max(middle, 1e-9 * scores[FIRST - 1], 1e-300)  # a floor for exact fits
+    bets.unit = maximum(maximum(middle, 1e-9 * scores[FIRST - 1]), 1e-300)  # a floor for exact fits
     bets.rows = 0.0
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tunefree._jit import kernel
+from tunefree._jit import kernel, maximum, minimum
 from tunefree.learners.mixture.members import LEAST_CURVATURE
 from tunefree.learners.mixture.state import (
     DRIFTS,
@@ -22,8 +22,8 @@ MOST_POINTS, POINT = 256, 4 + N_MEMBERS
 @kernel
 def half_life(real, now, learned):
     """After how many rows what was learned counts half: a mean of members by the posteriors."""
-    weight, total, t = 0.0, 0.0, max(now.rows, 1.0)
-    curvature = 1.0 if real else max(now.curvature, LEAST_CURVATURE)
+    weight, total, t = 0.0, 0.0, maximum(now.rows, 1.0)
+    curvature = 1.0 if real else maximum(now.curvature, LEAST_CURVATURE)
     for k in range(N_MEMBERS):
         rows = t
         if k >= N_LINES:
@@ -35,16 +35,16 @@ def half_life(real, now, learned):
         for a in range(N_BAYES):
             posterior = learned.final[a] * learned.posteriors[a, k]
             weight += posterior
-            total += posterior * np.log(min(max(rows, 1.0), t))
+            total += posterior * np.log(minimum(maximum(rows, 1.0), t))
     return np.exp(total / weight)
 
 
 @kernel
 def record_point(real, now, learned, trace):
     """Add a point to the trace; where it is full, drop every other point."""
-    if int(now.rows) & (int(now.stride) - 1) != 0:  # the stride is a power of two
+    if np.int64(now.rows) & (np.int64(now.stride) - 1) != 0:  # the stride is a power of two
         return
-    n = int(now.points)
+    n = np.int64(now.points)
     point = trace[n]
     point[0], point[1] = now.rows + now.refused, half_life(real, now, learned)
     point[2], point[3] = now.errors, now.loss

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from tunefree._jit import REASSOCIATE, fast_exp, kernel
+from tunefree._jit import REASSOCIATE, fast_exp, kernel, maximum, minimum
 
 
 @kernel
 def sigmoid(x):
     """1 / (1 + exp(-x))."""
-    e = fast_exp(-min(abs(x), 700.0))
+    e = fast_exp(-minimum(abs(x), 700.0))
     return (1.0 if x >= 0.0 else e) / (1.0 + e)
 
 
@@ -17,7 +17,7 @@ def softmax(scores, out):
     """Write the softmax of scores to `out`, which may be the scores."""
     top, total = scores[0], 0.0
     for c in range(1, len(scores)):
-        top = max(top, scores[c])
+        top = maximum(top, scores[c])
     for c in range(len(scores)):
         out[c] = np.exp(scores[c] - top)
         total += out[c]
@@ -28,7 +28,7 @@ def softmax(scores, out):
 @kernel(fastmath=REASSOCIATE)
 def _margin_to_start_from(a, e):
     """A margin from which Newton's method is monotone; near log e for large e."""
-    start = max(0.0, a) if a + 0.5 * e > 0.0 else min(0.0, a + e)
+    start = maximum(0.0, a) if a + 0.5 * e > 0.0 else minimum(0.0, a + e)
     if e > 64.0 and start >= 0.0:
         near = np.log(e)
         near -= np.log(near)
@@ -50,7 +50,9 @@ def implicit_margins(margins, energies, new):
         moved = 0.0
         for k in range(n):
             old, energy = new[k], energies[k]
-            e = fast_exp(-min(abs(old), 700.0))  # p = 1 / (1 + exp(t)), p (1 - p) = e / (1 + e)^2
+            e = fast_exp(
+                -minimum(abs(old), 700.0)
+            )  # p = 1 / (1 + exp(t)), p (1 - p) = e / (1 + e)^2
             d, p = 1.0 + e, (e if old >= 0.0 else 1.0)
             step = ((old - margins[k]) * d - energy * p) * d / (d * d + energy * e)
             new[k] = old - step
@@ -75,8 +77,8 @@ def implicit_scores(scores, code, E, new, probabilities):
             bottom += p / (1.0 + E * p)
         for c in range(m):
             p, gap = probabilities[c], new[c]
-            step = min(max((gap + E * p * top / bottom) / (1.0 + E * p), -4.0), 4.0)
-            most = max(most, abs(step))
+            step = minimum(maximum((gap + E * p * top / bottom) / (1.0 + E * p), -4.0), 4.0)
+            most = maximum(most, abs(step))
             new[c] = gap + scores[c] - E * (p - (1.0 if c == code else 0.0)) - step
         if most <= 1e-6:
             break

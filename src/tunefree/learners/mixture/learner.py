@@ -29,32 +29,38 @@ import numpy as np
 
 from tunefree._jit import kernel
 from tunefree.learners.mixture.betting import FIRST, radius
+from tunefree.learners.mixture.classes import class_slopes, learn_class, predict_classes
 from tunefree.learners.mixture.drift import MOST_POINTS, POINT, half_life, record_point
 from tunefree.learners.mixture.members import (
     MOST_VARIANCE,
-    predict_members,
-    score_members,
-    update_members,
+    find_directions,
+    find_gains,
+    find_steps,
+    score_lines,
+    update_covariances,
+    update_weights,
 )
-from tunefree.learners.mixture.mixers import (
-    predict_mixers,
+from tunefree.learners.mixture.mixers import take_snapshot
+from tunefree.learners.mixture.numbers import (
+    learn_number,
+    number_slopes,
+    predict_numbers,
     record_error,
-    take_snapshot,
-    update_mixers,
 )
-from tunefree.learners.mixture.standardize import RowLabel, StandardRow, standardize, take_target
+from tunefree.learners.mixture.standardize import (
+    StandardRow,
+    squared_norm,
+    standardize,
+    take_target,
+)
 from tunefree.learners.mixture.state import (
     ANSWER,
     DIAGONAL,
     DRIFTS,
-    N_MEMBERS,
-    N_MIXERS,
     SPARSE,
     WHOLE,
     WINDOW,
     MixtureShape,
-    MixtureState,
-    Work,
     copy_to,
     fresh,
 )
@@ -62,12 +68,15 @@ from tunefree.learners.mixture.votes import store_row, vote
 
 
 @kernel
-def _score(state, row, work, memory):
+def _score(
+    is_whole, targets, now, weights, covariances, last_row, row, scores, directions, memory, scratch
+):
     """Scores of all members."""
-    now = state.numbers
     mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)  # this row included
-    score_members(state, row, work, mean_norm)
-    vote(state.real, now, memory, work.rows[0], mean_norm, work.scores, work.scratch.nearness)
+    score_lines(weights, row, scores)
+    find_directions(is_whole, covariances, last_row, now.rows, row, directions)
+    find_gains(row, mean_norm, directions, scratch.gains)
+    vote(targets, now, memory, row.z, mean_norm, scores, scratch.nearness)
 
 
 @kernel
@@ -82,113 +91,93 @@ def _is_predicted(z, previous, rows, keep):
     return is_same
 
 
-@kernel
-def _prepare(state, work, memory, entries, values, weight, store, predict, places):
-    """Standardise a row and, if `predict`, predict it."""
-    now, z, norm = state.numbers, work.rows[0], 0.0
-    n = standardize(state, entries, values, weight, store, places, z)
-    for i in range(n):
-        norm += z[i] * z[i]
-    row = StandardRow(places[:n], z[:n], norm)
-    keep = predict and not store
-    if state.form != SPARSE and _is_predicted(row.z, work.rows[1], now.rows, keep):
-        return row
-    _score(state, row, work, memory)
-    if predict:
-        predict_members(state, work)
-        predict_mixers(state, work)
-        take_snapshot(state.learned, now.rows, work.snapshot)
-    return row
-
-
-@kernel
-def _learn(state, row, label, work, memory, trace, is_late):
-    """Learn a row that was predicted."""
-    now = state.numbers
-    if state.real:
-        centre, unit = now.centre, now.unit
-        if not take_target(now, state.weights[0], label.y, label.weight):
-            record_error(now, state.learned.bets, label, work.mixers[ANSWER], False)
-            return
-        if unit != now.unit or centre != now.centre:
-            _score(state, row, work, memory)
-    if not state.real or now.rows >= 2.0:  # one target has no deviation
-        update_mixers(state, label, work, is_late)
-    update_members(state, row, label, work)
-    target = label.y if state.real else float(label.code)
-    store_row(memory, int(now.rows), work.rows[0], target, label.weight)
-    now.norm += (row.norm - now.norm) / (now.rows + 1.0)
-    now.rows += 1.0
-    record_point(state.real, now, state.learned, trace)
-
-
-@kernel
-def _swap(one, two):
-    for k in range(len(one)):
-        one[k], two[k] = two[k], one[k]
-
-
 @kernel(borrows=True)
 def run_rows(
-    parts, numbers, learned, buffers, snapshot, scratch, vector, prediction, places, memory, past,
-    trace, starts, columns, values, codes, targets, weights, asked, out,
+    form, moments, outliers, latest, last_row, weights, covariances, numbers, learned_,
+    members, mixers, scores, probabilities, by_class, rows, directions, snapshot_, scratch_,
+    places, memory, trace, is_late, starts, columns, values, codes, targets, row_weights, out,
 ):  # fmt: skip
     """Predict rows in order, and learn those of positive weight.
 
     Parameters
     ----------
-    parts : tuple
-        The parts of `MixtureState` but its records.
-    numbers, learned : ndarray of shape (1,)
-    buffers : tuple
-        The parts of `Work` but its records.
-    snapshot, scratch : ndarray of shape (1,)
-        Of the row that was predicted last.
-    vector, prediction : ndarray
-        The numbers of the state, and of the prediction.
+    form : int
+    moments, ..., learned : ndarray
+        The parts of `MixtureState`.
+    members, ..., scratch : ndarray
+        The parts of `Work`, of the row that was predicted last.
     places : ndarray
         The columns of the row's entries.
     memory : ndarray of shape (columns + 2, rows) or (0, 0)
         A ring of the latest rows, standardised, their classes or targets and their weights.
-    past : ndarray of shape (late, len(state)) or (0, 0)
-        The states before the latest rows, as many as labels come late. The prediction of a row is
-        that of the oldest.
     trace : ndarray of shape (points, numbers)
+    is_late : bool
+        Whether the rows to learn were predicted before; else they are predicted now.
     starts, columns, values : ndarray
         The rows in CSR form; dense rows need no `columns`.
-    codes, targets, weights : ndarray of shape (n,)
-        Class numbers, real targets, weights.
-    asked : ndarray of shape (n, numbers) or (0, 0)
-        The predictions made before labels came; empty: rows are predicted now.
-    out : ndarray of shape (n, numbers), (n, width) or (0, 0)
-        Where to write whole predictions of the rows, or the answers alone.
+    codes, targets : ndarray of shape (n,)
+        Class numbers or real targets; the other is None.
+    row_weights : ndarray of shape (n,)
+    out : ndarray of shape (n, width) or (0, 0)
+        Where to write the answers.
     """
-    state = MixtureState(*parts, numbers[0], learned[0])  # pyright: ignore[reportCallIssue]
-    work = Work(*buffers, snapshot[0], scratch[0])  # pyright: ignore[reportCallIssue]
-    now, width, is_asked = state.numbers, len(work.members), len(asked) > 0
-    for i in range(len(starts) - 1):
-        first, stop, label = starts[i], starts[i + 1], RowLabel(codes[i], targets[i], weights[i])
-        learn = label.weight > 0.0
-        by_past = learn and len(past) > 0 and not is_asked
-        oldest = int(now.rows + now.refused) % max(len(past), 1)
-        for pass_ in range(0 if by_past else 1, 2):  # one call: the compiler inlines each
-            is_past = pass_ == 0
-            store, predict = learn and not is_past, is_past or not (by_past or learn and is_asked)
-            if is_past:
-                _swap(vector, past[oldest])
-            row = _prepare(
-                state, work, memory, columns[first:stop], values[first:stop],
-                label.weight if store else 1.0, store, predict, places,
+    now, learned, snapshot, scratch = numbers[0], learned_[0], snapshot_[0], scratch_[0]
+    m, is_whole, answers = len(scores), form == WHOLE, len(out) > 0
+    for i in range(len(row_weights)):
+        first, stop, weight = starts[i], starts[i + 1], row_weights[i]
+        learn = weight > 0.0
+        predict = not (learn and is_late)
+        n = standardize(
+            form == SPARSE, now, moments, outliers, latest, columns[first:stop],
+            values[first:stop], weight if learn else 1.0, learn, places, rows[0],
+        )  # fmt: skip
+        row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
+        is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not learn)
+        if is_new:
+            _score(
+                is_whole, targets, now, weights, covariances, last_row, row, scores, directions,
+                memory, scratch,
             )  # fmt: skip
-            if is_past:
-                _swap(vector, past[oldest])
-                copy_to(past[oldest], vector)
-        if learn and is_asked:
-            copy_to(prediction, asked[i])
-        if len(out) > 0:
-            copy_to(out[i], work.mixers[ANSWER] if out.shape[1] == width else prediction)
-        if learn:
-            _learn(state, row, label, work, memory, trace, is_asked or by_past)
+        if is_new and predict:
+            if targets is not None:
+                d = moments.shape[1] if is_whole else 0
+                predict_numbers(now, learned, d, scores, scratch.gains, members, mixers)
+            if codes is not None:
+                predict_classes(learned, scores, scratch.gains, members, probabilities, mixers)
+            take_snapshot(learned, now.rows, snapshot)
+        if answers:
+            copy_to(out[i], mixers[ANSWER])
+        if not learn:
+            continue
+        if targets is not None:
+            y, centre, unit = targets[i], now.centre, now.unit
+            if not take_target(now, weights[0], y, weight):
+                record_error(now, learned.bets, y, weight, mixers[ANSWER], False)
+                continue
+            if unit != now.unit or centre != now.centre:
+                _score(
+                    is_whole, targets, now, weights, covariances, last_row, row, scores,
+                    directions, memory, scratch,
+                )  # fmt: skip
+            if now.rows >= 2.0:  # one target has no deviation
+                learn_number(now, learned, y, weight, is_late, members, mixers, snapshot, scratch)
+            number_slopes(now, learned.member_variances, y, weight, scores[0], scratch)
+            store_row(memory, np.int64(now.rows), row.z, y, weight)
+        if codes is not None:
+            learn_class(
+                now, learned, m, codes[i], weight, is_late, members, probabilities, mixers,
+                snapshot, scratch,
+            )  # fmt: skip
+            class_slopes(codes[i], weight, scores, by_class, scratch)
+            store_row(memory, np.int64(now.rows), row.z, codes[i], weight)
+        find_steps(weight, row.norm, scratch)
+        update_weights(weights, row, scores, directions, scratch.steps)
+        update_covariances(
+            is_whole, covariances, last_row, now.rows, row, scratch.curvatures, directions
+        )
+        now.norm += (row.norm - now.norm) / (now.rows + 1.0)
+        now.rows += 1.0
+        record_point(codes is None, now, learned, trace)
 
 
 # --- the learner ----------------------------------------------------------------------------------
@@ -231,7 +220,7 @@ class Mixture:
     >>> mixture = Mixture(1, 1, WHOLE, True)
     >>> rows = np.array([0, 1]), np.empty(0, dtype=np.int64), np.ones(1)
     >>> for y in (2.0, 4.0, 3.0):
-    ...     mixture.learn(rows, targets=np.array([y]))
+    ...     mixture.learn(rows, np.array([y]), np.ones(1))
     >>> mixture.rows, round(float(mixture.ask(rows)[0, 0]), 1)
     (3, 2.8)
     """
@@ -239,7 +228,7 @@ class Mixture:
     _SAVED = ("d", "m", "form", "real", "state", "past", "memory", "trace")
     # Not saved, but made when first used: the parts of the state, what the kernel gets of the
     # stream, and the labels and the answer of one row.
-    __slots__ = ("parts", "stream", "one", "__dict__")
+    __slots__ = ("parts", "prediction", "stream", "one", "__dict__")
 
     def __init__(self, d, m, form, real, late=0):
         self.d, self.m, self.form, self.real = d, m, form, real
@@ -264,17 +253,13 @@ class Mixture:
 
     def __getattr__(self, name):
         """Make what is not saved when it is first used, of a state that may come from a file."""
-        if name not in ("parts", "stream", "one") or "d" not in self.__dict__:
+        if name not in self.__slots__[:-1] or "d" not in self.__dict__:
             raise AttributeError(name)
         self._check()
-        shape, start = self.shape, np.zeros(2, dtype=np.int64)
-        _, n_prediction, n_scratch = shape.sizes()
-        self.parts, prediction = shape.state_of(self.state), np.full(n_prediction, -1.0)
-        work = shape.work_of(prediction, np.full(n_scratch, -1.0))
-        vectors = self.state, prediction, np.zeros(self.d + 1, dtype=np.int64)
-        records = (self.parts[:-2], *self.parts[-2:], work[:-2], *work[-2:])
-        self.stream = *records, *vectors, self.memory, self.past, self.trace
-        self.one = start, start[:1].copy(), np.zeros(1), np.zeros(1), np.empty((1, self.width))
+        self.parts, (self.prediction, work) = self.shape.state_of(self.state), self.shape.work()
+        places, start = np.zeros(self.d + 1, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        self.stream = self.form, *self.parts, *work, places, self.memory, self.trace
+        self.one = start, self._labels(1), np.zeros(1), np.empty((1, self.width))
         return getattr(self, name)
 
     def __getstate__(self):
@@ -296,7 +281,7 @@ class Mixture:
             and self.form in (WHOLE, DIAGONAL, SPARSE)
             and 0 <= d <= size
             and 1 <= m <= (1 if self.real else size)
-            and _has_form(self.state, (self.shape.sizes()[0],))
+            and _has_form(self.state, (self.shape.state_size(),))
         )
 
     def _has_valid_arrays(self):
@@ -353,45 +338,57 @@ class Mixture:
         now = self.answered, self.half_life(), numbers["errors"], numbers["loss"]
         return np.vstack([points, [*now, *self.learned["losses"]]])
 
-    def _asked(self, predictions):
-        """Earlier predictions, if they have the present shape."""
-        return predictions if predictions.shape[1] == self.shape.sizes()[1] else _NONE
+    def _labels(self, n):
+        """Labels of rows that are not learned, as `learn` takes them."""
+        return np.zeros(n, dtype=float if self.real else np.int64)
 
-    def learn(self, rows, codes=None, targets=None, weights=None, asked=None):
-        """Learn rows in order; `asked` are their predictions (`ask`), made before."""
-        n = len(rows[0]) - 1
-        codes = np.zeros(n, dtype=np.int64) if codes is None else codes
-        targets = np.zeros(n) if targets is None else targets
-        weights = np.ones(n) if weights is None else weights
-        asked = _NONE if asked is None else self._asked(asked)
-        run_rows(*self.stream, *rows, codes, targets, weights, asked, _NONE)
+    def _run(self, is_late, rows, labels, weights, out):
+        both = (None, labels) if self.real else (labels, None)
+        run_rows(*self.stream, is_late, *rows, *both, weights, out)
 
-    def ask(self, rows, everything=False):
-        """Predictions of rows: the answers, or everything that `learn` takes as `asked`."""
+    def learn(self, rows, labels, weights):
+        """Learn rows in order, by class numbers or real targets."""
+        if not len(self.past):
+            self._run(False, rows, labels, weights, _NONE)
+            return
+        starts, columns, values = rows
+        for i in range(len(labels)):
+            row = slice(starts[i], starts[i + 1])
+            self.learn_row(columns[row], values[row], labels[i], weights[i])
+
+    def ask(self, rows):
+        """The answers to rows."""
         n = len(rows[0]) - 1
-        size = self.shape.sizes()[1] if everything else self.width
-        out, none = np.empty((n, size)), np.zeros(n)
-        run_rows(*self.stream, *rows, none.astype(np.int64), none, none, _NONE, out)
+        out = np.empty((n, self.width))
+        self._run(False, rows, self._labels(n), np.zeros(n), out)
         return out
 
-    def learn_row(self, columns, values, code=0, target=0.0, weight=1.0, asked=None):
-        """`learn` for one row, with little overhead."""
-        start, codes, targets, weights, _ = self.one
-        start[1], codes[0], targets[0], weights[0] = len(values), code, target, weight
-        asked = _NONE if asked is None else self._asked(asked)
-        run_rows(*self.stream, start, columns, values, codes, targets, weights, asked, _NONE)
+    def learn_row(self, columns, values, label, weight=1.0, asked=None):
+        """`learn` for one row, with little overhead; `asked` is its prediction made before."""
+        start, labels, weights, _ = self.one
+        is_late = weight > 0.0 and self._recall(columns, values, asked)
+        start[1], labels[0], weights[0] = len(values), label, weight
+        self._run(is_late, (start, columns, values), labels, weights, _NONE)
+
+    def _recall(self, columns, values, asked):
+        """Whether a row was predicted before; set the prediction of that time."""
+        if asked is not None and asked.shape == self.prediction.shape:
+            self.prediction[:] = asked
+            return True
+        if not len(self.past):
+            return False
+        now, oldest = self.state.copy(), self.answered % len(self.past)
+        self.state[:] = self.past[oldest]
+        self.ask_row(columns, values)
+        self.state[:] = self.past[oldest] = now
+        return True
 
     def ask_row(self, columns, values):
-        """The answer to one row; the next call overwrites it."""
-        start, codes, targets, weights, out = self.one
+        """The answer to one row; the next call overwrites it, and the whole `prediction`."""
+        start, labels, weights, out = self.one
         start[1], weights[0] = len(values), 0.0
-        run_rows(*self.stream, start, columns, values, codes, targets, weights, _NONE, out)
+        self._run(False, (start, columns, values), labels, weights, out)
         return out[0]
-
-    def answer_of(self, asked):
-        """The answers in whole predictions."""
-        begin = (N_MEMBERS + N_MIXERS) * self.width
-        return asked[:, begin : begin + self.width]
 
     def radius(self, i):
         """The radius around the next answer at the miss rate `ALPHAS[i]`, in its scale."""

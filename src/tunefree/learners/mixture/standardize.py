@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import kernel
-from tunefree.learners.mixture.state import N_LINES, SPARSE
+from tunefree._jit import kernel, maximum, minimum
+from tunefree.learners.mixture.state import N_LINES
 
 # An outlier is an entry this many standard deviations from the mean; it counts as missing. Each
 # outlier in succession makes the limit 4 times wider, and a column of n < 16 entries makes it
@@ -27,12 +27,13 @@ class StandardRow(NamedTuple):
     norm: float  # the sum of squares
 
 
-class RowLabel(NamedTuple):
-    """What a row is learned from: a class number or a real target, and its weight."""
-
-    code: int
-    y: float
-    weight: float
+@kernel
+def squared_norm(z):
+    """The sum of squares."""
+    norm = 0.0
+    for i in range(len(z)):
+        norm += z[i] * z[i]
+    return norm
 
 
 @kernel
@@ -42,7 +43,7 @@ def _is_outlier(x, moments, n_outliers):
         return False
     limit = _OUTLIER_SD
     if n_outliers > 0.0:  # a power takes long
-        limit *= _WIDENING ** min(n_outliers, 500.0)
+        limit *= _WIDENING ** minimum(n_outliers, 500.0)
     if count < _FEW_ENTRIES:
         limit *= 10.0 ** (_FEW_ENTRIES / count)
     return abs(x - mean) > limit * np.sqrt(square / count)
@@ -71,28 +72,29 @@ def _store_moments(table, j, moments):
 
 
 @kernel
-def _store_entry(state, j, x, moments):
+def _store_entry(sparse, all_moments, latest, j, x, moments):
     """Store a column's moments; return them, or those of the latest block if they restart."""
     count, _, square = moments
-    latest = _joined(_moments_of(state.latest, j), x, 1.0, state.form == SPARSE)
-    if latest[0] == _BLOCK:
-        if 0.0 < latest[2] < _RESTART_RATIO * _BLOCK * square / count:
-            moments = latest
-        latest = (0.0, 0.0, 0.0)
-    _store_moments(state.latest, j, latest)
-    _store_moments(state.moments, j, moments)
-    state.outliers[j] = 0.0
+    block = _joined(_moments_of(latest, j), x, 1.0, sparse)
+    if block[0] == _BLOCK:
+        if 0.0 < block[2] < _RESTART_RATIO * _BLOCK * square / count:
+            moments = block
+        block = (0.0, 0.0, 0.0)
+    _store_moments(latest, j, block)
+    _store_moments(all_moments, j, moments)
     return moments
 
 
 @kernel
-def standardize(state, entries, values, weight, store, places, z):
+def standardize(
+    sparse, now, all_moments, outliers, latest, entries, values, weight, store, places, z
+):  # fmt: skip
     """Standardise the row, the constant first, and return how many entries it has.
 
     The row itself counts in the means and variances used; they are kept only if `store`. A sparse
     row names the columns of its `entries`.
     """
-    sparse, is_outlying, n = state.form == SPARSE, False, 1
+    is_outlying, n = False, 1
     places[0], z[0] = 0, 1.0
     for i in range(len(values)):
         j, x = (entries[i] if sparse else i), values[i]
@@ -101,15 +103,16 @@ def standardize(state, entries, values, weight, store, places, z):
             n += 1
         if not abs(x) <= HUGE or (sparse and x == 0.0):
             continue
-        moments = _moments_of(state.moments, j)
-        if _is_outlier(x, moments, state.outliers[j]):
+        moments = _moments_of(all_moments, j)
+        if _is_outlier(x, moments, outliers[j]):
             is_outlying = True
             if store:
-                state.outliers[j] += 1.0
+                outliers[j] += 1.0
             continue
         moments = _joined(moments, x, weight, sparse)
         if store:
-            moments = _store_entry(state, j, x, moments)
+            moments = _store_entry(sparse, all_moments, latest, j, x, moments)
+            outliers[j] = 0.0
         count, mean, square = moments
         if square > 0.0:
             if sparse:
@@ -117,7 +120,7 @@ def standardize(state, entries, values, weight, store, places, z):
                 n += 1
             z[n - 1] = (x - mean) / np.sqrt(square / count)
     if store and is_outlying:
-        state.numbers.outliers += 1.0
+        now.outliers += 1.0
     return n
 
 
@@ -130,12 +133,12 @@ def take_target(now, weights, y, weight):
         now.outliers += 1.0
         now.refused += 1.0
         return False
-    now.y_outliers = max(now.y_outliers - _CANCELLED, 0.0)
+    now.y_outliers = maximum(now.y_outliers - _CANCELLED, 0.0)
     is_first = now.y_weight == 0.0
-    now.low = y if is_first else min(now.low, y)
-    now.high = y if is_first else max(now.high, y)
+    now.low = y if is_first else minimum(now.low, y)
+    now.high = y if is_first else maximum(now.high, y)
     now.y_weight, now.y_mean, now.y_squares = _joined(moments, y, weight, False)
-    rows = int(now.rows) + 1
+    rows = np.int64(now.rows) + 1
     if rows & (rows - 1) == 0:
         _change_unit(weights, now, is_first)
     return True

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import kernel, part
+from tunefree._jit import kernel
 from tunefree.learners.mixture.betting import BETS, record
 
 # Members: the filters' drifts, the gradient learners' rates, and how narrow the votes are.
@@ -78,8 +78,6 @@ SCRATCH = record(
 class MixtureState(NamedTuple):
     """The parts of a state. A record is passed to a kernel as an array of one."""
 
-    form: int
-    real: bool
     moments: Any  # (3, column): weight, mean, sum of squares
     outliers: Any  # in succession, of each column
     latest: Any  # moments of the latest 64 entries
@@ -91,7 +89,7 @@ class MixtureState(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The prediction of a row, in three parts, and the parts of the scratch."""
+    """The prediction of a row (members, mixers and snapshot), and the scratch."""
 
     members: Any  # (width, member): log-odds, centred log-probabilities, or location and scale
     mixers: Any  # (mixer, width): probabilities, or location and scale; the last is the answer
@@ -104,7 +102,6 @@ class Work(NamedTuple):
     scratch: Any  # one `SCRATCH`
 
 
-@part
 class MixtureShape(NamedTuple):
     """What the sizes of a stream's parts depend on, and the parts of its vectors."""
 
@@ -123,17 +120,9 @@ class MixtureShape(NamedTuple):
         weights, variances = self.m * D * N_LINES, lines * D * N_FILTERS
         return _size(NUMBERS), 7 * self.d, D, weights, variances, _size(LEARNED)
 
-    def _prediction_sizes(self):
-        width = self.width_of()
-        return width * N_MEMBERS, (N_MIXERS + 1) * width, _size(SNAPSHOT)
-
-    def _scratch_sizes(self):
-        width, D = self.width_of(), self.d + 1
-        return 2 * width * N_MEMBERS, 2 * width, 2 * (D + 1), D * N_FILTERS, _size(SCRATCH)
-
-    def sizes(self):
-        """The sizes of a state, a prediction and the scratch."""
-        return sum(self._state_sizes()), sum(self._prediction_sizes()), sum(self._scratch_sizes())
+    def state_size(self):
+        """How many numbers the state has."""
+        return sum(self._state_sizes())
 
     def state_of(self, vector):
         """The parts of the state that a vector holds."""
@@ -141,8 +130,6 @@ class MixtureShape(NamedTuple):
         numbers, columns, last_row, weights, covariances, learned = parts
         columns = columns.reshape(7, self.d)
         return MixtureState(
-            self.form,
-            self.real,
             columns[:3],
             columns[3],
             columns[4:],
@@ -153,21 +140,22 @@ class MixtureShape(NamedTuple):
             learned.view(LEARNED),
         )
 
-    def work_of(self, prediction, scratch):
-        """The parts of a prediction and of the scratch."""
-        members, mixers, snapshot = _split(prediction, self._prediction_sizes())
-        by_member, by_class, rows, directions, record = _split(scratch, self._scratch_sizes())
-        width, by_member = self.width_of(), by_member.reshape(-1, N_MEMBERS)
-        return Work(
+    def work(self):
+        """The parts of a prediction, in one vector, and the scratch."""
+        width, D = self.width_of(), self.d + 1
+        sizes = width * N_MEMBERS, (N_MIXERS + 1) * width, _size(SNAPSHOT)
+        prediction = np.zeros(sum(sizes))
+        members, mixers, snapshot = _split(prediction, sizes)
+        return prediction, Work(
             members.reshape(width, N_MEMBERS),
             mixers.reshape(N_MIXERS + 1, width),
-            by_member[: self.m],
-            by_member[width:],
-            by_class.reshape(2, width),
-            rows.reshape(2, -1),
-            directions.reshape(-1, N_FILTERS),
+            np.zeros((self.m, N_MEMBERS)),
+            np.zeros((width, N_MEMBERS)),
+            np.zeros((2, width)),
+            np.full((2, D + 1), -1.0),
+            np.zeros((D, N_FILTERS)),
             snapshot.view(SNAPSHOT),
-            record.view(SCRATCH),
+            np.zeros(1, SCRATCH),
         )
 
 
@@ -196,7 +184,7 @@ def fresh(shape):
     >>> len(fresh(MixtureShape(8, 1, WHOLE, False)))
     1327
     """
-    vector = np.zeros(shape.sizes()[0])
+    vector = np.zeros(shape.state_size())
     state = shape.state_of(vector)
     numbers, learned = state.numbers[0], state.learned[0]
     numbers["unit"] = numbers["stride"] = 1.0

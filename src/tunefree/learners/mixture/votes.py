@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tunefree._jit import REASSOCIATE, _as_float, _as_integer, kernel
+from tunefree._jit import REASSOCIATE, _as_float, _as_integer, kernel, maximum, minimum
 from tunefree.learners.mixture.state import N_LINES, N_MEMBERS, N_VOTES, NARROW, WINDOW
 
 # Votes that each class has before any row (the nearest row has 1).
@@ -29,7 +29,7 @@ def _least(r):
     """The least of some squares, which have the order of their bits: integers vectorise."""
     least = _as_integer(np.inf)
     for i in range(len(r)):
-        least = min(least, _as_integer(r[i]))
+        least = minimum(least, _as_integer(r[i]))
     return _as_float(least)
 
 
@@ -38,7 +38,7 @@ def _widest_votes(r, scale):
     """Overwrite squared distances by the votes of the widest member."""
     least = _least(r)
     for i in range(len(r)):
-        v = max(1.0 - scale * (r[i] - least), 0.0)
+        v = maximum(1.0 - scale * (r[i] - least), 0.0)
         v *= v
         v *= v
         r[i] = v * v
@@ -48,7 +48,7 @@ def _widest_votes(r, scale):
 def _add_class_votes(votes, labels, weights, scores):
     """Add the rows' votes to the scores of their classes."""
     for i in range(len(votes)):
-        score, v = scores[int(labels[i]), N_LINES:], votes[i]
+        score, v = scores[np.int64(labels[i]), N_LINES:], votes[i]
         for k in range(N_VOTES):
             score[k] += v * weights[i]
             v *= v
@@ -79,19 +79,25 @@ def _add_number_votes(votes, labels, weights, centre, sums):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _score_numbers(real, unit, sums, score):
-    """Mean labels for real targets, else log-odds of the second class."""
+def _score_means(sums, unit, score):
+    """Mean targets."""
     for k in range(N_VOTES):
-        a, b = sums[2 * k], sums[2 * k + 1]
-        if real:
-            score[k] = b / a / unit
-        else:
-            score[k] = np.log((max(b, 0.0) + _PRIOR) / (max(a - b, 0.0) + _PRIOR))
+        score[k] = sums[2 * k + 1] / sums[2 * k] / unit
 
 
 @kernel(fastmath=REASSOCIATE)
-def vote(real, now, memory, z, mean_norm, scores, nearness):
+def _score_odds(sums, score):
+    """Log-odds of the second class."""
+    for k in range(N_VOTES):
+        a, b = sums[2 * k], sums[2 * k + 1]
+        score[k] = np.log((maximum(b, 0.0) + _PRIOR) / (maximum(a - b, 0.0) + _PRIOR))
+
+
+@kernel(fastmath=REASSOCIATE)
+def vote(targets, now, memory, z, mean_norm, scores, nearness):
     """Scores of the voting members: the latest rows vote, each by its nearness.
+
+    Without `targets` their labels are classes.
 
     A row at the squared distance r has (1 - g (r - r_0) / (16 sqrt(mean squared norm)))_+^8 of a
     vote, about exp(-g (r - r_0) / (2 sqrt(..))), where r_0 is that of the nearest row: between
@@ -102,26 +108,32 @@ def vote(real, now, memory, z, mean_norm, scores, nearness):
         for k in range(N_LINES, N_MEMBERS):
             scores[c, k] = 0.0
     rows, size = memory.shape
-    count = min(int(now.rows), WINDOW)
+    count = minimum(np.int64(now.rows), WINDOW)
     if size == 0 or count == 0:
         return
-    start = (int(now.rows) - count) % size
-    until = min(count, size - start)  # here the ring wraps around
-    parts = ((start, 0, until), (0, until, count))
-    for first, begin, stop in parts:
-        _distances(z, memory, first, nearness[begin:stop])
-    scale = NARROW[0] / (16.0 * np.sqrt(max(mean_norm - 1.0, 1e-300)))  # the constant is no column
-    _widest_votes(nearness[:count], scale)
+    start = (np.int64(now.rows) - count) % size
+    until = minimum(count, size - start)  # here the ring wraps around
+    first, part = start, nearness[:until]
+    for _ in range(2):
+        _distances(z, memory, first, part)
+        first, part = 0, nearness[until:count]
+    other_norm = maximum(mean_norm - 1.0, 1e-300)  # the constant is no column
+    _widest_votes(nearness[:count], NARROW[0] / (16.0 * np.sqrt(other_norm)))
     sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    for first, begin, stop in parts:
-        last = first + stop - begin
+    first, part = start, nearness[:until]
+    for _ in range(2):
+        last = first + len(part)
         labels, weights = memory[rows - 2, first:last], memory[rows - 1, first:last]
         if len(scores) > 1:
-            _add_class_votes(nearness[begin:stop], labels, weights, scores)
+            _add_class_votes(part, labels, weights, scores)
         else:
-            sums = _add_number_votes(nearness[begin:stop], labels, weights, now.centre, sums)
+            sums = _add_number_votes(part, labels, weights, now.centre, sums)
+        first, part = 0, nearness[until:count]
+    if targets is not None:
+        _score_means(sums, now.unit, scores[0, N_LINES:])
+        return
     if len(scores) == 1:
-        _score_numbers(real, now.unit, sums, scores[0, N_LINES:])
+        _score_odds(sums, scores[0, N_LINES:])
         return
     for c in range(len(scores)):
         for k in range(N_LINES, N_MEMBERS):

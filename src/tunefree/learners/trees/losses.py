@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logit
 
-from tunefree._jit import fast_exp, kernel
+from tunefree._jit import fast_exp, kernel, maximum, minimum
 from tunefree.learners.trees.tree import leaf_sums
 
 # Scores beyond this are certain; shares of classes are not below this.
@@ -151,7 +151,7 @@ class LogLoss(NamedTuple):
 @kernel(borrows=True)
 def _slopes_of_two(scores, targets, gradients, curvatures):
     for i in range(scores.shape[0]):
-        p = 1.0 / (1.0 + fast_exp(min(max(-scores[i, 0], -_CERTAIN), _CERTAIN)))
+        p = 1.0 / (1.0 + fast_exp(minimum(maximum(-scores[i, 0], -_CERTAIN), _CERTAIN)))
         gradients[i, 0] = targets[i, 0] - p
         curvatures[i, 0] = p * (1.0 - p)
 
@@ -160,14 +160,16 @@ def _slopes_of_two(scores, targets, gradients, curvatures):
 def _losses_of_two(scores, targets, out):
     for i in range(scores.shape[0]):
         s = scores[i, 0]
-        out[i] = max(s, 0.0) - targets[i, 0] * s + np.log1p(fast_exp(max(-abs(s), -_CERTAIN)))
+        out[i] = (
+            maximum(s, 0.0) - targets[i, 0] * s + np.log1p(fast_exp(maximum(-abs(s), -_CERTAIN)))
+        )
 
 
 @kernel(borrows=True)
 def _highest(scores, i):
     highest = scores[i, 0]
     for c in range(1, scores.shape[1]):
-        highest = max(highest, scores[i, c])
+        highest = maximum(highest, scores[i, c])
     return highest
 
 
@@ -177,7 +179,7 @@ def _slopes_of_several(scores, targets, gradients, curvatures):
     for i in range(scores.shape[0]):
         highest, total = _highest(scores, i), 0.0
         for c in range(k):
-            gradients[i, c] = fast_exp(max(scores[i, c] - highest, -_CERTAIN))
+            gradients[i, c] = fast_exp(maximum(scores[i, c] - highest, -_CERTAIN))
             total += gradients[i, c]
         for c in range(k):
             p = gradients[i, c] / total
@@ -191,6 +193,6 @@ def _losses_of_several(scores, targets, out):
     for i in range(scores.shape[0]):
         highest, total, own = _highest(scores, i), 0.0, 0.0
         for c in range(k):
-            total += fast_exp(max(scores[i, c] - highest, -_CERTAIN))
+            total += fast_exp(maximum(scores[i, c] - highest, -_CERTAIN))
             own += targets[i, c] * scores[i, c]
         out[i] = np.log(total) + highest - own

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import kernel
+from tunefree._jit import kernel, maximum, minimum
 from tunefree._process import team
 
 # These kernels make no arrays.
@@ -245,9 +245,8 @@ def _count_columns(four, words, memory, n_parents, firsts, sizes):
     first, end, size = firsts[0], firsts[0], sizes[0]
     for j in range(sizes.shape[0]):
         end += sizes[j]
-        if sizes[j] < size:
-            size = sizes[j]
-    for p in range(n_parents or 1):
+        size = minimum(size, sizes[j])
+    for p in range(maximum(1, n_parents)):
         if n_parents and _is_small(starts, 2 * p, size) and _is_small(starts, 2 * p + 1, size):
             continue
         child = 2 * p if not n_parents or slot[2 * p] == p + n_parents else 2 * p + 1
