@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tunefree import averaging
-from tunefree._parameters import check_passes, seed_of
+from tunefree._parameters import seed_of
 from tunefree._process import check_memory
 from tunefree._warn import none_of, warn
 from tunefree.constraints import CONSTRAINTS
@@ -92,7 +92,6 @@ class Settings(NamedTuple):
 
     def check(self):
         """Refuse values that mean nothing."""
-        check_passes(self.max_iter)
         if self.solver not in SOLVERS:
             raise none_of("solver", self.solver, SOLVERS)
         known = self.potential in ("auto", "euclidean", Euclidean())
