@@ -135,10 +135,9 @@ these consist of ten blocks (`papers.stiff`).
         """Data by integrator."""
         out = []
         for name, horizon in self.PANELS.items():
-            more, shorter = {"n": 1000 if quick else 5000}, 10.0
-            if name == "synthetic":
-                more, shorter = {}, 5.0
-            more["horizon"] = horizon / shorter if quick else horizon
+            rows = {} if name == "synthetic" else {"n": 1000 if quick else 5000}
+            shorter = 5.0 if name == "synthetic" else 10.0
+            more = {"horizon": horizon / shorter if quick else horizon, **rows}
             out += [{"data": name, "method": method, **more} for method in self.METHODS]
         return out
 
