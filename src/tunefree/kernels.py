@@ -300,17 +300,18 @@ class Laplacian(NamedTuple):
 
     def onnx(self, g: Any, X: Any, B: np.ndarray) -> Any:
         """Values of rows X with the rows of the array B, as nodes of a graph."""
-        gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
-        return g(
-            "Exp", g("Mul", g("ReduceSum", gap, np.array([2]), keepdims=0), -float(self.gamma))
-        )
+        return g("Exp", g("Mul", _manhattan_nodes(g, X, B), -float(self.gamma)))
 
     def onnx_lines(self, g: Any, X: str, B: np.ndarray) -> str:
         """``|x| + |b| - |x - b|``, as nodes of a graph."""
-        gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
         size = g("ReduceSum", g("Abs", X), np.array([1]), keepdims=1)
         both = g("Add", size, np.abs(B).sum(axis=1))
-        return g("Sub", both, g("ReduceSum", gap, np.array([2]), keepdims=0))
+        return g("Sub", both, _manhattan_nodes(g, X, B))
+
+
+def _manhattan_nodes(g, X, B):
+    gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
+    return g("ReduceSum", gap, np.array([2]), keepdims=0)
 
 
 @part
@@ -606,8 +607,8 @@ def check_gram(K: np.ndarray, name: str = "kernel") -> None:
         )
 
 
-def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
-    """The median heuristic: 1 / median distance of random pairs of rows that differ.
+def median_gamma(k: Any, X: Rows, seed: int = 0) -> float:
+    """The median heuristic: 1 / median distance of 20,000 random pairs, of those that differ.
 
     Parameters
     ----------
@@ -615,7 +616,6 @@ def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
         Its distances are used.
     X : ndarray or CSR of shape (n, d)
     seed : int, default=0
-    pairs : int, default=20_000
 
     Returns
     -------
@@ -628,10 +628,9 @@ def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
     0.25
     """
     n, rng, distances = X.shape[0], np.random.default_rng(seed), []
-    size = int(np.ceil(np.sqrt(pairs / 32)))
     for _ in range(32):
         # Small squares of pairs, so that distances are matrix products.
-        A, B = (X[rng.integers(0, n, size)] for _ in range(2))
+        A, B = (X[rng.integers(0, n, 25)] for _ in range(2))
         distances.append(k.distances(A, B).ravel())
     distances = np.concatenate(distances).astype(np.float64)
     positive = distances[distances > 1e-6 * distances.max(initial=0.0)]
