@@ -106,9 +106,13 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     bins, loss, sample = table[:3]
     depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
     progress.expect(len(depths) * n_reports(table.most_rounds))
+
+    def report():
+        progress.begin("rounds")
+        return progress.end()
+
     with workers(n_jobs, sample.codes.size // _CELLS_OF_A_THREAD):
-        rounds = boost(sample, folds, loss, bins, depths, seed, signs, table.most_rounds)
-        fits = _run(rounds, progress)
+        fits = boost(sample, folds, loss, bins, depths, seed, signs, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
     held, (one, other) = held[order], (fit.scores[order] for fit in fits)
@@ -123,18 +127,6 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
     curves = [fit.risks for fit in fits]
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
-
-
-def _run(rounds, progress):
-    """What `boost` returns, after reports of its rounds."""
-    ended = None
-    while True:
-        try:
-            rounds.send(ended)
-        except StopIteration as stop:
-            return stop.value
-        progress.begin("rounds")
-        ended = progress.end()
 
 
 class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):

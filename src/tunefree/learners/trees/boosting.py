@@ -256,7 +256,7 @@ class Boosted(NamedTuple):
 
 
 def n_reports(most_rounds):
-    """How often `boost` yields at most for a depth."""
+    """How often `boost` reports at most for a depth."""
     return -(-most_rounds // _PATIENCE)
 
 
@@ -294,14 +294,14 @@ class DepthLearners:
         return Boosted(forest, scores, self._curve / total)
 
 
-def boost(sample, folds, loss, bins, depths, seed, signs, most_rounds):
+def boost(sample, folds, loss, bins, depths, seed, signs, most_rounds, report):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
     other folds choose it, with one fold the other half of its rows.
 
-    A generator: after some rounds it yields once for every depth, is sent whether these were the
-    last, and returns a list of `Boosted`.
+    After some rounds `report` is called once for every depth: it returns whether these were the
+    last. Returned is a list of `Boosted`.
     """
     halt = threading.Event()
     sweeps = [DepthLearners(sample, folds, loss, bins, d, seed, signs, halt) for d in depths]
@@ -316,7 +316,7 @@ def boost(sample, folds, loss, bins, depths, seed, signs, most_rounds):
             raise
         for sweep in running:
             sweep.find_best()
-            stopped = yield
+            stopped = report()
         running = [sweep for sweep in running if not sweep.is_over(most_rounds)]
     return team().map(DepthLearners.result, sweeps)
 
