@@ -35,7 +35,7 @@ _intrinsic: Any = intrinsic
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # `tunefree._within` uses internals of Numba: only in versions that it was tested with.
 _TESTED = (0, 60) <= numba.version_info[:2] <= (0, 68)
-_WITHIN: dict[str, Any] = {}
+_WITHIN: Any = {}
 if _TESTED:
     from tunefree._within import Within
 

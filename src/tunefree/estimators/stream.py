@@ -133,7 +133,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
                 pass
         values_of = {}
         for name, value in _features(x):
-            j = self._column(name, names, learn)
+            j = _column(name, names, self.columns_, learn)
             if j is not None:
                 values_of[j] = values_of[j] + value if j in values_of else value
         fixed = self.columns_ is None
@@ -147,19 +147,6 @@ class LearnsByMixture(Threaded, BaseEstimator):
         for j, value in values_of.items():
             values[j] = value
         return _NO_COLUMNS, values
-
-    def _column(self, name, names, learn):
-        """The column of a name; None of a new name that is not learned."""
-        if name in names:
-            return names[name]
-        if self.columns_ is None:
-            raise ValueError(f"x has a column {name!r} that this stream does not have.")
-        if len(names) >= _MOST_COLUMNS:  # the name shares the column of another
-            return zlib.crc32(name.encode()) % _MOST_COLUMNS
-        if learn:
-            names[name] = len(names)
-            self.columns_.append(name)
-        return names.get(name)
 
     def _names(self):
         """Columns by their names."""
@@ -416,6 +403,20 @@ def _features(x):
         else:
             name = name if type(name) is str else repr(name)
             yield name, math.nan if value is None else value
+
+
+def _column(name, names, columns, learn):
+    """The column of a name; None of a new name that is not learned."""
+    if name in names:
+        return names[name]
+    if columns is None:
+        raise ValueError(f"x has a column {name!r} that this stream does not have.")
+    if len(names) >= _MOST_COLUMNS:  # the name shares the column of another
+        return zlib.crc32(name.encode()) % _MOST_COLUMNS
+    if learn:
+        names[name] = len(names)
+        columns.append(name)
+    return names.get(name)
 
 
 def _is_records(X):

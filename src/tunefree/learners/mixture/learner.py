@@ -128,16 +128,34 @@ def run_rows(
         learn = weight > 0.0
         predict = not (learn and is_late)
         n = standardize(
-            form == SPARSE, now, moments, outliers, latest, columns[first:stop],
-            values[first:stop], weight if learn else 1.0, learn, places, rows[0],
-        )  # fmt: skip
+            form == SPARSE,
+            now,
+            moments,
+            outliers,
+            latest,
+            columns[first:stop],
+            values[first:stop],
+            weight if learn else 1.0,
+            learn,
+            places,
+            rows[0],
+        )
         row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
         is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not learn)
         if is_new:
             _score(
-                is_whole, targets, now, weights, covariances, last_row, row, scores, directions,
-                memory, scratch,
-            )  # fmt: skip
+                is_whole,
+                targets,
+                now,
+                weights,
+                covariances,
+                last_row,
+                row,
+                scores,
+                directions,
+                memory,
+                scratch,
+            )
         if is_new and predict:
             if targets is not None:
                 d = moments.shape[1] if is_whole else 0
@@ -156,18 +174,36 @@ def run_rows(
                 continue
             if unit != now.unit or centre != now.centre:
                 _score(
-                    is_whole, targets, now, weights, covariances, last_row, row, scores,
-                    directions, memory, scratch,
-                )  # fmt: skip
+                    is_whole,
+                    targets,
+                    now,
+                    weights,
+                    covariances,
+                    last_row,
+                    row,
+                    scores,
+                    directions,
+                    memory,
+                    scratch,
+                )
             if now.rows >= 2.0:  # one target has no deviation
                 learn_number(now, learned, y, weight, is_late, members, mixers, snapshot, scratch)
             number_slopes(now, learned.member_variances, y, weight, scores[0], scratch)
             store_row(memory, np.int64(now.rows), row.z, y, weight)
         if codes is not None:
             learn_class(
-                now, learned, m, codes[i], weight, is_late, members, probabilities, mixers,
-                snapshot, scratch,
-            )  # fmt: skip
+                now,
+                learned,
+                m,
+                codes[i],
+                weight,
+                is_late,
+                members,
+                probabilities,
+                mixers,
+                snapshot,
+                scratch,
+            )
             class_slopes(codes[i], weight, scores, by_class, scratch)
             store_row(memory, np.int64(now.rows), row.z, codes[i], weight)
         find_steps(weight, row.norm, scratch)

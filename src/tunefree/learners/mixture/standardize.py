@@ -88,7 +88,7 @@ def _store_entry(sparse, all_moments, latest, j, x, moments):
 @kernel
 def standardize(
     sparse, now, all_moments, outliers, latest, entries, values, weight, store, places, z
-):  # fmt: skip
+):
     """Standardise the row, the constant first, and return how many entries it has.
 
     The row itself counts in the means and variances used; they are kept only if `store`. A sparse
