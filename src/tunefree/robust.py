@@ -208,7 +208,7 @@ class OutlierFilter(NamedTuple):
         for j in np.flatnonzero(np.diff(starts) > 2):  # of one or two, none is an outlier
             of_column = sizes[starts[j] : starts[j + 1]]
             bulk = of_column[of_column <= 100.0 * np.median(of_column)]
-            guard.know(bulk.max(), len(bulk), j)
+            guard.know(bulk.max(), len(bulk), slice(j, j + 1))
         return guard
 
     def know(self, reach, count=_YOUNG, columns=slice(None)):

@@ -104,8 +104,8 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
             kind = "Regressor" if is_regressor(estimator) else "Classifier"
             words = (
                 f"{found}, and {name} takes numbers: use TuneFree{kind}, or a TablePreprocessor "
+                "before it in a Pipeline."
             )
-            words += "before it in a Pipeline."
         if words is None:
             raise
         raise ValueError(words) from problem
