@@ -29,7 +29,9 @@ Source: Chatterjee 2021, "A new coefficient of correlation"; Siddiqi 2006, "Cred
 """
 
 import re
+import warnings
 from collections import defaultdict
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +83,15 @@ def _listed(names):
     shown = ", ".join(map(repr, names[:_MOST_NAMED]))
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"Column{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+@contextmanager
+def ignore_outlier_warnings():
+    """Ignore warnings of findings and outliers: in parts of the user's rows they are no news."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
+        yield
 
 
 def training_findings(layout, X, targets, n_rows, classify):

@@ -1,8 +1,9 @@
 """One call that evaluates the library's learners on held-out rows and stacks the best."""
 
+import copy
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,23 +20,18 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree.data.checks import ColumnDrift, ColumnShares, warn_of
+from tunefree.data.checks import (
+    ColumnDrift,
+    ColumnShares,
+    ignore_outlier_warnings,
+    warn_of,
+)
 from tunefree.data.order import even_sample
 from tunefree.designs import as_dense
 from tunefree.estimators import base
-from tunefree.estimators.candidates import (
-    Fitted,
-    Stacked,
-    choose_by_score,
-    compress_stack,
-    evaluate_candidates,
-    fit_all_rows,
-    fit_source_rows,
-    ignore_outlier_warnings,
-    make_candidates,
-    plan_candidates,
-)
+from tunefree.estimators.candidates import Fitted, fit_all_rows, make_candidates
 from tunefree.estimators.explain import (
     BACKGROUND,
     Explanation,
@@ -54,10 +50,12 @@ from tunefree.estimators.fitting import (
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.report import (
     Importances,
+    Stacked,
     column_relevances,
     of_user_columns,
     report_of,
 )
+from tunefree.estimators.stack_from_source import fit_source_rows
 from tunefree.estimators.stack_problem import (
     EXCLUDE,
     ClassTargets,
@@ -72,14 +70,15 @@ from tunefree.preprocessing import source_layout
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
 from tunefree.select.costs import Limits, Plan
+from tunefree.select.evaluation import evaluate_candidates, finished, folds_of
 from tunefree.select.stacking import (
+    Chosen,
     Classes,
     Means,
     Quantiles,
     Targets,
     choose_stack,
-    finished,
-    folds_of,
+    compress_stack,
     least_mean,
 )
 from tunefree.uncertainty.intervals import HeldOutProbabilities, ResidualScores
@@ -149,15 +148,17 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         problem = self._problem(rows, y)
         warn_of(rows.findings(problem))
         candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
-        plan, candidates = plan_candidates(candidates, limits, problem)
-        entries = evaluate_candidates(candidates, plan, problem, self._progress)
-        problem, entries = problem.with_loss_of_stack(entries)
-        chosen, scores, compression = choose_stack(entries, problem), {}, None
-        if scorer is not None and finished(entries):
-            chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)
-        if n_landmarks is not None and finished(entries):
-            chosen, compression = compress_stack(chosen, problem, n_landmarks)
-        last = fit_all_rows(chosen, entries, problem, self._progress)
+        folds, scores, compression = problem.folds if problem.given else None, {}, None
+        plan, candidates = limits.plan_for(candidates, problem.shape, folds)
+        with ignore_outlier_warnings():
+            entries = evaluate_candidates(candidates, plan, problem, self._progress)
+            problem, entries = problem.with_loss_of_stack(entries)
+            chosen = choose_stack(entries, problem)
+            if scorer is not None and finished(entries):
+                chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)
+            if n_landmarks is not None and finished(entries):
+                chosen, compression = compress_stack(chosen, problem, n_landmarks)
+            last = fit_all_rows(chosen, entries, problem, self._progress)
         seconds = time.perf_counter() - limits.start
         self._publish(
             rows,
@@ -459,6 +460,53 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+class KnownScores(NamedTuple):
+    """Held-out scores in place of a preprocessor and a model; rows are their numbers."""
+
+    scores: np.ndarray
+    classes_: Any
+
+    def transform(self, X):
+        """The rows."""
+        return X
+
+    def decision_function(self, X):
+        """The scores of all rows."""
+        return self.scores
+
+    predict = decision_function
+
+
+def choose_by_score(estimator, scorer, chosen, entries, problem):
+    """The stack, or a candidate of a higher held-out score, and the scores of all candidates.
+
+    The scorer gets copies of the estimator that predict the held-out rows.
+    """
+    rows, scores, classes = chosen.rows, {}, getattr(problem.targets, "classes", None)
+    y, weights = problem.y[rows], problem.weights[rows]
+    targets = y if classes is None else classes[y]
+
+    def score_of(one):
+        known, model = KnownScores(one.scores(), classes), copy.copy(estimator)
+        stack = {"models_": [known], "views_": [()], "weights_": np.ones(1)}
+        stack |= {"table_": known, "offsets_": np.zeros(known.scores.shape[1])}
+        vars(model).update(problem.targets.attributes() | stack)
+        return float(scorer(model, rows[:, None], targets, sample_weight=weights))
+
+    best, highest = chosen, score_of(chosen)
+    words = f", {number(highest)} for the stack."
+    for entry in finished(entries):
+        name = entry.candidate.name
+        alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
+        scores[name] = score_of(alone)
+        if scores[name] > highest:
+            best, highest = alone, scores[name]
+    winner = "the stack" if best is chosen else repr(best.reason)
+    words = "." if best is chosen else words
+    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}{words}"
+    return best._replace(reason=f"{chosen.reason} {words}"), scores
 
 
 def cross_fitted(estimator, X, y, sample_weight, problem):

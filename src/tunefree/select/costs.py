@@ -8,8 +8,7 @@ expensive first, or skipped. A plan given as `budget=` is followed again, also o
 
 import re
 import time
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -222,10 +221,24 @@ class Limits:
                 raise ValueError(f"budget={budget!r} is not positive.")
             self.seconds = float(budget)
 
-    def plan_for(self, sizes):
+    def plan_for(self, candidates, shape, folds=None):
+        """The `Plan` for candidates, and the candidates as it limits them.
+
+        `folds` are given ones, None for the automatic ones.
+        """
+        plan = self.plan
+        if plan is None:
+            plan = self._new_plan([_steps(c, shape, folds) for c in candidates])
+        limits = {step.candidate: step.limit for step in plan.steps}
+        if set(limits) != {c.name for c in candidates}:
+            raise ValueError(
+                f"budget= is a plan of {', '.join(limits)}; the candidates for these data are "
+                f"{', '.join(c.name for c in candidates)}."
+            )
+        return plan, [_limited(c, limits[c.name]) for c in candidates]
+
+    def _new_plan(self, sizes):
         """The `Plan` for candidates, each with a list of `Step`, the largest first."""
-        if self.plan is not None:
-            return _followed(self.plan, [each[0].candidate for each in sizes])
         speed, allowed = 1.0, self.seconds
         if self.measured:
             speed = machine_speed()
@@ -250,13 +263,23 @@ class Limits:
         return planned
 
 
+def _limited(candidate, limit):
+    return candidate if limit is None else candidate.limited(limit)
+
+
+def _steps(candidate, shape, folds):
+    """The `Step` of a candidate without a limit, and with each limit that it may get."""
+    return [
+        Step(candidate.name, *_limited(candidate, m).total_cost(shape, folds), m, candidate.unit)
+        for m in (None, *candidate.limits)
+    ]
+
+
 def _within_time(planned, sizes, allowed, speed):
     """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs."""
-    planned = list(planned)
     included = [i for i, step in enumerate(planned) if not step.reason]
     cheapest = min(included, key=lambda i: sizes[i][-1].seconds)
-    while _total_seconds(planned) > allowed:
-        included = [i for i, step in enumerate(planned) if not step.reason]
+    while sum(planned[i].seconds for i in included) > allowed:
         smaller = {i: _smaller(planned[i], sizes[i]) for i in included}
         reducible = [i for i in included if i != cheapest or smaller[i]]
         if not reducible:
@@ -264,11 +287,8 @@ def _within_time(planned, sizes, allowed, speed):
         i = max(reducible, key=lambda i: planned[i].seconds)
         reason = f"would take {duration(planned[i].seconds / speed)}, beyond the budget"
         planned[i] = smaller[i] or planned[i]._replace(reason=reason)
+        included = [i for i in included if not planned[i].reason]
     return planned
-
-
-def _total_seconds(steps):
-    return sum(step.seconds for step in steps if not step.reason)
 
 
 def _smaller(step, steps):
@@ -276,19 +296,10 @@ def _smaller(step, steps):
     return next((s for s in steps if s.seconds < step.seconds and s.bytes <= step.bytes), None)
 
 
-def _followed(plan, names):
-    known = [step.candidate for step in plan.steps]
-    if set(known) != set(names):
-        raise ValueError(
-            f"budget= is a plan of {', '.join(known)}; the candidates for these data are "
-            f"{', '.join(names)}."
-        )
-    return plan
-
-
 def machine_speed():
     """The machine's current speed in units of the reference core; other processes slow it down."""
-    A, values = _material()
+    rng = np.random.default_rng(0)
+    A, values = rng.normal(size=(300, 300)), rng.normal(size=100_000)
     with one_blas_thread():
         took: list[float] = []
         for _ in range(3):
@@ -298,9 +309,3 @@ def machine_speed():
             np.sort(values)
             took.append(time.perf_counter() - start)
     return _PROBE / min(took)
-
-
-@cache
-def _material() -> Any:
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(300, 300)), rng.normal(size=100_000)

@@ -92,7 +92,7 @@ class Statistics(NamedTuple):
         parts = [
             f"{self.nobs:g} rows, {self.df_resid:g} degrees of freedom",
             f"deviance {self.deviance:.6g} (null {self.null_deviance:.6g}, D2 {self.d2:.4g}), "
-            f"dispersion {self.scale:.6g}",
+            f"dispersion {self.scale:.4g}",
         ]
         if self.llf is not None:
             parts.append(f"log-likelihood {self.llf:.7g}, AIC {self.aic:.7g}, BIC {self.bic:.7g}")
