@@ -39,7 +39,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
 from scipy.stats import chi2, rankdata
 
-from tunefree._format import number
+from tunefree._format import listed, number
 from tunefree._warn import DataWarning, warn
 from tunefree.designs import as_dense
 
@@ -48,7 +48,6 @@ _NEARLY_ALL = 0.95
 _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
-_MOST_NAMED = 5
 CORRELATED = 0.7
 _LETTERS, _MOST_LETTERS, _RARE, _MOST_LEVELS = 5, 60, 0.1, 1000
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_.\s]+(?=[^\W\d])")  # between letters
@@ -70,7 +69,7 @@ def messages(findings):
     columns = defaultdict(list)
     for column, message in findings:
         columns[message].append(column)
-    return [m if None in names else f"{_listed(names)}: {m}" for m, names in columns.items()]
+    return [m if None in names else f"{_columns(names)}: {m}" for m, names in columns.items()]
 
 
 def warn_of(findings):
@@ -79,10 +78,8 @@ def warn_of(findings):
         warn(message, DataWarning)
 
 
-def _listed(names):
-    shown = ", ".join(map(repr, names[:_MOST_NAMED]))
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"Column{'s' if len(names) > 1 else ''} {shown}{more}"
+def _columns(names):
+    return f"Column{'s' if len(names) > 1 else ''} {listed(list(map(repr, names)))}"
 
 
 @contextmanager

@@ -80,6 +80,7 @@ from tunefree.select.stacking import (
     choose_stack,
     compress_stack,
     least_mean,
+    weighted_sum,
 )
 from tunefree.uncertainty.intervals import HeldOutProbabilities, ResidualScores
 
@@ -257,9 +258,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """The stack's scores of the user's rows."""
         check_is_fitted(self, "models_")
         X = self.table_.transform(X)
-        total = np.zeros((X.shape[0], len(self.offsets_))) + self.offsets_
-        for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
-            total += a * Fitted(view, model).scores(X, score)
+        pairs = zip(self.views_, self.models_, strict=True)
+        scores = (Fitted(*pair).scores(X, score) for pair in pairs)
+        total = weighted_sum(self.weights_, scores, self.offsets_)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
     def explain(self, X: MatrixLike) -> Explanation:
@@ -485,7 +486,7 @@ def choose_by_score(estimator, scorer, chosen, entries, problem):
     The scorer gets copies of the estimator that predict the held-out rows.
     """
     rows, scores, classes = chosen.rows, {}, getattr(problem.targets, "classes", None)
-    y, weights = problem.y[rows], problem.weights[rows]
+    _, y, weights = problem.part(rows)
     targets = y if classes is None else classes[y]
 
     def score_of(one):

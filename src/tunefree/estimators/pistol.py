@@ -81,7 +81,7 @@ from tunefree.robust import (
     shrinkage_factor_of_classes,
 )
 from tunefree.select.portfolio import Portfolio, ViewMember
-from tunefree.select.progressive_risk import recent_rows, temperature
+from tunefree.select.progressive_risk import recent_rows
 from tunefree.uncertainty.inference import Law
 
 # Wider rows are not whitened: the eigenvectors would take longer than learning.
@@ -861,7 +861,7 @@ class PiSTOLClassifier(
         coef, intercept, predicted = portfolio.blend(state, X, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
-        a = temperature(predicted, targets, weights)
+        a = base.temperature(predicted, targets, weights)
         coef, intercept, predictions = a * coef, a * intercept, a * predicted
         if problem is not None and self.fit_intercept:
             codes = base.codes_of(problem.targets[problem.rows])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
-from tunefree._format import duration, number
+from tunefree._format import aligned, duration, listed, number
 from tunefree._process import amount
 from tunefree.estimators.stack_problem import several_columns
 from tunefree.select.costs import Cost, Plan
@@ -18,7 +18,7 @@ from tunefree.uncertainty import risk
 _MOST_SHOWN = 50_000
 # A gain of so many standard errors is significant (95 %).
 _SIGNIFICANT = 1.96
-_MOST = 5  # groups of columns, and names of a group, that are shown
+_MOST_GROUPS = 5  # of columns, that are shown
 # Predictions are the same if they differ by less than this, in log-odds or standard deviations.
 _SAME = 1e-6
 
@@ -188,7 +188,9 @@ class Report(NamedTuple):
             losses = [f"{name} {number(loss, 2)}" for name, loss in self.importances.items()]
             notes.append(f"Permutation importance (held-out rows): {', '.join(losses)}.")
         if self.groups:
-            rows = [(listed(row["columns"]), row["importance"]) for row in self.groups[:_MOST]]
+            rows = [
+                (listed(row["columns"]), row["importance"]) for row in self.groups[:_MOST_GROUPS]
+            ]
             rises = "; ".join(f"{names}: {number(rise, 2)}" for names, rise in rows)
             notes.append(f"Permutation importance of correlated columns together: {rises}.")
         notes += [f"Skipped: {name} ({reason})." for name, reason in self.skipped.items()]
@@ -225,12 +227,9 @@ class Report(NamedTuple):
 
     def __repr__(self):
         rows = self.table()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [self.heading(), ""]
-        for name, *cells, last in rows:
-            aligned = [cell.rjust(w) for cell, w in zip(cells, widths[1:-1], strict=True)]
-            lines.append("  ".join([name.ljust(widths[0]), *aligned, last]).rstrip())
-        return "\n".join([*lines, "", *self.sentences(), *self.notes()])
+        lines = zip(aligned([row[:-1] for row in rows]), rows, strict=True)
+        table = [f"{line}  {row[-1]}".rstrip() for line, row in lines]
+        return "\n".join([self.heading(), "", *table, "", *self.sentences(), *self.notes()])
 
     __str__ = __repr__
 
@@ -403,16 +402,6 @@ class Importances(NamedTuple):
             groups.append({"columns": users, "importance": value, "importance_se": error})
         groups.sort(key=lambda group: -group["importance"])
         return cls(of_columns(found[0]), of_columns(found[1]), groups)
-
-
-def listed(names):
-    """The first names of a list.
-
-    >>> listed(["a", "b"]), listed(list("abcdefg"))
-    ('a, b', 'a, b, c, d, e and 2 more')
-    """
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(names[:_MOST]) + more
 
 
 def _error(value):

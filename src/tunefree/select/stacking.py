@@ -36,6 +36,11 @@ _WIDTH, _SOLUTIONS = 0.1, 2
 _TINY = 1e-300
 
 
+def weighted_sum(weights, scores, offsets=0.0):
+    """The weighted sum of the models' scores."""
+    return sum((a * F for a, F in zip(weights, scores, strict=True)), offsets)
+
+
 class Stack(NamedTuple):
     """Weights of models."""
 
@@ -46,10 +51,7 @@ class Stack(NamedTuple):
 
     def join(self, scores):
         """The weighted sum of the models' scores."""
-        total = np.zeros_like(scores[0]) + self.offsets
-        for a, F in zip(self.weights, scores, strict=True):
-            total += a * F
-        return total
+        return weighted_sum(self.weights, scores, self.offsets)
 
 
 class Chosen(NamedTuple):
@@ -176,11 +178,6 @@ def _pruned(fit, scores, weights):
     return Stack(every_weight, b, every_share, losses)
 
 
-def _sum(weights, scores):
-    """The weighted sum of the models' scores."""
-    return sum(a * F for a, F in zip(weights, scores, strict=True))
-
-
 def _log_weights(risk, start, n_offsets=0):
     """Weights and offsets of least risk, found by the weights' logarithms.
 
@@ -272,14 +269,14 @@ class Classes(NamedTuple):
             m, k = len(models), models[0].shape[1]
 
             def risk(a, b):
-                logs = log_softmax(_both(_sum(a, models) + b), axis=1)
+                logs = log_softmax(_both(weighted_sum(a, models) + b), axis=1)
                 gap = (share[:, None] * (np.exp(logs) - labels))[:, -k:]
                 slopes = [np.vdot(gap, F) for F in models]
                 loss = -np.vdot(share[:, None] * labels, logs) + _OFFSETS * b @ b
                 return loss, np.concatenate([slopes, gap.sum(axis=0) + 2.0 * _OFFSETS * b])
 
             a, b = _log_weights(risk, np.full(m, np.log(1.5 / m)), k)
-            return a / sizes, b, a, log_losses(_sum(a, models) + b, y)
+            return a / sizes, b, a, log_losses(weighted_sum(a, models) + b, y)
 
         return _pruned(fit, scores, weights)
 
@@ -343,7 +340,7 @@ class Targets(NamedTuple):
         def fit(models):
             columns = np.column_stack([((F - mean) * scale).ravel() for F in models])
             a, _ = nnls(columns, ((targets - mean) * scale).ravel())
-            joined = mean + _sum(a, [F - mean for F in models])
+            joined = mean + weighted_sum(a, [F - mean for F in models])
             sizes = a * np.sqrt(np.square(columns).sum(axis=0))
             return a, mean * (1.0 - a.sum()), sizes, self.losses(joined, targets)
 
@@ -519,7 +516,7 @@ def stack_locations(predictions, targets, weights, family, losses, optimism=0.0)
         ]
         a, b = np.column_stack([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
         sizes = np.array([(x * F.std(axis=0)).sum() for x, F in zip(a, models, strict=True)])
-        return a, b, sizes, deviances(b + _sum(a, models))
+        return a, b, sizes, deviances(b + weighted_sum(a, models))
 
     stack, null = _pruned(fit, predictions, weights), family.start(targets, weights)
     joined = stack.join(predictions)

@@ -75,7 +75,6 @@ from tunefree.select.bandwidths import (
     read_outs,
     squared_errors,
 )
-from tunefree.select.progressive_risk import temperature
 
 # The rule of 'auto' was chosen on four public data sets. After a few passes it is as good as
 # 'global' there, or better.
@@ -634,7 +633,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
 
     def _finish(self, engine, outcome, prior):
         self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
-        a = temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
+        a = base.temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
         if self.calibrate and self.setting == "auto" and self.average == "auto":
             p, shares = (base.probabilities(each, joint=True) for each in (a * f, prior[None]))
             share = shrinkage_factor_of_classes(p, shares[0], base.codes_of(y), weights)
@@ -693,7 +692,8 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         reading, self.regret_ = ready.read(), _STREAM
         _, f, y, weights, *_ = reading
         self.intercept_ = np.zeros(f.shape[1])
-        self._publish_reading(ready, reading, temperature(f, y, weights) if self.calibrate else 1.0)
+        slope = base.temperature(f, y, weights) if self.calibrate else 1.0
+        self._publish_reading(ready, reading, slope)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes).

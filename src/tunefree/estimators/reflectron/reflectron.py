@@ -68,7 +68,6 @@ from tunefree.protocols import (
     TargetLike,
 )
 from tunefree.robust import shrinkage_factor_of_classes, within_limits
-from tunefree.select.progressive_risk import temperature
 
 GEOMETRY = """potential : str, potential or list, default='auto'
         The geometry, which is the regularizer: a name of `tunefree.potentials.POTENTIALS`, a part,
@@ -658,7 +657,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
             )
             if share < 1.0:
                 signs = base.signs(codes, len(self.classes_))
-                share *= min(temperature(s - null, signs, weights), 1.0)
+                share *= min(base.temperature(s - null, signs, weights), 1.0)
                 result = result.shrunk(np.full(len(null), share), null)
                 p = self._probabilities(null + share * (s - null))
         return result, base.held_out_probabilities(p, codes, weights)
