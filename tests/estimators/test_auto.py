@@ -19,11 +19,11 @@ from tunefree import (
 )
 from tunefree.data.checks import CORRELATED, SourceColumn, correlated_columns
 from tunefree.estimators import candidates
-from tunefree.estimators.candidates import Candidate
+from tunefree.estimators.candidates import Candidate, evaluate_candidates
 from tunefree.estimators.fitting import NoProgress
 from tunefree.estimators.stack_problem import StackProblem
 from tunefree.select.costs import Plan, Step, shape_of
-from tunefree.select.evaluation import Entry, automatic_folds, evaluate_candidates, folds_of
+from tunefree.select.held_out import Entry, automatic_folds, folds_of
 from tunefree.select.stacking import Targets
 from tunefree.uncertainty.calibration import Slopes
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
 from tunefree._process import amount, machine_memory
-from tunefree.select.costs import Cost, Limits, machine_speed
+from tunefree.select.costs import Cost, Limits, Step, machine_speed
 
 
 class Runner(NamedTuple):
@@ -22,12 +22,17 @@ class Runner(NamedTuple):
         share = 1.0 if limit is None else limit / 100
         return self._replace(cost=Cost(self.cost.seconds * share, self.cost.bytes * share))
 
-    def total_cost(self, shape, folds):
-        return self.cost
+
+def sizes_of(runner):
+    """A runner's steps, the largest first."""
+    each = [(limit, runner.limited(limit)) for limit in (None, *runner.limits)]
+    return [Step(runner.name, *c.cost, limit, c.unit) for limit, c in each]
 
 
 def plan(runners, budget=None, memory=None):
-    return Limits(budget, memory).plan_for(runners, None)
+    made = Limits(budget, memory).plan_for([sizes_of(c) for c in runners])
+    steps = {step.candidate: step for step in made.steps}
+    return made, [c.limited(steps[c.name].limit) for c in runners]
 
 
 sizes = st.floats(0.01, 100)
@@ -77,9 +82,10 @@ def test_seconds_of_the_clock_are_those_of_this_machine_from_the_call_on(monkeyp
     monkeypatch.setattr("tunefree.select.costs.machine_speed", lambda: 0.5)
     each = [Runner("a", Cost(1, 1)), Runner("b", Cost(3, 1), (50,))]
     limits = Limits("9s", None)
-    assert limits.plan_for(each, None)[0].expected.seconds == 8
+    options = [sizes_of(c) for c in each]
+    assert limits.plan_for(options).expected.seconds == 8
     limits.start -= 2  # reading the table has taken time
-    assert limits.plan_for(each, None)[0].expected.seconds == 5
+    assert limits.plan_for(options).expected.seconds == 5
     assert Limits("2 min", None).seconds == 120 and Limits(np.float32(3), None).seconds == 3
     assert amount(Limits(None, "1.5GB").bytes) == "1.5 GB"
     for memory in (0, -1, "much", True, "GB", float("nan")):

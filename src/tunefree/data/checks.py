@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
-from scipy.stats import chi2, rankdata
+from scipy.stats import chi2_contingency, rankdata
 
 from tunefree._format import listed, number
 from tunefree._warn import DataWarning, warn
@@ -368,8 +368,7 @@ def _difference(one, other):
     n, m = one.sum(), other.sum()
     p, q = np.maximum(one, 0.5) / n, np.maximum(other, 0.5) / m
     index = float(((p - q) * np.log(p / q)).sum())
-    square = (np.sqrt(m / n) * one - np.sqrt(n / m) * other) ** 2 / (one + other)
-    return index, float(chi2.sf(square.sum(), len(one) - 1))
+    return index, float(chi2_contingency([one, other], correction=False).pvalue)
 
 
 def correlated_columns(columns):

@@ -25,7 +25,7 @@ def coded(frame, categories=None):
         return frame, None
     found, columns = [], {}
     for j, name in enumerate(frame.columns):
-        own_levels = None if categories is None else categories[j]
+        own_levels: Any = None if categories is None else categories[j]
         is_new = categories is None and _is_text(frame[name])
         if is_new or own_levels is not None:
             levels, codes = _levels_and_codes(frame[name])

@@ -31,7 +31,13 @@ from tunefree.data.checks import (
 from tunefree.data.order import even_sample
 from tunefree.designs import as_dense
 from tunefree.estimators import base
-from tunefree.estimators.candidates import Fitted, fit_all_rows, make_candidates
+from tunefree.estimators.candidates import (
+    Fitted,
+    evaluate_candidates,
+    fit_all_rows,
+    make_candidates,
+    plan_candidates,
+)
 from tunefree.estimators.explain import (
     BACKGROUND,
     Explanation,
@@ -70,7 +76,7 @@ from tunefree.preprocessing import source_layout
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
 from tunefree.select.costs import Limits, Plan
-from tunefree.select.evaluation import evaluate_candidates, finished, folds_of
+from tunefree.select.held_out import finished, folds_of, weighted_mean
 from tunefree.select.stacking import (
     Chosen,
     Classes,
@@ -78,7 +84,6 @@ from tunefree.select.stacking import (
     Quantiles,
     Targets,
     choose_stack,
-    compress_stack,
     least_mean,
     weighted_sum,
 )
@@ -149,12 +154,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         problem = self._problem(rows, y)
         warn_of(rows.findings(problem))
         candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
-        folds, scores, compression = problem.folds if problem.given else None, {}, None
-        plan, candidates = limits.plan_for(candidates, problem.shape, folds)
+        plan, candidates = plan_candidates(candidates, limits, problem)
         with ignore_outlier_warnings():
             entries = evaluate_candidates(candidates, plan, problem, self._progress)
             problem, entries = problem.with_loss_of_stack(entries)
-            chosen = choose_stack(entries, problem)
+            chosen, scores, compression = choose_stack(entries, problem), {}, None
             if scorer is not None and finished(entries):
                 chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)
             if n_landmarks is not None and finished(entries):
@@ -168,18 +172,12 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.copies_ = cross_fitted(self, X, y, sample_weight, problem)
         return self
 
-    def _kinds(self):
-        """The kinds of candidates to evaluate."""
-        if isinstance(self.candidates, str) and self.candidates == "all":
-            return _KINDS
-        chosen = self.candidates
-        if isinstance(chosen, str) or not set(chosen) <= set(_KINDS) or not len(chosen):
-            raise ValueError(f"candidates={chosen!r} is neither 'all' nor some of {_KINDS}.")
-        return tuple(chosen)
-
     def _checked(self):
         """`Limits` of time and memory, kinds of candidates, most landmarks, and the scorer."""
-        limits, kinds, most = Limits(self.budget, self.max_memory), self._kinds(), self.compress
+        limits, given, most = Limits(self.budget, self.max_memory), self.candidates, self.compress
+        kinds = _KINDS if isinstance(given, str) and given == "all" else tuple(given)
+        if not kinds or not set(kinds) <= set(_KINDS):
+            raise ValueError(f"candidates={given!r} is neither 'all' nor some of {_KINDS}.")
         if most is not None and not (isinstance(most, int | np.integer) and most > 0):
             raise ValueError(f"compress={most!r} is not a number of landmarks: a positive integer.")
         for name in ("compress", "cross_fit"):
@@ -510,6 +508,28 @@ def choose_by_score(estimator, scorer, chosen, entries, problem):
     return best._replace(reason=f"{chosen.reason} {words}"), scores
 
 
+class StackCompression(NamedTuple):
+    """What fewer landmarks cost."""
+
+    n_landmarks: int  # the most of a kernel
+    loss_before: float  # mean held-out loss of the stack, with all landmarks
+    loss_after: float  # and with fewer
+    standard_error: float  # of their difference
+
+
+def compress_stack(before, problem, most):
+    """The `Chosen` stack of the same kernels with at most so many landmarks, and what it costs."""
+    entries = [e.candidate.compressed(e, problem, most) for e in before.entries]
+    after, weights = choose_stack(entries, problem), problem.weights[before.rows]
+    _, error = weighted_mean(after.stack.losses - before.stack.losses, weights)
+    old, new = (float(weighted_mean(c.stack.losses, weights)[0]) for c in (before, after))
+    words = (
+        f"{before.reason} With at most {most} landmarks: {after.reason} The loss was {number(old)} "
+        f"and is now {number(new)} (standard error of the difference {number(float(error), 2)})."
+    )
+    return after._replace(reason=words), StackCompression(most, old, new, float(error))
+
+
 def cross_fitted(estimator, X, y, sample_weight, problem):
     """Copies of a stack, each fitted without its fold, with predictions of the fold."""
     if estimator.cross_fit is None:
@@ -753,12 +773,12 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     def _problem(self, rows, y):
         seed, (classes, codes) = seed_of(self.random_state), base.encode_labels(rows.y, fewest=2)
         weights = base.balanced(self.class_weight, classes, codes, rows.weights)
-        rows = rows._replace(weights=weights)
+        rows, signs = rows._replace(weights=weights), rows.signs(self.monotonic_cst)
         distinct = rows.distinct(codes[:, None].astype(float), seed)
-        more = {"signs": rows.signs(self.monotonic_cst), "targets": ClassTargets(classes)}
-        if more["signs"] is not None and len(classes) > 2:
+        if signs is not None and len(classes) > 2:
             raise ValueError(f"monotonic_cst= needs two classes: y has {len(classes)}.")
-        return rows.problem(distinct, codes, codes, Classes(len(classes)), seed, **more)
+        score, targets = Classes(len(classes)), ClassTargets(classes)
+        return rows.problem(distinct, codes, codes, score, seed, signs=signs, targets=targets)
 
     def _copy_held_out(self, copy, X, y, weights):
         return HeldOutProbabilities(
@@ -1028,14 +1048,17 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         score = self._score(family, targets)
         row_terms = () if rows.exposure is None else ("exposure",)
         flat = is_flat and score.n_outputs == 1
-        more = {
-            "terms": rows.terms(given, seed, distinct[0]),
-            "signs": rows.signs(self.monotonic_cst),
-            "targets": NumberTargets(family, score.limits(targets), flat, row_terms),
-        }
-        targets = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets
-        strata = np.zeros(len(targets), dtype=np.int64)
-        return rows.problem(distinct, targets, strata, score, seed, **more)
+        y = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets
+        return rows.problem(
+            distinct,
+            y,
+            np.zeros(len(y), dtype=np.int64),
+            score,
+            seed,
+            terms=rows.terms(given, seed, distinct[0]),
+            signs=rows.signs(self.monotonic_cst),
+            targets=NumberTargets(family, score.limits(targets), flat, row_terms),
+        )
 
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)

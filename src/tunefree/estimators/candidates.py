@@ -1,10 +1,10 @@
-"""The candidates of `TuneFree*`: the kinds, which of them suit a problem, and their last fits.
+"""The candidates of `TuneFree*`: their kinds, which suit a problem, evaluation and last fits.
 
 Kernels and ridge regression on ranks need one fit for their held-out predictions (exact
 leave-one-out), as does kernel PiSTOL (which predicts before it learns). Others are fitted fold by
 fold. Kernels with few rows a column use leave-one-out, too, but by 3 folds, whose targets their
-search does not use. `tunefree.select.evaluation` evaluates the candidates in order, and
-`tunefree.select.stacking` combines the predictions. The rule is described in docs/selection.md.
+search does not use. `tunefree.select.stacking` combines the predictions. The rule is described in
+docs/selection.md.
 """
 
 import copy
@@ -25,8 +25,8 @@ from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.geometry import n_permuted_rows
 from tunefree.learners.trees.boosting import MOST_ROUNDS
 from tunefree.select import costs
-from tunefree.select.costs import Cost
-from tunefree.select.evaluation import (
+from tunefree.select.costs import Cost, Step
+from tunefree.select.held_out import (
     FEW_ROWS,
     Entry,
     finished,
@@ -53,6 +53,8 @@ _FEWER, _MORE, _LANDMARKS_OF_FOLDS = (1000, 500, 250), (4000, 2000, 1000), 1000
 # Kernels of more rows than this wait for a pilot on so many rows, which must lower the stack's
 # held-out loss by this share.
 _PILOTED, _KERNEL_PILOT_ROWS, _LEAST_GAIN = 5000, 4000, 0.005
+# With fewer rows than this candidates cannot be compared.
+_FEWEST_ROWS = 40
 # The name of the trees, which are a candidate from so many rows on.
 _TREES, _TREE_ROWS = "boosted trees", 100
 # Trees predict a row in the time of about so many kernel values.
@@ -168,7 +170,6 @@ class Candidate:
     evaluation: Any = Folds()
     limits: tuple = ()  # to which a plan may limit it, the largest first
     unit = "landmarks"  # of the limits
-    uses_one_thread = False  # with few rows, whose candidates are then evaluated side by side
     cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
 
     def total_cost(self, shape, folds=None):
@@ -230,11 +231,6 @@ class GLM(Candidate):
 class KernelRidge(Candidate):
     """Kernel ridge regression, on the view of the columns of the candidate before."""
 
-    @property
-    def uses_one_thread(self):
-        """Where it is one fit."""
-        return isinstance(self.evaluation, OneFit)
-
     def cost(self, shape):
         """The `Cost` of one fit."""
         return costs.kernel_ridge_cost(shape, self.estimator.kernel, self.estimator.n_landmarks)
@@ -279,8 +275,6 @@ class KernelRidge(Candidate):
 
 class RidgeOnRanks(KernelRidge):
     """Ridge regression on ranks and levels, whose view others reuse."""
-
-    uses_one_thread = False
 
     def cost(self, shape):
         """The `Cost` of one fit."""
@@ -393,29 +387,6 @@ def view_donor(entries):
     """The last model whose view of the columns others reuse, or None."""
     donors = [e for e in entries if isinstance(e.candidate, KernelRidge) and e.fitted is not None]
     return donors[-1].fitted.model if donors else None
-
-
-class LastFits(NamedTuple):
-    """The models of the stack, fitted to all rows."""
-
-    fits: list  # `Fitted` models
-    donor: Any  # the model whose view of the columns they use
-    names: list  # of candidates that were fitted again
-    seconds: float
-
-
-def fit_all_rows(chosen, entries, problem, callbacks):
-    """The `LastFits` of the models of a stack."""
-    start, donor, fits, names = time.perf_counter(), view_donor(entries), [], []
-    for entry in chosen.entries:
-        candidate, fitted = entry.candidate, entry.fitted
-        if fitted is None:
-            callbacks.begin(f"{candidate.name} on all rows")
-            fitted = candidate.fit(*problem[:3], donor)
-            callbacks.end()
-            names.append(candidate.name)
-        fits.append(fitted.without_held_out())
-    return LastFits(fits, donor, names, time.perf_counter() - start)
 
 
 # Which candidates suit a problem. Functions enter in `skipped` why others do not.
@@ -577,3 +548,110 @@ def _estimator(problem, name, **options):
     """A classifier or regressor."""
     kind = "Classifier" if problem.classify else "Regressor"
     return estimator_class(f"{name}{kind}")(random_state=problem.seed, **options)
+
+
+# Their evaluation within limits, and the last fits.
+
+
+def plan_candidates(candidates, limits, problem):
+    """The `Plan` within `limits` of time and memory, and the candidates as it limits them."""
+    shape, folds = problem.shape, problem.folds if problem.given else None
+
+    def within(candidate, limit):
+        return candidate if limit is None else candidate.limited(limit)
+
+    def step(candidate, limit):
+        seconds, size = within(candidate, limit).total_cost(shape, folds)
+        return Step(candidate.name, seconds, size, limit, candidate.unit)
+
+    plan = limits.plan_for([[step(c, limit) for limit in (None, *c.limits)] for c in candidates])
+    steps = {step.candidate: step for step in plan.steps}
+    return plan, [within(c, steps[c.name].limit) for c in candidates]
+
+
+def _side_by_side(candidates, plan, problem):
+    """Kernels of few rows, which use one thread each, and none of the other's predictions."""
+    if problem.shape.n >= FEW_ROWS or plan.bytes is not None:
+        return []
+    return [c for c in candidates if type(c) is KernelRidge and type(c.evaluation) is OneFit]
+
+
+def evaluate_candidates(candidates, plan, problem, callbacks):
+    """Evaluate candidates on held-out rows.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+        From cheap to expensive; those that use the entries of others come last.
+    plan : Plan
+        Which candidates are limited or skipped.
+    problem : StackProblem
+    callbacks
+        Called for every candidate; they may stop the evaluation (`tunefree.estimators.fitting`).
+
+    Returns
+    -------
+    list of Entry
+    """
+    entries: list[Entry] = []
+    known: dict[str, Entry] = {}
+    not_planned = {step.candidate: step.reason for step in plan.steps}
+    comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
+    side_by_side = _side_by_side([c for c in candidates if not not_planned[c.name]], plan, problem)
+
+    def status(candidate):
+        """Why a candidate is not evaluated; None if it is."""
+        if callbacks.stopped:
+            return "skipped: a callback stopped the fit"
+        if not_planned[candidate.name]:
+            return f"skipped: {not_planned[candidate.name]}"
+        if comparable:
+            return None
+        first = all(e.status != "finished" for e in entries)
+        return "finished" if first else "too few rows to compare"
+
+    def evaluate(candidate):
+        """The `Entry` of a candidate, with its seconds."""
+        start = time.perf_counter()
+        entry = candidate.evaluate(problem, list(entries))
+        return entry._replace(seconds=time.perf_counter() - start)
+
+    callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
+    for candidate in candidates:
+        reason = status(candidate)
+        if reason is not None:
+            entries.append(Entry.unscored(candidate, reason))
+            callbacks.evaluated(entries[-1], problem.weights)
+            continue
+        callbacks.begin(candidate.name)
+        if candidate in side_by_side and not known:
+            with workers(candidate.estimator.n_jobs) as team:
+                found = team.map(evaluate, side_by_side)
+            known = {entry.candidate.name: entry for entry in found}
+        entries.append(known.get(candidate.name) or evaluate(candidate))
+        callbacks.evaluated(entries[-1], problem.weights)
+        callbacks.end()
+    return entries
+
+
+class LastFits(NamedTuple):
+    """The models of the stack, fitted to all rows."""
+
+    fits: list  # `Fitted` models
+    donor: Any  # the model whose view of the columns they use
+    names: list  # of candidates that were fitted again
+    seconds: float
+
+
+def fit_all_rows(chosen, entries, problem, callbacks):
+    """The `LastFits` of the models of a stack."""
+    start, donor, fits, names = time.perf_counter(), view_donor(entries), [], []
+    for entry in chosen.entries:
+        candidate, fitted = entry.candidate, entry.fitted
+        if fitted is None:
+            callbacks.begin(f"{candidate.name} on all rows")
+            fitted = candidate.fit(*problem[:3], donor)
+            callbacks.end()
+            names.append(candidate.name)
+        fits.append(fitted.without_held_out())
+    return LastFits(fits, donor, names, time.perf_counter() - start)

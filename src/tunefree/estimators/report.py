@@ -10,7 +10,7 @@ from tunefree._format import aligned, duration, listed, number
 from tunefree._process import amount
 from tunefree.estimators.stack_problem import several_columns
 from tunefree.select.costs import Cost, Plan
-from tunefree.select.evaluation import Entry, weighted_mean
+from tunefree.select.held_out import Entry, weighted_mean
 from tunefree.select.stacking import Chosen, permutation_importances
 from tunefree.uncertainty import risk
 

@@ -18,7 +18,7 @@ from tunefree.families import HuberT, Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.preprocessing import TablePreprocessor, source_layout
 from tunefree.select.costs import Shape, shape_of
-from tunefree.select.evaluation import Entry, automatic_folds, finished
+from tunefree.select.held_out import Entry, automatic_folds, finished
 from tunefree.select.stacking import Quantiles, RobustMeans, choose_stack
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import Residuals

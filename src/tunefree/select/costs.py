@@ -221,24 +221,10 @@ class Limits:
                 raise ValueError(f"budget={budget!r} is not positive.")
             self.seconds = float(budget)
 
-    def plan_for(self, candidates, shape, folds=None):
-        """The `Plan` for candidates, and the candidates as it limits them.
-
-        `folds` are given ones, None for the automatic ones.
-        """
-        plan = self.plan
-        if plan is None:
-            plan = self._new_plan([_steps(c, shape, folds) for c in candidates])
-        limits = {step.candidate: step.limit for step in plan.steps}
-        if set(limits) != {c.name for c in candidates}:
-            raise ValueError(
-                f"budget= is a plan of {', '.join(limits)}; the candidates for these data are "
-                f"{', '.join(c.name for c in candidates)}."
-            )
-        return plan, [_limited(c, limits[c.name]) for c in candidates]
-
-    def _new_plan(self, sizes):
+    def plan_for(self, sizes):
         """The `Plan` for candidates, each with a list of `Step`, the largest first."""
+        if self.plan is not None:
+            return _followed(self.plan, [each[0].candidate for each in sizes])
         speed, allowed = 1.0, self.seconds
         if self.measured:
             speed = machine_speed()
@@ -263,18 +249,6 @@ class Limits:
         return planned
 
 
-def _limited(candidate, limit):
-    return candidate if limit is None else candidate.limited(limit)
-
-
-def _steps(candidate, shape, folds):
-    """The `Step` of a candidate without a limit, and with each limit that it may get."""
-    return [
-        Step(candidate.name, *_limited(candidate, m).total_cost(shape, folds), m, candidate.unit)
-        for m in (None, *candidate.limits)
-    ]
-
-
 def _within_time(planned, sizes, allowed, speed):
     """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs."""
     included = [i for i, step in enumerate(planned) if not step.reason]
@@ -294,6 +268,16 @@ def _within_time(planned, sizes, allowed, speed):
 def _smaller(step, steps):
     """The largest version of a step that takes less time, and no more memory; or None."""
     return next((s for s in steps if s.seconds < step.seconds and s.bytes <= step.bytes), None)
+
+
+def _followed(plan, names):
+    known = [step.candidate for step in plan.steps]
+    if set(known) != set(names):
+        raise ValueError(
+            f"budget= is a plan of {', '.join(known)}; the candidates for these data are "
+            f"{', '.join(names)}."
+        )
+    return plan
 
 
 def machine_speed():

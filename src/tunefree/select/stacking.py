@@ -24,7 +24,7 @@ from tunefree._format import number
 from tunefree.families import quantiles
 from tunefree.links import Identity
 from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
-from tunefree.select.evaluation import finished, lowest, weighted_mean
+from tunefree.select.held_out import finished, lowest, weighted_mean
 
 _OFFSETS = 1e-3
 # Bounds of the weights' logarithms, in units of one over the scores' size.
@@ -36,7 +36,7 @@ _WIDTH, _SOLUTIONS = 0.1, 2
 _TINY = 1e-300
 
 
-def weighted_sum(weights, scores, offsets=0.0):
+def weighted_sum(weights, scores, offsets: Any = 0.0) -> Any:
     """The weighted sum of the models' scores."""
     return sum((a * F for a, F in zip(weights, scores, strict=True)), offsets)
 
@@ -87,7 +87,8 @@ def choose_stack(entries, problem):
         alone = Stack(np.ones(1), np.zeros(problem.shape.k), np.ones(1), np.empty(0))
         reason = "There are too few rows to compare: the cheapest candidate is used."
         return Chosen(alone, first[:1], reason)
-    _, y, weights = problem.part(evaluated[0].rows)
+    rows = evaluated[0].rows
+    y, weights = problem.y[rows], problem.weights[rows]
     optimism = max(e.optimism for e in evaluated)
     stack = score.stack([e.scores for e in evaluated], y, weights, optimism)
     best = lowest(evaluated, problem.weights)
@@ -104,28 +105,6 @@ def choose_stack(entries, problem):
     return Chosen(stack, [evaluated[i] for i in order], f"{reason}.")
 
 
-class StackCompression(NamedTuple):
-    """What fewer landmarks cost."""
-
-    n_landmarks: int  # the most of a kernel
-    loss_before: float  # mean held-out loss of the stack, with all landmarks
-    loss_after: float  # and with fewer
-    standard_error: float  # of their difference
-
-
-def compress_stack(before, problem, most):
-    """The `Chosen` stack of the same kernels with at most so many landmarks, and what it costs."""
-    entries = [e.candidate.compressed(e, problem, most) for e in before.entries]
-    after, weights = choose_stack(entries, problem), problem.weights[before.rows]
-    _, error = weighted_mean(after.stack.losses - before.stack.losses, weights)
-    old, new = (float(weighted_mean(c.stack.losses, weights)[0]) for c in (before, after))
-    words = (
-        f"{before.reason} With at most {most} landmarks: {after.reason} The loss was {number(old)} "
-        f"and is now {number(new)} (standard error of the difference {number(float(error), 2)})."
-    )
-    return after._replace(reason=words), StackCompression(most, old, new, float(error))
-
-
 def permutation_importances(chosen, problem):
     """How much the stack's held-out loss grows with every change of columns, and standard errors.
 
@@ -136,7 +115,8 @@ def permutation_importances(chosen, problem):
     if any(e.permutation_effects is None for e in entries):
         return None
     n = min(e.permutation_effects.shape[1] for e in entries)
-    _, y, weights = problem.part(chosen.rows[:n])
+    rows = chosen.rows[:n]
+    y, weights = problem.y[rows], problem.weights[rows]
 
     def losses(scores):
         return problem.score.losses(chosen.stack.join(scores), y)

@@ -1,19 +1,14 @@
-"""Held-out evaluation: which rows are held out, and how well each candidate predicts them.
+"""Held-out rows: which they are, and how well candidates predict them.
 
 Below 2,000 rows there are five folds, beyond a single one of five is held out.
 """
 
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._process import workers
-
 # Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
 FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
-# With fewer rows than this candidates cannot be compared.
-_FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors.
 _STOPPED = 2.5
 
@@ -93,65 +88,6 @@ def automatic_folds(strata, groups=None):
     fold, count = folds_of(strata, groups)
     used = range(count if len(strata) < FEW_ROWS else 1)
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
-
-
-def evaluate_candidates(candidates, plan, problem, callbacks):
-    """Evaluate candidates on held-out rows.
-
-    Parameters
-    ----------
-    candidates : list of Candidate
-        From cheap to expensive; those that use the entries of others come last.
-    plan : Plan
-        Which candidates are limited or skipped.
-    problem : StackProblem
-    callbacks
-        Called for every candidate; they may stop the evaluation (`tunefree.estimators.fitting`).
-
-    Returns
-    -------
-    list of Entry
-    """
-    entries: list[Entry] = []
-    known: dict[str, Entry] = {}
-    not_planned = {step.candidate: step.reason for step in plan.steps}
-    comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
-    few = problem.shape.n < FEW_ROWS and plan.bytes is None
-    at_once = [c for c in candidates if few and c.uses_one_thread and not not_planned[c.name]]
-
-    def status(candidate):
-        """Why a candidate is not evaluated; None if it is."""
-        if callbacks.stopped:
-            return "skipped: a callback stopped the fit"
-        if not_planned[candidate.name]:
-            return f"skipped: {not_planned[candidate.name]}"
-        if comparable:
-            return None
-        first = all(e.status != "finished" for e in entries)
-        return "finished" if first else "too few rows to compare"
-
-    def evaluate(candidate):
-        """The `Entry` of a candidate, with its seconds."""
-        start = time.perf_counter()
-        entry = candidate.evaluate(problem, list(entries))
-        return entry._replace(seconds=time.perf_counter() - start)
-
-    callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
-    for candidate in candidates:
-        reason = status(candidate)
-        if reason is not None:
-            entries.append(Entry.unscored(candidate, reason))
-            callbacks.evaluated(entries[-1], problem.weights)
-            continue
-        callbacks.begin(candidate.name)
-        if candidate in at_once and not known:
-            with workers(candidate.estimator.n_jobs) as team:
-                found = team.map(evaluate, at_once)
-            known = {entry.candidate.name: entry for entry in found}
-        entries.append(known.get(candidate.name) or evaluate(candidate))
-        callbacks.evaluated(entries[-1], problem.weights)
-        callbacks.end()
-    return entries
 
 
 def finished(entries):
