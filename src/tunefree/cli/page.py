@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in
 
-from tunefree._format import number
+from tunefree._format import listed, number
 from tunefree.cli import figures
 from tunefree.cli.apply import feature_names, load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
@@ -24,7 +24,6 @@ from tunefree.cli.figures import PageTable, some
 from tunefree.cli.report import largest_weights, overview
 from tunefree.cli.rows import columns_of, fingerprints
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
-from tunefree.estimators.report import listed
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
 from tunefree.uncertainty.risk import exact

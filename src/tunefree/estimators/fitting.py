@@ -35,7 +35,7 @@ from tunefree._process import interruptible, one_blas_thread
 from tunefree.designs import Elsewhere, entered, here, is_foreign, space_of
 from tunefree.engine.run import run
 from tunefree.estimators.state_checks import check_learner
-from tunefree.select.stacking import weighted_mean
+from tunefree.select.held_out import weighted_mean
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

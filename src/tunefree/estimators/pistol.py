@@ -82,7 +82,7 @@ from tunefree.select.portfolio import (
     sparse_members,
     stream_members,
 )
-from tunefree.select.progressive_risk import recent_rows, temperature
+from tunefree.select.progressive_risk import recent_rows
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.inference import Law
 
@@ -768,7 +768,7 @@ class PiSTOLClassifier(
         coef, intercept, predicted = portfolio.blend(state, X, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
-        a = temperature(predicted, targets, weights)
+        a = base.temperature(predicted, targets, weights)
         coef, intercept, predictions = a * coef, a * intercept, a * predicted
         if problem is not None and self.fit_intercept:
             codes = base.codes_of(problem.targets[problem.rows])

@@ -31,7 +31,7 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
-from tunefree.select.stacking import automatic_folds
+from tunefree.select.held_out import automatic_folds
 from tunefree.uncertainty.intervals import Residuals
 
 # Trees of two depths are learned, of larger ones from so many rows on.

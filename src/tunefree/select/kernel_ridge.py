@@ -16,7 +16,7 @@ from tunefree.learners.kernel.ridge import (
     SumsSolver,
     in_double_precision,
 )
-from tunefree.select.stacking import weighted_mean
+from tunefree.select.held_out import weighted_mean
 
 # Beyond the rows that are solved exactly, landmarks start with so many and double while the
 # held-out risk falls by such a share. If it still falls at the end, all rows become landmarks,

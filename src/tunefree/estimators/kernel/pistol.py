@@ -74,7 +74,6 @@ from tunefree.select.bandwidths import (
     read_outs,
     squared_errors,
 )
-from tunefree.select.progressive_risk import temperature
 from tunefree.select.stacking import log_losses
 
 # The rule of 'auto' was chosen on four public data sets. After a few passes it is as good as
@@ -597,7 +596,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     def _finish(self, engine, outcome, prior):
         self.regret_ = _regret(engine) if self.setting in _PROVED else NO_RULE
         _, f, y, weights, _ = outcome
-        a = temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
+        a = base.temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
         if self.calibrate and self.setting == "auto" and self.average == "auto":
             p, shares = (base.probabilities(each, joint=True) for each in (a * f, prior[None]))
             share = shrinkage_factor_of_classes(p, shares[0], base.codes_of(y), weights)
@@ -656,7 +655,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         (outcome, board), self.regret_ = ready.read(), _STREAM
         _, f, y, weights, _ = outcome
         self.intercept_ = np.zeros(f.shape[1])
-        scale = temperature(f, y, weights) if self.calibrate else 1.0
+        scale = base.temperature(f, y, weights) if self.calibrate else 1.0
         self._publish_stream(ready, outcome, board, scale)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:

@@ -54,7 +54,6 @@ from tunefree.select.kernel_ridge import (
     needs_folds,
     rates_optimism,
 )
-from tunefree.select.progressive_risk import temperature
 from tunefree.select.stacking import log_losses
 from tunefree.uncertainty.intervals import Residuals
 
@@ -639,7 +638,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
 
     def _finished(self, fitted, table):
         predictor, (scores, targets, weights, X) = fitted.predictor, fitted.held_out
-        a = temperature(scores, targets, weights)
+        a = base.temperature(scores, targets, weights)
         scores, intercept, share, result = a * scores, a * predictor.intercept, 1.0, None
         if table.held is None:
             codes = base.codes_of(targets)
@@ -661,7 +660,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
 
     def _shrunk(self, fitted, table, held_out):
         scores, targets, weights, _ = held_out
-        codes, slope = base.codes_of(targets), temperature(scores, targets, weights)
+        codes, slope = base.codes_of(targets), base.temperature(scores, targets, weights)
         scores = slope * scores
         null, share = _shrinkage(scores, codes, weights)
         factor = share * min(slope / fitted.slope, 1.0)

@@ -24,7 +24,6 @@ from tunefree.families import Matching
 from tunefree.links import link_of, target_margin
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.robust import shrinkage_factor_of_classes
-from tunefree.select.progressive_risk import temperature
 
 
 def _has_probabilities(estimator):
@@ -210,7 +209,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
             )
             if share < 1.0:
                 signs = base.signs(codes, len(self.classes_))
-                share *= min(temperature(s - null, signs, weights), 1.0)
+                share *= min(base.temperature(s - null, signs, weights), 1.0)
                 result = result.shrunk(np.full(len(null), share), null)
                 p = self._probabilities(null + share * (s - null))
         return result, base.held_out_probabilities(p, codes, weights)
