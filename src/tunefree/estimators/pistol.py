@@ -137,6 +137,19 @@ class PiSTOLRun(NamedTuple):
         problem = problem._replace(X=as_dense(problem.X) if self.dense else problem.X)
         return problem, self._replace(state=self.state._replace(epoch=1))
 
+    def stream(self, n_columns, guarded):
+        """A stream that continues from here, with the columns' statistics of `fit`."""
+        portfolio, state, scale = self
+        stream = Stream(portfolio, None, sparse=not self.dense, renew=False, scale=scale)
+        stream.guarded = guarded
+        if guarded:
+            shifts = [view.shift for view in state.views.values() if view.shift is not None]
+            centres = [shifts[0] if shifts else np.zeros(n_columns)]
+            centres += [] if scale is None else [scale.m]
+            stream.guards = tuple(map(OutlierFilter.of, centres))
+        stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
+        return stream
+
 
 class Line(NamedTuple):
     """The predictor that is read out of a portfolio, and what it predicted while learning."""
@@ -313,16 +326,7 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
                 "This model holds a predictor but no learner to continue from: save it with "
                 "save_model(model, path, learner=True), or fit it again."
             )
-        (portfolio, state, scale), sparse_data = self._run, not self._run.dense
-        stream = Stream(portfolio, None, sparse=sparse_data, renew=False, scale=scale)
-        stream.guarded = self._filters_outliers()
-        if stream.guarded:
-            shifts = [view.shift for view in state.views.values() if view.shift is not None]
-            centres = [shifts[0] if shifts else np.zeros(self.n_features_in_)]
-            centres += [] if scale is None else [scale.m]
-            stream.guards = tuple(map(OutlierFilter.of, centres))
-        stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
-        return stream
+        return self._run.stream(self.n_features_in_, self._filters_outliers())
 
     def _read_stream(self):
         ready = self._stream.opened()
