@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from tunefree.cli import options
 from tunefree.cli.console import (
@@ -30,7 +31,26 @@ from tunefree.cli.console import (
 _WRITTEN = ("output", "out", "html", "plot", "checkpoint")
 
 
+def _without_types(params):
+    """Parameters; the help screen names no type of those without a value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx):
+        return _without_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx):
+        return _without_types(super().get_params(ctx))
+
+
 app = typer.Typer(
+    cls=_Group,
     help="Tuning-free linear and kernel learning: no step size, no grid, no cross-validation.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -71,7 +91,7 @@ def _command(name, takes, module, **reads):
     vars(command)["__signature__"] = inspect.signature(takes)  # what typer makes the options of
     paragraphs = inspect.cleandoc(takes.__doc__).split("\n\n")
     help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    app.command(name, help=help)(command)
+    app.command(name, cls=_Command, help=help)(command)
 
 
 _command("train", options.TrainOptions, "train", data=BAD_DATA)

@@ -22,7 +22,7 @@ BAD_ROWS = ("error", "skip")
 
 def _option(panel, metavar, help, *flags, **more) -> Any:
     """An option, in a panel of the help screen."""
-    return typer.Option(*flags, metavar=metavar or "", help=help, rich_help_panel=panel, **more)
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, **more)
 
 
 def _choice(panel, names, help, *flags, metavar="NAME") -> Any:

@@ -150,7 +150,9 @@ class Scores:
         if not weight.any():
             raise ValueError("every row has weight 0: there is nothing to score")
         costs = self._costs(rows)
-        scores = {name: float(np.average(cost, weights=weight)) for name, cost in costs.items()}
+        scores: Any = {
+            name: float(np.average(cost, weights=weight)) for name, cost in costs.items()
+        }
         if self.classes is None:
             y = rows["target"]
             variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)

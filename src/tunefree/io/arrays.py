@@ -32,6 +32,17 @@ _ROWS = 8192
 _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
+def spans(n_rows, n_entries, start=0):
+    """Slices of rows, from `start` on, of about half a million entries each.
+
+    >>> list(spans(5, 1_000_000, 2))
+    [slice(2, 4, None), slice(4, 5, None)]
+    """
+    size = max(1, _ENTRIES * n_rows // max(n_entries, 1))
+    for first in range(start, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
+
+
 def finite_rows(X, y, weight, name, start, skipped=None):
     """The valid rows of numbers; `start` is the number of the first one, from 0.
 
@@ -280,13 +291,12 @@ def _table(path, start, columns):
     n, width = table.shape
     layout = assign(None, width, (path,), **columns)
     target, weight = layout.find(TARGET), layout.find(WEIGHT)
-    size = max(1, _ENTRIES // width)
-    for first in range(start, n, size):
-        block = np.asarray(table[first : first + size])
+    for part in spans(n, table.size, start):
+        block = np.asarray(table[part])
         block = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
         y = None if target is None else block[:, target.position].astype(np.float64)
         w = None if weight is None else block[:, weight.position].astype(np.float64)
-        yield np.ascontiguousarray(block[:, layout.features]), y, w, layout, first
+        yield np.ascontiguousarray(block[:, layout.features]), y, w, layout, part.start
         forget(table.base)
 
 
@@ -310,7 +320,5 @@ def _archive(path, start, columns):
             raise DataError(f"{name} has {len(values)} rows, X has {X.shape[0]}", path)
     X = X if X.dtype == np.float32 else X.astype(np.float64)
     y = y.astype(np.float64) if y is not None and y.dtype.kind in "iub" else y
-    size = max(1, int(_ENTRIES * X.shape[0] // max(n_entries(X), 1)))
-    for first in range(start, X.shape[0], size):
-        part = slice(first, first + size)
-        yield X[part], *(None if a is None else a[part] for a in (y, weight)), None, first
+    for part in spans(X.shape[0], n_entries(X), start):
+        yield X[part], *(None if a is None else a[part] for a in (y, weight)), None, part.start

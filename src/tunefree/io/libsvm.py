@@ -8,7 +8,7 @@ and infinity, reports no line, and reads the whole file at once.
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -248,7 +248,7 @@ def read_libsvm(
     width = max(part.shape[1] for part in parts)
     for part in parts:
         part.resize(part.shape[0], width)
-    X = stacked(parts)
+    X: Any = stacked(parts)
     if zero_based == "auto":
         zero_based = bool(np.any(X.indices == 0))
     first = 0 if zero_based else 1

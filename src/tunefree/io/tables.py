@@ -3,8 +3,8 @@
 As in `libsvm`, compiled code parses one block of whole lines at a time. A cell may be quoted; a
 quoted cell ends on its line. `mixed` reads tables with other values, through pyarrow.
 
-pyarrow does not read numbers, too: in blocks of 1 MiB, which bound memory, it takes 2.6 to 3 times
-the CPU time for 1,000 columns and 20 times for 10,000. Here an error has its line and column at
+pyarrow does not read numbers, too: in blocks of 2 MiB, which bound memory, it takes 2.3 times the
+CPU time for 1,000 columns and 2.5 times for 3,000. Here an error has its line and column at
 once, and a lost quote costs one row, not all rows up to the next quote.
 """
 

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from tunefree.designs import as_rows, n_entries
-from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
+from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks, spans
 from tunefree.io.files import DataError, Named, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
 from tunefree.io.libsvm import matrix
 from tunefree.io.tables import IGNORED, TARGET, WEIGHT, assign, type_of_targets
 from tunefree.io.tables import blocks as table_blocks
 
-_ENTRIES = 500_000
 _START = (0, 1)
 
 
@@ -120,7 +119,8 @@ class Libsvm(_Text):
         """Blocks as pieces; with unseen='ignore' entries beyond the columns are cut and counted."""
         options = {"zero_based": self.zero_based, "labelled": self.labelled}
         options["n_features"] = None if self.cut else self.n_features
-        width, self.ignored, block = self.n_features or 0, 0, None
+        width: Any = self.n_features or 0
+        self.ignored, block = 0, None
         text, place = self._open(look=False), place or _START
         for block, after in libsvm_blocks(text, skipped=skipped, place=place, **options):
             X = matrix(block, 0 if self.zero_based else 1)
@@ -195,16 +195,10 @@ class Arrays:
     def pieces(self, place, skipped):
         """The rows after a position."""
         X, y, weight = self.parts
-        entries = n_entries(X)
-        size = max(1, int(_ENTRIES * X.shape[0] // max(entries, 1)))
-        (first,) = place or (0,)
-        for start in range(first, X.shape[0], size):
-            part = slice(start, start + size)
+        for part in spans(X.shape[0], n_entries(X), *place):
             targets, weights = (None if a is None else np.asarray(a[part]) for a in (y, weight))
-            yield (
-                *finite_rows(as_rows(X[part]), targets, weights, self.name, start, skipped),
-                (min(start + size, X.shape[0]),),
-            )
+            rows = as_rows(X[part]), targets, weights
+            yield *finite_rows(*rows, self.name, part.start, skipped), (part.stop,)
 
 
 class Pieces:
