@@ -710,9 +710,9 @@ def coordinates(X, weights):
         entries = [(0, _NUMBER, 0, 0.0, np.inf, (), ())]
     *fields, knots, heights = zip(*entries, strict=True)
     start = np.cumsum([0, *map(len, knots)])
-    return Coordinates(
-        *map(np.array, fields), start, np.concatenate(knots), np.concatenate(heights)
-    )
+    ranks = np.concatenate(knots), np.concatenate(heights)
+    arrays: Any = [*map(np.array, fields), start, *ranks]
+    return Coordinates(*arrays)
 
 
 def _other_ranks(values, share, z):

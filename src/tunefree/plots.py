@@ -310,7 +310,7 @@ class LeaderboardDisplay(_Fitted):
 
     def lowest(self, most: int) -> tuple[list[str], np.ndarray, np.ndarray | None, Sequence[bool]]:
         """Names with shares, risks, errors and choice of the candidates of the lowest risks."""
-        order = np.argsort(self.risks, kind="stable").tolist()
+        order: list[int] = np.argsort(self.risks, kind="stable").tolist()
         shown = [i for i in order if self.risks[i] < np.inf][:most]
         shares = self.shares or [0.0] * len(self.names)
         chosen = self.chosen or [False] * len(self.names)

@@ -461,7 +461,8 @@ def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
     columns = np.array([(*likelihood[:2], *walds[:2]) for likelihood, walds in tests]).T
     kind = "chi2" if family.unit_scale else "F"
     note = f"Each term against the model without it; the likelihood-ratio statistic is {kind}."
-    return Anova(names, df, *columns, " ".join([note, *fit.notes]))
+    table: Any = names, df, *columns, " ".join([note, *fit.notes])
+    return Anova(*table)
 
 
 def minimum(sample):
