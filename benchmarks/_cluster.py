@@ -154,7 +154,8 @@ def fit_seconds(X, y, passes, before=lambda epoch: None, potential="euclidean", 
     """Wall seconds of a fit of so many passes, and its coefficients."""
     from tunefree.dask import ReflectronRegressor
 
-    model = ReflectronRegressor._with_settings(**settings(passes, potential))
+    model = ReflectronRegressor()
+    vars(model).update(settings(passes, potential))
     start = time.perf_counter()
     with _watched(before):
         model.fit(X, y, **options)
@@ -228,8 +229,9 @@ def _fits(pipe, X, y, potential):
         return blocks(self, epoch)
 
     Batches.blocks = watched
-    chosen = settings(100_000, potential) | {"n_jobs": 1}
-    tunefree.ReflectronRegressor._with_settings(**chosen).fit(X, y)
+    model = tunefree.ReflectronRegressor()
+    vars(model).update(settings(100_000, potential), n_jobs=1)
+    model.fit(X, y)
 
 
 def tables(data, rounds=8, passes=4):

@@ -152,7 +152,7 @@ def on_simulations(seeds):
     for family, true, wrong in (
         ("poisson", "log", "softplus"), ("poisson", "softplus", "log"),
         ("binomial", "logit", "cloglog"), ("binomial", "cloglog", "probit"),
-        ("normal", "tanh", "identity"), ("normal", "identity", "tanh"),
+        ("gaussian", "tanh", "identity"), ("gaussian", "identity", "tanh"),
     ):  # fmt: skip
         risks = np.zeros((seeds, 4))
         for seed in range(seeds):

@@ -10,7 +10,6 @@ risks    `KernelRidgeRegressor` on Friedman's first function of 13 columns (nois
 classes  `KernelRidgeClassifier` by the squared error and by the log loss on a9a and magic04
 race     `TuneFreeRegressor` with defaults on the same tables
 mnist    `KernelRidgeClassifier` on MNIST
-memory   fits on 20,000 rows of kin40k with limits of memory: also megabytes without the data
 compress fewer landmarks: microseconds of CPU for a predicted row, risks, changes of predictions
 growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
 stacks   the same of `TuneFree*` from 10,000 rows on: a smooth law, one with jumps, two classes
@@ -29,7 +28,6 @@ import resource
 import subprocess
 import sys
 import time
-import tracemalloc
 from functools import cache
 from pathlib import Path
 
@@ -42,7 +40,7 @@ from _tables import table
 from tunefree.learners.kernel import full
 
 TABLES = ("friedman", "kin40k", "protein")
-PARTS = ("risks", "classes", "race", "mnist", "memory", "compress", "growth", "stacks", "threads")
+PARTS = ("risks", "classes", "race", "mnist", "compress", "growth", "stacks", "threads")
 CLASSES = ("a9a", "magic04")
 COLUMNS = ["", "rows x columns", "landmarks", "test risk", "CPU s", "wall s", "MB"]
 
@@ -66,7 +64,7 @@ def main():
 
 def fit(
     folder, data, rows, jobs, estimator="KernelRidgeRegressor", converge=False, columns=13,
-    trace=False, **more,
+    **more,
 ):  # fmt: skip
     """Fit few rows to compile, and then all; a dict of the results."""
     X, y, Z, t = load(folder, data, rows, columns)
@@ -75,13 +73,9 @@ def fit(
     getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more).fit(X[few], y[few])
     if converge:
         full._FALL = full._DONE = 1e-4
-    if trace:
-        tracemalloc.start()
     cpu, wall = time.process_time(), time.perf_counter()
     model.fit(X, y)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    beside = tracemalloc.get_traced_memory()[1] / 1e6 if trace else None
-    tracemalloc.stop()
     took = []
     for _ in range(3):
         start = time.process_time()
@@ -98,7 +92,7 @@ def fit(
     scores = getattr(model, "decision_function", model.predict)(Z)
     bits = hashlib.sha256(scores.tobytes()).hexdigest()
     return {"shape": X.shape, "marks": marks, "risk": risk, "cpu": cpu, "wall": wall, "mb": peak,
-            "bits": bits, "log_loss": logs, "beside": beside, "micros": min(took),
+            "bits": bits, "log_loss": logs, "micros": min(took),
             "change": change}  # fmt: skip
 
 
@@ -189,15 +183,6 @@ def mnist(options):
     """Ten classes of 784 columns."""
     found = apart(options, data="mnist", estimator="KernelRidgeClassifier")
     table("KernelRidgeClassifier", COLUMNS, [line("MNIST", found)])
-
-
-def memory(options):
-    """Limits, and the memory of fits without the data."""
-    rows = []
-    for limit in ("60MB", "120MB", None):
-        found = apart(options, data="kin40k", rows=20_000, max_memory=limit, trace=True)
-        rows.append((*line(f"kin40k, {limit}", found), f"{found['beside']:.0f}"))
-    table("KernelRidgeRegressor within max_memory", [*COLUMNS, "beside the data"], rows)
 
 
 def compress(options):

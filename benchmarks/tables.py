@@ -240,9 +240,9 @@ def best_alone():
     def best(fit, scores, weights):
         alone = [fit([F]) for F in scores]
         i = int(np.argmin([weights @ single[-1] for single in alone]))
-        a, offsets, shares, losses = alone[i]
+        a, offsets, _, losses = alone[i]
         one = np.eye(len(scores))[i]
-        return Stack(a[0] * one, offsets, shares[0] * one, losses)
+        return Stack(a[0] * one, offsets, one, losses)
 
     return constants(("select.stacking", "_pruned", best))
 

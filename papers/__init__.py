@@ -1,11 +1,13 @@
 """Every figure of the five papers, one class a figure: ``python -m papers``.
 
 `papers.runner.reproduce` runs an experiment: it stores each finished cell, so that an interrupted
-run resumes, and writes table, CSV and PNG. A new figure is one class and one line here.
+run resumes, and writes table, CSV and PNG. A stored cell is not computed again: delete its file
+after a change of what computes it. A new figure is one class and one line here.
 `papers.baselines` has the estimators that the papers compare with.
 """
 
 from importlib import import_module
+from itertools import product
 
 
 class Experiment:
@@ -32,6 +34,22 @@ class Experiment:
     def draw(self, figure, results):
         """The picture."""
         raise NotImplementedError
+
+
+def grid(**settings):
+    """All combinations of settings as cells; the last setting changes fastest.
+
+    Examples
+    --------
+    >>> grid(n=[1, 2], seed=range(2))
+    [{'n': 1, 'seed': 0}, {'n': 1, 'seed': 1}, {'n': 2, 'seed': 0}, {'n': 2, 'seed': 1}]
+    """
+    return [dict(zip(settings, values, strict=True)) for values in product(*settings.values())]
+
+
+def numbers_of(results, **settings):
+    """The numbers of the cells that have these settings, in order."""
+    return [n for c, n in results if all(c[name] == value for name, value in settings.items())]
 
 
 def load(name):

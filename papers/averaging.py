@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from papers import Experiment
-from papers.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
-from papers.style import curve, finish, logarithmic
-from tunefree.averaging import Geometric, Last, Tail, Uniform, chunk_mean, survival
+from papers import Experiment, grid
+from papers.stored_iterates import additive_noise_sgd, average_iterates, sgd
+from papers.style import curve, finish
+from tunefree.averaging import Geometric, Last, Tail, Uniform, survival
 
 DECAYS = (0.0, 1.0, 2.0)  # of the covariance's eigenvalues, i^-decay
 D = 50
@@ -19,7 +19,6 @@ def _panels(figure, results, curves, xlabel, ylabel, title):
         chosen = [(c, numbers) for c, numbers in results if c["decay"] == decay]
         for i, (x, y, label) in enumerate(curves(chosen)):
             curve(ax, x, y, i, label)
-        logarithmic(ax)
         first = decay == 0
         finish(ax, xlabel, ylabel if first else "", f"{title} i^-{decay:g}", legend=first)
     return axes
@@ -40,8 +39,7 @@ many passes over the same rows.
 
     def cells(self, quick):
         """The exact recursion, then simulations of growing number."""
-        runs = (100, 400, 1600) if quick else (100, 400, 1600, 6400, 25600)
-        return [{"runs": 0}] + [{"runs": n} for n in runs]
+        return grid(runs=[0, *(100 * 4**k for k in range(3 if quick else 5))])
 
     def _combination(self, w):
         """The right side of Proposition 2, gamma lambda sum q^k w_k + q^t w_t."""
@@ -63,7 +61,7 @@ many passes over the same rows.
 
         if not cell["runs"]:
             ridge = np.linalg.solve(covariance + penalty * np.eye(d), product)
-            average, _ = chunk_mean(Geometric(step * penalty), expected(step, 20_000))
+            (average,) = average_iterates(expected(step, 20_000), [Geometric(step * penalty)])
             finite = max(
                 np.abs(self._combination(expected(step, t)) - expected(gamma, t, penalty)[-1]).max()
                 for t in (0, 1, 2, 17, 300)
@@ -73,8 +71,8 @@ many passes over the same rows.
         for _ in range(cell["runs"]):
             X = rng.choice([-1.0, 1.0], size=(self.HORIZON, d)) @ root.T
             y = X @ solution + 0.5 * rng.normal(size=self.HORIZON)
-            averaged = self._combination(plain_sgd(X, y, step, np.zeros(d)))
-            regularized = regularized_sgd(X, y, gamma, penalty, np.zeros(d))[-1]
+            averaged = self._combination(sgd(X, y, step, np.zeros(d)))
+            regularized = sgd(X, y, gamma, np.zeros(d), penalty)[-1]
             gaps.append(averaged - regularized)
             apart.append(np.linalg.norm(gaps[-1]) / np.linalg.norm(regularized))
         gaps = np.array(gaps)
@@ -107,7 +105,6 @@ many passes over the same rows.
         }
         for i, (key, label) in enumerate(labels.items()):
             curve(ax, runs, [numbers[key] for _, numbers in results[1:]], i, label)
-        logarithmic(ax)
         finish(ax, "simulated runs", "distance of coefficient vectors", self.TITLE)
 
 
@@ -127,7 +124,7 @@ the penalty shown, varies less.
     def cells(self, quick):
         """Sample sizes by decays of the spectrum."""
         sizes = (50, 500, 5000) if quick else (50, 150, 500, 1500, 5000, 15000)
-        return [{"decay": a, "n": n} for a in DECAYS for n in sizes]
+        return grid(decay=DECAYS, n=sizes)
 
     def _variance(self, scheme, values, step, n):
         """sum_s || step S^(1/2) sum_(k>=s) mass_k (1 - step S)^(k-s) ||^2, covariance S."""
@@ -193,8 +190,7 @@ none.
     def cells(self, quick):
         """Sample sizes by decays of the spectrum."""
         sizes = (50, 200, 800) if quick else (50, 100, 200, 400, 800, 1600, 3200, 6400)
-        runs = 40 if quick else 200
-        return [{"decay": a, "n": n, "runs": runs} for a in DECAYS for n in sizes]
+        return grid(decay=DECAYS, n=sizes, runs=[40 if quick else 200])
 
     def compute(self, cell, data):
         """Mean excess risk of each scheme over simulated runs, from the stored scalars."""

@@ -23,15 +23,10 @@ class _Baseline(KernelEstimator):
     """One learner and one average, of rows as they are."""
 
     _AVERAGES = ()
-
-    def _screened(self, recipe, X, rows):
-        return X
+    standardize, compress, class_weight = False, None, None
 
     def _reads_last(self):
         return False
-
-    def _cached(self, n_passes):
-        return not self._apart()
 
 
 class KernelPerceptron(KernelClassifier, _Baseline):
@@ -87,10 +82,10 @@ class KernelPerceptron(KernelClassifier, _Baseline):
         return Isotropic(ConstantStep(1.0), Mistake())
 
     def _apart(self):
-        return isinstance(self.average, str) and self.average == "voted"
+        return self.average == "voted"
 
     def _reads_last(self):
-        return isinstance(self.average, str) and self.average in ("voted", "last")
+        return self.average in ("voted", "last")
 
     def _finish(self, engine, outcome, prior):
         self.n_mistakes_ = engine.updates[0].copy()

@@ -1,11 +1,11 @@
 """``python -m papers``: list the experiments, run them, print their tables."""
 
 import argparse
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import track
 
 from papers import EXPERIMENTS, load
 from papers.runner import reproduce
@@ -56,28 +56,17 @@ def _listing():
 def _run(names, options):
     """Run experiments; print each table, and a summary of several."""
     settings = {name: getattr(options, name) for name in ("quick", "data", "finished")}
-    outcomes = []
+    console, outcomes = Console(stderr=True), []
     for name in names:
-        with _progress(name) as progress:
-            outcomes.append(reproduce(name, options.out, progress=progress, **settings))
+        bar = {"console": console, "transient": True, "disable": not console.is_terminal}
+        bars = partial(track, description=name, **bar)
+        outcomes.append(reproduce(name, options.out, track=bars, **settings))
         print(_report(outcomes[-1]), flush=True)
     if len(outcomes) > 1:
         print(f"\n{'experiment':26} {'CPU s':>8}  rows")
         for o in outcomes:
             print(f"{o.name:26} {o.seconds:8.1f}  {o.skipped or len(o.rows)}")
         print(f"{'all':26} {sum(o.seconds for o in outcomes):8.1f}")
-
-
-@contextmanager
-def _progress(name):
-    """A bar on stderr, if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with Progress(console=console, transient=True) as bars:
-        bar = bars.add_task(name)
-        yield lambda done, total: bars.update(bar, completed=done, total=total)
 
 
 def _report(outcome):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from papers import Experiment
+from papers import Experiment, grid, numbers_of
 from papers.stiff import SOLVERS, implicit
-from papers.style import COLOURS, curve, finish, logarithmic
+from papers.style import COLOURS, curve, finish
 from tunefree.datasets import load_mnist_sample, make_cosine_glm
 from tunefree.designs import Dense
 from tunefree.dynamics import flow
@@ -19,6 +19,12 @@ DIGITS = ("mnist-train-images-idx3-ubyte.gz", "mnist-train-labels-idx1-ubyte.gz"
 
 def _one_hot(y):
     return (y[:, None] == np.arange(10)).astype(float)
+
+
+def _risks(path, times):
+    """The risk on training and test rows at these times."""
+    held = path.risk_at(times, held=True)
+    return {"time": times, "risk": path.risk_at(times), "test risk": held}
 
 
 def _both(ax, t, r, key="risk", **look):
@@ -50,8 +56,8 @@ decides its share. What reproduces is the order, and that accuracies are similar
 
     def cells(self, quick):
         """One geometry a cell."""
-        size = {"n": 800, "n_test": 1000} if quick else {"n": 5000, "n_test": 10_000}
-        return [{"geometry": name, **size} for name in self.SETTINGS]
+        n, n_test = (800, 1000) if quick else (5000, 10_000)
+        return grid(geometry=self.SETTINGS, n=[n], n_test=[n_test])
 
     def compute(self, cell, data):
         """Follow the flow; risks and accuracies along it, and the weights at its end."""
@@ -71,9 +77,7 @@ decides its share. What reproduces is the order, and that accuracies are similar
             scores.append([np.mean((A @ coef.T).argmax(axis=1) == labels) for A, labels in sets])
         coef, _ = path.at(horizon)
         return {
-            "time": times,
-            "risk": path.risk_at(times),
-            "test risk": path.risk_at(times, held=True),
+            **_risks(path, times),
             "accuracy": [s[0] for s in scores],
             "test accuracy": [s[1] for s in scores],
             "small": float(np.mean(np.abs(coef) < 1e-3)),
@@ -101,12 +105,12 @@ decides its share. What reproduces is the order, and that accuracies are similar
             _both(risk, t, r, **look)
             _both(accuracy, t, r, "accuracy", **look)
             weights.stairs(r["histogram"], self.EDGES, **look)
-        logarithmic(risk)
-        logarithmic(accuracy, y=False)
-        logarithmic(weights, x=False)
-        finish(risk, "time / horizon", "mean squared error (dashed: test)", "(A) risk")
-        finish(accuracy, "time / horizon", "accuracy (dashed: test)", "(B) accuracy", legend=False)
-        finish(weights, "weight (cut at 0.1)", "weights", "weights at the end", legend=False)
+        time, test = "time / horizon", "(dashed: test)"
+        finish(risk, time, f"mean squared error {test}", "(A) risk")
+        finish(accuracy, time, f"accuracy {test}", "(B) accuracy", log="x", legend=False)
+        finish(
+            weights, "weight (cut at 0.1)", "weights", "weights at the end", log="y", legend=False
+        )
 
 
 class Integrators(Experiment):
@@ -131,11 +135,9 @@ these consist of ten blocks (`papers.stiff`).
         """Data by integrator."""
         out = []
         for name, horizon in self.PANELS.items():
-            if name == "synthetic":
-                more = {"horizon": horizon / 5.0 if quick else horizon}
-            else:
-                n = 1000 if quick else 5000
-                more = {"horizon": horizon / 10.0 if quick else horizon, "n": n}
+            rows = {} if name == "synthetic" else {"n": 1000 if quick else 5000}
+            shorter = 5.0 if name == "synthetic" else 10.0
+            more = {"horizon": horizon / shorter if quick else horizon, **rows}
             out += [{"data": name, "method": method, **more} for method in self.METHODS]
         return out
 
@@ -161,12 +163,7 @@ these consist of ten blocks (`papers.stiff`).
         held_out = {"X_val": X_test, "y_val": y_test}
         path = flow(X, y, **geometry, **held_out, method=method, random_state=0)
         times = np.geomspace(cell["horizon"] / 1e3, cell["horizon"], 40)
-        return {
-            "time": times,
-            "risk": path.risk_at(times),
-            "test risk": path.risk_at(times, held=True),
-            "evaluations": path.n_evaluations,
-        }
+        return {**_risks(path, times), "evaluations": path.n_evaluations}
 
     def _panels(self, results):
         """The cells of each panel that were computed."""
@@ -200,7 +197,6 @@ these consist of ten blocks (`papers.stiff`).
                 shift = 1.5**i
                 line = curve(ax, r["time"], shift * np.array(r["risk"]), i, cell["method"], **look)
                 ax.plot(r["time"], shift * np.array(r["test risk"]), "--", color=line.get_color())
-            logarithmic(ax)
             first = name == panels[0][0]
             what = "mean squared error x 1.5^k (dashed: test)" if first else ""
             finish(ax, "time", what, name, legend=first)
@@ -220,8 +216,7 @@ table counts small weights, and how much of the l1 norm the ten largest carry.
 
     def cells(self, quick):
         """Geometry by draw."""
-        draws = range(2 if quick else 10)
-        return [{"geometry": g, "seed": s} for g in self.SETTINGS for s in draws]
+        return grid(geometry=self.SETTINGS, seed=range(2 if quick else 10))
 
     def compute(self, cell, data):
         """Follow the flow to the horizon."""
@@ -233,9 +228,8 @@ table counts small weights, and how much of the l1 norm the ten largest carry.
         coef, size = path.at(horizon)[0][0], np.abs(theta).max()
         largest = np.sort(np.abs(coef))[::-1]
         return {
+            **_risks(path, times),
             "time": times * pace,
-            "risk": path.risk_at(times),
-            "test risk": path.risk_at(times, held=True),
             "weights": coef,
             "truth": theta,
             "small": float(np.mean(np.abs(coef) < 1e-2 * size)),
@@ -246,7 +240,7 @@ table counts small weights, and how much of the l1 norm the ten largest carry.
         """Medians over draws."""
         rows = []
         for name in self.SETTINGS:
-            found = [r for c, r in results if c["geometry"] == name]
+            found = numbers_of(results, geometry=name)
             draws, paper = f"{name}, {len(found)} draws", "more for q = 1.1"
             for key, what in (
                 ("small", "weights below 1 % of the largest true one"),
@@ -273,6 +267,5 @@ table counts small weights, and how much of the l1 norm the ten largest carry.
         for name, values, look in bars:
             counts, _ = np.histogram(np.clip(values, -3.0, 3.0), edges)
             weights.stairs(counts, edges, label=name, **look)
-        logarithmic(risk)
         finish(risk, "time (rescaled)", "mean squared error (dashed: test)", "risk")
-        finish(weights, "weight", "weights", "weights at the end")
+        finish(weights, "weight", "weights", "weights at the end", log="")

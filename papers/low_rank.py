@@ -4,7 +4,8 @@ import numpy as np
 from scipy.special import expit
 
 from papers import Experiment
-from papers.style import COLOURS, MARKERS, finish, logarithmic, ranges
+from papers.reflectron import ALGORITHMS, CLAIM, Samples, medians, order, shown, sized
+from papers.style import COLOURS, MARKERS, finish
 from tunefree.constraints import NuclearBall, SchattenBall
 from tunefree.datasets import make_low_rank_dynamics
 from tunefree.designs import Dense
@@ -16,7 +17,6 @@ from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
 RHO, NOISE, HELD, TEST = 0.9, 0.1, 100, 100
-ALGORITHMS = ("GLM-tron", "p-norm", "hypentropy")
 
 
 class System:
@@ -61,7 +61,7 @@ def parameters(algorithm, ps, betas):
     return {"GLM-tron": (None,), "p-norm": ps, "hypentropy": betas}[algorithm]
 
 
-class LowRankSamples(Experiment):
+class LowRankSamples(Samples):
     """Risk of three geometries on a low-rank system against the number of trajectories."""
 
     PAPER = "Boffi, Tu and Slotine 2021, Figure 1e"
@@ -78,18 +78,10 @@ paper's grid where that is affordable.
     # Steps of larger p and beta need all singular values: two of each where that takes long.
     LARGE, LARGE_GRID = 400, ((1.2, 1.5), (1e-1, 1e-2))
     RACE = 0.2  # of the passes: then the parameter of the lowest held-out risk goes on alone
-    AXIS, XLABEL = "n", "trajectories n"
-    SIZES = tuple((1000, 20, n, 1, 500) for n in (200, 500, 1000))  # d, r, n, draws, most passes
-    QUICK = tuple((60, 1, n, 2, 400) for n in (20, 60))
-
-    def cells(self, quick):
-        """Sizes by algorithm by draw."""
-        return [
-            {"d": d, "r": r, "n": n, "algorithm": a, "seed": s, "most": most}
-            for d, r, n, draws, most in (self.QUICK if quick else self.SIZES)
-            for a in ALGORITHMS
-            for s in range(draws)
-        ]
+    XLABEL, YLABEL = "trajectories n", "test risk (half squared error)"
+    DRAWN = "risk"  # noise included
+    SIZES = tuple(sized(1, d=1000, r=20, n=n, most=500) for n in (200, 500, 1000))
+    QUICK = tuple(sized(2, d=60, r=1, n=n, most=400) for n in (20, 60))
 
     def compute(self, cell, data):
         """Excess risk with the automatic step; p or beta, and when to stop, by held-out risk."""
@@ -115,40 +107,19 @@ paper's grid where that is affordable.
             "passes": state.passes,
         }
 
-    def _groups(self, results):
-        """Sizes where all algorithms have finished: a cell, and numbers by algorithm."""
-        for value in sorted({c[self.AXIS] for c, _ in results}):
-            here = [(c, m) for c, m in results if c[self.AXIS] == value]
-            found = {a: [m for c, m in here if c["algorithm"] == a] for a in ALGORITHMS}
-            if all(found.values()):
-                yield here[0][0], found
-
     def table(self, results):
         """Median excess risks, whether the order is the paper's, and what was chosen."""
         rows = []
-        for cell, found in self._groups(results):
-            here = {a: np.median([m["excess"] for m in found[a]]) for a in ALGORITHMS}
-            ours = ", ".join(f"{a} {e:.4f}" for a, e in here.items())
-            below = max(here["p-norm"], here["hypentropy"]) < here["GLM-tron"]
-            order = "as in the paper" if below else "another order"
-            draws = min(len(f) for f in found.values())
+        for cell, found in self.groups(results):
+            here, draws = medians(found, "excess"), min(map(len, found.values()))
             setting = f"d = {cell['d']}, r = {cell['r']}, n = {cell['n']}, draws: {draws}"
-            passes = f"{setting}, {cell['most']} passes: {order}"
-            rows.append(("median excess risk", "p-norm, hypentropy < GLM-tron", ours, passes))
-            ranks = {a: np.median([m["rank"] for m in found[a]]) for a in ALGORITHMS}
-            shown = ", ".join(f"{a} {rank:g}" for a, rank in ranks.items())
-            chosen = ", ".join(f"{a} {found[a][0]['parameter']:g}" for a in ALGORITHMS[1:])
-            found = f"truth: {cell['r']}", f"{shown}; {chosen}"
-            rows.append(("rank (99 % of the squares); p, beta", *found, setting))
+            passes = f"{setting}, {cell['most']} passes: {order(here)}"
+            rows.append(("median excess risk", CLAIM, shown(here, ".4f"), passes))
+            chosen = {a: found[a][0]["parameter"] for a in ALGORITHMS[1:]}
+            ours = f"{shown(medians(found, 'rank'), 'g')}; {shown(chosen, 'g')}"
+            what = "rank (99 % of the squares); p, beta"
+            rows.append((what, f"truth: {cell['r']}", ours, setting))
         return rows
-
-    def draw(self, figure, results):
-        """Medians with lowest and highest of the test risk, noise included."""
-        groups = list(self._groups(results))
-        x = [cell[self.AXIS] for cell, _ in groups]
-        curves = {a: (x, [[m["risk"] for m in f[a]] for _, f in groups]) for a in ALGORITHMS}
-        ylabel = "test risk (half squared error)"
-        ranges(figure.subplots(), curves, self.XLABEL, ylabel, self.TITLE)
 
 
 class LowRankDimension(LowRankSamples):
@@ -163,17 +134,12 @@ The paper's largest is 1,200. Otherwise as for Figure 1e: the automatic step, p 
 held-out trajectories, Theta = A B' / sqrt(d). The paper prints no numbers.
 """
     AXIS, XLABEL = "d", "d = n"
-    SIZES = tuple(
-        (d, d // 50, d, draws, most)
-        for d, draws, most in (
-            (50, 5, 5000),
-            (100, 5, 5000),
-            (200, 5, 5000),
-            (400, 1, 5000),
-            (1000, 1, 500),
-        )
+    SIZES = (
+        *(sized(5, d=d, r=d // 50, n=d, most=5000) for d in (50, 100, 200)),
+        sized(1, d=400, r=8, n=400, most=5000),
+        sized(1, d=1000, r=20, n=1000, most=500),
     )
-    QUICK = tuple((d, d // 50, d, 2, 400) for d in (50, 100))
+    QUICK = tuple(sized(2, d=d, r=d // 50, n=d, most=400) for d in (50, 100))
 
 
 class LowRankGrid(Experiment):
@@ -254,5 +220,4 @@ the grid its step, too. One draw; Theta = A B' / sqrt(d), whose scale the paper 
                 fill = COLOURS[i] if automatic else "none"
                 look = {"marker": MARKERS[i], "color": COLOURS[i], "markersize": 6}
                 ax.plot(x, y, line, **look, label=label, markerfacecolor=fill)
-        logarithmic(ax)
         finish(ax, "d = n", "excess test risk (half squared error)", self.TITLE)

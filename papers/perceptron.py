@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from papers import Experiment
+from papers import Experiment, grid
 from papers.style import curve, finish
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
@@ -31,7 +31,7 @@ library's default; the other curve is Algorithm 1 as published.
 
     def cells(self, quick):
         """One size of the data a cell."""
-        return [{"n": n} for n in range(1, (10 if quick else 15) + 1)]
+        return grid(n=range(1, 11 if quick else 16))
 
     def compute(self, cell, data):
         """Run the three methods until they separate the rows."""
@@ -76,4 +76,5 @@ library's default; the other curve is Algorithm 1 as published.
                 values = np.array([numbers[key] for _, numbers in results], dtype=float)
                 curve(ax, n, np.log10(values) if logarithm else values, i, label)
             what = "log10 of the operations" if logarithm else "operations until separation"
-            finish(ax, "n, rows and columns", what, "(b)" if logarithm else "(a)", legend=logarithm)
+            title = "(b)" if logarithm else "(a)"
+            finish(ax, "n, rows and columns", what, title, log="", legend=logarithm)

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from papers import Experiment
-from papers.style import curve, finish, logarithmic
+from papers import Experiment, grid, numbers_of
+from papers.style import curve, finish
 from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier
 from tunefree.averaging import Uniform
 from tunefree.datasets import load_mnist_sample
@@ -36,7 +36,7 @@ the optimal risk were zero, and then like T^(-2 beta / (2 beta + 1)).
 
     def cells(self, quick):
         """One optimal risk a cell."""
-        return [{"risk": risk} for risk in (0.0, 1e-4, 1e-2, 1.0)]
+        return grid(risk=(0.0, 1e-4, 1e-2, 1.0))
 
     def compute(self, cell, data):
         """The curve, its slopes at both ends, and where it bends."""
@@ -73,7 +73,6 @@ the optimal risk were zero, and then like T^(-2 beta / (2 beta + 1)).
         ax = figure.subplots()
         for i, (cell, r) in enumerate(results):
             curve(ax, r["T"], r["bound"], i, f"optimal risk {cell['risk']:g}", markevery=10)
-        logarithmic(ax)
         finish(ax, "T, rows", "bound on the excess risk (up to logarithms)", self.TITLE)
 
 
@@ -161,12 +160,7 @@ it is shown beside.
     def cells(self, quick):
         """Smoothness by rule by seed."""
         rows, seeds = (2**12, 3) if quick else (2**16, 10)
-        return [
-            {"beta": beta, "rule": rule, "rows": rows, "seed": seed}
-            for beta in self.BETAS
-            for rule in self.RULES
-            for seed in range(seeds)
-        ]
+        return grid(beta=self.BETAS, rule=self.RULES, rows=[rows], seed=range(seeds))
 
     def compute(self, cell, data):
         """The excess risk of the average at powers of two."""
@@ -182,7 +176,7 @@ it is shown beside.
     def _groups(self, results):
         for beta in self.BETAS:
             for rule in self.RULES:
-                chosen = [n for c, n in results if c["beta"] == beta and c["rule"] == rule]
+                chosen = numbers_of(results, beta=beta, rule=rule)
                 yield beta, rule, chosen[0]["T"], np.median([n["excess"] for n in chosen], axis=0)
 
     def table(self, results):
@@ -206,7 +200,6 @@ it is shown beside.
             rate = excess[0] * (np.array(marks) / marks[0]) ** (-2 * beta / (2 * beta + 1))
             ax.plot(marks, rate, ":", color=line.get_color(), linewidth=1.0)
         for rule, ax in axes.items():
-            logarithmic(ax)
             title = "a = 2.25, b = 1 (theorem)" if rule == "theorem" else "b = sqrt(A / X) (ours)"
             finish(ax, "T, rows", "excess risk (nats)" if rule == "theorem" else "", title)
 
@@ -226,7 +219,8 @@ paper states the lemma without an experiment. The bound holds with room: its con
 
     def cells(self, quick):
         """One seed a cell."""
-        return [{"seed": s, "rows": 2**12 if quick else 2**16} for s in range(3 if quick else 10)]
+        rows, seeds = (2**12, 3) if quick else (2**16, 10)
+        return grid(seed=range(seeds), rows=[rows])
 
     def compute(self, cell, data):
         """Both excess risks of the average at powers of two, and the bound."""
@@ -268,7 +262,6 @@ paper states the lemma without an experiment. The bound holds with room: its con
         order = np.argsort(excess)
         curve(ax, excess, mistakes, 0, "PiSTOL's averages", linestyle="none")
         curve(ax, excess[order], bound[order], 1, "Lemma 1's bound", marker="")
-        logarithmic(ax)
         finish(ax, "excess smoothed-hinge risk", "excess probability of a mistake", self.TITLE)
 
 
@@ -301,12 +294,7 @@ machine. The paper's advantage for few rows does not reproduce with its own cons
     def cells(self, quick):
         """Data by rows by shuffle."""
         sizes, shuffles = ((250, 500), 2) if quick else ((250, 500, 1000, 2000, 4000, 8000), 5)
-        return [
-            {"data": d, "T": T, "shuffle": s}
-            for d in self.GAMMA
-            for T in sizes
-            for s in range(shuffles)
-        ]
+        return grid(data=self.GAMMA, T=sizes, shuffle=range(shuffles))
 
     def _rows(self, name, data):
         from sklearn.datasets import load_svmlight_file
@@ -332,21 +320,21 @@ machine. The paper's advantage for few rows does not reproduce with its own cons
         from sklearn.model_selection import GridSearchCV
         from sklearn.svm import SVC, LinearSVC
 
-        uniform: dict[str, Any] = {"average": "uniform", "max_iter": 1}
-        seed: dict[str, Any] = {"random_state": 0}
+        once: dict[str, Any] = {"average": "uniform", "max_iter": 1, "random_state": 0}
         if gamma is None:
             models = (
-                PiSTOLClassifier("paper", average="uniform", **seed),
-                PiSTOLClassifier("global", **uniform, **seed),
-                PiSTOLClassifier(**seed),
+                PiSTOLClassifier("paper", average="uniform", random_state=0),
+                PiSTOLClassifier("global", **once),
+                PiSTOLClassifier(random_state=0),
             )
+            svm = LinearSVC(random_state=0)
         else:
             models = (
-                KernelPiSTOLClassifier(gamma=gamma, setting="paper", **uniform, **seed),
-                KernelPiSTOLClassifier(gamma=gamma, **uniform, **seed),
-                KernelPiSTOLClassifier(gamma="auto", **seed),
+                KernelPiSTOLClassifier(gamma=gamma, setting="paper", **once),
+                KernelPiSTOLClassifier(gamma=gamma, **once),
+                KernelPiSTOLClassifier(gamma="auto", random_state=0),
             )
-        svm = LinearSVC(random_state=0) if gamma is None else SVC(gamma=gamma)
+            svm = SVC(gamma=gamma)
         tuned = GridSearchCV(svm, {"C": [2.0**k for k in range(-3, 8, 2)]}, cv=5)
         return dict(zip(self.METHODS, (*models, tuned), strict=True))
 
@@ -363,21 +351,19 @@ machine. The paper's advantage for few rows does not reproduce with its own cons
         return out
 
     def _found(self, results, data):
-        """Sizes, and a function of a size and a key to the values over shuffles."""
-        chosen = [(c["T"], n) for c, n in results if c["data"] == data]
-        return sorted({T for T, _ in chosen}), lambda T, key: np.array(
-            [n[key] for size, n in chosen if size == T]
-        )
+        """By size: the values of every number over shuffles."""
+        sizes = sorted({c["T"] for c, _ in results if c["data"] == data})
+        found = {T: numbers_of(results, data=data, T=T) for T in sizes}
+        return {T: {key: np.array([n[key] for n in f]) for key in f[0]} for T, f in found.items()}
 
     def table(self, results):
         """Mean errors and time ratios at every number of rows."""
         out = []
         for data in self.GAMMA:
-            sizes, values = self._found(results, data)
-            for T in sizes:
-                shown = ", ".join(f"{m} {100 * values(T, m).mean():.2f}" for m in self.METHODS)
+            for T, values in self._found(results, data).items():
+                shown = ", ".join(f"{m} {100 * values[m].mean():.2f}" for m in self.METHODS)
                 out.append(("test error, %", "tracks the tuned SVM", shown, f"{data}, T = {T}"))
-                _, *fast, slow = (values(T, f"{m}: seconds").mean() for m in self.METHODS)
+                _, *fast, slow = (values[f"{m}: seconds"].mean() for m in self.METHODS)
                 ratios = ", ".join(f"{slow / max(s, 1e-9):.0f}" for s in fast)
                 what = "SVM's time / ours (one pass, defaults)"
                 out.append((what, "7", ratios, f"{data}, T = {T}"))
@@ -390,10 +376,10 @@ machine. The paper's advantage for few rows does not reproduce with its own cons
         figure.set_size_inches(12.0, 3.8)
         axes = figure.subplots(1, len(self.GAMMA))
         for ax, data in zip(axes, self.GAMMA, strict=True):
-            sizes, values = self._found(results, data)
-            errors = {m: [100 * values(T, m) for T in sizes] for m in self.METHODS}
-            RiskCurveDisplay({m: (sizes, np.array(e)) for m, e in errors.items()}).plot(ax)
-            logarithmic(ax, y=False)
-            ax.set_xticks(sizes, [f"{T:,}" for T in sizes])
+            found = self._found(results, data)
+            errors = {m: np.array([100 * v[m] for v in found.values()]) for m in self.METHODS}
+            RiskCurveDisplay({m: (list(found), e) for m, e in errors.items()}).plot(ax)
+            ylabel = "test error, %" if data == "a9a" else ""
+            finish(ax, "training rows T", ylabel, data, log="x")
+            ax.set_xticks(list(found), [f"{T:,}" for T in found])
             ax.set_xticks([], minor=True)
-            finish(ax, "training rows T", "test error, %" if data == "a9a" else "", data)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from papers import Experiment
-from papers.style import COLOURS, curve, finish, logarithmic, ranges
+from papers import Experiment, grid, numbers_of
+from papers.style import COLOURS, curve, finish, ranges
 from tunefree import ReflectronRegressor
 from tunefree.constraints import L1Ball, LpBall
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
@@ -45,7 +45,7 @@ class SparseProblem:
 
         The automatic step's patience is long: the Euclidean risk has an early false minimum.
         """
-        model = ReflectronRegressor._with_settings(
+        model: Any = ReflectronRegressor(
             link="logit",
             potential=potential,
             constraint=constraint,
@@ -53,9 +53,9 @@ class SparseProblem:
             fit_intercept=False,
             standardize=False,
             max_iter=max_iter,
-            patience=patience or max_iter,
             random_state=0,
         )
+        model.patience = patience or max_iter
         return model.fit(self.X, self.y, X_val=self.X_held, y_val=self.y_held)
 
     def test_error(self, model):
@@ -79,14 +79,12 @@ variance is 0.0033). The dashed curves turn upwards: rows held out are needed to
     def cells(self, quick):
         """One algorithm a cell."""
         d, n, most, steps = (1000, 200, 3000, 1) if quick else (10_000, 1000, 5000, 4)
-        return [{"algorithm": a, "d": d, "n": n, "most": most, "steps": steps} for a in ALGORITHMS]
+        return grid(algorithm=ALGORITHMS, d=[d], n=[n], most=[most], steps=[steps])
 
     def compute(self, cell, data):
         """The risk curves of the best configuration."""
-        problem, steps = (
-            SparseProblem(cell["d"], cell["n"], seed=0),
-            list(self.STEPS[: cell["steps"]]),
-        )
+        problem = SparseProblem(cell["d"], cell["n"], seed=0)
+        steps = list(self.STEPS[: cell["steps"]])
         betas = self.BETAS if cell["steps"] > 1 else self.BETAS[2:]
         pairs = problem.geometry(cell["algorithm"], ps=(1.1,), betas=betas)
         model = problem.fit([p for p, _ in pairs], pairs[0][1], step=steps, max_iter=cell["most"])
@@ -124,8 +122,31 @@ variance is 0.0033). The dashed curves turn upwards: rows held out are needed to
             x = np.array(r["iteration"]) + 1
             for kind, line in (("training", "-"), ("held out", "--")):
                 ax.plot(x, r[kind], line, color=colour, label=f"{cell['algorithm']}: {kind}")
-        logarithmic(ax)
         finish(ax, "iteration", "mean squared error", self.TITLE)
+
+
+CLAIM = "p-norm, hypentropy < GLM-tron"
+
+
+def sized(draws, **cell):
+    """The settings of a size, and its number of draws."""
+    return cell, draws
+
+
+def medians(found, key):
+    """Medians over draws, by algorithm."""
+    return {name: np.median([m[key] for m in draws]) for name, draws in found.items()}
+
+
+def shown(values, form):
+    """Values by algorithm as text."""
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+
+
+def order(values):
+    """Whether the order of the algorithms is the paper's."""
+    below = max(values["p-norm"], values["hypentropy"]) < values["GLM-tron"]
+    return "as in the paper" if below else "GLM-tron is not the worst"
 
 
 class Samples(Experiment):
@@ -139,17 +160,18 @@ Five draws, median with lowest and highest. The paper tunes the step and p or be
 chosen on the same 500 held-out rows (quick: d = 1000, two draws). The paper prints no numbers; its
 ordering is that p-norm and hypentropy are below the GLM-tron everywhere.
 """
-    AXIS, XLABEL = "n", "rows n"
-    SIZES = tuple((10_000, n) for n in (250, 500, 1000, 2000))
-    QUICK = ((1000, 100), (1000, 300))
+    AXIS, XLABEL, YLABEL = "n", "rows n", "test mean squared error"
+    DRAWN = "test error"  # the number on the vertical axis
+    SIZES = tuple(sized(5, d=10_000, n=n, most=3000) for n in (250, 500, 1000, 2000))
+    QUICK = tuple(sized(2, d=1000, n=n, most=400) for n in (100, 300))
 
     def cells(self, quick):
         """Sizes by algorithm by draw."""
         return [
-            {"d": d, "n": n, "algorithm": a, "seed": s, "most": 400 if quick else 3000}
-            for d, n in (self.QUICK if quick else self.SIZES)
+            {**size, "algorithm": a, "seed": s}
+            for size, draws in (self.QUICK if quick else self.SIZES)
             for a in ALGORITHMS
-            for s in range(2 if quick else 5)
+            for s in range(draws)
         ]
 
     def compute(self, cell, data):
@@ -161,34 +183,31 @@ ordering is that p-norm and hypentropy are below the GLM-tron everywhere.
         risk, error, passes = min(found)
         return {"held risk": risk, "test error": error, "passes": passes}
 
-    def _curves(self, results):
-        """Sizes and the test errors of each, by algorithm."""
-        out = {}
-        for algorithm in ALGORITHMS:
-            points = {}
-            for cell, numbers in results:
-                if cell["algorithm"] == algorithm:
-                    points.setdefault(cell[self.AXIS], []).append(numbers["test error"])
-            out[algorithm] = (sorted(points), [points[v] for v in sorted(points)])
-        return out
+    def groups(self, results):
+        """Sizes where all algorithms have finished: a cell, and numbers by algorithm."""
+        by_size = {cell[self.AXIS]: cell for cell, _ in results}
+        for value, cell in sorted(by_size.items()):
+            here = [(c, m) for c, m in results if c[self.AXIS] == value]
+            found = {a: numbers_of(here, algorithm=a) for a in ALGORITHMS}
+            if all(found.values()):
+                yield cell, found
 
     def table(self, results):
         """Medians, and whether the order is the paper's."""
-        rows, curves = [], self._curves(results)
-        for i, value in enumerate(curves["GLM-tron"][0]):
-            here = {a: np.median(points[i]) for a, (_, points) in curves.items()}
-            ours = ", ".join(f"{a} {e:.4f}" for a, e in here.items())
-            below = max(here["p-norm"], here["hypentropy"]) < here["GLM-tron"]
-            order = "as in the paper" if below else "GLM-tron is not the worst"
-            draws = len({cell["seed"] for cell, _ in results if cell[self.AXIS] == value})
-            setting = f"{self.AXIS} = {value}, draws: {draws}; {order}"
-            rows.append(("median test error", "p-norm, hypentropy < GLM-tron", ours, setting))
+        rows = []
+        for cell, found in self.groups(results):
+            here = medians(found, "test error")
+            draws = min(map(len, found.values()))
+            setting = f"{self.AXIS} = {cell[self.AXIS]}, draws: {draws}; {order(here)}"
+            rows.append(("median test error", CLAIM, shown(here, ".4f"), setting))
         return rows
 
     def draw(self, figure, results):
         """Medians with their range."""
-        curves = self._curves(results)
-        ranges(figure.subplots(), curves, self.XLABEL, "test mean squared error", self.TITLE)
+        groups = list(self.groups(results))
+        x = [cell[self.AXIS] for cell, _ in groups]
+        curves = {a: (x, [[m[self.DRAWN] for m in f[a]] for _, f in groups]) for a in ALGORITHMS}
+        ranges(figure.subplots(), curves, self.XLABEL, self.YLABEL, self.TITLE)
 
 
 class Dimension(Samples):
@@ -202,8 +221,8 @@ n = 200, two draws). The paper prints no numbers; its ordering is that errors gr
 p-norm and hypentropy are below the GLM-tron.
 """
     AXIS, XLABEL = "d", "columns d"
-    SIZES = tuple((d, 1000) for d in (1000, 2000, 5000, 10_000))
-    QUICK = ((500, 200), (1000, 200))
+    SIZES = tuple(sized(5, d=d, n=1000, most=3000) for d in (1000, 2000, 5000, 10_000))
+    QUICK = tuple(sized(2, d=d, n=200, most=400) for d in (500, 1000))
 
 
 class Weights(Experiment):
@@ -223,9 +242,7 @@ draw lies near the low end of ours.
     def cells(self, quick):
         """Algorithm by draw."""
         seeds, most = (2, 1500) if quick else (10, 5000)
-        return [
-            {"algorithm": a, "seed": s, "most": most} for a in self.SETTINGS for s in range(seeds)
-        ]
+        return grid(algorithm=self.SETTINGS, seed=range(seeds), most=[most])
 
     def compute(self, cell, data):
         """Count coordinates above 1e-3, and measure the l1 error."""
@@ -243,7 +260,7 @@ draw lies near the low end of ours.
         """Medians and ranges beside the paper's draw."""
         rows = []
         for algorithm, (coordinates, error) in self.PUBLISHED.items():
-            found = [n for c, n in results if c["algorithm"] == algorithm]
+            found = numbers_of(results, algorithm=algorithm)
             for key, paper in (("coordinates", coordinates), ("l1 error", error)):
                 values = [n[key] for n in found]
                 ours = f"{np.median(values):.4g} ({min(values):.4g} to {max(values):.4g})"
@@ -260,7 +277,7 @@ draw lies near the low end of ours.
             at = np.flatnonzero(truth)
             ax.plot(at, truth[at], "x", color="black", markersize=5, label="truth, if not 0")
             ax.plot(numbers["weights"], ".", color=colour, markersize=3, label="learned")
-            finish(ax, "column", "weight" if name == "GLM-tron" else "", name)
+            finish(ax, "column", "weight" if name == "GLM-tron" else "", name, log="")
 
 
 class Norms(Experiment):
@@ -276,7 +293,7 @@ the paper's bound for the Frobenius norm, sqrt(d^2 / n + (1 + 1 / n) d), is show
 
     def cells(self, quick):
         """Sizes."""
-        return [{"d": d} for d in (50, 100, 200, 400, 800, 1600)[: 4 if quick else None]]
+        return grid(d=(50, 100, 200, 400, 800, 1600)[: 4 if quick else None])
 
     def compute(self, cell, data):
         """Both norms, means over draws."""
@@ -287,7 +304,7 @@ the paper's bound for the Frobenius norm, sqrt(d^2 / n + (1 + 1 / n) d), is show
             H = X.T @ X / d
             found.append((np.linalg.norm(H), np.linalg.eigvalsh(H)[-1]))
         frobenius, operator = np.mean(found, axis=0)
-        bound = np.sqrt(d * d / d + (1.0 + 1.0 / d) * d)
+        bound = np.sqrt(d + (1.0 + 1.0 / d) * d)
         return {"frobenius": frobenius, "bound": bound, "operator": operator}
 
     def table(self, results):
@@ -312,5 +329,4 @@ the paper's bound for the Frobenius norm, sqrt(d^2 / n + (1 + 1 / n) d), is show
         for i, (key, label) in enumerate(labels.items()):
             look = {"linestyle": "--", "marker": ""} if key == "bound" else {}
             curve(ax, d, [n[key] for _, n in results], i, label, **look)
-        logarithmic(ax)
         finish(ax, "d = n", "norm of H", self.TITLE)

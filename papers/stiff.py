@@ -15,29 +15,33 @@ from scipy.sparse import csc_array
 
 
 class Blocks:
-    """-(diag(left) H diag(right) + diag(extra)) + low v', and multiples of the identity less it."""
+    """alpha I + beta J with the Jacobian J = -(diag(left) H diag(right) + diag(extra)) + low v'.
+
+    The integrators add and multiply identities and Jacobians, and solve with the sums.
+    """
 
     __array_ufunc__ = None  # numbers of NumPy leave products to this class
 
-    def __init__(self, hessians, left, right, extra, low=None, v=None, alpha=0.0, beta=-1.0):
-        self.parts, self.alpha, self.beta = (hessians, left, right, extra, low, v), alpha, beta
+    def __init__(self, parts, alpha=0.0, beta=1.0):
+        self.parts, self.alpha, self.beta = parts, alpha, beta
 
     def __rmul__(self, factor):
-        return Blocks(*self.parts, factor * self.alpha, factor * self.beta)
+        return Blocks(self.parts, factor * self.alpha, factor * self.beta)
+
+    def __sub__(self, jacobian):
+        return Blocks(jacobian.parts, self.alpha - jacobian.alpha, self.beta - jacobian.beta)
 
     def solver(self):
-        """Factor alpha I - beta J; `Shift` made it from J, whose beta is -1."""
+        """Factor the blocks; a function that solves with them."""
         hessians, left, right, extra, low, v = self.parts
         shape, factors = left.shape, []
         for h, a, b, e in zip(hessians, left, right, extra, strict=True):
-            m = self.beta * (a[:, None] * h * b) + np.diag(self.alpha + self.beta * e)
+            m = np.diag(self.alpha - self.beta * e) - self.beta * (a[:, None] * h * b)
             factors.append(lu_factor(m, overwrite_a=True, check_finite=False))
 
         def blockwise(x):
-            rows = x.reshape(shape)
-            return np.concatenate(
-                [lu_solve(f, row, check_finite=False) for f, row in zip(factors, rows, strict=True)]
-            )
+            pairs = zip(factors, x.reshape(shape), strict=True)
+            return np.concatenate([lu_solve(f, row, check_finite=False) for f, row in pairs])
 
         if low is None:
             return blockwise
@@ -45,24 +49,12 @@ class Blocks:
 
         def solve(x):
             y = blockwise(x)
-            return y + moved * (v @ y) / (1.0 - v @ moved)
+            return y - moved * (v @ y) / (1.0 + v @ moved)
 
         return solve
 
 
-class Shift:
-    """A multiple of the identity, from which a Jacobian is subtracted."""
-
-    __array_ufunc__ = None
-
-    def __init__(self, alpha=1.0):
-        self.alpha = alpha
-
-    def __rmul__(self, factor):
-        return Shift(factor * self.alpha)
-
-    def __sub__(self, jacobian):
-        return Blocks(*jacobian.parts, alpha=self.alpha, beta=-jacobian.beta)
+IDENTITY = Blocks(None, alpha=1.0, beta=0.0)
 
 
 def jacobian(flow, unknowns):
@@ -70,7 +62,7 @@ def jacobian(flow, unknowns):
     theta, offset = flow.point(unknowns)
     design, _, weights = flow.sample
     slopes = flow.link.slope(design.apply(theta.T) + offset) * (weights / weights.sum())[:, None]
-    X, one, zero = design.values, np.ones_like(theta), np.zeros_like(theta)
+    X, one = design.values, np.ones_like(theta)
     hessians = [X.T @ (s[:, None] * X) for s in slopes.T]
     if flow.natural:
         q, size = flow.potential.q, np.abs(theta)
@@ -78,12 +70,12 @@ def jacobian(flow, unknowns):
         g, _ = flow.gradient(theta, offset)
         with np.errstate(divide="ignore", invalid="ignore"):
             b = (2.0 - q) * np.where(size > 0.0, a / theta, 0.0) * g
-        return Blocks(hessians, a, one, b)
+        return Blocks((hessians, a, one, b, None, None))
     p = flow.potential.p
-    v = theta / flow.potential.norm(theta) if theta.any() else zero
+    v = theta / flow.potential.norm(theta) if theta.any() else theta
     a, c = np.abs(v) ** (2.0 - p) / (p - 1.0), (2.0 - p) / (p - 1.0)
     low = np.concatenate([h @ row for h, row in zip(hessians, v, strict=True)])
-    return Blocks(hessians, one, a, zero, c * low, v.ravel())
+    return Blocks((hessians, one, a, np.zeros_like(theta), c * low, v.ravel()))
 
 
 def implicit(solver, flow):
@@ -93,7 +85,7 @@ def implicit(solver, flow):
         def __init__(self, fun, t0, y0, t_bound, **options):
             super().__init__(fun, t0, y0, t_bound, jac=csc_array((len(y0), len(y0))), **options)
             self.jac = lambda t, y, f=None: jacobian(flow, y)
-            self.J, self.I = jacobian(flow, y0), Shift()
+            self.J, self.I = jacobian(flow, y0), IDENTITY
             self.lu, self.solve_lu = (lambda m: m.solver()), (lambda solve, b: solve(b))
 
     Implicit.__name__ = solver.__name__

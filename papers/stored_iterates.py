@@ -11,25 +11,17 @@ from joblib import Parallel, delayed
 from tunefree.averaging import within
 
 
-def plain_sgd(X, y, step, start):
+def sgd(X, y, step, start, penalty=0.0):
     """Iterates w_0 .. w_n of SGD: w_t = w_(t-1) - eta x_t (<x_t, w_(t-1)> - y_t) (equation 3).
 
+    A penalty lambda adds lambda / 2 ||w - w_0||^2 to the loss (equation 7). With the step
+    eta / (1 + eta lambda) they then have, in expectation, the limit of geometric averages.
+
     Examples
     --------
-    >>> plain_sgd(np.ones((2, 1)), np.ones(2), 0.5, np.zeros(1))[:, 0]
+    >>> sgd(np.ones((2, 1)), np.ones(2), 0.5, np.zeros(1))[:, 0]
     array([0.  , 0.5 , 0.75])
-    """
-    return regularized_sgd(X, y, step, 0.0, start)
-
-
-def regularized_sgd(X, y, step, penalty, start):
-    """Iterates of SGD of step gamma on the loss plus lambda / 2 ||w - w_0||^2 (equation 7).
-
-    With gamma = eta / (1 + eta lambda) they have, in expectation, the limit of geometric averages.
-
-    Examples
-    --------
-    >>> regularized_sgd(np.ones((2, 1)), np.ones(2), 0.5, 1.0, np.zeros(1))[:, 0]
+    >>> sgd(np.ones((2, 1)), np.ones(2), 0.5, np.zeros(1), penalty=1.0)[:, 0]
     array([0. , 0.5, 0.5])
     """
     out = [np.asarray(start, dtype=float)]

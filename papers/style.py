@@ -17,15 +17,13 @@ def curve(ax, x, y, index, label, **options):
 def ranges(ax, curves, xlabel, ylabel, title):
     """Medians with lowest and highest, from {name: (x, one list of values a point)}."""
     for i, (name, (x, points)) in enumerate(curves.items()):
-        middle = np.array([np.median(p) for p in points])
-        low, high = np.array([min(p) for p in points]), np.array([max(p) for p in points])
+        low, middle, high = np.array([np.quantile(p, [0.0, 0.5, 1.0]) for p in points]).T
         look = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4, "capsize": 3}
         ax.errorbar(x, middle, [middle - low, high - middle], label=name, **look)
-    logarithmic(ax)
     finish(ax, xlabel, ylabel, title)
 
 
-def logarithmic(ax, x=True, y=True):
+def _logarithmic(ax, scales):
     """Logarithmic axes with labels at powers of ten; at 2 and 5, too, within some 1.5 decades."""
     from matplotlib.ticker import LogFormatter
 
@@ -37,17 +35,15 @@ def logarithmic(ax, x=True, y=True):
             wanted = digit in (2, 5) or high < 2.0 * low
             return f"{value:g}" if wanted and high < 30.0 * low else ""
 
-    for used, axis, scale in ((x, ax.xaxis, ax.set_xscale), (y, ax.yaxis, ax.set_yscale)):
-        if used:
-            scale("log")
-            axis.set_minor_formatter(Between())
+    for name in scales:
+        ax.set(**{f"{name}scale": "log"})
+        getattr(ax, f"{name}axis").set_minor_formatter(Between())
 
 
-def finish(ax, x, y, title="", legend=True):
-    """Name the axes, and tidy up."""
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
-    ax.set_title(title)
+def finish(ax, x, y, title="", *, log="xy", legend=True):
+    """Name the axes, make those in `log` logarithmic, and tidy up."""
+    _logarithmic(ax, log)
+    ax.set(xlabel=x, ylabel=y, title=title)
     ax.grid(alpha=0.3)
     if legend:
         ax.legend(frameon=False, fontsize=8)

@@ -78,9 +78,8 @@ def test_the_leaderboard_marks_the_chosen(classifier, ax):
     assert display.chosen == [e["chosen"] for e in classifier.leaderboard_]
 
 
-@pytest.mark.parametrize("kind", ["stem", "histogram"])
-def test_weights_are_drawn_beside_the_truth(classifier, ax, kind):
-    display = WeightsDisplay.from_estimator(classifier, truth=np.zeros(30), ax=ax, kind=kind)
+def test_weights_are_drawn_beside_the_truth(classifier, ax):
+    display = WeightsDisplay.from_estimator(classifier, truth=np.zeros(30), ax=ax)
     assert (display.weights == classifier.coef_[0]).all()
     assert {t.get_text() for t in ax.get_legend().get_texts()} == {"learned", "true"}
 
@@ -98,8 +97,6 @@ def test_what_cannot_be_drawn_is_refused():
         RiskCurveDisplay.from_estimator(RidgePathRegressor(solver="exact").fit(X, y))
     with pytest.raises(ValueError, match="leaderboard_"):
         LeaderboardDisplay.from_estimator(OptimisticPerceptron().fit(X, y))
-    with pytest.raises(ValueError, match="kind='bars'"):
-        WeightsDisplay(np.ones(2)).plot(kind="bars")
 
 
 def test_the_leaderboard_of_a_stack_tells_the_shares(ax):

@@ -11,9 +11,9 @@ from walks import HOME, floor_of, floors, long_functions, walk
 # Most files and most climbs of a fit. They only fall: who shortens a walk lowers its line.
 MOST = {
     "PiSTOLClassifier": (15, 0),
-    "KernelPiSTOLClassifier": (19, 0),
+    "KernelPiSTOLClassifier": (18, 0),
     "KernelRidgeRegressor": (17, 0),
-    "ReflectronRegressor": (17, 0),
+    "ReflectronRegressor": (16, 0),
     "RidgePathRegressor": (13, 0),
     "OptimisticPerceptron": (12, 0),
     "StreamClassifier.learn_one": (3, 0),

@@ -31,11 +31,14 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from tunefree.estimators.pistol import (
         PiSTOLClassifier as PiSTOLClassifier, PiSTOLRegressor as PiSTOLRegressor,
     )
+    from tunefree.estimators.reflectron.classifier import (
+        ReflectronClassifier as ReflectronClassifier,
+    )
     from tunefree.estimators.reflectron.glm import (
         GLMClassifier as GLMClassifier, GLMRegressor as GLMRegressor,
     )
     from tunefree.estimators.reflectron.reflectron import (
-        ReflectronClassifier as ReflectronClassifier, ReflectronRegressor as ReflectronRegressor,
+        ReflectronRegressor as ReflectronRegressor,
     )
     from tunefree.estimators.ridge import (
         RidgePathRegressor as RidgePathRegressor, sgd_ridge_path as sgd_ridge_path,

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers, lists and tables as people read them."""
 
 import math
 from numbers import Integral
@@ -29,3 +29,23 @@ def duration(seconds):
     ('174 s', '2.9 s', '0 s')
     """
     return f"{seconds:,.0f} s" if seconds >= 9.95 else f"{round(seconds, 2):.2g} s"
+
+
+def listed(names, most=5):
+    """The first names of a list.
+
+    >>> listed(["a", "b"]), listed("abcdefg")
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def aligned(rows):
+    """Rows of texts as lines: the first column flush left, the others flush right.
+
+    >>> aligned([("", "coef"), ("age", "1")])
+    ['     coef', 'age     1']
+    """
+    width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    return ["  ".join([name.ljust(width), *map(str.rjust, cells, widths)]) for name, *cells in rows]

@@ -1,4 +1,4 @@
-"""Valid values of parameters by name, the same for all estimators.
+"""Valid values of parameters by name, the same for all estimators; attributes after an error.
 
 Other checks, such as that of an estimator's solvers, are in its own module.
 """
@@ -6,6 +6,8 @@ Other checks, such as that of an estimator's solvers, are in its own module.
 import functools
 import inspect
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,18 @@ from tunefree._warn import did_you_mean
 
 # The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
 _TOLERANCE = 1e-3
+
+
+@contextmanager
+def restored_on_error(estimator: Any) -> Iterator[None]:
+    """Restore the estimator's attributes if the body raises."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def is_number(value: Any) -> bool:
@@ -64,12 +78,14 @@ def _is_levels(value):
 # Parameters by name: a test of the value, and the message where it fails.
 _RULES = {
     "alphas": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
+    "batch_size": (_is_whole, "not a positive integer"),
     "cap": (lambda v: v is None or (is_number(v) or v == np.inf) and v > 0,
             "neither None nor positive"),
     "coef0": (is_number, "not a number"),
     "cross_fit": (lambda v: v is None or _is_whole(v) and v >= 2,
                   "neither None nor a whole number of copies from 2 on"),
     "degree": (lambda v: is_number(v) and v > 0, "not a positive number"),
+    "dt": (lambda v: v is None or is_number(v) and v > 0, "neither None nor a positive number"),
     "horizon": (lambda v: v is None or _is_whole(v), "neither None nor a positive integer"),
     "init": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
     "intercept_scaling": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
@@ -78,17 +94,24 @@ _RULES = {
                "neither the name of a kernel, nor a function or part"),
     "margin": (lambda v: v is None or is_number(v) and v >= 0,
                "neither None nor a number from 0 on"),
-    "max_iter": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
-                 "not a positive integer"),
+    "max_iter": (lambda v: _is_named(v, "auto") or _is_whole(v),
+                 "not a positive integer or 'auto'"),
     "max_levels": (lambda v: is_number(v) and v >= 1, "not a positive number"),
     "max_support": (lambda v: v is None or _is_count(v) and v >= 2,
                     "neither None nor a whole number from 2 on"),
     "min_share": (lambda v: is_number(v) and 0 <= v <= 1, "not a share between 0 and 1"),
     "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number other than 0"),
+    "n_splits": (lambda v: _is_named(v, "auto") or _is_whole(v),
+                 "neither 'auto' nor a positive integer"),
+    "patience": (_is_whole, "not a positive integer"),
     "quantile": (_is_levels, "neither a number between 0 and 1 nor increasing ones"),
+    "rho": (lambda v: v is None or is_number(v), "neither None nor a number"),
     "scoring": (lambda v: not isinstance(v, str) or v in get_scorer_names(),
                 "no scorer of scikit-learn: sklearn.metrics.get_scorer_names() lists them"),
+    "standardize": (lambda v: _is_switch(v) or _is_named(v, "auto"), "neither a bool nor 'auto'"),
     "tol": (lambda v: is_number(v) and v >= 0, "not a number from 0 on"),
+    "validation_fraction": (lambda v: _is_named(v, "auto") or is_number(v) and 0 <= v < 1,
+                            "neither 'auto' nor in [0, 1)"),
 }  # fmt: skip
 _SWITCH = _is_switch, "neither True nor False"
 
@@ -113,12 +136,6 @@ def check_values(estimator):
             if name == "scoring":
                 meant = did_you_mean(value, get_scorer_names(), "; did you mean {}?")
             raise ValueError(f"{name}={value!r} is {message}{meant or '.'}")
-
-
-def check_passes(max_iter):
-    """Refuse an invalid number of passes; 'auto' is valid."""
-    if max_iter != "auto" and not _is_whole(max_iter):
-        raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
 
 
 def seed_of(random_state):

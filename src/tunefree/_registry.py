@@ -18,7 +18,7 @@ ESTIMATORS = {
     "OptimisticPerceptron": "tunefree.estimators.perceptron",
     "PiSTOLClassifier": "tunefree.estimators.pistol",
     "PiSTOLRegressor": "tunefree.estimators.pistol",
-    "ReflectronClassifier": "tunefree.estimators.reflectron.reflectron",
+    "ReflectronClassifier": "tunefree.estimators.reflectron.classifier",
     "ReflectronRegressor": "tunefree.estimators.reflectron.reflectron",
     "SharedReflectron": "tunefree.estimators.reflectron.shared",
     "StreamClassifier": "tunefree.estimators.stream",

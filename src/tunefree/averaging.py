@@ -4,19 +4,18 @@ The iterate used to predict round t (t = 0, 1, ...) has mass(t, t + 1); ``mass(s
 closed-form total over start..stop-1. A running average moves by
 ``rho_t = mass(t, t + 1) / mass(0, t + 1)``. A lazily updated coordinate that did not change from
 round `start` to round `stop` adds ``value * mass(start, stop)``. Averages of consecutive chunks are
-merged by their total masses (`chunk_mean`, `merge_means`). If the iterates are
-``w_t = w_0 + steps 1..t``, their average is w_0 plus every step s times `survival`, the share
-``mass(s, n) / mass(0, n)`` of the iterates that include it.
+merged by their total masses. If the iterates are ``w_t = w_0 + steps 1..t``, their average is w_0
+plus every step s times `survival`, the share ``mass(s, n) / mass(0, n)`` of the iterates that
+include it.
 
 A suffix (tail) average is any scheme restarted: learners set their sums to zero and continue.
 `Last` and `Tail` depend on where the run ends: ``within(scheme, n)`` makes them for n iterates.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tunefree._jit import part, verb
 from tunefree._parts import PartTable
@@ -149,55 +148,6 @@ class Tail(NamedTuple):
         return Suffix(float(n - max(1, round(self.fraction * n))))
 
 
-class Weighted(NamedTuple):
-    """Every iterate has a weight of its own.
-
-    Parameters
-    ----------
-    totals : ndarray of shape (n + 1,)
-        totals[t] is the mass of the iterates before t; `Weighted.of` makes it from weights.
-
-    Examples
-    --------
-    >>> bool(Weighted.of([1.0, 0.0, 2.0]).mass(1, 3) == 2.0)
-    True
-    """
-
-    totals: np.ndarray
-
-    @classmethod
-    def of(cls, weights: ArrayLike) -> Self:
-        """The scheme of one weight an iterate.
-
-        Raises
-        ------
-        ValueError
-            If a weight is negative or not finite, or all are zero.
-        """
-        weights = np.asarray(weights, dtype=np.float64).ravel()
-        if not (np.isfinite(weights).all() and (weights >= 0.0).all() and weights.any()):
-            raise ValueError("weights must be finite and not negative, and not all zero.")
-        return cls(np.concatenate([[0.0], np.cumsum(weights)]))
-
-    def mass(self, start: Numbers, stop: Numbers) -> Any:
-        """Total weight of the iterates start..stop-1; there are none beyond the last."""
-        end = self.totals.shape[0] - 1
-        after, before = np.int64(np.minimum(stop, end)), np.int64(np.minimum(start, end))
-        return self.totals[after] - self.totals[before]
-
-    def __eq__(self, other):
-        return type(self) is type(other) and np.array_equal(self.totals, other.totals)
-
-    def __ne__(self, other):
-        return not self == other
-
-    def __hash__(self):
-        return hash(("Weighted", self.totals.tobytes()))
-
-    def __bool__(self):
-        return True
-
-
 def within(scheme: Any, n: int) -> Any:
     """The scheme for a run of n iterates, where it depends on the end of the run.
 
@@ -222,55 +172,7 @@ def survival(scheme: Any, n: int) -> np.ndarray:
     array([0.75, 0.5 , 0.25])
     """
     scheme = within(scheme, n)
-    if isinstance(scheme, Geometric) and scheme.rate > 0.0:
-        log = -np.log1p(scheme.rate)
-        s = np.arange(1.0, n)
-        return np.exp(s * log) * (np.expm1((n - s) * log) / np.expm1(n * log))
     return scheme.mass(np.arange(1.0, n), float(n)) / scheme.mass(0.0, float(n))
-
-
-def chunk_mean(scheme: Average, iterates: Iterable, start: int = 0) -> tuple[Any, float]:
-    """Average consecutive iterates one by one, as a stream or a worker does.
-
-    Parameters
-    ----------
-    scheme : part with the verb ``mass``
-    iterates : iterable of ndarray
-        The iterates start, start + 1, ...
-    start : int, default=0
-
-    Returns
-    -------
-    mean : ndarray
-    total : float
-        Their mass.
-
-    Examples
-    --------
-    >>> mean, total = chunk_mean(Uniform(), np.array([1.0, 3.0]), start=7)
-    >>> float(mean), total
-    (2.0, 2.0)
-    """
-    mean, t = 0.0, start
-    for w in iterates:
-        total = scheme.mass(float(start), t + 1.0)
-        # Late in a geometric chunk the masses are 0, and the mean stays.
-        share = scheme.mass(float(t), t + 1.0) / total if total > 0.0 else 0.0
-        mean = mean + share * (w - mean)
-        t += 1
-    return mean, scheme.mass(float(start), float(t))
-
-
-def merge_means(means: ArrayLike, totals: ArrayLike) -> np.ndarray:
-    """The average of several chunks of iterates, from their averages and masses.
-
-    Examples
-    --------
-    >>> merge_means(np.array([[2.0], [5.0]]), np.array([3.0, 1.0]))
-    array([2.75])
-    """
-    totals = np.asarray(totals, dtype=float)
-    return np.tensordot(totals / totals.sum(), np.asarray(means), axes=1)
 
 
 _BY_NAME: dict[str, Any] = {
@@ -281,7 +183,6 @@ _BY_NAME: dict[str, Any] = {
     "tail": Tail(),
 }
 AVERAGES = PartTable("average", "mass", _BY_NAME)
-SUFFIXES = {name: part for name, part in AVERAGES.items() if hasattr(part, "within")}
 
 
 def scheme_of(

@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
 from tunefree._jit import REASSOCIATE, kernel, maximum, minimum
-from tunefree.designs import CSR, Dense, as_dense, design_of, resized
+from tunefree.designs import CSR, Dense, as_dense, design_of, resized, squares_about
 
 _BLOCK = 1024
 # Rows from which centre and scale of an asinh column are computed.
@@ -200,21 +200,6 @@ class RowMeans(NamedTuple):
             self.columns + share * (other.columns - self.columns),
             self.targets + share * (other.targets - self.targets),
         )
-
-
-def squares_about(mean, X, weights, total):
-    """The weighted sums of each column's squared deviations from its mean; `total` is the weight.
-
-    >>> squares_about(np.array([1.0]), sparse.csr_array([[0.0], [3.0]]), np.ones(2), 2.0)
-    array([5.])
-    """
-    if not sparse.issparse(X):
-        gap = X - mean
-        return weights @ np.square(gap, out=gap)
-    mass = np.repeat(weights, np.diff(X.indptr))
-    gap = X.data.astype(np.float64) - mean[X.indices]
-    stored = np.bincount(X.indices, mass * gap**2, minlength=len(mean))
-    return stored + (total - np.bincount(X.indices, mass, minlength=len(mean))) * mean**2
 
 
 class Deviations(NamedTuple):
@@ -689,29 +674,19 @@ def components(X, weights, most):
     return Components(center, np.ascontiguousarray(axes[kept].T) / (sizes[:1] if kept.any() else 1))
 
 
-def _distinct(x):
-    """`numpy.unique` with `return_inverse` for finite numbers; five times as fast for few."""
-    order = np.argsort(x)
-    ordered, position = x[order], np.empty(len(x), np.intp)
-    first = np.ones(len(x), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    position[order] = np.cumsum(first) - 1
-    return ordered[first], position
-
-
 def coordinates(X, weights):
     """The `Coordinates` of weighted rows; a constant column has none.
 
     For a column of two values the deviation is at least a quarter of their difference, so that a
     rare value does not dominate.
     """
-    total = weights.sum()
-    entries, start, knots, heights, rate = [], [0], [], [], 0
+    total, rate = weights.sum(), 0
+    entries = []  # fields of `Coordinates`, but for `start`, with the knots and heights of each
     for j in range(X.shape[1]):
         x = X[:, j].astype(np.float64)
         if not (x != x[0]).any():
             continue
-        values, position = _distinct(x)
+        values, position = np.unique(x, return_inverse=True)
         share = np.bincount(position, weights, len(values)) / total
         mean = share @ values
         spread = np.sqrt(share @ np.square(values - mean))
@@ -719,33 +694,34 @@ def coordinates(X, weights):
             spread = max(spread, 0.25 * (values[1] - values[0]))
         if not spread > 1e-10 * np.abs(values).max():
             continue
-        entries.append((j, _NUMBER, rate, mean, spread))
-        start.append(start[-1])
+        entries.append((j, _NUMBER, rate, mean, spread, (), ()))
         rate += 1
-        may_be_codes = len(values) <= _LEVELS and (values == np.round(values)).all()
-        if len(values) > 10:
-            rank = np.cumsum(share) - 0.5 * share
-            rank -= share @ rank
-            rank /= np.sqrt(share @ np.square(rank))
-            z = np.clip((values - mean) / spread, -_CLIP, _CLIP)
-            z -= share @ z
-            correlation = share @ (rank * z) / max(np.sqrt(share @ np.square(z)), 1e-300)
-            if correlation < _ALIKE:
-                entries.append((j, _RANK, rate, 0.0, 1.0))
-                knots.append(values)
-                heights.append(rank)
-                start.append(start[-1] + len(values))
-                rate += 1
-        if may_be_codes and len(values) > 2:
+        rank = _other_ranks(values, share, np.clip((values - mean) / spread, -_CLIP, _CLIP))
+        if rank is not None:
+            entries.append((j, _RANK, rate, 0.0, 1.0, values, rank))
+            rate += 1
+        may_be_codes = 2 < len(values) <= _LEVELS and (values == np.round(values)).all()
+        if may_be_codes:
             own_rates = len(values) <= _OWN_RATES
             for i, value in enumerate(values):
-                entries.append((j, _LEVEL, rate + i * own_rates, value, 1.0))
-                start.append(start[-1])
+                entries.append((j, _LEVEL, rate + i * own_rates, value, 1.0, (), ()))
             rate += len(values) if own_rates else 1
     if not entries:  # all columns are constant: one coordinate that is always 0
-        entries, start = [(0, _NUMBER, 0, 0.0, np.inf)], [0, 0]
-    table = np.array(entries, dtype=np.float64).reshape(-1, 5)
-    source, kind, rates = table[:, :3].astype(np.int64).T
-    empty, units = [np.empty(0)], (table[:, 3], table[:, 4])
-    ranks = np.concatenate(knots or empty), np.concatenate(heights or empty)
-    return Coordinates(source, kind, rates, *units, np.array(start, dtype=np.int64), *ranks)
+        entries = [(0, _NUMBER, 0, 0.0, np.inf, (), ())]
+    *fields, knots, heights = zip(*entries, strict=True)
+    start = np.cumsum([0, *map(len, knots)])
+    ranks = np.concatenate(knots), np.concatenate(heights)
+    arrays: Any = [*map(np.array, fields), start, *ranks]
+    return Coordinates(*arrays)
+
+
+def _other_ranks(values, share, z):
+    """The standardised mid-ranks of values, unless there are few or the numbers z are like them."""
+    if len(values) <= 10:
+        return None
+    rank = np.cumsum(share) - 0.5 * share
+    rank -= share @ rank
+    rank /= np.sqrt(share @ np.square(rank))
+    z = z - share @ z
+    correlation = share @ (rank * z) / max(np.sqrt(share @ np.square(z)), 1e-300)
+    return rank if correlation < _ALIKE else None

@@ -297,22 +297,6 @@ class Categorical(NamedTuple):
         """The rows of a slice."""
         return self._replace(codes=self.codes[chosen])
 
-    def count(self, i):
-        """How many entries row i stores."""
-        return 1 if self.codes[i] >= 0 else 0
-
-    def index(self, i, p):
-        """Column of the p-th entry of row i."""
-        return self.codes[i]
-
-    def entry(self, i, p):
-        """Value of the p-th entry of row i."""
-        return 1.0
-
-    def norms(self, p):
-        """The p-norm of every row."""
-        return (self.codes >= 0).astype(float)
-
     def _matrix(self):
         ends = np.concatenate([[0], np.cumsum(self.codes >= 0)])
         columns = self.codes[self.codes >= 0]
@@ -355,10 +339,6 @@ class Split(NamedTuple):
     def rows(self, chosen):
         """The rows of a slice."""
         return Split(tuple(part.rows(chosen) for part in self.parts))
-
-    def norms(self, p):
-        """An upper bound of the p-norm of every row."""
-        return sum(part.norms(p) for part in self.parts)
 
     def _ends(self):
         return np.cumsum([part.shape[1] for part in self.parts])[:-1]
@@ -408,10 +388,6 @@ class Centred(NamedTuple):
     def rows(self, chosen):
         """The rows of a slice."""
         return self._replace(design=self.design.rows(chosen))
-
-    def norms(self, p):
-        """An upper bound of the p-norm of every row."""
-        return self.design.norms(p) + np.linalg.norm(self.centre, p)
 
     def apply(self, theta):
         """(X - 1 c') theta."""
@@ -686,6 +662,21 @@ def divided(X, units):
     return csr(X.data / units[X.indices], X.indices, X.indptr, X.shape[1])
 
 
+def squares_about(mean, X, weights, total):
+    """The weighted sums of each column's squared deviations from its mean; `total` is the weight.
+
+    >>> squares_about(np.array([1.0]), sparse.csr_array([[0.0], [3.0]]), np.ones(2), 2.0)
+    array([5.])
+    """
+    if not sparse.issparse(X):
+        gap = X - mean
+        return weights @ np.square(gap, out=gap)
+    mass = np.repeat(weights, np.diff(X.indptr))
+    gap = X.data.astype(np.float64) - mean[X.indices]
+    stored = np.bincount(X.indices, mass * gap**2, minlength=len(mean))
+    return stored + (total - np.bincount(X.indices, mass, minlength=len(mean))) * mean**2
+
+
 def csr(data, indices, indptr, n_columns):
     """A CSR array that keeps the types of its indices, which SciPy's constructor changes."""
     out = sparse.csr_array((len(indptr) - 1, n_columns), dtype=data.dtype)
@@ -864,6 +855,11 @@ def moved(a: Any) -> Any:
     if space is None or not isinstance(a, np.ndarray):
         return a
     return Elsewhere(space.put(a), space)
+
+
+def on_device(design: Any) -> Any:
+    """A design whose dense rows are on the device of this fit."""
+    return Dense(moved(design.values)) if isinstance(design, Dense) else design
 
 
 def elsewhere():

@@ -45,7 +45,6 @@ from tunefree import links
 from tunefree._parts import PartTable
 from tunefree.losses import NORMAL
 
-LOG = links.LINKS["log"]
 _SUPPORT = np.sqrt(5.0)  # Epanechnikov's density of deviation 1 is 0 beyond it
 _LEAST, _SURE = 1e-100, 1e-15  # least distances of means, and probabilities, from their limits
 # Whole targets are counts if the smallest is below this, else amounts.
@@ -182,8 +181,16 @@ class Gaussian(Family):
         return -0.5 * (np.square(y - mean) / variance + np.log(2.0 * np.pi * variance))
 
 
+class Positive(Family):
+    """What families of positive means share: the logarithm as link."""
+
+    link = links.LINKS["log"]
+    range = (0.0, np.inf)
+    others = (links.Softplus(),)
+
+
 @dataclass(frozen=True)
-class Poisson(Family):
+class Poisson(Positive):
     """Counts, or rates that weigh as much as their exposure; any targets from 0 on.
 
     Examples
@@ -192,10 +199,7 @@ class Poisson(Family):
     array([2., 0.])
     """
 
-    link = LOG
-    range = (0.0, np.inf)
     canonical = links.Exp
-    others = (links.Softplus(),)
     unit_scale = True
 
     def variance(self, mean: Any) -> Any:
@@ -213,7 +217,7 @@ class Poisson(Family):
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(Family):
+class NegativeBinomial(Positive):
     """Counts whose variance is mu + dispersion mu^2 (NB2); a dispersion of None is learned.
 
     Examples
@@ -224,9 +228,6 @@ class NegativeBinomial(Family):
 
     dispersion: float | None = None
     exposure = "offset"
-    link = LOG
-    range = (0.0, np.inf)
-    others = (links.Softplus(),)
     unit_scale = True
 
     def variance(self, mean: Any) -> Any:
@@ -265,7 +266,7 @@ class NegativeBinomial(Family):
 
 
 @dataclass(frozen=True)
-class Gamma(Family):
+class Gamma(Positive):
     """Positive amounts whose deviation is in proportion to the mean.
 
     Examples
@@ -274,10 +275,7 @@ class Gamma(Family):
     np.float64(0.0)
     """
 
-    link = LOG
-    range = (0.0, np.inf)
     open_below = True
-    others = (links.Softplus(),)
 
     def variance(self, mean: Any) -> Any:
         """V(mu)."""
@@ -299,7 +297,7 @@ class Gamma(Family):
 
 
 @dataclass(frozen=True)
-class InverseGaussian(Family):
+class InverseGaussian(Positive):
     """Positive amounts with a heavy tail to the right: variance mu^3.
 
     Examples
@@ -308,10 +306,7 @@ class InverseGaussian(Family):
     np.float64(0.5)
     """
 
-    link = LOG
-    range = (0.0, np.inf)
     open_below = True
-    others = (links.Softplus(),)
 
     def variance(self, mean: Any) -> Any:
         """V(mu)."""
@@ -328,7 +323,7 @@ class InverseGaussian(Family):
 
 
 @dataclass(frozen=True)
-class Tweedie(Family):
+class Tweedie(Positive):
     """Amounts that may be 0, of variance mu^power, 1 < power < 2; a power of None is learned.
 
     Examples
@@ -338,9 +333,6 @@ class Tweedie(Family):
     """
 
     power: float | None = None
-    link = LOG
-    range = (0.0, np.inf)
-    others = (links.Softplus(),)
 
     def __post_init__(self):
         if self.power is not None and not 1.0 < self.power < 2.0:

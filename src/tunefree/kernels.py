@@ -87,25 +87,6 @@ def squared_norms(A: Rows) -> np.ndarray:
     return design_of(A).squares()
 
 
-def squared_distances(
-    A: Rows,
-    B: Rows,
-    left: np.ndarray | None = None,
-    right: np.ndarray | None = None,
-    out: np.ndarray | None = None,
-) -> np.ndarray:
-    """Squared Euclidean distances of all pairs of rows, by one matrix product.
-
-    Rows far from the origin lose digits: centre them first. `left` and `right` are the squared
-    norms, if known. `out` is memory for dense results: new pages cost more than the arithmetic.
-    """
-    out = inner(A, B, out)
-    left = squared_norms(A) if left is None else left
-    right = squared_norms(B) if right is None else right
-    _to_squares(out, left.astype(out.dtype, copy=False), right.astype(out.dtype, copy=False))
-    return out
-
-
 @kernel
 def mirror(A: np.ndarray, start: int, stop: int) -> None:
     """Copy the upper triangle of the rows from `start` to `stop` to the lower triangle."""
@@ -132,20 +113,11 @@ def _manhattan(A, B, out, upper):
             for i in rows:
                 out[i, left:right] = zero
             for j in range(0, whole, 4):
-                w, x, y, z = (
-                    B[j, left:right],
-                    B[j + 1, left:right],
-                    B[j + 2, left:right],
-                    B[j + 3, left:right],
-                )
+                w, x = B[j, left:right], B[j + 1, left:right]
+                y, z = B[j + 2, left:right], B[j + 3, left:right]
                 for i in rows:
-                    row, p, q, r, s = (
-                        out[i, left:right],
-                        A[i, j],
-                        A[i, j + 1],
-                        A[i, j + 2],
-                        A[i, j + 3],
-                    )
+                    row = out[i, left:right]
+                    p, q, r, s = A[i, j], A[i, j + 1], A[i, j + 2], A[i, j + 3]
                     for k in range(len(row)):
                         row[k] += abs(p - w[k]) + abs(q - x[k]) + abs(r - y[k]) + abs(s - z[k])
             for j in range(whole, d):
@@ -154,16 +126,6 @@ def _manhattan(A, B, out, upper):
                     row, p = out[i, left:right], A[i, j]
                     for k in range(len(row)):
                         row[k] += abs(p - w[k])
-
-
-def manhattan_distances(A: Rows, B: Rows, out: np.ndarray | None = None) -> np.ndarray:
-    """Sums of absolute differences of all pairs of rows of arrays, written to `out`."""
-    out = np.empty((len(A), len(B)), A.dtype) if out is None else out
-    upper = A is B and A.shape[1] > HALVED
-    _manhattan(np.ascontiguousarray(A), np.ascontiguousarray(B.T), out, upper)
-    if upper:
-        mirror(out, 0, len(out))
-    return out
 
 
 @kernel(fastmath=REASSOCIATE)
@@ -218,12 +180,11 @@ class RBF(NamedTuple):
         """The squared length of every row, an input of `distances`."""
         return squared_norms(A)
 
-    def spread(self, A: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Of every column the sum of W_ik (a_i - a_k)^2 over pairs i < k; W is symmetric."""
-        return self.spread_of(A, W, slice(None))
+    def spread(self, A: np.ndarray, W: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """Of every column the sum of W_ik (a_i - a_k)^2 over pairs i < k; W is symmetric.
 
-    def spread_of(self, A: np.ndarray, W: np.ndarray, rows: slice) -> np.ndarray:
-        """The part of some rows in `spread`."""
+        With `rows` the part of these rows in it.
+        """
         block, weights = A[rows], W[rows]
         return np.square(block).T @ weights.sum(axis=1) - np.einsum("ij,ij->j", block, weights @ A)
 
@@ -239,8 +200,16 @@ class RBF(NamedTuple):
         right: np.ndarray | None = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The squared distances, which the bandwidth multiplies; `left` and `right` are sizes."""
-        return squared_distances(A, B, left, right, out)
+        """The squared distances, which the bandwidth multiplies, by one matrix product.
+
+        Rows far from the origin lose digits: centre them first. `left` and `right` are sizes, if
+        known. `out` is memory for dense results: new pages cost more than the arithmetic.
+        """
+        out = inner(A, B, out)
+        left = squared_norms(A) if left is None else left
+        right = squared_norms(B) if right is None else right
+        _to_squares(out, left.astype(out.dtype, copy=False), right.astype(out.dtype, copy=False))
+        return out
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
@@ -311,9 +280,14 @@ class Laplacian(NamedTuple):
         out: np.ndarray | None = None,
     ) -> np.ndarray:
         """The sums of absolute differences, which the bandwidth multiplies."""
-        if _are_arrays(A, B):
-            return manhattan_distances(A, B, out)
-        return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
+        if not _are_arrays(A, B):
+            return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
+        out = np.empty((len(A), len(B)), A.dtype) if out is None else out
+        upper = A is B and A.shape[1] > HALVED
+        _manhattan(np.ascontiguousarray(A), np.ascontiguousarray(B.T), out, upper)
+        if upper:
+            mirror(out, 0, len(out))
+        return out
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
@@ -326,17 +300,18 @@ class Laplacian(NamedTuple):
 
     def onnx(self, g: Any, X: Any, B: np.ndarray) -> Any:
         """Values of rows X with the rows of the array B, as nodes of a graph."""
-        gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
-        return g(
-            "Exp", g("Mul", g("ReduceSum", gap, np.array([2]), keepdims=0), -float(self.gamma))
-        )
+        return g("Exp", g("Mul", _manhattan_nodes(g, X, B), -float(self.gamma)))
 
     def onnx_lines(self, g: Any, X: str, B: np.ndarray) -> str:
         """``|x| + |b| - |x - b|``, as nodes of a graph."""
-        gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
         size = g("ReduceSum", g("Abs", X), np.array([1]), keepdims=1)
         both = g("Add", size, np.abs(B).sum(axis=1))
-        return g("Sub", both, g("ReduceSum", gap, np.array([2]), keepdims=0))
+        return g("Sub", both, _manhattan_nodes(g, X, B))
+
+
+def _manhattan_nodes(g, X, B):
+    gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
+    return g("ReduceSum", gap, np.array([2]), keepdims=0)
 
 
 @part
@@ -523,8 +498,7 @@ class Precomputed(NamedTuple):
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """The columns B (numbers of training rows) of A."""
-        chosen = A[:, B]
-        return as_dense(chosen)
+        return as_dense(A[:, B])
 
     def diag(self, A: Rows) -> np.ndarray:
         """The diagonal of the square training matrix."""
@@ -551,7 +525,7 @@ def make_kernel(kernel: Any, gamma: float = 1.0, degree: float = 3, coef0: float
     if kernel == "precomputed":
         return Precomputed()
     name = "polynomial" if kernel == "poly" else kernel
-    if name not in {*KERNELS, *pairwise.PAIRWISE_KERNEL_FUNCTIONS} and name not in KERNELS.names():
+    if name not in pairwise.PAIRWISE_KERNEL_FUNCTIONS and name not in KERNELS.names():
         names = {*KERNELS, "poly", "precomputed", *pairwise.PAIRWISE_KERNEL_FUNCTIONS}
         names = ", ".join(sorted(names))
         raise ValueError(f"kernel={kernel!r} is unknown: it is one of {names}, or a function.")
@@ -633,8 +607,8 @@ def check_gram(K: np.ndarray, name: str = "kernel") -> None:
         )
 
 
-def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
-    """The median heuristic: 1 / median distance of random pairs of rows that differ.
+def median_gamma(k: Any, X: Rows, seed: int = 0) -> float:
+    """The median heuristic: 1 / median distance of 20,000 random pairs, of those that differ.
 
     Parameters
     ----------
@@ -642,7 +616,6 @@ def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
         Its distances are used.
     X : ndarray or CSR of shape (n, d)
     seed : int, default=0
-    pairs : int, default=20_000
 
     Returns
     -------
@@ -655,10 +628,9 @@ def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
     0.25
     """
     n, rng, distances = X.shape[0], np.random.default_rng(seed), []
-    size = int(np.ceil(np.sqrt(pairs / 32)))
     for _ in range(32):
         # Small squares of pairs, so that distances are matrix products.
-        A, B = (X[rng.integers(0, n, size)] for _ in range(2))
+        A, B = (X[rng.integers(0, n, 25)] for _ in range(2))
         distances.append(k.distances(A, B).ravel())
     distances = np.concatenate(distances).astype(np.float64)
     positive = distances[distances > 1e-6 * distances.max(initial=0.0)]

@@ -29,7 +29,6 @@ Source: Boffi, Tu and Slotine 2021, assumption 3.2; Kakade et al. 2011 (GLM-tron
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,25 +91,39 @@ def target_margin(link: Any, y: ArrayLike) -> np.ndarray:
     return link.inverse(y)
 
 
-def residuals(
-    link: Any, weight: str | Callable | None, margins: np.ndarray, targets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """xi(s) (u(s) - y), of which the pseudogradient is the sum times x_i, and squared residuals.
-
-    xi is 1 (None, GLM-tron: the gradient of the convex matching loss), the link's slope ('slope':
-    ordinary mirror descent on the square loss) or a nonnegative function. Source: Boffi, Tu and
-    Slotine 2021, eq. 5-8.
+def link_of(link: Any, default: str) -> Any:
+    """The part of a link's name; None is the default.
 
     Examples
     --------
-    >>> residuals(Logit(), None, np.zeros(1), np.ones(1))
-    (array([-0.5]), array([0.25]))
+    >>> link_of(None, "logit"), link_of("identity", "logit")
+    (Logit(), Identity())
     """
-    r = link.mean(margins) - targets
-    if weight is None:
-        return r, r * r
-    xi = link.slope(margins) if isinstance(weight, str) else weight(margins)
-    return xi * r, r * r
+    return LINKS[default] if link is None else LINKS.find(link)
+
+
+def link_range(link: Any) -> tuple[float, float]:
+    """The smallest and the largest mean of a link, if it has these.
+
+    Examples
+    --------
+    >>> link_range(Logit())
+    (0.0, 1.0)
+    """
+    return getattr(link, "range", (-np.inf, np.inf))
+
+
+def index_of_mean(link: Any, mean: np.ndarray) -> Any:
+    """The indices of means, or None where one is not inside the link's range.
+
+    Examples
+    --------
+    >>> index_of_mean(Logit(), np.array([0.5])), index_of_mean(Logit(), np.array([1.0]))
+    (array([0.]), None)
+    """
+    low, high = getattr(link, "range", (np.inf, -np.inf))
+    inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
+    return link.inverse(mean) if inside else None
 
 
 def check_increasing(link: Any) -> None:

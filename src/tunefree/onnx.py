@@ -18,8 +18,10 @@ from tunefree.estimators.kernel.pistol import KernelEstimator
 from tunefree.estimators.pistol import PiSTOLRegressor
 from tunefree.io.files import write_atomically
 from tunefree.io.model import ModelError, name_type
+from tunefree.preprocessing import calendar
 
 _OPSET, _ML = 17, "ai.onnx.ml"
+_CYCLE = 146_097  # days of 400 years
 
 
 class _Graph:
@@ -61,18 +63,13 @@ class _Graph:
     def model(self, inputs, outputs):
         """The finished model; inputs and outputs are pairs of a name and an example array."""
 
-        def info(name, array, shape):
+        def info(name, array):
             kind = np.dtype(object) if array.dtype.kind in "UO" else array.dtype
             code = self._helper.np_dtype_to_tensor_dtype(kind)
-            return self._helper.make_tensor_value_info(name, code, shape)
+            return self._helper.make_tensor_value_info(name, code, ["n", *array.shape[1:]])
 
-        graph = self._helper.make_graph(
-            self._nodes,
-            "tunefree",
-            [info(name, a, ["n", *a.shape[1:]]) for name, a in inputs],
-            [info(name, a, ["n", *a.shape[1:]]) for name, a in outputs],
-            self._constants,
-        )
+        ends = [[info(*pair) for pair in pairs] for pairs in (inputs, outputs)]
+        graph = self._helper.make_graph(self._nodes, "tunefree", *ends, self._constants)
         opsets = [self._helper.make_opsetid("", _OPSET), self._helper.make_opsetid(_ML, 3)]
         producer = {"producer_name": "tunefree", "producer_version": __version__}
         out = self._helper.make_model(graph, **producer, opset_imports=opsets, ir_version=8)
@@ -163,7 +160,7 @@ def _stacked(g, estimator, X, name):
         else:
             scores = _predicted(g, model, scores)
         terms.append(g("Mul", scores, np.asarray(a)))
-    scores = g("Add", terms[0] if len(terms) == 1 else g("Sum", *terms), estimator.offsets_)
+    scores = g("Add", g("Sum", *terms), estimator.offsets_)
     calibration = getattr(estimator, "calibration_", None)
     return scores if calibration is None else calibration.onnx(g, scores)
 
@@ -203,44 +200,19 @@ def _mixed(g, table, name):
         pieces.append(value)
         if table.missing_[j]:
             pieces.append(g.cast(absent, np.float64))
-        if names_of_parts := table.calendar_.get(str(j), []):
-            parts = _calendar(g, value)
-            pieces += [parts[name] for name in names_of_parts]
+        pieces += _calendar(g, value, table.calendar_.get(str(j), ()))
     return g("Concat", *pieces, axis=1), inputs
 
 
-def _calendar(g, days):
-    """Month, day of month, weekday, weekend and hour of days since 1970.
-
-    Hinnant's algorithm: years begin in March, and 400 of them have 146,097 days.
-    """
-
-    def floor(value, by):
-        return g("Floor", g("Div", value, float(by)))
-
-    def less(a, b, times=1.0):
-        return g("Sub", a, g("Mul", b, float(times)))
-
-    def plus(a, b):
-        return g("Add", a, b if isinstance(b, str) else float(b))
-
-    whole = g("Floor", days)
-    since = plus(whole, 719468)
-    day = less(since, floor(since, 146097), 146097)
-    leaps = less(less(day, floor(day, 1460)), floor(day, 146096))
-    year = floor(plus(leaps, floor(day, 36524)), 365)
-    day = plus(less(less(day, year, 365), floor(year, 4)), floor(year, 100))
-    month = floor(plus(g("Mul", day, 5.0), 2), 153)
-    first = floor(plus(g("Mul", month, 153.0), 2), 5)
-    after_december = g.cast(g("GreaterOrEqual", month, 10.0), np.float64)
-    weekday = less(plus(whole, 3), floor(plus(whole, 3), 7), 7)
-    return {
-        "month": less(plus(month, 3), after_december, 12),
-        "day of month": plus(less(day, first), 1),
-        "weekday": weekday,
-        "weekend": g.cast(g("GreaterOrEqual", weekday, 5.0), np.float64),
-        "hour": g("Mul", g("Sub", days, whole), 24.0),
-    }
+def _calendar(g, days, names):
+    """Calendar columns of days since 1970, from tables of 400 years: then the calendar repeats."""
+    whole, tables = g("Floor", days), calendar(np.arange(_CYCLE, dtype=float))
+    place = g("Mod", g.cast(whole, np.int64), np.array(_CYCLE))
+    for name in names:
+        if name == "hour":
+            yield g("Mul", g("Sub", days, whole), 24.0)
+        else:
+            yield g.cast(g("Gather", tables[name].astype(np.int8), place), np.float64)
 
 
 def _numbers(g, table, X):
@@ -258,34 +230,43 @@ def _numbers(g, table, X):
 
 def _scores(g, estimator, X, name):
     """Values before a link, of shape (n, n_outputs)."""
+    if hasattr(estimator, "forests_"):
+        pairs = zip(estimator.shares_, estimator.forests_, strict=True)
+        return g("Sum", *(g("Mul", f.onnx(g, X, estimator.bins_), share) for share, f in pairs))
     if isinstance(estimator, KernelEstimator):
-        X = _transformed(g, estimator.coordinates_.parts, X)
-        f = estimator.expansion_
-        terms = [
-            g("MatMul", _gram(g, k, X, f.support, name), c.astype(np.float64))
-            for k, c in zip(f.kernels, f.coefs, strict=True)
-        ]
-        out = terms[0] if len(terms) == 1 else g("Sum", *terms)
-        if hasattr(estimator, "scale_"):  # targets in their units
-            out = g("Mul", out, estimator.scale_.astype(np.float64))
-        return g("Add", out, np.atleast_1d(estimator.intercept_).astype(np.float64))
-    if hasattr(estimator, "landmarks_"):
+        out = _expansion(g, estimator, X, name)
+    elif hasattr(estimator, "landmarks_"):
         X = _transformed(g, (estimator.view_,), X)
         if estimator.geometry_ is not None:
             X = _transformed(g, (estimator.geometry_,), X)
             X = estimator.geometry_.onnx_values(g, X, estimator.landmarks_.centers)
         out = g("MatMul", X, estimator.dual_coef_.astype(np.float64))
-        return g("Add", out, np.atleast_1d(estimator.intercept_))
-    if hasattr(estimator, "forests_"):
-        pairs = zip(estimator.shares_, estimator.forests_, strict=True)
-        terms = [g("Mul", f.onnx(g, X, estimator.bins_), share) for share, f in pairs]
-        return g("Sum", *terms)
-    if hasattr(estimator, "X_fit_"):
-        kernel = estimator._kernel()
-        values = _gram(g, kernel, X, estimator.X_fit_, name)
-        return g("Add", g("MatMul", values, estimator.dual_coef_.T), estimator.intercept_)
+    elif hasattr(estimator, "X_fit_"):
+        values = _gram(g, estimator._kernel(), X, estimator.X_fit_, name)
+        out = g("MatMul", values, estimator.dual_coef_.T)
+    else:
+        out = _linear(g, estimator, X, name)
+    return g("Add", out, np.atleast_1d(estimator.intercept_).astype(np.float64))
+
+
+def _expansion(g, estimator, X, name):
+    """The sum over kernels and support rows, in the units of the targets."""
+    X, f = _transformed(g, estimator.coordinates_.parts, X), estimator.expansion_
+    pairs = zip(f.kernels, f.coefs, strict=True)
+    grams = [(_gram(g, kernel, X, f.support, name), coef) for kernel, coef in pairs]
+    out = g("Sum", *(g("MatMul", gram, coef.astype(np.float64)) for gram, coef in grams))
+    scale = getattr(estimator, "scale_", None)
+    return out if scale is None else g("Mul", out, scale.astype(np.float64))
+
+
+def _linear(g, estimator, X, name):
+    """The products with the coefficients; columns are limited as in the model."""
     if getattr(estimator, "feature_map_", None) is not None or not hasattr(estimator, "coef_"):
         raise ModelError(f"{name} cannot be exported: it transforms its columns first")
+    if getattr(estimator, "categories_", None) is not None:
+        raise ModelError(f"{name} cannot be exported: it has columns of categories")
+    if getattr(estimator, "model_spec_", None) is not None:
+        raise ModelError(f"{name} cannot be exported: its columns are those of a formula")
     limits = getattr(estimator, "input_limits_", None)
     if limits is not None:
         low, high = limits.astype(np.float64)
@@ -294,12 +275,7 @@ def _scores(g, estimator, X, name):
         else:  # as `robust.within_limits`
             out = g("Or", g("Less", X, low), g("Greater", X, high))
             X = g("Where", out, 0.5 * low + 0.5 * high, X)
-    if getattr(estimator, "categories_", None) is not None:
-        raise ModelError(f"{name} cannot be exported: it has columns of categories")
-    if getattr(estimator, "model_spec_", None) is not None:
-        raise ModelError(f"{name} cannot be exported: its columns are those of a formula")
-    coef = np.atleast_2d(estimator.coef_)
-    return g("Add", g("MatMul", X, coef.T), np.atleast_1d(estimator.intercept_))
+    return g("MatMul", X, np.atleast_2d(estimator.coef_).T)
 
 
 def _transformed(g, parts, X):
@@ -356,27 +332,32 @@ def _decisions(g, estimator, scores, binary):
     return g("Sub", means, 0.5 * sum(estimator._ends())) if binary else scores, means
 
 
-def _classify(g, estimator, scores, dtype, classes):
-    binary, name, p = len(classes) == 2, type(estimator).__name__, None
-    has_proba = hasattr(estimator, "predict_proba")
-    decisions, means = _decisions(g, estimator, scores, binary)
-    if means is not None and has_proba:
+def _probabilities(g, estimator, scores, decisions, means, binary):
+    """The probabilities of all classes."""
+    if means is not None:
         low, high = estimator._levels()
         p = g("Div", g("Sub", means, float(low)), float(high - low))
     elif hasattr(getattr(estimator, "family_", None), "onnx"):
         p = decisions
-    elif has_proba:
+    else:
         joint = (
             hasattr(estimator, "forests_")
             or getattr(estimator, "setting", "auto") == "auto"
             or estimator.loss == "multinomial"
         )
         p = g("Softmax", scores, axis=1) if joint and not binary else g("Sigmoid", scores)
-    if has_proba and binary:
-        p = g("Concat", g("Sub", 1.0, p), p, axis=1)
-    elif has_proba:
-        total = g("ReduceSum", p, np.array([1]), keepdims=1)
-        p = g("Div", p, g("Max", total, 1e-300))
+    if binary:
+        return g("Concat", g("Sub", 1.0, p), p, axis=1)
+    total = g("ReduceSum", p, np.array([1]), keepdims=1)
+    return g("Div", p, g("Max", total, 1e-300))
+
+
+def _classify(g, estimator, scores, dtype, classes):
+    binary, name, p = len(classes) == 2, type(estimator).__name__, None
+    has_proba = hasattr(estimator, "predict_proba")
+    decisions, means = _decisions(g, estimator, scores, binary)
+    if has_proba:
+        p = _probabilities(g, estimator, scores, decisions, means, binary)
     if binary:
         codes = g.cast(g("Squeeze", g("Greater", decisions, 0.0), np.array([1])), np.int64)
     else:
@@ -385,8 +366,6 @@ def _classify(g, estimator, scores, dtype, classes):
         raise ModelError(f"{name}.classes_ cannot be exported: labels of type {classes.dtype}")
     classes = classes.astype(np.int64) if classes.dtype.kind in "iu" else classes
     label = g("Gather", classes, codes, name="label")
-    if has_proba:
-        values = g.cast(p, dtype, "probabilities")
-        return [(label, classes[:1]), (values, np.zeros((1, len(classes)), dtype))]
-    values = g.cast(scores, dtype, "scores")
-    return [(label, classes[:1]), (values, np.zeros((1, 1 if binary else len(classes)), dtype))]
+    values = g.cast(p, dtype, "probabilities") if has_proba else g.cast(scores, dtype, "scores")
+    width = 1 if binary and not has_proba else len(classes)
+    return [(label, classes[:1]), (values, np.zeros((1, width), dtype))]

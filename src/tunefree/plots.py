@@ -5,6 +5,7 @@ curves of one estimator use scikit-learn's own `LearningCurveDisplay`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +44,18 @@ class _Display:
         return ax
 
 
+def _bars(ax, names, values, errors, colours):
+    """One bar for each name, the first at the top."""
+    _rows(ax, names)
+    return ax.barh(np.arange(len(names)), values, xerr=errors, color=colours, ecolor="0.2")
+
+
+def _rows(ax, names):
+    """One row of the picture for each name, the first at the top."""
+    ax.set_yticks(np.arange(len(names)), [str(name).replace("$", r"\$") for name in names])
+    ax.invert_yaxis()
+
+
 class _Fitted(_Display):
     """Displays of a fitted estimator, without further data."""
 
@@ -73,6 +86,7 @@ class _Fitted(_Display):
         raise NotImplementedError
 
 
+@dataclass(eq=False, repr=False)
 class RiskCurveDisplay(_Fitted):
     """Risk against rows or passes, one curve for each model or candidate.
 
@@ -104,30 +118,14 @@ class RiskCurveDisplay(_Fitted):
     >>> model = PiSTOLClassifier(random_state=0).fit(X, X[:, 0] > 20)
     >>> RiskCurveDisplay.from_estimator(model).xlabel
     'rows seen'
-    >>> errors = np.array([[0.30, 0.34], [0.20, 0.22]])
-    >>> RiskCurveDisplay({"ours": ([100, 1000], errors)}).means["ours"].round(2)
-    array([0.32, 0.21])
     """
 
-    def __init__(
-        self,
-        curves: Mapping[str, tuple],
-        *,
-        dashed: Mapping[str, tuple] | None = None,
-        errors: Mapping[str, Any] | None = None,
-        xlabel: str = "rows seen",
-        ylabel: str = "risk",
-    ):
-        self.curves = curves
-        self.dashed = dashed or {}
-        self.errors = errors or {}
-        self.xlabel = xlabel
-        self.ylabel = ylabel
-
-    @property
-    def means(self) -> Any:
-        """Risks of each curve, shape (n_points,): means over the repetitions if there are any."""
-        return {name: _moments(risks)[0] for name, (_, risks) in self.curves.items()}
+    curves: Mapping[str, tuple]
+    _: KW_ONLY
+    dashed: Mapping[str, tuple] = field(default_factory=dict)
+    errors: Mapping[str, Any] = field(default_factory=dict)
+    xlabel: str = "rows seen"
+    ylabel: str = "risk"
 
     @staticmethod
     def _data_of(estimator) -> dict[str, Any]:
@@ -227,6 +225,7 @@ def _name(entry):
     return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in rest if v is not None)
 
 
+@dataclass(eq=False, repr=False)
 class LeaderboardDisplay(_Fitted):
     """Candidates with their estimated risk; the chosen ones are blue.
 
@@ -237,7 +236,7 @@ class LeaderboardDisplay(_Fitted):
         A candidate without a risk (nan) is not drawn.
     errors : ndarray of shape (n_candidates,) or None
         Standard errors of the risks.
-    chosen : list of bool
+    chosen : list of bool, optional
     label : str, default='risk'
     shares : list of float, optional
         Weights of the candidates in a stack, drawn after the names.
@@ -258,22 +257,13 @@ class LeaderboardDisplay(_Fitted):
     True
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        risks: np.ndarray,
-        *,
-        errors: np.ndarray | None = None,
-        chosen: Sequence[bool] | None = None,
-        label: str = "risk",
-        shares: Sequence[float] | None = None,
-    ):
-        self.names = names
-        self.risks = risks
-        self.errors = errors
-        self.chosen = [False] * len(names) if chosen is None else chosen
-        self.label = label
-        self.shares = shares
+    names: Sequence[str]
+    risks: np.ndarray
+    _: KW_ONLY
+    errors: np.ndarray | None = None
+    chosen: Sequence[bool] | None = None
+    label: str = "risk"
+    shares: Sequence[float] | None = None
 
     @staticmethod
     def _data_of(estimator) -> dict[str, Any]:
@@ -306,24 +296,32 @@ class LeaderboardDisplay(_Fitted):
         self
         """
         ax = self._on(ax)
-        shown = [i for i in np.argsort(self.risks, kind="stable") if self.risks[i] < np.inf][:most]
-        errors = None if self.errors is None else self.errors[shown]
-        colours = [COLOURS[0] if self.chosen[i] else "0.75" for i in shown]
-        position = np.arange(len(shown))
-        self.bars_ = ax.barh(position, self.risks[shown], xerr=errors, color=colours, ecolor="0.2")
-        names = self.names
-        if self.shares is not None:
-            pairs = zip(names, self.shares, strict=True)
-            names = [f"{name}, {share:.0%}" if share else name for name, share in pairs]
-        ax.set_yticks(position, [names[i] for i in shown])
-        ax.invert_yaxis()
-        blue = "chosen" if self.shares is None else "in the stack, with its share"
-        ax.set(xlabel=f"{self.label} (blue: {blue})")
+        names, risks, errors, chosen = self.lowest(most)
+        colours = [COLOURS[0] if one else "0.75" for one in chosen]
+        self.bars_ = _bars(ax, names, risks, errors, colours)
+        ax.set(xlabel=self.heading)
         return self
 
+    @property
+    def heading(self) -> str:
+        """The label of the risks, and what a blue bar is."""
+        blue = "chosen" if self.shares is None else "in the stack, with its share"
+        return f"{self.label} (blue: {blue})"
 
+    def lowest(self, most: int) -> tuple[list[str], np.ndarray, np.ndarray | None, Sequence[bool]]:
+        """Names with shares, risks, errors and choice of the candidates of the lowest risks."""
+        order: list[int] = np.argsort(self.risks, kind="stable").tolist()
+        shown = [i for i in order if self.risks[i] < np.inf][:most]
+        shares = self.shares or [0.0] * len(self.names)
+        chosen = self.chosen or [False] * len(self.names)
+        names = [self.names[i] + (f", {shares[i]:.0%}" if shares[i] else "") for i in shown]
+        errors = None if self.errors is None else self.errors[shown]
+        return names, self.risks[shown], errors, [chosen[i] for i in shown]
+
+
+@dataclass(eq=False, repr=False)
 class WeightsDisplay(_Display):
-    """Weights of a predictor: bars with names, stems, or a histogram.
+    """Weights of a predictor: bars if the columns have names, else stems.
 
     Parameters
     ----------
@@ -351,18 +349,12 @@ class WeightsDisplay(_Display):
     (3,)
     """
 
-    def __init__(
-        self,
-        weights: np.ndarray,
-        *,
-        truth: np.ndarray | None = None,
-        names: Sequence[str] | None = None,
-        errors: np.ndarray | None = None,
-        label: str = "weight",
-    ):
-        self.weights, self.truth, self.label = weights, truth, label
-        self.names = None if names is None else [str(name) for name in names]
-        self.errors = errors
+    weights: np.ndarray
+    _: KW_ONLY
+    truth: np.ndarray | None = None
+    names: Sequence[str] | None = None
+    errors: np.ndarray | None = None
+    label: str = "weight"
 
     @classmethod
     def from_estimator(
@@ -388,78 +380,63 @@ class WeightsDisplay(_Display):
             Passed to `plot`.
         """
         check_is_fitted(estimator)
-        more: dict[str, Any] = {"truth": truth, "errors": errors}
-        shares = getattr(estimator, "feature_relevances_", None)
-        more["names"] = getattr(estimator, "feature_names_in_", None)
-        if shares is not None:
-            return cls(shares, label="share of prediction variance", **more).plot(ax, **options)
-        return cls(np.atleast_2d(estimator.coef_)[output], **more).plot(ax, **options)
+        names = getattr(estimator, "feature_names_in_", None)
+        weights, label = getattr(estimator, "feature_relevances_", None), "weight"
+        if weights is None:
+            weights = np.atleast_2d(estimator.coef_)[output]
+        else:
+            label = "share of prediction variance"
+        display = cls(weights, truth=truth, names=names, errors=errors, label=label)
+        return display.plot(ax, **options)
 
-    def plot(
-        self, ax: Any = None, *, kind: str | None = None, bins: int = 61, most: int = 20
-    ) -> Self:
+    def plot(self, ax: Any = None, *, most: int = 20) -> Self:
         """Draw the weights.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-        kind : {'bar', 'stem', 'histogram'}, optional
-            By default bars if the columns have names, or else stems. The histogram has a
-            logarithmic scale of counts.
-        bins : int, default=61
-            Bins of the histogram.
         most : int, default=20
             Number of bars, those with the largest weights.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For an unknown kind.
         """
-        kind = kind or ("stem" if self.names is None else "bar")
-        if kind not in ("bar", "stem", "histogram"):
-            raise ValueError(f"kind={kind!r} is not one of 'bar', 'stem' and 'histogram'.")
         ax = self._on(ax)
-        drawn = [("learned", self.weights, COLOURS[0])]
+        drawn = [("learned", self.weights, self.errors, COLOURS[0])]
         if self.truth is not None:
-            drawn.append(("true", self.truth, COLOURS[1]))
-        if kind == "histogram":
-            largest = max(np.abs(values).max() for _, values, _ in drawn) or 1.0
-            edges = np.linspace(-largest, largest, bins + 1)
-            for name, values, colour in drawn:
-                ax.hist(
-                    values, edges.tolist(), histtype="step", color=colour, label=name, linewidth=1.4
-                )
-            ax.set(xlabel=self.label, ylabel="columns", yscale="log")
+            drawn.append(("true", self.truth, None, COLOURS[1]))
+        if self.names is None:
+            self._stems(ax, drawn)
         else:
-            order, bars = np.arange(len(self.weights)), kind == "bar"
-            if bars:
-                order = np.argsort(-np.abs(self.weights), kind="stable")[:most]
-                names = self.names or [f"x{j}" for j in range(len(self.weights))]
-                ax.set_yticks(np.arange(len(order)), [names[j].replace("$", r"\$") for j in order])
-                ax.invert_yaxis()
-            line = ax.hlines if bars else ax.vlines
-            shifts = (0.0,) if len(drawn) == 1 else (-0.15, 0.15)
-            for (name, values, colour), shift in zip(drawn, shifts, strict=True):
-                position, values = np.arange(len(order)) + shift, values[order]
-                line(position, 0.0, values, color=colour, linewidth=6.0 if bars else 1.0)
-                pair = (values, position) if bars else (position, values)
-                ax.plot(*pair, ".", color=colour, label=name, markersize=0 if bars else 4)
-                if self.errors is not None and name == "learned":
-                    errors = {"xerr" if bars else "yerr": self.errors[order]}
-                    ax.errorbar(*pair, **errors, fmt="none", ecolor="0.2", capsize=2)
-            (ax.axvline if bars else ax.axhline)(0.0, color="0.5", linewidth=0.8)
-            ax.set(**{"xlabel" if bars else "ylabel": self.label})
-            ax.set(**{} if bars else {"xlabel": "column"})
+            self._named_bars(ax, drawn, np.argsort(-np.abs(self.weights), kind="stable")[:most])
         if len(drawn) > 1:
             ax.legend(frameon=False, fontsize=8)
         return self
 
+    def _stems(self, ax, drawn):
+        """A line and a dot for each weight."""
+        for i, (name, values, errors, colour) in enumerate(drawn):
+            position = np.arange(len(values)) + 0.3 * i
+            ax.vlines(position, 0.0, values, color=colour, linewidth=1.0)
+            dots = {"fmt": ".", "color": colour, "markersize": 4, "ecolor": "0.2", "capsize": 2}
+            ax.errorbar(position, values, errors, label=name, **dots)
+        ax.axhline(0.0, color="0.5", linewidth=0.8)
+        ax.set(xlabel="column", ylabel=self.label)
 
+    def _named_bars(self, ax, drawn, order):
+        """Bars of the columns in `order`, the true weights below the learned ones."""
+        height = 0.8 / len(drawn)
+        for i, (name, values, errors, colour) in enumerate(drawn):
+            errors = None if errors is None else errors[order]
+            look = {"color": colour, "ecolor": "0.2", "label": name}
+            ax.barh(np.arange(len(order)) + i * height, values[order], height, xerr=errors, **look)
+        _rows(ax, np.asarray(self.names)[order])
+        ax.axvline(0.0, color="0.5", linewidth=0.8)
+        ax.set(xlabel=self.label)
+
+
+@dataclass(eq=False, repr=False)
 class ExplanationDisplay(_Display):
     """What columns add to the score: of one row, or the mean absolute value over rows.
 
@@ -486,15 +463,11 @@ class ExplanationDisplay(_Display):
     ['x1']
     """
 
-    def __init__(
-        self,
-        values: np.ndarray,
-        names: Sequence[str],
-        *,
-        errors: np.ndarray | None = None,
-        label: str = "mean absolute value",
-    ):
-        self.values, self.names, self.errors, self.label = values, names, errors, label
+    values: np.ndarray
+    names: Sequence[str]
+    _: KW_ONLY
+    errors: np.ndarray | None = None
+    label: str = "mean absolute value"
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, **options: Any) -> Self:
@@ -571,15 +544,13 @@ class ExplanationDisplay(_Display):
         ax = self._on(ax)
         names, values, errors = self.largest(most)
         colours = [COLOURS[0] if value > 0.0 else COLOURS[1] for value in values]
-        position = np.arange(len(names))
-        self.bars_ = ax.barh(position, values, xerr=errors, color=colours, ecolor="0.2")
-        ax.set_yticks(position, [name.replace("$", r"\$") for name in names])
-        ax.invert_yaxis()
+        self.bars_ = _bars(ax, names, values, errors, colours)
         ax.axvline(0.0, color="0.5", linewidth=0.8)
         ax.set(xlabel=self.label)
         return self
 
 
+@dataclass(eq=False, repr=False)
 class DriftDisplay(_Fitted):
     """The error of a stream, recent and so far, and the estimated half-life of its mixture.
 
@@ -608,9 +579,9 @@ class DriftDisplay(_Fitted):
     400
     """
 
-    def __init__(self, drift: Mapping[str, np.ndarray], *, label: str = "error"):
-        self.drift = drift
-        self.label = label
+    drift: Mapping[str, np.ndarray]
+    _: KW_ONLY
+    label: str = "error"
 
     @staticmethod
     def _data_of(estimator) -> dict[str, Any]:
@@ -649,6 +620,7 @@ class DriftDisplay(_Fitted):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class IntervalDisplay(_Display):
     """Prediction intervals over the predictions, with the targets.
 
@@ -675,16 +647,11 @@ class IntervalDisplay(_Display):
     (60, 2)
     """
 
-    def __init__(
-        self,
-        prediction: np.ndarray,
-        intervals: np.ndarray,
-        *,
-        target: np.ndarray | None = None,
-        share: float = 0.9,
-    ):
-        self.prediction, self.intervals = prediction, intervals
-        self.target, self.share = target, share
+    prediction: np.ndarray
+    intervals: np.ndarray
+    _: KW_ONLY
+    target: np.ndarray | None = None
+    share: float = 0.9
 
     @classmethod
     def from_estimator(
@@ -736,18 +703,12 @@ class IntervalDisplay(_Display):
         if self.target is not None:
             y = self.target[order]
             inside = (low <= y) & (y <= high)
-            label = f"{inside.mean():.1%} of targets inside"
-            ax.plot(
-                predictions[inside], y[inside], ".", color=COLOURS[0], markersize=3, label=label
-            )
-            ax.plot(
-                predictions[~inside],
-                y[~inside],
-                ".",
-                color=COLOURS[1],
-                markersize=4,
-                label="outside",
-            )
+            inside_label = f"{inside.mean():.1%} of targets inside"
+            for rows, colour, label in (
+                (inside, COLOURS[0], inside_label),
+                (~inside, COLOURS[1], "outside"),
+            ):
+                ax.plot(predictions[rows], y[rows], ".", color=colour, markersize=4, label=label)
         ax.set(xlabel="prediction", ylabel="target")
         ax.legend(frameon=False, fontsize=8)
         return self

@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from tunefree._parameters import check_values
+from tunefree._parameters import check_values, restored_on_error
 from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.designs import as_dense, check_frame, entries, plain_rows
@@ -36,8 +36,6 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
 _DENSE_FROM = 0.25
 MISSING = "(missing)"
-# The columns of a date, besides days since 1970; Monday is 0.
-_CALENDAR = ("month", "day of month", "weekday", "weekend", "hour")
 # Hashed columns of pieces of words, and the largest number of their directions.
 _PIECES, _DIRECTIONS = 1 << 13, 30
 # Pairs of nearly equal levels that a message names.
@@ -156,25 +154,18 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 f"sparse_output={self.sparse_output!r} is not one of True, False, 'auto'."
             )
         check_values(self)
-        before = vars(self).copy()
-        try:
+        with restored_on_error(self):
             return self._learn(X, sample_weight)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     def _learn(self, X, sample_weight):
         table = _Table(self, X, reset=True)
-        rows = np.empty(table.shape[0])
-        weights = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
+        n, d = table.shape
+        form = {"dtype": np.float64, "ensure_non_negative": True}
+        weights = _check_sample_weight(sample_weight, np.empty(n), **form)
         if not weights.any():
             raise ValueError(
                 "All entries of sample_weight are zero: there is nothing to learn from."
             )
-        d = table.shape[1]
         self.kinds_ = np.full(d, "number", dtype="<U8")
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
@@ -190,12 +181,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             values, absent, w = values[used], absent[used], weights[used]
             self.kinds_[j] = kind
             if kind != "category":
-                self.missing_[j] = absent.any()
-                self.medians_[j] = _median(values[~absent], w[~absent])
-                if kind != "number":
-                    parts = _calendar(np.where(absent, self.medians_[j], values))
-                    varies = {name for name, v in parts.items() if (v != v[0]).any()}
-                    self.calendar_[str(j)] = [name for name in _CALENDAR if name in varies]
+                self._learn_numbers(j, values, absent, w)
                 continue
             levels, rare = self._common(values, w)
             if not declared[j] and _are_sentences(values, absent, w, levels):
@@ -221,33 +207,34 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
         return self
 
+    def _learn_numbers(self, j, values, absent, weights):
+        """Learn a column of numbers or dates."""
+        self.missing_[j] = absent.any()
+        self.medians_[j] = _median(values[~absent], weights[~absent])
+        if self.kinds_[j] != "number":
+            parts = calendar(np.where(absent, self.medians_[j], values))
+            self.calendar_[str(j)] = [name for name, v in parts.items() if (v != v[0]).any()]
+
     def _declared(self, d):
         """Which of d columns are declared as categories."""
         given, mask = self.categorical_features, np.zeros(d, dtype=bool)
         if given is None or isinstance(given, str) and given == "from_dtype":
             return mask
         chosen = np.atleast_1d(np.asarray(given))
-        if chosen.dtype.kind in "USO":
-            names = list(getattr(self, "feature_names_in_", ()))
-            unknown = [name for name in chosen.tolist() if name not in names]
-            if unknown:
-                raise ValueError(
-                    f"categorical_features holds {unknown[0]!r}, which is not a column."
-                )
-            chosen = np.array([names.index(name) for name in chosen.tolist()])
-        valid = chosen.ndim == 1 and (
-            chosen.dtype.kind == "b"
-            and len(chosen) == d
-            or chosen.dtype.kind in "iu"
-            and ((chosen >= -d) & (chosen < d)).all()
-            or not chosen.size
-        )
-        if not valid:
+        if not chosen.size:
+            return mask
+        try:
+            if chosen.dtype.kind in "USO":
+                names = list(getattr(self, "feature_names_in_", ()))
+                chosen = np.array([names.index(name) for name in chosen])
+            if chosen.ndim > 1:
+                raise ValueError
+            mask[chosen] = True
+        except (ValueError, IndexError):
             raise ValueError(
                 f"categorical_features={given!r} is not a mask, a list of positions or a list of "
                 f"names of {d} columns."
-            )
-        mask[chosen if chosen.size else []] = True
+            ) from None
         return mask
 
     def _common(self, values, weights):
@@ -290,7 +277,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if self.missing_[j]:
                 pieces.append(absent.astype(dtype)[:, None])
             if self.kinds_[j] != "number":
-                parts = _calendar(values)
+                parts = calendar(values)
                 pieces += [parts[name].astype(dtype)[:, None] for name in self.calendar_[str(j)]]
         stored = sum(np.count_nonzero(entries(p)[0]) for p in pieces)
         width = sum(p.shape[1] for p in pieces)
@@ -310,12 +297,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         other, merged = len(levels) if rare else -1, self.merged_.get(str(j), {})
         column = [number.get(merged.get(level, level), other) for level in found]
         column = np.array(column, dtype=np.int64)[codes]
-        present = column >= 0
-        indptr = np.concatenate([[0], np.cumsum(present)])
-        shape = (len(values), len(levels) + rare)
-        return sparse.csr_array(
-            (np.ones(present.sum(), dtype), column[present], indptr), shape=shape
-        )
+        rows = np.flatnonzero(column >= 0)
+        ones, shape = np.ones(len(rows), dtype), (len(values), len(levels) + rare)
+        return sparse.csr_array((ones, (rows, column[rows])), shape=shape)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns: 'age', 'age is missing', 'city=Rome', 'city=(rare)'.
@@ -361,10 +345,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def dropped_(self) -> list[str]:
         """The names of input columns without an output column."""
         check_is_fitted(self, "kinds_")
-        dropped = np.flatnonzero(self._columns_out() == 0)
-        return (
-            [str(name) for name in _check_feature_names_in(self)[dropped]] if len(dropped) else []
-        )
+        names = zip(_check_feature_names_in(self), self._columns_out(), strict=True)
+        return [str(name) for name, columns in names if not columns]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -441,8 +423,8 @@ def _are_sentences(values, absent, weights, levels):
     return bool(in_common < half < of_words)
 
 
-def _calendar(days):
-    """The calendar columns of days since 1970, by name."""
+def calendar(days):
+    """The calendar columns of days since 1970, by name; Monday is 0."""
     whole = np.floor(days)
     day = whole.astype(np.int64).astype("M8[D]")
     month = day.astype("M8[M]")
@@ -489,8 +471,7 @@ def _median(values, weights):
 def _medians(X, weights):
     """`_median` of every column of numbers."""
     if np.all(weights == weights[0]):
-        k = (len(X) - 1) // 2
-        return np.array([np.partition(X[:, j], k)[k] for j in range(X.shape[1])], dtype=np.float64)
+        return np.quantile(X, 0.5, axis=0, method="inverted_cdf").astype(np.float64)
     return np.array([_median(X[:, j], weights) for j in range(X.shape[1])])
 
 
@@ -515,7 +496,7 @@ class _Table:
                     f"Found array with {X.shape[0]} sample(s) (shape={X.shape}) while a minimum of "
                     "1 row and column is required."
                 )
-            if _all_single(X):
+            if set(_types(X)) <= {"float32", "float"}:  # NumPy's and Arrow's single precision
                 self.dtype = np.dtype(np.float32)
         else:
             options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
@@ -534,12 +515,8 @@ class _Table:
         """Which columns have a category type, also of numbers."""
         if not self.is_frame:
             return np.zeros(self.shape[1], dtype=bool)
-        if hasattr(self.X, "column_names"):
-            types = [str(kind) for kind in self.X.schema.types]
-        else:
-            types = [str(kind) for kind in self.X.dtypes]
         categories = ("category", "Categorical", "Enum", "dictionary")
-        return np.array([name.startswith(categories) for name in types])
+        return np.array([name.startswith(categories) for name in _types(self.X)])
 
     def columns(self, kinds=None):
         """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
@@ -552,13 +529,10 @@ class _Table:
             yield _column(raw, name, None if kinds is None else kinds[j])
 
 
-def _all_single(frame):
-    """Whether all columns are numbers in single precision."""
-    if hasattr(frame, "schema") and hasattr(frame, "column_names"):
-        kinds = [str(kind) == "float" for kind in frame.schema.types]
-    else:
-        kinds = [isinstance(t, np.dtype) and t == np.float32 for t in frame.dtypes]
-    return len(kinds) > 0 and all(kinds)
+def _types(frame):
+    """The names of the columns' types."""
+    is_arrow = hasattr(frame, "column_names")
+    return [str(kind) for kind in (frame.schema.types if is_arrow else frame.dtypes)]
 
 
 def series(frame, j):
@@ -604,23 +578,23 @@ def _column(raw, name, kind):
 
     Kinds are 'number', the kinds of dates, and 'category' for text, sentences or not.
     """
+    has_levels = kind in ("category", "text")
     if raw.dtype.kind in "Mm":
         absent = np.isnat(raw)
-        if kind in ("category", "text"):
+        if has_levels:
             return "category", *_text(raw, absent)
         if raw.dtype.kind == "m":
             return "number", np.where(absent, 0.0, raw / np.timedelta64(1, "D")), absent
         return "date", _days(raw, absent), absent
-    if raw.dtype.kind in "biuf" and kind not in ("category", "text"):
+    if raw.dtype.kind in "biuf" and not has_levels:
         values = raw.astype(np.float64)
         return kind or "number", *_finite(values, np.isnan(values), name)
     items = raw.astype(object)
     absent = np.fromiter((v is None or v != v for v in items), bool, len(items))
-    if kind not in ("category", "text"):
-        present = items[~absent]
-        if all(isinstance(v, Real | Decimal | np.bool_) for v in present) and (
-            len(present) or kind
-        ):
+    present = items[~absent]
+    if not has_levels:
+        are_numbers = all(isinstance(v, Real | Decimal | np.bool_) for v in present)
+        if are_numbers and (len(present) or kind):
             values = np.zeros(len(items))
             values[~absent] = present.astype(float)
             return kind or "number", *_finite(values, absent, name)
@@ -636,7 +610,7 @@ def _column(raw, name, kind):
             bad = next(v for v in present if not isinstance(v, Real))
             held = "numbers" if kind == "number" else "dates"
             raise ValueError(f"{name} held {held} in fit, but now holds {bad!r}.")
-    for v in items[~absent]:
+    for v in present:
         if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
             raise TypeError(
                 f"{name} holds {v!r}: its argument must be a string or a real number, or a date."

@@ -194,20 +194,12 @@ class Remote(Protocol):
         ...
 
 
-# Why a run ended, in words.
-ENDED = {
-    "converged": "The learner has converged.",
-    "stopped": "A callback stopped the run.",
-    "passes": "The largest number of passes was reached.",
-}
-
-
 class Result(NamedTuple):
     """The result of a run."""
 
     state: State  # the learner's last state
     n_passes: int  # passes over the source
-    ended: str  # the reason: see `ENDED`
+    ended: str  # by "converged", "stopped" (by a callback), or "passes" (the most allowed)
     trace: list  # the learner's diagnostics of each pass; may be empty
 
     @property
@@ -219,8 +211,3 @@ class Result(NamedTuple):
     def stopped(self) -> bool:
         """Whether a callback ended the run."""
         return self.ended == "stopped"
-
-    @property
-    def sentence(self) -> str:
-        """Why the run ended."""
-        return ENDED[self.ended]

@@ -112,25 +112,25 @@ def _count_outlier(j, guard):
 
 
 @kernel(borrows=True)
-def _first_to_amend(design, rows, first, guard):
-    """Accept rows until one has an entry to amend; its position, or the number of rows."""
+def _first_to_amend(design, rows, first, guard, chosen):
+    """Accept rows until one has an entry to amend; its position, or the number of rows.
+
+    `chosen` is a buffer, as long as the longest row.
+    """
     for q in range(first, rows.shape[0]):
-        i = rows[q]
-        changes = False
+        i, n_chosen = rows[q], 0
+        marked = guard.clock[MARKED] > 0.0
         for p in range(count(design, i)):
             j = index(design, i, p)
             gap = abs(entry(design, i, p) - guard.centre[j])
-            if gap > guard.quiet[j]:
-                changes = True
+            if marked or gap > guard.quiet[j]:  # others change nothing
                 if gap > guard.reach[j] and _classify(gap, j, guard) != _ACCEPTED:
                     return q
-        marked = guard.clock[MARKED] > 0.0
-        if changes or marked:
-            for p in range(count(design, i)):
-                j = index(design, i, p)
-                gap = abs(entry(design, i, p) - guard.centre[j])
-                if marked or gap > guard.quiet[j]:  # others change nothing
-                    _accept(gap, j, guard)
+                chosen[n_chosen] = p
+                n_chosen += 1
+        for k in range(n_chosen):
+            j = index(design, i, chosen[k])
+            _accept(abs(entry(design, i, chosen[k]) - guard.centre[j]), j, guard)
         guard.clock[ROWS] += 1.0
     return rows.shape[0]
 
@@ -199,22 +199,17 @@ class OutlierFilter(NamedTuple):
         The reach is the largest |x - centre| within 100 times the median of those that are not 0.
         """
         if sparse.issparse(X):
-            guard = cls.of(np.zeros(X.shape[1]))
-            columns = sparse.csc_array(X)
-            gaps, starts = np.abs(columns.data.astype(np.float64)), columns.indptr
-            for j in np.flatnonzero(np.diff(starts) > 2):  # of one or two, none is an outlier
-                guard._know_bulk(j, gaps[starts[j] : starts[j + 1]])
-            return guard
-        guard = cls.of(np.median(X, axis=0))
-        gaps = np.abs(X - guard.centre)
-        for j in np.flatnonzero(np.count_nonzero(gaps, axis=0) > 2):
-            guard._know_bulk(j, gaps[gaps[:, j] > 0.0, j])
+            guard, gaps = cls.of(np.zeros(X.shape[1])), X
+        else:
+            guard = cls.of(np.median(X, axis=0))
+            gaps = X - guard.centre
+        columns = sparse.csc_array(gaps)
+        sizes, starts = np.abs(columns.data.astype(np.float64)), columns.indptr
+        for j in np.flatnonzero(np.diff(starts) > 2):  # of one or two, none is an outlier
+            of_column = sizes[starts[j] : starts[j + 1]]
+            bulk = of_column[of_column <= 100.0 * np.median(of_column)]
+            guard.know(bulk.max(), len(bulk), slice(j, j + 1))
         return guard
-
-    def _know_bulk(self, j, gaps):
-        bulk = gaps[gaps <= 100.0 * np.median(gaps)]
-        if len(bulk):  # not only stored zeros
-            self.know(bulk.max(), len(bulk), j)
 
     def know(self, reach, count=_YOUNG, columns=slice(None)):
         """Set the reach, as if from `count` entries."""
@@ -249,14 +244,15 @@ class OutlierFilter(NamedTuple):
     def _sweep(self, X, rows, write):
         """Scan rows in order; `write` amends a copy, else far entries count as outliers."""
         out, design = X, design_of(X)
-        q = _first_to_amend(design, rows, 0, self)
+        chosen = np.empty(design.longest(), np.int64)
+        q = _first_to_amend(design, rows, 0, self, chosen)
         fixed = not entries(X)[0].flags.writeable
         while q < len(rows):
             if out is X and (write or fixed):  # `_amend` is compiled for writable arrays
                 out = X.copy()
                 design = design_of(out)
             _amend(design, rows[q], write, self)
-            q = _first_to_amend(design, rows, q + 1, self)
+            q = _first_to_amend(design, rows, q + 1, self, chosen)
         return out
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.cli.drawing import Chart, bars
+from tunefree.cli.drawing import Chart
 
 HEADINGS = [
     "Scores",
@@ -129,15 +129,6 @@ def test_a_page_without_data_and_of_a_plain_model(folder):
     text = (folder / "plain.html").read_text()
     assert {"Largest weights", "Leaderboard"} < {*headings(text)}
     assert "held out in training" in text
-
-
-def test_bars_have_the_lengths_of_their_values():
-    drawn = bars(["up <", "down"], [2.0, -1.0], "risk", errors=[0.5, np.nan], strong=[0])
-    assert "up &lt;: 2" in drawn
-    rects = ElementTree.fromstring(drawn).findall("rect")
-    up, down = (float(rect.get("width", "")) for rect in rects)
-    assert abs(up - 2.0 * down) < 0.3
-    assert [rect.get("class") for rect in rects] == ["bar c0", "bar weak"]
 
 
 def test_points_of_a_chart_are_where_the_axes_say():

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_iris
 
 import tunefree
+from hidden import with_settings
 from tunefree._registry import estimator_class
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
@@ -43,12 +44,12 @@ def rows(n=1200, d=12, seed=0):
 
 def near(**settings):
     """A Reflectron with the link 'logit' and some settings."""
-    return tunefree.ReflectronRegressor._with_settings(link="logit", **settings)
+    return with_settings(tunefree.ReflectronRegressor, link="logit", **settings)
 
 
 def far(**settings):
     """The same on a cluster."""
-    return tfd.ReflectronRegressor._with_settings(link="logit", **settings)
+    return with_settings(tfd.ReflectronRegressor, link="logit", **settings)
 
 
 SETTINGS = [
@@ -172,8 +173,13 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     """The worker dies as it is asked for its part of a pass."""
     X, y = rows(2000)
     arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
-    model = tfd.ReflectronRegressor._with_settings(
-        link="logit", validation_fraction=0.0, potential="euclidean", max_iter=15, random_state=0
+    model = with_settings(
+        tfd.ReflectronRegressor,
+        link="logit",
+        validation_fraction=0.0,
+        potential="euclidean",
+        max_iter=15,
+        random_state=0,
     )
     calm, dealt = model.fit(*arrays).coef_.copy(), []
     pid = client.submit(os.getpid, pure=False).result()
@@ -194,19 +200,6 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     assert len(dealt) > 1 and dealt[0] == 8
     np.testing.assert_allclose(n_outliers, calm, rtol=0, atol=1e-10)
     client.wait_for_workers(2, timeout=300)
-
-
-def test_what_workers_ask_of_others_adds_up(client, monkeypatch):
-    """Asking one worker only, the client asks that, which asks the other."""
-    X, y = rows(400)
-    arrays = da.from_array(X, chunks=(100, 12)), da.from_array(y, chunks=100)
-    model = tfd.ReflectronRegressor._with_settings(
-        link="logit", validation_fraction=0.0, max_iter=5
-    )
-    model.potential = "euclidean"
-    wide = model.fit(*arrays).coef_
-    monkeypatch.setattr("tunefree.dask.cluster._ASKED", 1)
-    np.testing.assert_allclose(model.fit(*arrays).coef_, wide, rtol=1e-12)
 
 
 def test_a_partition_of_more_than_a_share_is_cut(client):
@@ -331,7 +324,7 @@ class _Stuck:
 def test_a_pass_that_hangs_names_the_partitions_of_its_worker(impatient):
     batches = RemoteBatches(impatient, _block)
     batches._assign()
-    late = next(names for _, _, (_, names), _ in batches._scanners if "3" in names)
+    late = next(one.names for one in batches._scanners if "3" in one.names)
     impatient.timeout = 2.0
     message = f"pass 0: no answer within 2 s from partition {', '.join(late)} [(]on tcp"
     with pytest.raises(TimeoutError, match=message):

@@ -23,7 +23,8 @@ from tunefree.estimators.candidates import Candidate, evaluate_candidates
 from tunefree.estimators.fitting import NoProgress
 from tunefree.estimators.stack_problem import StackProblem
 from tunefree.select.costs import Plan, Step, shape_of
-from tunefree.select.stacking import Entry, Targets, automatic_folds, folds_of
+from tunefree.select.held_out import Entry, automatic_folds, folds_of
+from tunefree.select.stacking import Targets
 from tunefree.uncertainty.calibration import Slopes
 
 

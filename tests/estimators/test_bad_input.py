@@ -165,15 +165,6 @@ def test_text_is_no_number(fitted, verb):
     refuse(model, verb, "Column 0 of X holds text", np.full(X.shape, "a"), y)
 
 
-def test_validation_rows_come_with_targets(fitted):
-    model, X, y = fitted
-    refuse(model, "fit", "X_val is given without y_val", X, y, X_val=X)
-    refuse(model, "fit", "Input X contains NaN", X, y, X_val=np.full_like(X, np.nan), y_val=y)
-    refuse(model, "fit", "4 features", X, y, X_val=X[:, :4], y_val=y)
-    refuse(model, "fit", "y_val", X, y, X_val=X, y_val=y[:-1])
-    refuse(model, "fit", "y_val", X, y, X_val=X, y_val=np.where(y > 0, np.nan, y))
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_one_class_is_not_enough(verb):
     model, X, y = case("classifier dense")
@@ -189,7 +180,6 @@ def test_classes_beyond_those_of_the_fit():
     model, X, y = case("classifier dense")
     refuse(model.fit(X, y), "partial_fit", "classes that fit did not see", X, y + 1)
     refuse(model.set_params(warm_start=True), "fit", "beyond those of the first fit", X, y + 1)
-    refuse(model, "fit", "y_val", X, y, X_val=X, y_val=y + 5)
 
 
 @pytest.mark.parametrize("estimator", [PiSTOLClassifier, PiSTOLRegressor])

@@ -187,7 +187,9 @@ def test_a_model_file_brings_the_system_back(tmp_path):
     "options, states, message",
     [
         ({"rho": np.nan}, None, "rho=nan is neither"),
-        ({"dt": -1.0}, None, "dt=-1.0 is not positive"),
+        ({"dt": -1.0}, None, "dt=-1.0 is neither None nor a positive number"),
+        ({"validation_fraction": 1.0}, None, r"nor in \[0, 1\)"),
+        ({"patience": 1.5}, None, "patience=1.5 is not a positive integer"),
         ({"link": "cosine"}, None, "link='cosine' is none of"),
         ({"constraint": NuclearBall(1.0), "potential": PNorm(1.1)}, None, "no rule to project"),
         ({}, np.ones((1, 3)), "minimum of 2"),

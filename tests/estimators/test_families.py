@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn import metrics
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from hidden import with_settings
 from tunefree import (
     GLMClassifier,
     GLMRegressor,
@@ -465,7 +466,7 @@ def test_a_source_tells_links_and_numbers_by_an_even_sample():
 def test_stochastic_steps_learn_families_that_are_weights():
     some, y = X[:300], Y["gamma"][:300]
     settings = {"family": "gamma", "solver": "stochastic", "potential": "euclidean", "max_iter": 12}
-    model = GLMRegressor._with_settings(**settings, random_state=0).fit(some, y)
+    model = with_settings(GLMRegressor, **settings, random_state=0).fit(some, y)
     assert np.abs(model.coef_ - THETA).max() < 0.2
     stream = glm("gamma", potential="euclidean").partial_fit(some, y)
     assert stream.score(some, y) > 0.1 and json.dumps(stream.leaderboard_)

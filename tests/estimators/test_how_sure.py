@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import tunefree
+from hidden import with_settings
 from tunefree._registry import estimator_class
 from tunefree.uncertainty.intervals import Local
 
@@ -182,8 +183,11 @@ def test_few_rows_have_no_limit_and_say_so():
         assert np.isinf(model.predict_interval(X)[1]).all()
     assert model.risk_interval_ is None and "is unknown" in str(model.report_)
     with pytest.raises(ValueError, match="has no held-out predictions"):
-        tunefree.ReflectronRegressor._with_settings(
-            link="identity", validation_fraction=0.0, potential="euclidean"
+        with_settings(
+            tunefree.ReflectronRegressor,
+            link="identity",
+            validation_fraction=0.0,
+            potential="euclidean",
         ).fit(X, y).predict_interval(X)
 
 

@@ -1,7 +1,7 @@
 """The Reflectron's stochastic form, its streams, and features behind the estimators."""
 
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -9,10 +9,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.kernel_approximation import RBFSampler
-from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hidden import with_settings
 from tunefree import (
     GLMClassifier,
     ReflectronClassifier,
@@ -148,35 +147,6 @@ def test_a_model_file_keeps_the_stream(tmp_path):
     np.testing.assert_array_equal(again.coef_, model.coef_)
 
 
-@pytest.mark.parametrize("step", ["theorem-4.1", "theorem-5.1", "theorem-5.2"])
-@pytest.mark.parametrize("solver", ["batch", "stochastic"])
-def test_the_steps_of_theorems(step, solver):
-    X, y, mean = _problem(400, 10)
-    parameters = {"standardize": False, "fit_intercept": False, "validation_fraction": 0.0}
-    model = ReflectronRegressor._with_settings(
-        link="logit", solver=solver, step=step, potential=PNorm(1.5), max_iter=100, patience=100,
-        random_state=0, **parameters,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, y)
-    sigma, C = 0.5, np.max(np.sum(np.abs(X) ** 3, axis=1) ** (1 / 3))
-    if solver == "batch":
-        step_41 = sigma / (2.0 * C * C * 0.25)
-        expected = {"theorem-4.1": step_41, "theorem-5.1": 0.1, "theorem-5.2": 2 * step_41}[step]
-        assert model.trace_["step"][0, 0] == pytest.approx(min(expected, 2 * step_41), rel=1e-12)
-    assert np.mean((model.predict(X) - mean) ** 2) < 0.5 * np.var(mean)
-
-
-def test_theorems_steps_need_what_the_theorems_need():
-    X, y, _ = _problem(50)
-    for parameters in ({"potential": "hypentropy"}, {"potential": "power"}):
-        with pytest.raises(ValueError, match="give"):
-            ReflectronRegressor(step="theorem-4.1", **{"link": "logit", **parameters}).fit(X, y)
-    ReflectronRegressor("logit", step="theorem-4.1", potential="hypentropy", constraint="l1",
-                        max_iter=3).fit(X, y)  # fmt: skip
-
-
 # --- Features and kernels ------------------------------------------------------------------------
 
 
@@ -186,11 +156,7 @@ def _rings(n=300, seed=0):
     return X, (np.hypot(*X.T) < 0.75).astype(int)
 
 
-@pytest.mark.parametrize(
-    "feature_map",
-    [PolynomialFeatures(2), lambda X: np.c_[X, X**2], RBFSampler(random_state=0), "rbf", RBF(2.0)],
-    ids=["transformer", "function", "fourier", "name", "kernel"],
-)
+@pytest.mark.parametrize("feature_map", ["rbf", RBF(2.0)], ids=["name", "kernel"])
 @pytest.mark.parametrize("solver", ["batch", "stochastic"])
 def test_features_make_rings_separable(feature_map, solver):
     X, y = _rings()
@@ -204,7 +170,8 @@ def test_the_kernel_form_is_the_alphatron():
     """alpha <- alpha - step / n (u(K alpha) - y), from 0."""
     X, y = _rings(60)
     kernel, step, passes = RBF(1.5), 2.0, 25
-    model = ReflectronRegressor._with_settings(
+    model = with_settings(
+        ReflectronRegressor,
         link="logit", feature_map=kernel, step=step, max_iter=passes + 1, patience=1000,
         fit_intercept=False, standardize=False, validation_fraction=0.0, random_state=0,
     )  # fmt: skip
@@ -226,11 +193,9 @@ def test_the_kernel_form_is_the_alphatron():
         ({"average": "mean"}, "average='mean' is none of"),
         ({"batch_size": 0}, "not a positive integer"),
         ({"feature_map": "gauss"}, "is none of rbf"),
-        ({"feature_map": 3}, "neither a function nor a transformer nor a kernel"),
+        ({"feature_map": 3}, "feature_map=3 is none of rbf"),
         ({"feature_map": "rbf", "potential": "hypentropy"}, "needs potential='euclidean'"),
-        ({"feature_map": lambda X: X[:-1]}, "finite numbers of shape"),
-        ({"feature_map": lambda X: X * np.nan}, "finite numbers of shape"),
-        ({"step": "theorem-9"}, "nor one of theorem-4.1"),
+        ({"step": "long"}, "neither 'auto' nor a positive number"),
         ({"solver": "stochastic", "step": 1e300, "link": "identity", "potential": Euclidean()},
          "No step was finite"),
         ({"solver": "stochastic", "potential": PNorm(1.5), "constraint": L1Ball(0.0001)}, None),
@@ -264,10 +229,10 @@ def test_bad_streams_are_refused_and_change_nothing():
         model.partial_fit(X * np.nan, y)
     np.testing.assert_array_equal(model.coef_, coef)
     several = _walk().partial_fit(X, np.c_[y, y])
-    with pytest.raises(ValueError, match="outputs"):
+    with pytest.raises(ValueError, match="y has 1 targets"):
         several.partial_fit(X, y)
     with pytest.raises(ValueError, match="does not support feature_map"):
-        ReflectronRegressor("logit", feature_map=abs).partial_fit(X, y)
+        ReflectronRegressor("logit", feature_map="rbf").partial_fit(X, y)
 
 
 # --- The unit of a stream ------------------------------------------------------------------------
@@ -410,7 +375,7 @@ def _forms(**parameters):
     X, y, _ = _problem(80, 4, outputs=2)
     X = 30.0 * X
     given = {"link": "logit", "max_iter": 3, "random_state": 0, **parameters}
-    make = ReflectronRegressor._with_settings
+    make = partial(with_settings, ReflectronRegressor)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return {
@@ -447,14 +412,14 @@ def test_outputs_are_one_matrix_unless_each_is_on_its_own():
     parameters = {"potential": PNorm(1.2), "step": 0.2, "max_iter": 3, "validation_fraction": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        whole = ReflectronRegressor._with_settings(link="logit", **parameters).fit(X, y).coef_
+        whole = with_settings(ReflectronRegressor, link="logit", **parameters).fit(X, y).coef_
         each = (
-            ReflectronRegressor._with_settings(per_output=True, **{"link": "logit", **parameters})
+            with_settings(ReflectronRegressor, per_output=True, **{"link": "logit", **parameters})
             .fit(X, y)
             .coef_
         )
         alone = [
-            ReflectronRegressor._with_settings(link="logit", **parameters).fit(X, y[:, j]).coef_
+            with_settings(ReflectronRegressor, link="logit", **parameters).fit(X, y[:, j]).coef_
             for j in range(2)
         ]
     assert np.allclose(each, alone, rtol=1e-9)
@@ -465,7 +430,7 @@ def test_per_output_streams_are_separate_models():
     X, y, _ = _problem(500, 10, outputs=2)
     parameters = {"potential": PNorm(1.2), "step": 0.2}
     each = (
-        ReflectronRegressor._with_settings(per_output=True, **{"link": "logit", **parameters})
+        with_settings(ReflectronRegressor, per_output=True, **{"link": "logit", **parameters})
         .partial_fit(X, y)
         .coef_
     )

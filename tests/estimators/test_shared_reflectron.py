@@ -6,6 +6,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 import tunefree
+from hidden import with_settings
 from tunefree import ReflectronRegressor
 from tunefree.dynamics import SharedReflectron, flow
 from tunefree.estimators.reflectron.descent import Settings, Setup, Training, descend, pose
@@ -103,7 +104,7 @@ def test_block_diagonal_matrices_are_the_unshared_model():
     options = {"potential": Hypentropy(0.1), "random_state": 0, "standardize": False, "step": 0.5,
                "max_iter": 60, "validation_fraction": 0.0}  # fmt: skip
     with pytest.warns(UserWarning, match="passes were not enough"):
-        apart = ReflectronRegressor._with_settings(link="logit", fit_intercept=False, **options)
+        apart = with_settings(ReflectronRegressor, link="logit", fit_intercept=False, **options)
         apart.fit(X, Y)
     with pytest.warns(UserWarning, match="passes were not enough"):
         shared = SharedReflectron(lambda x: np.kron(np.eye(3), x), **options).fit(X, Y)

@@ -347,7 +347,7 @@ CASES = {
     ),
     "KernelRidgeRegressor/file": Case({}, numbers, learn=from_file, reads=("predict_interval",)),
     "KernelRidgeRegressor/compress, memory": Case(
-        {"n_landmarks": 200, "compress": 60, "max_memory": "200MB"}, two_targets, 6000
+        {"n_landmarks": 200, "compress": 60}, two_targets, 6000
     ),
     "OptimisticPerceptron/weights": Case({"max_iter": 500}, classes, beside=WEIGHTS),
     "PiSTOLClassifier/sets, callbacks": Case(

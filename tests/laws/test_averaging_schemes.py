@@ -9,15 +9,12 @@ import pytest
 from papers.stored_iterates import average_iterates
 from tunefree.averaging import (
     AVERAGES,
-    SUFFIXES,
     Geometric,
+    Last,
     Suffix,
     Tail,
     Uniform,
-    Weighted,
-    chunk_mean,
     mass,
-    merge_means,
     survival,
     within,
 )
@@ -26,14 +23,11 @@ from tunefree.learners.sgd.path import compress
 N = 300
 SCHEMES = {
     **AVERAGES,
-    **SUFFIXES,
     "uniform as geometric": Geometric(0.0),
     "nearly uniform": Geometric(1e-9),
     "steep": Geometric(1.0),
     "third": Tail(1 / 3),
     "suffix": Suffix(17.0),
-    "user's": Weighted.of(np.random.default_rng(1).random(N)),
-    "user's with zeros": Weighted.of(np.arange(N) % 3 == 1),
 }
 each = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
 WALK = np.random.default_rng(0).normal(size=(N, 3)).cumsum(axis=0)
@@ -44,10 +38,8 @@ def weights(scheme, n=N):
     t = np.arange(n)
     if isinstance(scheme, Geometric):
         return (1.0 + scheme.rate) ** -t.astype(float)
-    if isinstance(scheme, Weighted):
-        return np.diff(scheme.totals)
-    if scheme in (Uniform(), SUFFIXES["last"], SUFFIXES["tail"], Tail(1 / 3), Suffix(17.0)):
-        first = {Uniform(): 0, SUFFIXES["last"]: n - 1, SUFFIXES["tail"]: n // 2}
+    if scheme in (Uniform(), Last(), Tail(), Tail(1 / 3), Suffix(17.0)):
+        first = {Uniform(): 0, Last(): n - 1, Tail(): n // 2}
         return (t >= {**first, Tail(1 / 3): n - n // 3, Suffix(17.0): 17}[scheme]) * 1.0
     if scheme == AVERAGES["polynomial"]:
         return t + 1.0
@@ -67,21 +59,6 @@ def test_masses_are_sums_of_weights(scheme):
         assert found == pytest.approx(w[start:stop].sum(), rel=1e-12, abs=1e-12)
 
 
-@each
-def test_streaming_equals_the_direct_sum(scheme):
-    mean, total = chunk_mean(within(scheme, N), WALK)
-    np.testing.assert_allclose(mean, direct(scheme), rtol=1e-12, atol=1e-12)
-    assert total == pytest.approx(weights(scheme).sum(), rel=1e-12)
-
-
-@each
-def test_chunks_merge(scheme):
-    placed, cuts = within(scheme, N), [0, 1, 16, 40, 41, 190, N]
-    parts = [chunk_mean(placed, WALK[a:b], a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-    merged = merge_means(*map(np.array, zip(*parts, strict=True)))
-    np.testing.assert_allclose(merged, direct(scheme), rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("prefer", ["threads", "processes"])
 def test_workers_agree_with_the_direct_sum(prefer):
     found = average_iterates(WALK, list(SCHEMES.values()), n_jobs=2, prefer=prefer)
@@ -91,9 +68,8 @@ def test_workers_agree_with_the_direct_sum(prefer):
 def test_the_end_of_a_steep_geometric_run_has_no_mass_and_does_no_harm():
     scheme = Geometric(1.0)
     assert scheme.mass(5000.0, 6000.0) == 0.0
-    mean, total = chunk_mean(scheme, np.ones((9, 3)), start=5000)
-    assert np.isfinite(mean).all()
-    assert merge_means(np.array([WALK[0], mean]), [2.0, total]) == pytest.approx(WALK[0])
+    late = np.concatenate([WALK, np.ones((6000, 3))])
+    assert np.isfinite(average_iterates(late, [scheme])).all()
 
 
 @each
@@ -134,15 +110,8 @@ def test_compiled_masses_equal_python(scheme):
 
 
 def test_schemes_are_values():
-    one, same, other = (Weighted.of(w) for w in ([1, 2], [1, 2], [2, 1]))
-    assert one == same and hash(one) == hash(same) and one != other and one
+    assert Geometric(0.1) == Geometric(0.1) and hash(Tail()) == hash(Tail(0.5))
     assert Geometric(0.1) != Geometric(0.2) and Tail(0.5) == Tail()
-
-
-@pytest.mark.parametrize("bad", [[], [0.0], [-1.0, 2.0], [np.nan], [np.inf]])
-def test_weights_that_mean_nothing_are_refused(bad):
-    with pytest.raises(ValueError, match="weights"):
-        Weighted.of(bad)
 
 
 @pytest.mark.parametrize("fraction", [0.0, -0.5, 1.5, np.nan])

@@ -8,13 +8,8 @@ from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
-from tunefree.learners.reflectron.mirror import (
-    Batch,
-    ChainedSteps,
-    Configuration,
-    Mirror,
-    PlainSteps,
-)
+from tunefree.learners.reflectron.chains import ChainedSteps
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror, PlainSteps
 from tunefree.links import Identity, Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 

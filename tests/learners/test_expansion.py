@@ -51,13 +51,6 @@ def test_bandwidths_share_the_support(family):
     np.testing.assert_allclose(values, direct(kernels, X, S, coefs), rtol=1e-12)
 
 
-def test_kernels_of_different_kinds_are_added():
-    X, S = rows(45, 5, 0), rows(70, 5, 1)
-    kernels, coefs = (RBF(0.1), Polynomial()), (rows(70, 1, 2), rows(70, 1, 3))
-    values = Expansion(kernels, S, coefs)(X)
-    np.testing.assert_allclose(values, direct(kernels, X, S, coefs), rtol=1e-12)
-
-
 def test_precomputed_values():
     X, S, c = rows(45, 5, 0), rows(70, 5, 1), rows(4, 2, 2)
     K, kept = RBF().gram(X, S), np.array([3, 10, 44, 69])

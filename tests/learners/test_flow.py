@@ -5,10 +5,10 @@ import pytest
 from scipy.integrate import DenseOutput, OdeSolver
 from scipy.special import expit
 
-from papers.stiff import SOLVERS, Shift, implicit, jacobian
+from papers.stiff import IDENTITY, SOLVERS, implicit, jacobian
 from tunefree.designs import Dense
 from tunefree.dynamics import flow
-from tunefree.learners.reflectron.flow import Flow, Sample, follow
+from tunefree.learners.reflectron.flow import Flow, Sample
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import Logit, Tanh
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
@@ -100,7 +100,7 @@ def test_implicit_integrators_solve_with_the_true_jacobian(natural, potential):
         for e in small * np.eye(len(unknowns))
     ]
     dense = 3.0 * np.eye(len(unknowns)) - 0.5 * np.transpose(columns)
-    shifted = 3.0 * Shift() - 0.5 * jacobian(field, unknowns)
+    shifted = 3.0 * IDENTITY - 0.5 * jacobian(field, unknowns)
     np.testing.assert_allclose(shifted.solver()(b), np.linalg.solve(dense, b), rtol=1e-6, atol=1e-8)
 
 
@@ -235,30 +235,28 @@ def test_the_risk_of_realizable_data_falls_like_one_over_t():
         assert 0.2 * 0.25 * potential.value(theta) < integral <= 0.25 * potential.value(theta)
 
 
-def test_other_links_and_weights():
+def test_other_links():
     X, y, _ = _rows(noise=0.0)
-    for weight in ("slope", lambda s: 1.0 / (1.0 + s * s)):
-        path = flow(X, 2.0 * y - 1.0, link=Tanh(), weight=weight, horizon=200.0)
-        assert path.risk[-1] < 1e-2 * path.risk[0]
+    path = flow(X, 2.0 * y - 1.0, link=Tanh(), horizon=200.0)
+    assert path.risk[-1] < 1e-2 * path.risk[0]
 
 
-def test_a_followed_piece_goes_on_where_another_ended():
+def test_a_flow_goes_on_where_another_ended():
     X, y, _ = _rows()
-    field = _flow(X, y, PNorm(1.2))
-    whole = follow(field, 0.0, 20.0, field.start(), rtol=1e-10)
-    first = follow(field, 0.0, 7.0, field.start(), rtol=1e-10)
-    second = follow(field, 7.0, 20.0, first.states[-1], rtol=1e-10)
-    assert np.allclose(second.states[-1], whole.states[-1], rtol=1e-8)
+    options = {"potential": PNorm(1.2), "rtol": 1e-10}
+    whole = flow(X, y, horizon=20.0, **options)
+    first = flow(X, y, horizon=7.0, **options)
+    second = flow(X, y, horizon=13.0, init=first.at(7.0)[0], **options)
+    assert np.allclose(second.at(13.0)[0], whole.at(20.0)[0], rtol=1e-7)
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"method": "Euler"}, "method='Euler' is none of"),
+        ({"method": "Euler"}, "`method` must be one of"),
         ({"until": "rise"}, "give X_val, y_val"),
         ({"until": "later"}, "something other than"),
         ({"horizon": 0.0}, "horizon=0.0 is not"),
-        ({"weight": "own"}, "weight='own'"),
         ({"potential": "l2"}, "potential='l2' is none of"),
         ({"potential": "spectral", "natural": True}, "has no metric_solve"),
         ({"X_val": np.ones((2, 12))}, "X_val is given without y_val"),

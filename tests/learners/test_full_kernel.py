@@ -13,7 +13,6 @@ from tunefree.learners.kernel.ridge import (
     KernelOptions,
     KernelProblem,
     KernelTransform,
-    MemoryBudget,
 )
 from tunefree.learners.kernel.tiles import symmetric, times
 
@@ -32,12 +31,9 @@ def test_steps_end_at_the_direct_solution(kernel, monkeypatch):
     monkeypatch.setattr("tunefree.learners.kernel.full._DONE", 0.0)
     monkeypatch.setattr("tunefree.learners.kernel.full._MOST", 24)
     geometry, A, Y, w = problem(kernel)
-    memory, transform = (
-        MemoryBudget(*A.shape, 3, 2, 4, KernelOptions("rbf", "all", False, False, 0)),
-        KernelTransform(None, geometry),
-    )
+    options, transform = KernelOptions("rbf", "all", False, 0), KernelTransform(None, geometry)
     rows = KernelProblem(
-        A, Y, Y[0], Y[0], (), w, 100, np.arange(100), None, memory, ALONE, transform, A
+        A, Y, Y[0], Y[0], (), w, 100, np.arange(100), None, options, ALONE, transform, A
     )
     coef, b, said = full(rows, 300)
 

@@ -205,17 +205,6 @@ def test_a_run_that_stands_still_ends():
     assert result.state.risk[0] < 1e-20
 
 
-@pytest.mark.parametrize("weight", ["slope", lambda s: 1.0 / (1.0 + s * s)], ids=["slope", "own"])
-def test_other_weights_learn_with_a_fixed_step(weight):
-    X, y, _ = _problem(n=300, d=10, noise=0.0)
-    learner = Mirror(
-        Logit(), (Configuration(Euclidean(), None, 2.0),), weight, intercept=False,
-        patience=10**6,
-    )  # fmt: skip
-    state = run(learner, learner.init(10), Batches((_sheet(X, y),)), max_passes=500).state
-    assert state.risk[0] < 1e-4
-
-
 # --- What it converges to ------------------------------------------------------------------------
 
 ORACLES = [Euclidean(), PNorm(1.5), Hypentropy(1e-2), Power(1.5), PNorm(1.3)]

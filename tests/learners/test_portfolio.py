@@ -77,12 +77,6 @@ def test_the_tail_is_the_mean_of_the_second_half_of_the_passes():
         np.testing.assert_allclose((a + b) / 2, c, rtol=1e-10)
 
 
-def test_rank_chooses_in_place_of_the_progressive_error():
-    """Here: the least weight on the first column, which the blind member does not see."""
-    state = learn(portfolio(keep=1, rank=lambda coef, intercept: abs(coef[0, 0]))).state
-    assert state.chosen == (0,)
-
-
 def test_the_blend_is_the_sum_of_the_chosen_in_units_of_their_size():
     p = portfolio()
     state = learn(p).state

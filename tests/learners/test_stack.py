@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from tunefree.select.stacking import log_losses, stack_classes, stack_targets
+from tunefree.select.stacking import Classes, Targets, log_losses
+
+
+def stack_classes(parts, y, w):
+    return Classes(max(parts[0].shape[1], 2)).whole_stack(parts, y, w)
+
+
+def stack_targets(parts, y, w, spread):
+    return Targets(spread).stack(parts, y, w)
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from tunefree.select.progressive_risk import temperature
+from tunefree.estimators.base import temperature
 
 
 def decisions(k, slope=0.4, n=4000, seed=0):

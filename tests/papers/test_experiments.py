@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from papers import EXPERIMENTS, load
-from papers.runner import _numbers_of, missing, reproduce, store_of
+from papers.runner import cell_file, missing, reproduce
 
 pytest.importorskip("matplotlib")
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -62,16 +62,21 @@ def finished(tmp_path_factory):
     return folder, reproduce("averaging-variance", folder, quick=True).rows
 
 
+def stored(folder):
+    """The files of the cells of `averaging-variance`, in order."""
+    experiment = load("averaging-variance")
+    return [cell_file(experiment, folder, cell) for cell in experiment.cells(quick=True)]
+
+
 def test_an_interrupted_run_goes_on_where_it_stopped(finished, tmp_path):
-    """Cells on disk are not computed again, a line cut in half is, and the results are equal."""
+    """Cells on disk are not computed again, missing ones are, and the results are equal."""
     folder, rows = finished
-    lines = (folder / "averaging-variance" / "cells.jsonl").read_text().splitlines()
-    marked = json.loads(lines[0])
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    first, *_, last = stored(tmp_path)
+    marked = json.loads(first.read_text())
     marked["numbers"]["ratio"] = [0.5] * 13
-    cells = tmp_path / "averaging-variance" / "cells.jsonl"
-    cells.parent.mkdir()
-    done = [json.dumps(marked), *lines[1:-1]]
-    cells.write_text("\n".join(done) + "\n" + lines[-1][:20])
+    first.write_text(json.dumps(marked))
+    last.unlink()
     again = reproduce("averaging-variance", tmp_path, quick=True)
     assert again.rows[1:] == rows[1:]
     assert again.rows[0][2].startswith("0.500")  # taken from disk
@@ -81,45 +86,31 @@ def test_what_is_finished_is_shown_without_computing(finished, tmp_path):
     """After a kill: a table of the finished cells, which says how many there are."""
     name, (folder, rows) = "averaging-variance", finished
     assert "no cell" in reproduce(name, tmp_path, quick=True, finished=True).skipped
-    shutil.copytree(folder / name, tmp_path / name, dirs_exist_ok=True)
-    cells = tmp_path / name / "cells.jsonl"
-    lines = cells.read_text().splitlines()
-    cells.write_text("\n".join(lines[:-2]) + "\n" + lines[-2][:20])
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    files = stored(tmp_path)
+    for path in files[-2:]:
+        path.unlink()
     some = reproduce(name, tmp_path, quick=True, finished=True)
     assert some.rows[:3] == rows[:3]
-    assert some.rows[-1][:3] == ("cells finished", "-", f"{len(lines) - 2} of {len(lines)}")
-    # The next run writes behind the half line, and the one after it finds everything.
+    assert some.rows[-1][:3] == ("cells finished", "-", f"{len(files) - 2} of {len(files)}")
     assert reproduce(name, tmp_path, quick=True).rows == rows
-    assert reproduce(name, tmp_path, quick=True, finished=True).rows == rows
 
 
-def test_stored_cells_outlive_captions_and_nothing_else():
-    source = (
-        "NOTES = 'a'\nSTEP = 0.1\ndef compute(cell):\n    return STEP\ndef draw(f):\n    pass\n"
-    )
-    caption = source.replace("'a'", "'b'").replace("pass", "f.clear()")
-    assert _numbers_of(source) == _numbers_of(caption)
-    assert _numbers_of(source) != _numbers_of(source.replace("0.1", "0.2"))
-
-
-def test_stored_cells_outlive_changes_of_other_figures_of_the_file():
-    source = (
-        "STEP = 0.1\nclass A:\n    NOTES = 'a'\n    def compute(self):\n        return STEP\n"
-        "class B:\n    def compute(self):\n        return 2\n"
-    )
-    changed = source.replace("return 2", "return 3").replace("'a'", "'b'")
-    assert _numbers_of(source, {"B"}) == _numbers_of(changed, {"B"})
-    assert _numbers_of(source, {"A"}) != _numbers_of(changed, {"A"})
-    assert _numbers_of(source, {"B"}) != _numbers_of(source.replace("return STEP", "pass"), {"B"})
+def test_every_cell_has_a_file_of_its_own(tmp_path):
+    for name in EXPERIMENTS:
+        experiment = load(name)
+        for quick in (True, False):
+            files = [cell_file(experiment, tmp_path, cell) for cell in experiment.cells(quick)]
+            assert len(set(files)) == len(files)
+            assert all(file.parent.parent == tmp_path / "cells" for file in files)
+            assert max(len(file.name) for file in files) < 200
 
 
 def test_figures_that_share_their_computation_share_cells(tmp_path):
     """Figures 1e and 1f have a point in common: it is computed once."""
-    shared = [c for c in load("low-rank-samples").cells(False)
-              if c in load("low-rank-dimension").cells(False)]  # fmt: skip
-    assert len(shared) == 3
-    store_of("low-rank-samples", tmp_path).put(shared[0], {"excess": 1.0})
-    assert store_of("low-rank-dimension", tmp_path).get(shared[0]) == {"excess": 1.0}
+    first, second = load("low-rank-samples"), load("low-rank-dimension")
+    files = [{cell_file(e, tmp_path, c) for c in e.cells(False)} for e in (first, second)]
+    assert len(files[0] & files[1]) == 3
 
 
 def test_missing_data_skip_with_a_reason(tmp_path):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from papers.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
-from tunefree.averaging import Geometric, chunk_mean, survival
+from papers.stored_iterates import additive_noise_sgd, average_iterates, sgd
+from tunefree.averaging import Geometric, survival
 from tunefree.bounds import geometric_excess_risk
 
 D, STEP, PENALTY = 4, 0.05, 0.3
@@ -24,7 +24,7 @@ def expected(covariance, product, step, start, n, penalty=0.0):
 
 
 def geometric(iterates, rate=STEP * PENALTY):
-    return chunk_mean(Geometric(rate), iterates)[0]
+    return average_iterates(iterates, [Geometric(rate)])[0]
 
 
 @pytest.mark.parametrize("start_at_zero", [True, False])
@@ -81,9 +81,9 @@ def test_propositions_by_simulation():
     plain, regularized = [], []
     for _ in range(1500):
         X, y = sample(rng, t, covariance, product)
-        w = plain_sgd(X, y, STEP, start)
+        w = sgd(X, y, STEP, start)
         plain.append(gamma * PENALTY * (q ** np.arange(t) @ w[:t]) + q**t * w[t])
-        regularized.append(regularized_sgd(X, y, gamma, PENALTY, start)[-1])
+        regularized.append(sgd(X, y, gamma, start, PENALTY)[-1])
     exact = expected(covariance, product, gamma, start, t, PENALTY)[-1]
     for draws in (np.array(plain), np.array(regularized)):
         error = draws.std(axis=0) / np.sqrt(len(draws))
@@ -148,7 +148,7 @@ def test_theorem_3_holds_on_simulated_data(penalty):
     found = []
     for _ in range(150):
         X, y = sample(rng, n, covariance, product, noise)
-        average = geometric(plain_sgd(X, y, step, start), step * penalty)
+        average = geometric(sgd(X, y, step, start), step * penalty)
         found.append(excess(covariance, product, average))
     gap = start - np.linalg.solve(covariance, product)
     bound = geometric_excess_risk(

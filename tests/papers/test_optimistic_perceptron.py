@@ -104,13 +104,12 @@ def test_theorem_2_the_datas_regret(name, player):
     X, y = SETS[name]()
     Z = y[:, None] * X
     w, p, r = play(X, y, player)
-    n, lam = len(y), PLAYERS[player].convexity()
-    eta, h = lam / r**2, PLAYERS[player].range(1.0 / n)
+    eta, h = 1.0 / r**2, PLAYERS[player].range(1.0 / len(y))
     for stop in (1, 2, 10, 100, ROUNDS):
         margins = w[:stop] @ Z.T
         regret = (p[1 : stop + 1] * margins).sum() - margins.sum(axis=0).min()
         moves = np.abs(np.diff(p[: stop + 1], axis=0)).sum(axis=1)
-        bound = h / eta - lam / (2 * eta) * (moves**2).sum()
+        bound = h / eta - (moves**2).sum() / (2 * eta)
         assert regret <= bound + 1e-9 * np.abs(margins).sum()
 
 

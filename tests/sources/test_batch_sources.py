@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from hidden import with_settings
 from tunefree import (
     GLMClassifier,
     GLMRegressor,
@@ -42,17 +43,18 @@ def pieces_of(X, y, weights=None, size=170):
 def holding_out_the_same(estimator, X, seed):
     """The estimator, with the rows held out in memory that a source holds out."""
 
+    members_of = descent.HeldOutFolds.members
+
     class Same(estimator):
         def _fit(self, setup, training):
             rows = training.positive()
             order = hashed_visits(rows.X, rows.targets, rows.weights, seed).unique()[0]
 
-            def members(settings, places, n_splits):
-                every, n_splits = settings.folds(len(order), n_splits)
-                turn = (row_hash(rows.X[order], seed) % np.uint64(every)).astype(int)
-                return descent.members_of(turn, n_splits)
+            def members(folds, places):
+                turn = (row_hash(rows.X[order], seed) % np.uint64(folds.number)).astype(int)
+                return members_of(folds, turn)
 
-            with mock.patch.object(descent, "held_out_members", members):
+            with mock.patch.object(descent.HeldOutFolds, "members", members):
                 return super()._fit(setup, training)
 
     return Same
@@ -76,8 +78,6 @@ CASES = {
         ReflectronRegressor, SPARSE, SHARES, None,
         {"constraint": [None, L1Ball(3.0)], "potential": Hypentropy(1e-4), "fit_intercept": False},
     ),
-    "theorem": (ReflectronRegressor, DENSE, MEANS, None,
-                {"step": "theorem-5.2", "potential": "euclidean", "max_iter": 100}),
     "counts": (GLMRegressor, DENSE, COUNTS, None, {"family": "poisson", "n_splits": 1}),
     "nothing held out": (ReflectronRegressor, DENSE, MEANS, None,
                          {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 60}),
@@ -90,12 +90,12 @@ def test_the_batch_reflectron_finds_what_it_finds_in_memory(name):
     estimator, X, y, weights, options = CASES[name]
     link = {"link": "logit"} if estimator is ReflectronRegressor else {}
     options = {"random_state": 3, "max_iter": 150} | link | options
-    expected = holding_out_the_same(estimator, X, 3)._with_settings(**options)
+    expected = with_settings(holding_out_the_same(estimator, X, 3), **options)
     expected.fit(X, y, sample_weight=weights)
-    model = estimator._with_settings(**options).fit_source(pieces_of(X, y, weights))
+    model = with_settings(estimator, **options).fit_source(pieces_of(X, y, weights))
     close(model, expected)
     assert model.coef_.shape == expected.coef_.shape
-    again = estimator._with_settings(**options).fit_source(pieces_of(X, y, weights, size=ROWS))
+    again = with_settings(estimator, **options).fit_source(pieces_of(X, y, weights, size=ROWS))
     assert again.coef_.tobytes() == model.coef_.tobytes()
 
 

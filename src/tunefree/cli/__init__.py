@@ -83,6 +83,9 @@ def _command(name, takes, module, **reads):
             for option, code in reads.items():
                 check_found(given[option], code)
             run = getattr(import_module(f"tunefree.cli.{module}"), f"run_{name}")
+            if not gc.isenabled():  # `main` has disabled it: imports would be scanned many times
+                gc.freeze()
+                gc.enable()
             run(takes(**given))
 
     vars(command)["__signature__"] = inspect.signature(takes)  # what typer makes the options of
@@ -103,7 +106,8 @@ _command("demo", options.DemoOptions, "demo")
 
 def main():
     """Run the command line."""
-    gc.set_threshold(50_000)  # imports would be scanned hundreds of times
+    gc.set_threshold(50_000)
+    gc.disable()
     try:
         app()
     except KeyboardInterrupt:  # before or after a command's own handling

@@ -1,4 +1,4 @@
-"""Charts as SVG for HTML: axes, lines, dots, bars.
+"""Charts as SVG for HTML: axes, lines, dots.
 
 Colours are the variables of the page's style, so that they suit light and dark screens. Curves also
 differ in their dashes, for readers who cannot distinguish the colours.
@@ -65,16 +65,6 @@ def _path(style, d):
     return f"<path class='{style}' d='{d}'/>"
 
 
-def _below(axis, foot, label):
-    """The ticks of a horizontal axis, and its label."""
-    yield from (_text(at, foot + _LINE, number(tick), "middle") for tick, at in axis.ticks())
-    yield _text((axis.first + axis.last) / 2, foot + 2.2 * _LINE, short(label, 55), "middle")
-
-
-def _svg(height, parts):
-    return f"<svg viewBox='0 0 {_WIDTH} {height:.0f}'>{''.join(parts)}</svg>"
-
-
 def short(text, most=50):
     """A text without its end if it is long."""
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -122,7 +112,10 @@ class Chart:
         """The drawing, with its axes and the names of its curves."""
         left, right, foot, top = self.x.first, self.x.last, self.y.first, self.y.last
         parts = [_path("axis", f"M{left:.1f} {top}V{foot}H{right}")]
-        parts += _below(self.x, foot, self.xlabel)
+        for tick, at in self.x.ticks():
+            parts.append(_text(at, foot + _LINE, number(tick), "middle"))
+        middle = (left + right) / 2
+        parts.append(_text(middle, foot + 2.2 * _LINE, short(self.xlabel, 55), "middle"))
         for tick, at in self.y.ticks():
             parts.append(_path("grid", f"M{left:.1f} {at:.1f}H{right}"))
             parts.append(_text(left - 5, at + 4, number(tick), "end"))
@@ -131,25 +124,5 @@ class Chart:
             at = self.height + 8 + _LINE * i
             parts.append(f"<polyline {look} points='{left:.1f},{at} {left + 26:.1f},{at}'/>")
             parts.append(_text(left + 32, at + 4, short(name)))
-        return _svg(self.height + 4 + _LINE * len(self.names), parts)
-
-
-def bars(names, values, label, *, errors=None, strong=()):
-    """Horizontal bars under their names, from 0; those in `strong` have a strong colour."""
-    values = np.asarray(values, dtype=float)
-    spread = np.zeros(len(values)) if errors is None else np.nan_to_num(errors)
-    low, high = min(0.0, (values - spread).min()), max(0.0, (values + spread).max())
-    x, foot, parts = Axis((low, high), 6, _WIDTH - _RIGHT), _TOP + 34 * len(names), []
-    zero = float(x(0.0))
-    for i, (name, value, error) in enumerate(zip(names, values, spread, strict=True)):
-        top, (begin, end) = _TOP + 34 * i, sorted((zero, float(x(value))))
-        text = short(f"{name}: {number(value)}")
-        at = max(2.0, min(zero + 2, _WIDTH - _LETTER * len(text)))
-        style, size = "c0" if i in strong else "weak", f"width='{end - begin:.1f}' height='12'"
-        parts.append(_text(at, top + 10, text))
-        parts.append(f"<rect class='bar {style}' x='{begin:.1f}' y='{top + 15}' {size}/>")
-        if error:
-            ends = x([value - error, value + error])
-            parts.append(_path("axis", f"M{ends[0]:.1f} {top + 21}H{ends[1]:.1f}"))
-    parts.append(_path("axis", f"M{x.first} {foot}H{x.last}"))
-    return _svg(foot + _BOTTOM, [*parts, *_below(x, foot, label)])
+        height = self.height + 4 + _LINE * len(self.names)
+        return f"<svg viewBox='0 0 {_WIDTH} {height:.0f}'>{''.join(parts)}</svg>"

@@ -1,12 +1,12 @@
-"""The figures of the page, as SVG."""
+"""The figures of the page, as SVG, and its tables with bars."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.cli.drawing import Chart, bars
+from tunefree.cli.drawing import Chart
 
-_MOST_DRAWN, _MOST_DOTS, _MOST_LEVELS, _MOST_BARS = 300, 1000, 10, 15
+_MOST_DRAWN, _MOST_DOTS, _MOST_LEVELS = 300, 1000, 10
 _SHARE = (0.0, 1.0)
 
 
@@ -16,6 +16,31 @@ class Figure(NamedTuple):
     kind = "figure"
     title: str
     svg: str
+
+
+class PageTable(NamedTuple):
+    """A table; the first cell of each row is its heading.
+
+    Rows in `chosen` are bold; `bars` are values of the rows that are also drawn.
+    """
+
+    head: Any
+    rows: list
+    chosen: Any = ()
+    bars: Any = None
+    kind = "table"
+
+    @property
+    def widths(self):
+        """The lengths of the bars in percent.
+
+        >>> PageTable(("", "score"), [("up", 2.0), ("down", -1.0)], bars=[2.0, -1.0]).widths
+        [100.0, 50.0]
+        """
+        if self.bars is None:
+            return None
+        sizes = np.abs(np.nan_to_num(self.bars, posinf=0.0))
+        return np.round(100 * sizes / max(sizes.max(initial=0.0), 1e-300), 1).tolist()
 
 
 def some(values, most):
@@ -108,38 +133,11 @@ def partial_effect(estimator, X, j, names, what):
     values, mean = found["grid_values"][0], found["average"][-1]  # of the last class
     title, label = f"Partial effect of {names[j]} on the {what}", f"mean {what}"
     if is_text:
-        return Figure(title, bars([str(v) for v in values], mean, label, strong=range(len(mean))))
+        lines = [*zip(map(str, values), mean.tolist(), strict=True)]
+        return PageTable((title, label), lines, bars=mean)
     values = np.asarray(values, dtype=float)
     chart = Chart((values.min(), values.max()), _ends(mean), names[j], label, height=230)
     chart.line(values, mean)
     deciles = np.quantile(np.asarray(column[shown], dtype=float), np.arange(1, 10) / 10)
     chart.rug(deciles[(deciles >= values.min()) & (deciles <= values.max())])
     return Figure(title, chart.svg())
-
-
-def explanation(found, title, row=None):
-    """What columns add to the score, of one row or in the mean."""
-    from tunefree.plots import ExplanationDisplay
-
-    display = ExplanationDisplay.of(found, row)
-    names, values, errors = display.largest(_MOST_BARS)
-    strong = np.flatnonzero(values > 0.0).tolist()
-    return Figure(title, bars(names, values, display.label, errors=errors, strong=strong))
-
-
-def leaderboard(estimator, title):
-    """The risks of the candidates."""
-    from tunefree.plots import LeaderboardDisplay
-
-    board = LeaderboardDisplay(**LeaderboardDisplay._data_of(estimator))
-    order = np.argsort(board.risks, kind="stable")
-    shown: list[int] = [i for i in order.tolist() if board.risks[i] < np.inf][:_MOST_BARS]
-    if not shown:
-        return None
-    shares = board.shares or [0.0] * len(board.names)
-    names = [board.names[i] + (f", {shares[i]:.0%}" if shares[i] else "") for i in shown]
-    errors = None if board.errors is None else board.errors[shown]
-    strong = [place for place, i in enumerate(shown) if board.chosen[i]]
-    blue = "chosen" if board.shares is None else "in the stack, with its share"
-    label = f"{board.label} (blue: {blue})"
-    return Figure(title, bars(names, board.risks[shown], label, errors=errors, strong=strong))

@@ -16,15 +16,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in
 
-from tunefree._format import number
+from tunefree._format import listed, number
 from tunefree.cli import figures
 from tunefree.cli.apply import feature_names, load, matched_by_us, plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
-from tunefree.cli.figures import some
+from tunefree.cli.figures import PageTable, some
 from tunefree.cli.report import largest_weights, overview
 from tunefree.cli.rows import columns_of, fingerprints
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
-from tunefree.estimators.report import listed
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
 from tunefree.uncertainty.risk import exact
@@ -54,28 +53,6 @@ class Words(NamedTuple):
     text: str
     style: str = "note"
     kind = "words"
-
-
-class PageTable(NamedTuple):
-    """A table; the first cell of each row is its heading.
-
-    Rows in `chosen` are bold; the column `bar` is also drawn as bars.
-    """
-
-    head: Any
-    rows: list
-    chosen: Any = ()
-    bar: int | None = None
-    kind = "table"
-
-    @property
-    def widths(self):
-        """The lengths of the bars in percent."""
-        if self.bar is None:
-            return None
-        sizes = [abs(row[self.bar] or 0.0) for row in self.rows]
-        most = max(sizes, default=0.0) or 1.0
-        return [round(100 * size / most, 1) for size in sizes]
 
 
 class Matrix(NamedTuple):
@@ -432,7 +409,7 @@ def _columns(estimator, notes, rows):
     measures = _measures(estimator, rows, X, y)
     if not measures:  # sparse or streamed rows
         lines = [(row["feature"], row["weight"]) for row in weights]
-        table = PageTable(("feature", "weight"), lines, bar=1)
+        table = PageTable(("feature", "weight"), lines, bars=[weight for _, weight in lines])
         return [Section("Largest weights", table)] if lines else []
     best = next(iter(measures.values()))
     order = np.argsort(-best, kind="stable")[:_MOST].tolist()
@@ -442,7 +419,7 @@ def _columns(estimator, notes, rows):
         words = f"Each column was permuted {_REPEATS} times, on {len(y)} of these rows. "
     levels = "; ".join(row["levels"] for row in weights if row.get("levels"))
     words += f"Most important levels: {levels}." if levels else ""
-    table = PageTable(("column", *measures), lines, bar=1)
+    table = PageTable(("column", *measures), lines, bars=best[order])
     groups = _groups_of_columns(estimator, names)
     sections = [Section("Columns", table, Words(words) if words else None, groups)]
     if X is None:
@@ -462,7 +439,7 @@ def _groups_of_columns(estimator, names):
         for row in groups[:_MOST]
     ]
     head = "correlated columns, permuted together", "rise of the held-out loss", "standard error"
-    return PageTable(head, lines, bar=1)
+    return PageTable(head, lines, bars=[importance for _, importance, _ in lines])
 
 
 def _measures(estimator, rows, X, y):
@@ -525,14 +502,26 @@ def _explanations(estimator, X, names):
     words += "score of training rows. Scores are predictions; of classes log-odds, of trees for "
     words += "counts and amounts logarithms."
     if found.std_error is not None:
-        words += " Lines are standard errors: values of kernels are sampled."
-    drawn = [figures.explanation(found, "Mean absolute value of each column")]
+        words += " Values of kernels are sampled."
+    tables = [_explanation(found, "mean of these rows")]
     for name, place in {"lowest": 0, "middle": len(order) // 2, "highest": -1}.items():
-        row, title = int(order[place]), f"The row of the {name} score"
+        row, title = int(order[place]), f"row of the {name} score"
         if len(classes) > 2:
             title += f": log-odds of {plain(classes.tolist()[scores[row].argmax()])}"
-        drawn.append(figures.explanation(found, title, row))
-    return [Section("Explanations", Words(words), *drawn)]
+        tables.append(_explanation(found, title, row))
+    return [Section("Explanations", Words(words), *tables)]
+
+
+def _explanation(found, title, row=None):
+    """What columns add to the score, of one row or in the mean."""
+    from tunefree.plots import ExplanationDisplay
+
+    display = ExplanationDisplay.of(found, row)
+    names, values, errors = display.largest(_MOST)
+    head, columns = [title, display.label], [names, values.tolist()]
+    if errors is not None:
+        head, columns = [*head, "standard error"], [*columns, errors.tolist()]
+    return PageTable(head, [*zip(*columns, strict=True)], bars=values)
 
 
 def _sample_rows(estimator, rows):
@@ -557,15 +546,19 @@ def _leaderboard(estimator):
     board = getattr(estimator, "leaderboard_", [])
     if not board:
         return []
-    report = getattr(estimator, "report_", None)
+    from tunefree.plots import LeaderboardDisplay
+
+    report, risks = (
+        getattr(estimator, "report_", None),
+        LeaderboardDisplay._data_of(estimator)["risks"],
+    )
     if report is None:
         head = [name.replace("_", " ") for name in board[0]]
-        table = PageTable(head, [list(row.values()) for row in board])
-        drawn = figures.leaderboard(estimator, "Candidates by their risk")
-        return [Section("Leaderboard", table, drawn)]
+        return [
+            Section("Leaderboard", PageTable(head, [[*row.values()] for row in board], bars=risks))
+        ]
     head, *rows = report.table()
     chosen = [i for i, row in enumerate(board) if row["chosen"]]
-    table = PageTable((*head[:-1], "share"), rows, chosen)
-    drawn = figures.leaderboard(estimator, "Candidates by their held-out risk")
+    table = PageTable((*head[:-1], "share"), rows, chosen, risks)
     reason = Words(" ".join(report.sentences()), "text")
-    return [Section("Leaderboard", table, drawn, reason, *map(Words, report.notes()))]
+    return [Section("Leaderboard", table, reason, *map(Words, report.notes()))]

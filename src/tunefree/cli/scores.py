@@ -15,7 +15,6 @@ from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
 
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
 _MOST = 1e6  # higher unit deviances count as this
-_MOST_COMPARED = 1 << 20  # rows whose predictions are compared with targets by deciles
 
 
 class EvaluatedRows(NamedTuple):
@@ -92,9 +91,9 @@ def _evaluated(estimator, notes, table):
 class Scores:
     """Error, log-loss and AUC (two classes), or mse, mae and r2; and the number of rows n.
 
-    All but the AUC, which needs the decisions of all rows, are running means, so that rows may come
-    in parts. A row of a class that the model does not know is an error; its log-loss is that of a
-    probability of 1e-15 (scikit-learn's `log_loss` refuses it).
+    Rows may come in parts; a few numbers of each are kept. A row of a class that the model does not
+    know is an error; its log-loss is that of a probability of 1e-15 (scikit-learn's `log_loss`
+    refuses it).
 
     `classes` are the model's; None for regression. The `family` of a model has a mean deviance,
     which is a score, too, if it is not the squared error. `calibration()` compares predictions with
@@ -111,95 +110,95 @@ class Scores:
     def __init__(self, classes=None, family=None):
         self.classes: Any = classes
         is_square = family is not None and type(family).deviance is Family.deviance
-        self.family, self.rows, self.unknown = None if is_square else family, 0, 0
-        self.means = WeightedMeans()
-        self._shift = None  # near the mean of the targets, for their variance
-        self._decisions = []  # parts of (is of the second class, decision, weight)
-        self._pairs = []  # parts of (prediction, target, weight), of the first rows
+        self.family, self.unknown, self._parts = None if is_square else family, 0, []
 
     def add(self, y, predicted, probabilities=None, decisions=None, weight=None):
         """Add some rows."""
-        self.rows += len(y)
-        weight = np.ones(len(y)) if weight is None else weight
+        rows = {"weight": np.ones(len(y)) if weight is None else weight}
         if self.classes is None:
-            costs = self._costs_of_numbers(y, predicted, weight)
-            self._compare(predicted, y, weight)
+            rows |= {"target": y, "predicted": predicted}
         else:
-            costs = self._costs_of_classes(y, predicted, probabilities)
-        if self.classes is not None and len(self.classes) == 2:
-            is_second = y == self.classes[1]
+            rows |= self._classified(y, predicted, probabilities, decisions)
+        self._parts.append(rows)
+
+    def _classified(self, y, predicted, probabilities, decisions):
+        """What the scores of a classification need of each row."""
+        from tunefree.estimators.base import places_of
+
+        code, rows = places_of(self.classes, y), {"error": y != predicted}
+        known = self.classes[code] == y
+        self.unknown += int(np.count_nonzero(~known))
+        if probabilities is not None:
+            rows["likelihood"] = np.where(known, probabilities[np.arange(len(y)), code], 0.0)
+        if len(self.classes) == 2:
+            rows["target"] = y == self.classes[1]
             if probabilities is not None:
-                self._compare(probabilities[:, 1], is_second.astype(float), weight)
-            if decisions is not None and weight.any():
-                self._decisions.append((is_second, decisions, weight))
-        if weight.any():
-            self.means.add(costs, weight)
+                rows["predicted"] = probabilities[:, 1]
+            if decisions is not None:
+                rows["decision"] = decisions
+        return rows
 
-    def _compare(self, predicted, target, weight):
-        """Add predictions and targets to those that `calibration` compares."""
-        if np.ndim(predicted) == 1 and self.rows <= _MOST_COMPARED:
-            self._pairs.append((np.asarray(predicted, dtype=float), target, weight))
+    def _rows(self):
+        """What was added, as arrays."""
+        names = self._parts[0] if self._parts else ()
+        return {name: np.concatenate([part[name] for part in self._parts]) for name in names}
 
-    def _costs_of_numbers(self, y, predicted, weight):
-        """What the scores of a regression are means of."""
-        if self._shift is None and weight.any():
-            self._shift = np.average(y, weights=weight)
-        risk = (predicted - y) ** 2
-        costs = {"mse": risk, "mae": np.abs(predicted - y)}
-        if self.family is not None and np.ndim(predicted) == 1:
+    def result(self):
+        """The scores of all rows so far, as a dict."""
+        rows: Any = self._rows()
+        weight = rows["weight"]
+        if not weight.any():
+            raise ValueError("every row has weight 0: there is nothing to score")
+        costs = self._costs(rows)
+        scores: Any = {
+            name: float(np.average(cost, weights=weight)) for name, cost in costs.items()
+        }
+        if self.classes is None:
+            y = rows["target"]
+            variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
+            scores["r2"] = 1.0 - scores["mse"] / float(variance) if variance > 0 else None
+        elif "decision" in rows:
+            from sklearn.metrics import roc_auc_score
+
+            side = rows["target"]
+            if np.any(weight[side]) and np.any(weight[~side]):
+                scores["auc"] = float(roc_auc_score(side, rows["decision"], sample_weight=weight))
+        cost = costs["mse" if self.classes is None else "error"]
+        return scores | {"n": len(weight)} | self._risk_interval(cost, weight)
+
+    def _costs(self, rows):
+        """The columns whose means are scores."""
+        if self.classes is not None:
+            costs = {"error": rows["error"].astype(float)}
+            if "likelihood" in rows:
+                costs["log_loss"] = -np.log(np.maximum(rows["likelihood"], _LEAST))
+            return costs
+        y, predicted = rows["target"], rows["predicted"]
+        costs = {"mse": (predicted - y) ** 2, "mae": np.abs(predicted - y)}
+        if self.family is not None:
             mean, target = (np.asarray(a, dtype=float)[:, None] for a in (predicted, y))
             with np.errstate(all="ignore"):
                 deviance = self.family.deviance(target, self.family.clipped(mean))[:, 0]
             costs["deviance"] = np.minimum(deviance, _MOST)
-        gap = y - (self._shift or 0.0)
-        return costs | {"square": np.square(risk), "gap": gap, "gap square": gap**2}
+        return costs
 
-    def _costs_of_classes(self, y, predicted, probabilities):
-        """What the scores of a classification are means of."""
-        from tunefree.estimators.base import places_of
-
-        code = places_of(self.classes, y)
-        known = self.classes[code] == y
-        self.unknown += int(np.count_nonzero(~known))
-        costs = {"error": y != predicted}
-        if probabilities is not None:
-            p = np.where(known, probabilities[np.arange(len(y)), code], 0.0)
-            costs["log_loss"] = -np.log(np.maximum(p, _LEAST))
-        return costs | {"square": costs["error"]}
-
-    def result(self):
-        """The scores of all rows so far, as a dict."""
-        if not self.means.weight:
-            raise ValueError("every row has weight 0: there is nothing to score")
-        scores = dict(self.means)
-        interval = self._risk_interval(scores.pop("square"))
-        if self.classes is None:
-            variance = scores.pop("gap square") - scores.pop("gap") ** 2
-            scores["r2"] = 1.0 - scores["mse"] / variance if variance > 0 else None
-        elif self._decisions:
-            from sklearn.metrics import roc_auc_score
-
-            side, decisions, weight = _joined(self._decisions)
-            if np.any(weight[side]) and np.any(weight[~side]):
-                scores["auc"] = float(roc_auc_score(side, decisions, sample_weight=weight))
-        return scores | {"n": self.rows} | interval
-
-    def _risk_interval(self, square):
+    def _risk_interval(self, cost, weight):
         """A 95 % interval of the risk (error or mse) on new rows, and its method."""
-        means = self.means
-        mean = means["mse" if self.classes is None else "error"]
-        if self.classes is not None and means.equal:
-            ends, kind = exact(round(mean * self.rows), self.rows), EXACT
+        mean = np.average(cost, weights=weight)
+        if self.classes is not None and (weight == 1.0).all():
+            ends, kind = exact(int(cost.sum()), len(cost)), EXACT
         else:
-            error = np.sqrt(max(square - mean**2, 0.0) * means.squares) / means.weight
+            variance = max(np.average(np.square(cost), weights=weight) - mean**2, 0.0)
+            error = np.sqrt(variance * np.square(weight).sum()) / weight.sum()
             ends, kind = (max(mean - 1.96 * error, 0.0), mean + 1.96 * error), NORMAL_NEW
         return {"risk_interval": [float(end) for end in ends], "risk_interval_kind": kind}
 
     def calibration(self):
         """For each decile of the predictions: their mean, the mean of the targets, and the rows."""
-        if not self._pairs:
+        rows: Any = self._rows()
+        if "predicted" not in rows:
             return []
-        predicted, target, weight = _joined(self._pairs)
+        predicted, target, weight = (rows[name] for name in ("predicted", "target", "weight"))
         order = np.argsort(predicted, kind="stable")
         order = order[weight[order] > 0.0]
         return [
@@ -211,25 +210,3 @@ class Scores:
             for i in np.array_split(order, 10)
             if len(i)
         ]
-
-
-class WeightedMeans(dict):
-    """Means of named columns of values over all rows so far."""
-
-    weight = squares = 0.0  # sums of the weights, and of their squares
-    equal = True  # whether all weights are 1
-
-    def add(self, columns, weight):
-        """Add some rows."""
-        added = float(weight.sum())
-        self.weight += added
-        self.squares += float(np.square(weight).sum())
-        self.equal &= bool((weight == 1.0).all())
-        for name, values in columns.items():
-            old = self.get(name, 0.0)
-            mean = float(np.average(values, weights=weight))
-            self[name] = old + added / self.weight * (mean - old)
-
-
-def _joined(parts):
-    return (np.concatenate(part) for part in zip(*parts, strict=True))

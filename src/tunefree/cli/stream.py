@@ -1,7 +1,6 @@
 """``tunefree stream``: predict each row when it arrives, then learn it."""
 
 import contextlib
-import copy
 import itertools
 import json
 import math
@@ -24,9 +23,9 @@ from tunefree.cli.console import (
     stop,
 )
 from tunefree.cli.rows import note_skipped, skipped_of
-from tunefree.cli.train import check_outputs, guess_and_advise, stop_resumable
-from tunefree.engine.session import Checkpoint
+from tunefree.cli.train import check_outputs, guess_and_advise, resumable
 from tunefree.engine.sources import Mark
+from tunefree.engine.sources.readers import Replay
 from tunefree.estimators.stream import StreamClassifier, StreamRegressor
 from tunefree.io.files import (
     DataError,
@@ -55,26 +54,25 @@ _MAKES: dict[str, Any] = {"classification": StreamClassifier, "regression": Stre
 class _Source:
     """The data: their rows, and what identifies them in a checkpoint."""
 
-    def __init__(self, pieces, kind, options):
-        self.name, self.pieces, self.kind = name_of(options.data), pieces, kind
+    def __init__(self, data, kind, options):
+        self.name, self.data, self.kind = name_of(options.data), data, kind
         columns = {"target": options.target, "header": options.header}
         self.columns = {name: value for name, value in columns.items() if value is not None}
 
     def records(self, layout, skipped, place=(0, 1)):
         """The rows from a place on."""
-        how = {"layout": layout, "skipped": skipped, "place": place}
-        return records(self.pieces, self.kind, **how, **self.columns)
+        is_pipe = isinstance(self.data, Replay)
+        data = Named(self.name, self.data.for_good()) if is_pipe else self.data
+        return self._records(data, layout, skipped=skipped, place=place)
 
-    def head(self):
-        """The data; of a pipe its first two lines, which are read again."""
-        if isinstance(self.pieces, str):
-            return self
-        first, rest = b"", iter(self.pieces)
-        while first.count(b"\n") < 2 and (piece := next(rest, b"")):  # a header and a row
-            first += piece
-        self.pieces, head = Named(self.name, itertools.chain([first], rest)), copy.copy(self)
-        head.pieces = Named(self.name, [first[: first.rfind(b"\n") + 1] or first])
-        return head
+    def first_records(self, layout, skipped):
+        """The first rows; of a pipe those of its first two lines, which are read again."""
+        is_pipe, data = isinstance(self.data, Replay), self.data
+        data = data.head(lambda text: text.count(b"\n") >= 2) if is_pipe else data
+        return self._records(data, layout, skipped=skipped)
+
+    def _records(self, data, layout, **how):
+        return records(data, self.kind, layout=layout, **how, **self.columns)
 
     def no_rows(self, layout):
         """The error for data without rows; the layout is that of the first line, if any."""
@@ -225,24 +223,23 @@ def _check(options):
 
 def _opened(options):
     """The data, in the format that is given, or else that of the name or of the first line."""
-    pieces, kind = options.data, options.format or format_of(options.data)
-    if kind is None or pieces == "-":
-        rest = chunks(pieces)
-        sniffed, first = sniff_text(rest)
-        pieces, kind = Named(name_of(pieces), itertools.chain([first], rest)), kind or sniffed
+    data, kind = options.data, options.format or format_of(options.data)
+    if kind is None or data == "-":
+        data = Replay(name_of(data), chunks(data))
+        kind = kind or sniff_text(iter(data))[0]
     if kind not in ("csv", "libsvm", "jsonl"):
         stop(f"{kind} files cannot be streamed: use csv, libsvm or JSON lines", USAGE)
     if kind == "libsvm" and (options.target or options.header is not None):
         stop("--target and --header are for csv and JSON lines", USAGE)
     if kind == "libsvm" and (options.id or options.drop):
         stop("--id and --drop are for csv and JSON lines", USAGE)
-    return _Source(pieces, kind, options)
+    return _Source(data, kind, options)
 
 
 def _guessed_task(source):
     """The task, by the first targets."""
     skipped, layout = Skipped(), []
-    rows = source.head().records(layout, skipped)
+    rows = source.first_records(layout, skipped)
     first = next(rows, None)
     if first is None:
         raise skipped.first or source.no_rows(layout)
@@ -262,35 +259,22 @@ def _task_of(checkpoint):
         return state["task"] if isinstance(state, dict) else "classification"
 
 
-@contextlib.contextmanager
 def _predictions_file(path, resuming):
     """The file of predictions, or None; a run that resumes appends to it."""
     if path is None:
-        yield None
-        return
-    with open(path, "r+b" if resuming and os.path.exists(path) else "wb") as file:
-        yield file
+        return contextlib.nullcontext()
+    return open(path, "r+b" if resuming and os.path.exists(path) else "wb")
 
 
 def _go(run, skipped, options):
     """Take all rows, with or without a checkpoint."""
-    path, saved = options.checkpoint, None
-    watched = contextlib.nullcontext()
-    if path is not None:
-        saved = Checkpoint(path, every=options.every, resume=options.resume)
-        watched = saved.watch(run)
-    try:
-        with watched:
-            with failing(BAD_DATA, options.data):
-                _take_all(run, saved, skipped, options.json)
-            if saved is not None:
-                saved.save(run)
-    except KeyboardInterrupt:
-        if saved is None or not run.mark.rows:
-            raise
-        stop_resumable(path, f"{run.mark.rows} rows")
-    except ModelError as problem:
-        stop(str(problem), BAD_MODEL)
+    with failing(BAD_DATA, options.data):
+        if options.checkpoint is None:
+            _take_all(run, None, skipped, options.json)
+            return
+        with resumable(options) as saved, saved.watch(run):
+            _take_all(run, saved, skipped, options.json)
+            saved.save(run)
 
 
 def _take_all(run, saved, skipped, quiet):
@@ -337,16 +321,15 @@ class _ErrorLines:
 
     def __init__(self, run, quiet):
         self.run, self.quiet = run, quiet
-        self.next, self.before, self.n_drifts = 1, (0, 0.0), len(run.drifts)
-        while self.next <= run.rows:
-            self.next *= 2
+        self.before, self.n_drifts = (0, 0.0), len(run.drifts)
         if not quiet:
             name = "error" if run.task == "classification" else "squared error"
             note(f"{'rows':>14} {name:>14} {'new rows':>14} {'half-life':>10} {'drift at row':>14}")
 
     def __call__(self, last=False):
         rows, drifts = self.run.rows, self.run.drifts[self.n_drifts :]
-        is_due = rows >= self.next or drifts or (last and rows > self.before[0])
+        is_doubled = rows & (rows - 1) == 0
+        is_due = drifts or (rows > self.before[0] and (last or is_doubled))
         if self.quiet or not is_due:
             return
         model = self.run.estimator
@@ -357,5 +340,3 @@ class _ErrorLines:
         line = f"{rows:14,} {so_far:14.4g} {recent:14.4g} {model.half_life_:10,.0f} {at}"
         note(line.rstrip())
         self.before, self.n_drifts = (rows, so_far * rows), len(self.run.drifts)
-        while self.next <= rows:
-            self.next *= 2

@@ -477,12 +477,7 @@ def _first_targets(data, options):
     """The targets of the first rows of a file or of standard input."""
     name = data.name if isinstance(data, Replay) else data
     if isinstance(data, Replay):
-        text = b""
-        for piece in data:
-            text += piece
-            if len(text) >= _LOOK:
-                break
-        data = Replay(name, [text[: text.rfind(b"\n") + 1] or text])
+        data = data.head(lambda text: len(text) >= _LOOK)
     rows, found = 0, []
     source = open_source(data, **options | {"window": 0})
     for chunk in source.chunks():
@@ -503,31 +498,34 @@ def _learn(source, estimator, classes, options):
     settings: dict[str, Any] = {"classes": classes} if classify and len(classes) > 1 else {}
     if one_pass and hasattr(estimator, "progressive_risk") and sys.stderr.isatty():
         settings["on_chunk"] = _Progress(classify)
-    path = options.checkpoint
-    if path is None:
+    if options.checkpoint is None:
         estimator.fit_source(source, **settings)
         return
+    with resumable(options) as saved:
+        estimator.fit_source(source, checkpoint=saved, **settings)
+
+
+@contextlib.contextmanager
+def resumable(options):
+    """A `Checkpoint`; what ends the run becomes a message about its file, and an exit code."""
+    path = options.checkpoint
     if options.resume and not os.path.exists(path):
         note(f"note: {path} does not exist yet: starting with the first row")
     saved = Checkpoint(path, every=options.every, resume=options.resume)
     try:
-        estimator.fit_source(source, checkpoint=saved, **settings)
+        yield saved
     except KeyboardInterrupt:
         if not (saved.rows or saved.passes):
             raise
-        stop_resumable(path, f"{saved.rows} rows" if saved.rows else f"{saved.passes} passes")
+        learned = f"{saved.rows} rows" if saved.rows else f"{saved.passes} passes"
+        words = f"{path} holds the state after {learned}: continue with --resume"
+        stop(f"interrupted; {words}", INTERRUPTED)
     except ModelError as problem:
         stop(str(problem), BAD_MODEL)
     except OSError as problem:
         if problem.filename != path:
             raise
         stop(f"{path}: {problem.strerror}; the previous checkpoint in it is intact", FAILED)
-
-
-def stop_resumable(path, learned):
-    """Stop an interrupted run, whose checkpoint has its state after so many rows or passes."""
-    words = f"{path} holds the state after {learned}: continue with --resume"
-    stop(f"interrupted; {words}", INTERRUPTED)
 
 
 class _Progress:

@@ -30,6 +30,12 @@ def is_separable(potential):
     return getattr(potential, "separable", False)
 
 
+def acts_on_entries(constraint, potential):
+    """Whether a constraint, if there is one, only bounds the entries of the dual."""
+    bounds = getattr(constraint, "dual_bounds", lambda _: None)
+    return constraint is None or bounds(potential) is not None
+
+
 def shrink(a, radius, potential):
     """Shrink a >= 0 by the constant that makes the l1 norm of its inverse the radius."""
     if hasattr(potential, "l1_shrink"):

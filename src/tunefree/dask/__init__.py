@@ -6,8 +6,8 @@ without Dask.
 
 - *Batch learners* (`GLMRegressor`, `GLMClassifier`, `ReflectronRegressor`, `ReflectronClassifier`,
   `OptimisticPerceptron`, and `RidgePathRegressor` with its exact solver) pass over the partitions
-  in rounds: tasks compute sums on the workers that hold the partitions, sums are merged in a tree,
-  and the client takes the step. The result is that of the local fit, up to the order of the sums.
+  in rounds: each worker sums up its partitions, and the client merges the sums and takes the step.
+  The result is that of the local fit, up to the order of the sums.
 - *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, other cases of `RidgePathRegressor`)
   learn each partition independently, and the predictors are averaged by the weights of the
   partitions. This is not the sequential predictor; the documentation has the measured difference.
@@ -31,10 +31,7 @@ Examples
 (True, True)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # type checkers do not run `__getattr__`
+try:
     from tunefree.dask.estimators import (
         BoostedTreesClassifier,
         BoostedTreesRegressor,
@@ -51,13 +48,16 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`
         TuneFreeClassifier,
         TuneFreeRegressor,
     )
+except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] not in ("dask", "distributed"):
+        raise
+    raise ImportError("tunefree.dask needs Dask: pip install 'tunefree[dask]'.") from error
 
 __all__ = [
     "BoostedTreesClassifier",
     "BoostedTreesRegressor",
     "GLMClassifier",
     "GLMRegressor",
-    "RidgePathRegressor",
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
     "OptimisticPerceptron",
@@ -65,22 +65,7 @@ __all__ = [
     "PiSTOLRegressor",
     "ReflectronClassifier",
     "ReflectronRegressor",
+    "RidgePathRegressor",
     "TuneFreeClassifier",
     "TuneFreeRegressor",
 ]
-
-
-def __getattr__(name: str):
-    if name not in __all__:
-        raise AttributeError(f"module 'tunefree.dask' has no attribute {name!r}")
-    try:
-        module = import_module("tunefree.dask.estimators")
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("dask", "distributed"):
-            raise
-        raise ImportError("tunefree.dask needs Dask: pip install 'tunefree[dask]'.") from error
-    return getattr(module, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

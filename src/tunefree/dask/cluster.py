@@ -20,12 +20,10 @@ from sklearn.utils.validation import check_array, column_or_1d
 from tunefree._process import kept_memory, one_blas_thread
 from tunefree.designs import CSR, canonical, design_of, take
 from tunefree.estimators.from_source import SourceSample
-from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, clip_outliers, odd_entries, warn_of
 
 _FAN_IN = 8  # of merges by tasks
-_ASKED = 8  # workers that the client, or a worker, asks in a pass
 _SMALL = 1 << 20  # bytes; larger arguments become a task, instead of being sent with every task
 _FEWEST = 1000  # rows; smaller partitions are not cut
 _TRIES = 20  # lost workers that a pass survives
@@ -65,11 +63,15 @@ def _values(block):
     return block.to_numpy() if hasattr(block, "to_numpy") else block
 
 
+def _checked(values, name, **form):
+    """`check_array` of a partition, which may be empty."""
+    return check_array(values, ensure_min_samples=0, input_name=name, **form)
+
+
 def _numbers(X):
     """A partition's rows as an array, or a CSR array."""
     try:
-        form = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
-        X = check_array(X, **form, ensure_min_samples=0, input_name="X")
+        X = _checked(X, "X", accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     except (TypeError, ValueError) as problem:
         kinds = X.dtypes.items() if hasattr(X, "dtypes") else ()
         other = [name for name, kind in kinds if kind.kind not in "biuf"]
@@ -86,7 +88,7 @@ def _labels(y):
     if len(kinds) > 1:
         raise ValueError(f"y holds labels of several types: {', '.join(sorted(kinds))}.")
     if y.dtype.kind == "f":
-        check_array(y, ensure_2d=False, ensure_min_samples=0, input_name="y")
+        _checked(y, "y", ensure_2d=False)
         if (y != np.floor(y)).any():
             raise ValueError("y holds fractions: a classifier needs labels.")
     return y
@@ -99,7 +101,7 @@ def _targets(y):
     except (TypeError, ValueError) as problem:
         raise ValueError(f"y must hold numbers ({problem}).") from problem
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    return check_array(y, ensure_2d=False, ensure_min_samples=0, input_name="y")
+    return _checked(y, "y", ensure_2d=False)
 
 
 def load(X, y, weights, number, classify, guard):
@@ -111,11 +113,8 @@ def load(X, y, weights, number, classify, guard):
         X, y = _numbers(X), _labels(y) if classify else _targets(y)
         if len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}.")
-        if weights is None:
-            weights = np.ones(len(y))
-        form = {"dtype": np.float64, "ensure_2d": False, "ensure_min_samples": 0}
-        weights = check_array(np.asarray(_values(weights)), **form, input_name="sample_weight")
-        weights = weights.reshape(-1)
+        weights = np.ones(len(y)) if weights is None else np.ravel(_values(weights))
+        weights = _checked(weights, "sample_weight", dtype=np.float64, ensure_2d=False)
         if len(weights) != len(y) or (weights < 0.0).any():
             raise ValueError("sample_weight must hold a number that is not negative for each row.")
     except (TypeError, ValueError) as problem:
@@ -126,10 +125,10 @@ def load(X, y, weights, number, classify, guard):
 
 def _guarded(part, classify):
     every, odd = np.arange(len(part.y)), []
+    targets = part.y.reshape(len(every), -1)
     X = clip_outliers(part.X, every, FAR)
-    y = part.y if classify else clip_outliers(part.y.reshape(len(every), -1), every, FAR)
-    for name, before, after in (("X", part.X, X), ("y", part.y, y)):
-        before = before.reshape(after.shape) if name == "y" else before
+    y = targets if classify else clip_outliers(targets, every, FAR)
+    for name, before, after in (("X", part.X, X), ("y", targets, y)):
         found = None if after is before else odd_entries(before, after, name)
         odd += [] if found is None else [found]
     return Part(X, y.reshape(part.y.shape), part.weights, tuple(odd)) if odd else part
@@ -177,24 +176,24 @@ def split(name, collection):
 def aligned(X, y, sample_weight, classify, guard):
     """A delayed `Part` for each partition of X; y and sample_weight must be cut alike."""
     rows = split("X", X)
-    given = {"y": y, "sample_weight": sample_weight}
-    columns = {}
-    for name, collection in given.items():
-        if collection is None:
-            columns[name] = [None] * len(rows)
-            continue
-        if hasattr(collection, "rechunk") and hasattr(X, "chunks"):
-            sizes_known = not any(np.isnan(c) for c in (*X.chunks[0], *collection.chunks[0]))
-            alike = sizes_known and sum(collection.chunks[0]) == sum(X.chunks[0])
-            if alike and collection.chunks[0] != X.chunks[0]:
-                collection = collection.rechunk({0: X.chunks[0]})
-        columns[name] = split(name, collection)
-        if len(columns[name]) != len(rows):
-            raise ValueError(
-                f"{name} has {len(columns[name])} partitions and X has {len(rows)}: cut them alike."
-            )
-    cut = zip(rows, columns["y"], columns["sample_weight"], strict=True)
+    none = [None] * len(rows)
+    weights = none if sample_weight is None else _cut_as(X, rows, sample_weight, "sample_weight")
+    cut = zip(rows, _cut_as(X, rows, y, "y"), weights, strict=True)
     return [delayed(load, pure=False)(*piece, i, classify, guard) for i, piece in enumerate(cut)]
+
+
+def _cut_as(X, rows, collection, name):
+    """The partitions of targets or weights, one for each partition of X."""
+    if hasattr(collection, "rechunk") and hasattr(X, "chunks"):
+        # Sums of unknown sizes are NaN, which equal nothing.
+        if sum(collection.chunks[0]) == sum(X.chunks[0]):
+            collection = collection.rechunk({0: X.chunks[0]})
+    parts = split(name, collection)
+    if len(parts) != len(rows):
+        raise ValueError(
+            f"{name} has {len(parts)} partitions and X has {len(rows)}: cut them alike."
+        )
+    return parts
 
 
 class Cluster:
@@ -215,20 +214,14 @@ class Cluster:
         self.timeout, self.classify = timeout, classify
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify, guard))
         self.names = list(range(len(self.parts)))
-        self.facts = self.gather(self.each("facts", facts, classify), "reading the partitions")
-        # Partitions without rows are dropped; the others must agree.
-        self._keep([i for i, f in enumerate(self.facts) if f.weight > 0.0])
-        if not self.names:
-            raise ValueError("There is no row with a positive weight.")
+        self._read_facts("reading the partitions")
         first = self.facts[0]
         for i, f in zip(self.names, self.facts, strict=True):
             for name in ("n_columns", "n_outputs"):
                 mine, other = getattr(first, name), getattr(f, name)
                 if mine != other:
-                    raise ValueError(
-                        f"partition {i} has {name}={other}, and partition {self.names[0]} has "
-                        f"{mine}."
-                    )
+                    others = f"partition {self.names[0]} has {mine}"
+                    raise ValueError(f"partition {i} has {name}={other}, and {others}.")
         for name in ("X", "y"):
             pairs = zip(self.names, self.facts, strict=True)
             odd = [(i, o) for i, f in pairs for o in f.odd if o.name == name]
@@ -237,10 +230,14 @@ class Cluster:
                 position = f"row {first.row} of partition {i} and column {first.column}"
                 warn_of([o for _, o in odd], f"{position}, counted from 0")
 
-    def _keep(self, selected):
-        """Keep some of the partitions."""
+    def _read_facts(self, what):
+        """Read the facts, and drop partitions without rows."""
+        found = self.gather(self.each("facts", facts, self.classify), what)
+        kept = [i for i, f in enumerate(found) if f.weight > 0.0]
+        if not kept:
+            raise ValueError("There is no row with a positive weight.")
         self.names, self.parts, self.facts = (
-            [each[i] for i in selected] for each in (self.names, self.parts, self.facts)
+            [each[i] for i in kept] for each in (self.names, self.parts, found)
         )
 
     def even(self):
@@ -249,14 +246,14 @@ class Cluster:
         cuts = [-(-f.n_rows // max(share, _FEWEST)) for f in self.facts]
         if max(cuts) == 1:
             return self
-        self._keep([i for i, n in enumerate(cuts) for _ in range(n)])
-        pieces = [(k, n) for n in cuts for k in range(n)]
+        pieces = [(i, k, n) for i, n in enumerate(cuts) for k in range(n)]
+        names, parts = self.names, self.parts
+        self.names = [names[i] for i, _, _ in pieces]
         self.parts = [
-            part if n == 1 else self.each("cut", _cut, k, n, parts=[part])[0]
-            for part, (k, n) in zip(self.parts, pieces, strict=True)
+            parts[i] if n == 1 else self.each("cut", _cut, k, n, parts=[parts[i]])[0]
+            for i, k, n in pieces
         ]
-        self.facts = self.gather(self.each("facts", facts, self.classify), "cutting the partitions")
-        self._keep([i for i, f in enumerate(self.facts) if f.weight > 0.0])
+        self._read_facts("cutting the partitions")
         return self
 
     @property
@@ -283,17 +280,15 @@ class Cluster:
         """All labels."""
         return np.unique(np.concatenate([f.labels for f in self.facts]))
 
-    def drawn(self, seed, most, labels):
+    def drawn(self, seed, *options):
         """A `SourceSample` of all rows."""
-        return self.total("sample", _drawn, seed, most, labels, merge=joined)
+        return self.total("sample", _drawn, seed, *options, merge=joined)
 
     def shown(self, function):
         """A cluster of function(partition) for each partition."""
         other = copy(self)
         other.parts = self.each("shown", function)
-        other.facts = self.gather(
-            self.each("facts", facts, self.classify, parts=other.parts), "showing the partitions"
-        )
+        other._read_facts("showing the partitions")
         return other
 
     def each(self, what, function, *arguments, parts=None, at=None):
@@ -398,15 +393,25 @@ class Cluster:
         )
 
 
+class Assigned(NamedTuple):
+    """A `Scanner` on its worker."""
+
+    actor: Any
+    future: Any  # keeps the actor alive
+    worker: str | None
+    names: list  # of its partitions
+    columns: np.ndarray | None  # that its rows have; None for all
+
+
 class RemoteBatches(Remote):
     """A source whose batches are on the cluster: a sweep is a round.
 
     `function` makes a list of batches for the learner from a partition and the arguments. They are
     assigned evenly to the threads of the workers, and again when a worker is lost. Workers are
-    called without the scheduler (by Dask actors), in a fifth of the time of a task; they call
-    further workers, so that the client calls only a few. Only the part of the learner's state that
-    a batch reads, and its changes, are sent: for wide sparse rows, the columns that are not empty
-    on that worker. A `centre` is subtracted from the rows here, not by their designs.
+    called without the scheduler (by Dask actors), in a fifth of the time of a task. Only the part
+    of the learner's state that a batch reads, and its changes, are sent: for wide sparse rows, the
+    columns that are not empty on that worker. A `centre` is subtracted from the rows here, not by
+    their designs.
     """
 
     def __init__(self, cluster, function, *arguments, centre=None):
@@ -418,28 +423,21 @@ class RemoteBatches(Remote):
         self.batches = cluster.each("batches", function, *arguments, at=at)
 
     def _assign(self):
-        """Make an actor for each worker with batches, with the names of their partitions."""
+        """Make an actor for each worker with batches."""
         cluster, threads = self.cluster, {}
         cluster.gather(cluster.each("sizes", len, parts=self.batches), "making batches")
         for worker, thread in cluster.assigned(self.batches):
             threads.setdefault(worker, []).append(thread)
-        self._scanners = []
-        actors = [
-            (w, [str(cluster.names[i]) for t in own for i in t]) for w, own in threads.items()
-        ]
-        futures: list = [None] * len(actors)
-        for k in reversed(range(len(actors))):
-            others = range(_ASKED * (k + 1), min(_ASKED * (k + 2), len(actors)))
-            worker, key = actors[k][0], f"tunefree-scanner-{uuid.uuid4().hex[:12]}"
-            batches = [[self.batches[i] for i in thread] for thread in threads[worker]]
-            arguments = batches, [futures[j] for j in others], len(actors) <= _ASKED
-            futures[k] = cluster.client.submit(
-                Scanner, *arguments, actor=True, pure=False, workers=worker, key=key
-            )
-        made = cluster.gather(futures, "starting actors", names=[", ".join(n) for _, n in actors])
-        columns = [actor.columns() for actor in made[:_ASKED]]
-        columns = [c.result(cluster.timeout) for c in columns] + [None] * len(made[_ASKED:])
-        self._scanners = list(zip(made, futures, actors, columns, strict=True))
+        names = [[str(cluster.names[i]) for t in own for i in t] for own in threads.values()]
+        futures = []
+        for worker, own in threads.items():
+            batches = [[self.batches[i] for i in thread] for thread in own]
+            how = {"actor": True, "pure": False, "workers": worker}
+            futures.append(cluster.client.submit(Scanner, batches, **how))
+        actors = cluster.gather(futures, "starting actors", names=[", ".join(n) for n in names])
+        columns = [answer.result(cluster.timeout) for answer in [a.columns() for a in actors]]
+        made = zip(actors, futures, threads, names, columns, strict=True)
+        self._scanners = [Assigned(*one) for one in made]
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
@@ -449,75 +447,62 @@ class RemoteBatches(Remote):
             try:
                 if not self._scanners:
                     self._assign()
-                found = self._swept(learner, needed, epoch)
+                parts = self._swept(learner, needed, epoch)
                 break
             except (OSError, RuntimeError) as problem:
                 lost = isinstance(problem, OSError) or "Actor" in str(problem)
                 if isinstance(problem, TimeoutError) or not lost or not retries:
                     raise
                 self._scanners = []
-        parts, columns = zip(*found, strict=True)
         if narrow:
+            columns = [one.columns for one in self._scanners]
             sums = [part["sums"] for part in parts]
             return narrow.gathered(state, zip(sums, columns, strict=True), self.centre)
         return state._replace(**_merged(_merge_changes, parts, learner, state))
 
     def _swept(self, learner, needed, epoch):
-        """The changes by each scanner that is called, and its columns."""
-        until, packed, found = monotonic() + self.cluster.timeout, _packed((learner, needed)), []
-        scanners = self._scanners[:_ASKED]
-        asked = []
-        for actor, *_, columns in scanners:
-            own = packed
-            if columns is not None:
-                own = _packed((learner, learner.narrowed(needed, columns)))
-            asked.append(actor.scan(*own))
-        for answer, (*_, columns) in zip(asked, scanners, strict=True):
+        """The changes by each scanner."""
+        until, asked, found = monotonic() + self.cluster.timeout, [], []
+        for one in self._scanners:
+            own = needed if one.columns is None else learner.narrowed(needed, one.columns)
+            asked.append(one.actor.scan(learner, own))
+        for answer in asked:
             try:
-                part = _unpacked(*answer.result(max(0.0, until - monotonic())))
+                found.append(answer.result(max(0.0, until - monotonic())))
             except (TimeoutError, _DistributedTimeout):
-                pairs = zip(asked, scanners, strict=True)
-                late = [at for done, (_, _, at, _) in pairs if not done.done()]
+                pairs = zip(asked, self._scanners, strict=True)
+                late = [one for done, one in pairs if not done.done()]
                 if not late:
                     raise
-                names = sorted((n for _, names in late for n in names), key=int)
-                raise self.cluster.timeout_error(
-                    f"pass {epoch}", names, [w for w, _ in late]
-                ) from None
-            found.append((part, columns))
+                names = sorted((name for one in late for name in one.names), key=int)
+                workers = [one.worker for one in late]
+                raise self.cluster.timeout_error(f"pass {epoch}", names, workers) from None
         return found
 
 
 class Scanner:
-    """An actor that scans the batches of a worker, a list for each thread, and calls others."""
+    """An actor that scans the batches of a worker, a list for each thread."""
 
-    def __init__(self, threads, others, narrow):
-        self.threads, self._columns = _narrowed(threads) if narrow else (threads, None)
-        self.others = others
+    def __init__(self, threads):
+        self.threads, self._columns = _narrowed(threads)
 
     def columns(self):
         """The columns of the states that it gets and returns; None for all."""
         return self._columns
 
-    def scan(self, *packed):
-        """The changes of the state by all batches, packed; `packed` is a learner and a state."""
-        asked = [other.scan(*packed) for other in self.others]
-        learner, state = _unpacked(*packed)
-        first, *rest = self.threads
-        with ThreadPoolExecutor(max(1, len(rest))) as pool:  # threads start when needed
-            begun = [pool.submit(_scan, batches, learner, state) for batches in rest]
-            found = [_scan(first, learner, state), *(done.result() for done in begun)]
-        found += [_unpacked(*answer.result()) for answer in asked]
-        return _packed(_merged(_merge_changes, found, learner, state))
+    def scan(self, learner, state):
+        """The changes of the state by all batches."""
+        with ThreadPoolExecutor(len(self.threads)) as pool:
+            found = list(pool.map(lambda batches: _scan(batches, learner, state), self.threads))
+        return _merged(_merge_changes, found, learner, state)
 
 
 def _narrowed(threads):
     """Batches without the columns that are empty in all of them, and the other columns."""
-    batches = [batch for thread in threads for part in thread for batch in part]
-    designs: list[CSR] = [
-        b.design for b in batches if isinstance(b, Batch) and isinstance(b.design, CSR)
-    ]
-    if not designs or len(designs) < len(batches) or 8 * designs[0].n_columns < _SMALL:
+    batches = (batch for thread in threads for part in thread for batch in part)
+    designs: Any = [getattr(batch, "design", None) for batch in batches]
+    wide = all(isinstance(d, CSR) and 8 * d.n_columns >= _SMALL for d in designs)
+    if not designs or not wide:
         return threads, None
     present = np.zeros(designs[0].n_columns, dtype=bool)
     for design in designs:
@@ -534,19 +519,6 @@ def _narrowed(threads):
         return batch._replace(design=design)
 
     return [[[narrow(b) for b in batches] for batches in thread] for thread in threads], columns
-
-
-def _packed(value):
-    """A value as bytes, and its large arrays separately: few frames for Dask to send."""
-    large = []
-    small = pickle.dumps(
-        value, 5, buffer_callback=lambda b: b.raw().nbytes < _SMALL or large.append(b.raw())
-    )
-    return small, [np.frombuffer(b, dtype=np.uint8) for b in large]
-
-
-def _unpacked(small, large):
-    return pickle.loads(small, buffers=large)
 
 
 @kept_memory()

@@ -32,15 +32,14 @@ from tunefree.estimators import (
     trees,
 )
 from tunefree.estimators.fitting import forget_fit, rollback_on_error
-from tunefree.estimators.from_source import SourceSample
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
-from tunefree.estimators.reflectron import glm, reflectron
-from tunefree.estimators.reflectron.descent import Settings, fold_order, follow, held_out_members
+from tunefree.estimators.reflectron import classifier, glm, reflectron
+from tunefree.estimators.reflectron.descent import Descent, Settings, fold_order
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
-from tunefree.links import target_margin
+from tunefree.links import index_of_mean
 
 PIECE = 1 << 19  # numbers that fit into the processor's cache
 _BLOCK = 4096
@@ -258,11 +257,6 @@ def _moments(part, estimator):
     return Deviations.of(part.X, _numbers(part, estimator)[0], part.weights)
 
 
-def _sampled(part, estimator, seed):
-    part = part.positive()
-    return SourceSample.of(part.X, part.y, part.weights, seed)
-
-
 def _batches(part, estimator, columns, seed):
     """The rows of a partition in the learner's units; equal rows are one, and some are held out.
 
@@ -275,7 +269,8 @@ def _batches(part, estimator, columns, seed):
     visits = hashed_visits(X, targets, weights, seed)
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
-    held = held_out_members(Settings.of(estimator), fold_order(len(rows), strata[rows]), 1)
+    folds = Settings.of(estimator).folds(len(rows), 1)
+    held = folds.members(fold_order(len(rows), strata[rows]))
     size = n_entries(X)
     # For rows with few entries in many columns, sums would cost more than products.
     step = max(1, max(PIECE, 4 * X.shape[1]) * len(weights) // max(1, size))
@@ -289,82 +284,78 @@ def _held_weight(batches):
     return float(sum(s.weights[s.held > NONE].sum() for s in batches))
 
 
-def _fit_by_descent(self, cluster):
-    """The fit of generalized linear models and Reflectrons."""
-    setup = self._setup(self._law())
-    family, link, configurations, settings, *_ = setup
+def _refuse_local_options(self, setup):
+    """Refuse options that need all rows on one machine."""
+    settings = setup.settings
     if settings.solver == "stochastic" or settings.feature_map is not None:
         raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
     if getattr(self, "formula", None) is not None:
         raise ValueError("On a cluster give the columns in place of formula=.")
     if self.class_weight is not None:
         raise ValueError("On a cluster give sample_weight in place of class_weight.")
+
+
+def _batches_in_units(cluster, worker, columns, family, seed):
+    """The batches of a cluster; means of sparse rows are subtracted from sums, not from rows."""
+    centre, sparse_rows = None, all(f.sparse for f in cluster.facts)
+    if sparse_rows and columns.centre.any() and not getattr(family, "tied", False):
+        centre = columns.centre / columns.scale
+        columns = columns._replace(centre=0.0 * columns.centre)
+    return RemoteBatches(cluster, _batches, worker, columns, seed, centre=centre)
+
+
+def _fit_by_descent(self, cluster):
+    """The fit of generalized linear models and Reflectrons."""
+    setup = self._setup(self._law())
+    _refuse_local_options(self, setup)
     self.feature_map_ = self._stream = None
-    if any(isinstance(c.step, str) for c in configurations):
-        raise ValueError("A theorem's step needs all rows in memory: give step='auto' or a number.")
-    worker = self._unfitted()
+    family, link, seed = setup.family, setup.link, seed_of(self.random_state)
+    worker = type(self)()  # the same settings, without what was learned
+    own = {n: v for n, v in vars(self).items() if not n.startswith("_") and not n.endswith("_")}
+    vars(worker).update(own)
     if is_classifier(self):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)
+    else:
+        self._flat = not cluster.facts[0].n_outputs
     moments = cluster.total("moments", _moments, worker, merge=joined)
-    target = moments.means.targets
-    sample = None
-    if self._learns_law(family):
-        seed = seed_of(self.random_state) + 1
-        sample = cluster.total("sample", _sampled, worker, seed, merge=joined)
+    sample = cluster.drawn(seed + 1) if self._learns_law(family) else None
     columns = Units.unchanged(cluster.n_columns)
-    if settings.standardize:
+    if setup.settings.standardize:
         columns = Units.of_moments(moments, self.fit_intercept)
-    units, centre = columns, None
-    sparse_rows = all(f.sparse for f in cluster.facts)
-    if sparse_rows and columns.centre.any() and not getattr(family, "tied", False):
-        # Subtracting means would make sparse rows dense: they are subtracted from the sums.
-        centre, units = (
-            columns.centre / columns.scale,
-            columns._replace(centre=0.0 * columns.centre),
-        )
-    source = RemoteBatches(
-        cluster, _batches, worker, units, seed_of(self.random_state), centre=centre
-    )
+    source = _batches_in_units(cluster, worker, columns, family, seed)
     held = cluster.each("held", _held_weight, parts=source.batches)
     held = sum(cluster.gather(held, "holding out"))
     cluster.parts = None  # from here on the rows are in the learner's units
-    if not held and len(configurations) > 1:
+    if not held and len(setup.configurations) > 1:
         raise ValueError(
-            f"Choosing among {len(configurations)} configurations needs held-out rows: give a "
-            "positive validation_fraction, larger partitions, or a single potential."
+            f"Choosing among {len(setup.configurations)} configurations needs held-out rows: give "
+            "a positive validation_fraction, larger partitions, or a single potential."
         )
     theta = offset = None
+    target = moments.means.targets
     if sample is not None:
         family, link, (theta, offset) = self._law_of(sample, columns)
     else:
-        low, high = getattr(link, "range", (np.inf, -np.inf))
-        mean = family.start(target[None], np.ones(1))
-        inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
-        if self.fit_intercept and inside:
-            offset = target_margin(link, mean)
-    setup = setup._replace(family=family, link=link)
-    learner, k = setup.learner(2 if held else 1, bool(held)), len(target)
-    start, dtype = (theta, offset), cluster.dtype
-    result, _ = follow(setup, learner, source, columns, start, k, dtype, self._progress)
-    self._publish(result, dtype)
-
-
-def _fit_numbers(self, cluster):
-    self._flat = not cluster.facts[0].n_outputs
-    _fit_by_descent(self, cluster)
+        if self.fit_intercept:
+            offset = index_of_mean(link, family.start(target[None], np.ones(1)))
+    setup, k = setup._replace(family=family, link=link), len(target)
+    learner = setup.learner(2 if held else 1, bool(held))
+    descent = Descent(columns, k, cluster.dtype, setup.settings.most_passes, self._progress)
+    result, _ = descent.follow(learner, (theta, offset), source)
+    self._publish(result, cluster.dtype)
 
 
 class GLMRegressor(Distributed, glm.GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
-    Each pass is one round; sums are merged in a tree and the client takes the step. With the same
-    held-out rows the result is the local one up to the order of the sums. The same share of every
-    partition is held out; `n_splits` and the steps of theorems are only for rows in memory.
+    Each pass is one round: each worker sums up its partitions, and the client takes the step. With
+    the same held-out rows the result is the local one up to the order of the sums. The same share
+    of every partition is held out; `n_splits` is only for rows in memory.
     """
 
     _GUARDED = True
-    _fit_on = _fit_numbers
+    _fit_on = _fit_by_descent
 
 
 class GLMClassifier(DistributedClassifier, glm.GLMClassifier):
@@ -378,10 +369,10 @@ class ReflectronRegressor(Distributed, reflectron.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster; see `GLMRegressor`."""
 
     _GUARDED = True
-    _fit_on = _fit_numbers
+    _fit_on = _fit_by_descent
 
 
-class ReflectronClassifier(DistributedClassifier, reflectron.ReflectronClassifier):
+class ReflectronClassifier(DistributedClassifier, classifier.ReflectronClassifier):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `GLMRegressor`."""
 
     _GUARDED = True
@@ -419,40 +410,32 @@ class Predictor(NamedTuple):
     """Weighted means of the runs of partitions, and extremes."""
 
     weight: float
-    coef: np.ndarray
-    intercept: np.ndarray
+    means: tuple  # coefficients, intercepts, and where columns are clipped the limits, (2, d)
     risks: dict  # by candidate: weighted sum of its progressive risk, and the weight
     n_passes: int  # the largest number of passes of a run
-    limits: np.ndarray | None = None  # (2, d): mean limits to which columns are clipped
-    target_range: np.ndarray | None = None  # (2, n_outputs): lowest and highest target
+    target_range: np.ndarray = np.zeros((2, 0))  # (2, n_outputs): lowest and highest target
 
     def join(self, other):
-        """Both together."""
+        """Both together; limits are those of all partitions, or of none."""
         share = other.weight / (self.weight + other.weight)
-        limits = target_range = None
-        if self.limits is not None and other.limits is not None:
-            limits = self.limits + share * (other.limits - self.limits)
-        if self.target_range is not None:
-            low, high = zip(self.target_range, other.target_range, strict=True)
-            target_range = np.array([np.minimum(*low), np.maximum(*high)])
+        pairs = zip(self.means, other.means, strict=False)
+        lows, highs = zip(self.target_range, other.target_range, strict=True)
         names = {*self.risks, *other.risks}
-        none = (0.0, 0.0)
         return Predictor(
             self.weight + other.weight,
-            self.coef + share * (other.coef - self.coef),
-            self.intercept + share * (other.intercept - self.intercept),
-            {n: tuple(np.add(self.risks.get(n, none), other.risks.get(n, none))) for n in names},
+            tuple(mine + share * (theirs - mine) for mine, theirs in pairs),
+            {n: self.risks.get(n, 0.0) + other.risks.get(n, 0.0) for n in names},
             max(self.n_passes, other.n_passes),
-            limits,
-            target_range,
+            np.array([np.minimum(*lows), np.maximum(*highs)]),
         )
 
 
-def _predictor(model, weight):
-    key = next((k for k in model.leaderboard_[0] if k.startswith("progressive")), None)
-    risks = {e["name"]: (weight * e[key], weight) for e in model.leaderboard_} if key else {}
-    line = np.asarray(model.coef_, float), np.asarray(model.intercept_, float)
-    return Predictor(float(weight), *line, risks, model.n_iter_)
+def _predictor(model, part):
+    weight, board = float(part.weights.sum()), model.leaderboard_
+    key = next((k for k in board[0] if k.startswith("progressive")), None)
+    risks = {e["name"]: np.array([weight * e[key], weight]) for e in board} if key else {}
+    means = np.asarray(model.coef_, float), np.asarray(model.intercept_, float)
+    return Predictor(weight, means, risks, model.n_iter_)
 
 
 def _classifier(part, estimator, classes):
@@ -462,23 +445,23 @@ def _classifier(part, estimator, classes):
         model = estimator.fit(part.X, part.y, sample_weight=part.weights)
     else:
         model = estimator.partial_fit(part.X, part.y, classes, sample_weight=part.weights)
-    return _predictor(model, part.weights.sum())
+    return _predictor(model, part)
 
 
 def _regressor(part, estimator):
     """The regressor of a partition, with limits of columns and predictions."""
     model = estimator.fit(part.X, part.y, sample_weight=part.weights)
-    found = _predictor(model, part.weights.sum())
-    return found._replace(
-        limits=model.input_limits_, target_range=np.asarray(model.prediction_limits_, float)
-    )
+    found = _predictor(model, part)
+    limits = () if model.input_limits_ is None else (model.input_limits_,)
+    target_range = np.asarray(model.prediction_limits_, float)
+    return found._replace(means=found.means + limits, target_range=target_range)
 
 
 def _fit_runs(self, cluster, fit_part, *arguments):
     """Average the predictors of `fit_part(part, estimator, ...)`, and publish the result."""
     self._check()
     m = cluster.total("runs", fit_part, self._local(), *arguments, merge=joined)
-    self.coef_, self.intercept_ = m.coef.astype(cluster.dtype), m.intercept.astype(cluster.dtype)
+    self.coef_, self.intercept_ = (mean.astype(cluster.dtype) for mean in m.means[:2])
     self.n_iter_ = m.n_passes
     self.leaderboard_ = sorted(
         ({"name": n, "progressive_error": r / w} for n, (r, w) in m.risks.items() if w),
@@ -507,7 +490,8 @@ class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
 
     def _fit_on(self, cluster):
         m = _fit_runs(self, cluster, _regressor)
-        self.input_limits_ = None if m.limits is None else m.limits.astype(cluster.dtype)
+        _, _, *limits = m.means
+        self.input_limits_ = limits[0].astype(cluster.dtype) if limits else None
         self.prediction_limits_ = m.target_range.astype(cluster.dtype)
 
 

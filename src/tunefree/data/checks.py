@@ -29,15 +29,17 @@ Source: Chatterjee 2021, "A new coefficient of correlation"; Siddiqi 2006, "Cred
 """
 
 import re
+import warnings
 from collections import defaultdict
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
-from scipy.stats import chi2, rankdata
+from scipy.stats import chi2_contingency, rankdata
 
-from tunefree._format import number
+from tunefree._format import listed, number
 from tunefree._warn import DataWarning, warn
 from tunefree.designs import as_dense
 
@@ -46,7 +48,6 @@ _NEARLY_ALL = 0.95
 _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
-_MOST_NAMED = 5
 CORRELATED = 0.7
 _LETTERS, _MOST_LETTERS, _RARE, _MOST_LEVELS = 5, 60, 0.1, 1000
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_.\s]+(?=[^\W\d])")  # between letters
@@ -68,7 +69,7 @@ def messages(findings):
     columns = defaultdict(list)
     for column, message in findings:
         columns[message].append(column)
-    return [m if None in names else f"{_listed(names)}: {m}" for m, names in columns.items()]
+    return [m if None in names else f"{_columns(names)}: {m}" for m, names in columns.items()]
 
 
 def warn_of(findings):
@@ -77,10 +78,17 @@ def warn_of(findings):
         warn(message, DataWarning)
 
 
-def _listed(names):
-    shown = ", ".join(map(repr, names[:_MOST_NAMED]))
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"Column{'s' if len(names) > 1 else ''} {shown}{more}"
+def _columns(names):
+    return f"Column{'s' if len(names) > 1 else ''} {listed(list(map(repr, names)))}"
+
+
+@contextmanager
+def ignore_outlier_warnings():
+    """Ignore warnings of findings and outliers: in parts of the user's rows they are no news."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
+        yield
 
 
 def training_findings(layout, X, targets, n_rows, classify):
@@ -360,8 +368,7 @@ def _difference(one, other):
     n, m = one.sum(), other.sum()
     p, q = np.maximum(one, 0.5) / n, np.maximum(other, 0.5) / m
     index = float(((p - q) * np.log(p / q)).sum())
-    square = (np.sqrt(m / n) * one - np.sqrt(n / m) * other) ** 2 / (one + other)
-    return index, float(chi2.sf(square.sum(), len(one) - 1))
+    return index, float(chi2_contingency([one, other], correction=False).pvalue)
 
 
 def correlated_columns(columns):

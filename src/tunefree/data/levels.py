@@ -25,37 +25,32 @@ def coded(frame, categories=None):
         return frame, None
     found, columns = [], {}
     for j, name in enumerate(frame.columns):
-        column = frame[name]
-        own_levels = None if categories is None else categories[j]
-        if categories is None and not _is_text(column):
-            found.append(None)
-            continue
-        if categories is not None and own_levels is None:
-            continue
-        if str(column.dtype) == "category" and hasattr(column, "cat"):  # pandas has the codes
-            levels = np.asarray(column.cat.categories).astype(str)
-            codes = np.asarray(column.cat.codes)
-        else:
-            values = np.asarray(column, dtype=object)
-            is_missing = np.array([v is None or v != v for v in values])  # noqa: PLR0124
-            levels, codes = np.unique(values.astype(str), return_inverse=True)
-            codes = np.where(is_missing, -1, codes)
-        if own_levels is None:
-            is_used = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
-            own_levels = levels[is_used].astype(object)
-            found.append(own_levels)
-        order = np.argsort(own_levels.astype(str), kind="stable")
-        code = np.searchsorted(own_levels[order].astype(str), levels)
-        code = order[np.minimum(code, len(own_levels) - 1)]
-        code = np.where(own_levels[code].astype(str) == levels, code, -1)
-        columns[name] = np.append(code, -1)[codes].astype(np.float64)
+        own_levels: Any = None if categories is None else categories[j]
+        is_new = categories is None and _is_text(frame[name])
+        if is_new or own_levels is not None:
+            levels, codes = _levels_and_codes(frame[name])
+            if is_new:
+                is_used = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
+                own_levels = levels[is_used].astype(object)
+            place = {str(level): float(k) for k, level in enumerate(own_levels)}
+            code = [place.get(level, -1.0) for level in levels.tolist()]
+            columns[name] = np.array([*code, -1.0])[codes]
+        found.append(own_levels)
     if not columns:
         return frame, None
     if hasattr(frame, "assign"):
-        frame = _assigned(frame, columns)
-    else:
-        frame = frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()])
-    return frame, found if categories is None else categories
+        return _assigned(frame, columns), found
+    return frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()]), found
+
+
+def _levels_and_codes(column):
+    """The levels of a column as texts, and the code of every row; -1 where it is missing."""
+    if str(column.dtype) == "category" and hasattr(column, "cat"):  # pandas has the codes
+        return np.asarray(column.cat.categories).astype(str), np.asarray(column.cat.codes)
+    values = np.asarray(column, dtype=object)
+    is_missing = np.array([v is None or v != v for v in values])  # noqa: PLR0124
+    levels, codes = np.unique(values.astype(str), return_inverse=True)
+    return levels, np.where(is_missing, -1, codes)
 
 
 def _assigned(frame, columns):

@@ -286,3 +286,13 @@ def visits_of(X, labels, weights, shuffle, seed, affine=False):
     else:
         visits = given_visits(weights)
     return visits, *visits.unique()
+
+
+def in_order(groups):
+    """Groups as numbers 0, 1, 2 ... in the order of their first rows.
+
+    >>> in_order(np.array(["b", "a", "b", "c"]))
+    array([0, 1, 0, 2])
+    """
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes]

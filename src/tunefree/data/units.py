@@ -6,9 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._process import team
-from tunefree.columns import squares_about
 from tunefree.data.levels import Levels
-from tunefree.designs import Centred, Dense, design_of, divided
+from tunefree.designs import Centred, Dense, design_of, divided, squares_about
 
 # From this many dense entries on, moments are computed in blocks of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
@@ -46,6 +45,10 @@ class Among(NamedTuple):
             return None
         places = np.unique(X.indices)
         return cls(places, X.shape[1]) if 0 < 2 * len(places) < X.shape[1] else None
+
+    def transform(self, X):
+        """Rows with these columns only."""
+        return X[:, self.places]
 
     def whole(self, values):
         """Values of these columns, and 0 for the others."""

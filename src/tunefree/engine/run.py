@@ -45,8 +45,8 @@ def run(
     >>> import numpy as np
     >>> source = Whole(np.ones((3, 1)), np.ones((3, 1)), np.ones(3))
     >>> result = run(Count(), (0,), source)
-    >>> result.n_passes, result.sentence
-    (2, 'The learner has converged.')
+    >>> result.n_passes, result.ended
+    (2, 'converged')
     """
     trace, epoch, ended = [], 0, "passes"
     observed: Any = learner if _observes(type(learner)) else None

@@ -1,8 +1,9 @@
 """One call that evaluates the library's learners on held-out rows and stacks the best."""
 
+import copy
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,20 +20,21 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree.data.checks import ColumnDrift, ColumnShares, warn_of
+from tunefree.data.checks import (
+    ColumnDrift,
+    ColumnShares,
+    ignore_outlier_warnings,
+    warn_of,
+)
 from tunefree.data.order import even_sample
 from tunefree.designs import as_dense
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
     Fitted,
-    Stacked,
-    choose_by_score,
-    compress_stack,
     evaluate_candidates,
     fit_all_rows,
-    fit_source_rows,
-    ignore_outlier_warnings,
     make_candidates,
     plan_candidates,
 )
@@ -54,10 +56,12 @@ from tunefree.estimators.fitting import (
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.report import (
     Importances,
+    Stacked,
     column_relevances,
     of_user_columns,
     report_of,
 )
+from tunefree.estimators.stack_from_source import fit_source_rows
 from tunefree.estimators.stack_problem import (
     EXCLUDE,
     ClassTargets,
@@ -72,15 +76,16 @@ from tunefree.preprocessing import source_layout
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
 from tunefree.select.costs import Limits, Plan
+from tunefree.select.held_out import finished, folds_of, weighted_mean
 from tunefree.select.stacking import (
+    Chosen,
     Classes,
     Means,
     Quantiles,
     Targets,
     choose_stack,
-    finished,
-    folds_of,
     least_mean,
+    weighted_sum,
 )
 from tunefree.uncertainty.intervals import HeldOutProbabilities, ResidualScores
 
@@ -150,14 +155,15 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         warn_of(rows.findings(problem))
         candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
         plan, candidates = plan_candidates(candidates, limits, problem)
-        entries = evaluate_candidates(candidates, plan, problem, self._progress)
-        problem, entries = problem.with_loss_of_stack(entries)
-        chosen, scores, compression = choose_stack(entries, problem), {}, None
-        if scorer is not None and finished(entries):
-            chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)
-        if n_landmarks is not None and finished(entries):
-            chosen, compression = compress_stack(chosen, problem, n_landmarks)
-        last = fit_all_rows(chosen, entries, problem, self._progress)
+        with ignore_outlier_warnings():
+            entries = evaluate_candidates(candidates, plan, problem, self._progress)
+            problem, entries = problem.with_loss_of_stack(entries)
+            chosen, scores, compression = choose_stack(entries, problem), {}, None
+            if scorer is not None and finished(entries):
+                chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)
+            if n_landmarks is not None and finished(entries):
+                chosen, compression = compress_stack(chosen, problem, n_landmarks)
+            last = fit_all_rows(chosen, entries, problem, self._progress)
         seconds = time.perf_counter() - limits.start
         self._publish(
             rows,
@@ -166,18 +172,12 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.copies_ = cross_fitted(self, X, y, sample_weight, problem)
         return self
 
-    def _kinds(self):
-        """The kinds of candidates to evaluate."""
-        if isinstance(self.candidates, str) and self.candidates == "all":
-            return _KINDS
-        chosen = self.candidates
-        if isinstance(chosen, str) or not set(chosen) <= set(_KINDS) or not len(chosen):
-            raise ValueError(f"candidates={chosen!r} is neither 'all' nor some of {_KINDS}.")
-        return tuple(chosen)
-
     def _checked(self):
         """`Limits` of time and memory, kinds of candidates, most landmarks, and the scorer."""
-        limits, kinds, most = Limits(self.budget, self.max_memory), self._kinds(), self.compress
+        limits, given, most = Limits(self.budget, self.max_memory), self.candidates, self.compress
+        kinds = _KINDS if isinstance(given, str) and given == "all" else tuple(given)
+        if not kinds or not set(kinds) <= set(_KINDS):
+            raise ValueError(f"candidates={given!r} is neither 'all' nor some of {_KINDS}.")
         if most is not None and not (isinstance(most, int | np.integer) and most > 0):
             raise ValueError(f"compress={most!r} is not a number of landmarks: a positive integer.")
         for name in ("compress", "cross_fit"):
@@ -256,9 +256,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """The stack's scores of the user's rows."""
         check_is_fitted(self, "models_")
         X = self.table_.transform(X)
-        total = np.zeros((X.shape[0], len(self.offsets_))) + self.offsets_
-        for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
-            total += a * Fitted(view, model).scores(X, score)
+        pairs = zip(self.views_, self.models_, strict=True)
+        scores = (Fitted(*pair).scores(X, score) for pair in pairs)
+        total = weighted_sum(self.weights_, scores, self.offsets_)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
     def explain(self, X: MatrixLike) -> Explanation:
@@ -459,6 +459,75 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+class KnownScores(NamedTuple):
+    """Held-out scores in place of a preprocessor and a model; rows are their numbers."""
+
+    scores: np.ndarray
+    classes_: Any
+
+    def transform(self, X):
+        """The rows."""
+        return X
+
+    def decision_function(self, X):
+        """The scores of all rows."""
+        return self.scores
+
+    predict = decision_function
+
+
+def choose_by_score(estimator, scorer, chosen, entries, problem):
+    """The stack, or a candidate of a higher held-out score, and the scores of all candidates.
+
+    The scorer gets copies of the estimator that predict the held-out rows.
+    """
+    rows, scores, classes = chosen.rows, {}, getattr(problem.targets, "classes", None)
+    _, y, weights = problem.part(rows)
+    targets = y if classes is None else classes[y]
+
+    def score_of(one):
+        known, model = KnownScores(one.scores(), classes), copy.copy(estimator)
+        stack = {"models_": [known], "views_": [()], "weights_": np.ones(1)}
+        stack |= {"table_": known, "offsets_": np.zeros(known.scores.shape[1])}
+        vars(model).update(problem.targets.attributes() | stack)
+        return float(scorer(model, rows[:, None], targets, sample_weight=weights))
+
+    best, highest = chosen, score_of(chosen)
+    words = f", {number(highest)} for the stack."
+    for entry in finished(entries):
+        name = entry.candidate.name
+        alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
+        scores[name] = score_of(alone)
+        if scores[name] > highest:
+            best, highest = alone, scores[name]
+    winner = "the stack" if best is chosen else repr(best.reason)
+    words = "." if best is chosen else words
+    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}{words}"
+    return best._replace(reason=f"{chosen.reason} {words}"), scores
+
+
+class StackCompression(NamedTuple):
+    """What fewer landmarks cost."""
+
+    n_landmarks: int  # the most of a kernel
+    loss_before: float  # mean held-out loss of the stack, with all landmarks
+    loss_after: float  # and with fewer
+    standard_error: float  # of their difference
+
+
+def compress_stack(before, problem, most):
+    """The `Chosen` stack of the same kernels with at most so many landmarks, and what it costs."""
+    entries = [e.candidate.compressed(e, problem, most) for e in before.entries]
+    after, weights = choose_stack(entries, problem), problem.weights[before.rows]
+    _, error = weighted_mean(after.stack.losses - before.stack.losses, weights)
+    old, new = (float(weighted_mean(c.stack.losses, weights)[0]) for c in (before, after))
+    words = (
+        f"{before.reason} With at most {most} landmarks: {after.reason} The loss was {number(old)} "
+        f"and is now {number(new)} (standard error of the difference {number(float(error), 2)})."
+    )
+    return after._replace(reason=words), StackCompression(most, old, new, float(error))
 
 
 def cross_fitted(estimator, X, y, sample_weight, problem):
@@ -704,12 +773,12 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     def _problem(self, rows, y):
         seed, (classes, codes) = seed_of(self.random_state), base.encode_labels(rows.y, fewest=2)
         weights = base.balanced(self.class_weight, classes, codes, rows.weights)
-        rows = rows._replace(weights=weights)
+        rows, signs = rows._replace(weights=weights), rows.signs(self.monotonic_cst)
         distinct = rows.distinct(codes[:, None].astype(float), seed)
-        more = {"signs": rows.signs(self.monotonic_cst), "targets": ClassTargets(classes)}
-        if more["signs"] is not None and len(classes) > 2:
+        if signs is not None and len(classes) > 2:
             raise ValueError(f"monotonic_cst= needs two classes: y has {len(classes)}.")
-        return rows.problem(distinct, codes, codes, Classes(len(classes)), seed, **more)
+        score, targets = Classes(len(classes)), ClassTargets(classes)
+        return rows.problem(distinct, codes, codes, score, seed, signs=signs, targets=targets)
 
     def _copy_held_out(self, copy, X, y, weights):
         return HeldOutProbabilities(
@@ -979,14 +1048,17 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         score = self._score(family, targets)
         row_terms = () if rows.exposure is None else ("exposure",)
         flat = is_flat and score.n_outputs == 1
-        more = {
-            "terms": rows.terms(given, seed, distinct[0]),
-            "signs": rows.signs(self.monotonic_cst),
-            "targets": NumberTargets(family, score.limits(targets), flat, row_terms),
-        }
-        targets = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets
-        strata = np.zeros(len(targets), dtype=np.int64)
-        return rows.problem(distinct, targets, strata, score, seed, **more)
+        y = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets
+        return rows.problem(
+            distinct,
+            y,
+            np.zeros(len(y), dtype=np.int64),
+            score,
+            seed,
+            terms=rows.terms(given, seed, distinct[0]),
+            signs=rows.signs(self.monotonic_cst),
+            targets=NumberTargets(family, score.limits(targets), flat, row_terms),
+        )
 
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)

@@ -22,7 +22,6 @@ from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
 from tunefree.designs import (
     Elsewhere,
-    as_dense,
     canonical,
     check_frame,
     checked,
@@ -105,8 +104,8 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
             kind = "Regressor" if is_regressor(estimator) else "Classifier"
             words = (
                 f"{found}, and {name} takes numbers: use TuneFree{kind}, or a TablePreprocessor "
+                "before it in a Pipeline."
             )
-            words += "before it in a Pipeline."
         if words is None:
             raise
         raise ValueError(words) from problem
@@ -211,6 +210,14 @@ def check_weights(sample_weight, X, *, stream=False):
     if least < _NEGLIGIBLE * most:  # as good as 0, and 0 is never a divisor
         weights = np.where(weights < _NEGLIGIBLE * weights.mean(), 0.0, weights)
     return weights
+
+
+def of_positive_weight(X, y, weights):
+    """Rows, targets and weights without the rows of weight 0."""
+    positive = weights > 0
+    if positive.all():
+        return X, y, weights
+    return X[positive], y[positive], weights[positive]
 
 
 def check_labels(y):
@@ -343,21 +350,6 @@ def new_columns(known, all_classes):
     return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(all_classes) + 1)
 
 
-def validation(estimator, X_val, y_val):
-    """The error of coefficients and intercepts on validation rows, as a function."""
-    if y_val is None:
-        raise ValueError("X_val is given without y_val.")
-    X, y = check_rows(estimator, X_val), np.asarray(y_val)
-    if len(y) != X.shape[0] or not np.isin(y, estimator.classes_).all():
-        raise ValueError("y_val must have a label of the training classes for each row.")
-    codes = places_of(estimator.classes_, y)
-
-    def validate(coef, intercept):
-        return float(np.mean(chosen(X @ coef + intercept) != codes))
-
-    return validate
-
-
 class LabelsByDecisions(Threaded, ClassifierMixin):
     """`predict` by `decision_function`, and `predict_log_proba` if there is `predict_proba`."""
 
@@ -368,7 +360,7 @@ class LabelsByDecisions(Threaded, ClassifierMixin):
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
         scores = self.decision_function(X)
-        return self.classes_[chosen(scores.reshape(len(scores), -1))]
+        return self.classes_[codes_of(scores.reshape(len(scores), -1))]
 
     @available_if(lambda self: callable(self.predict_proba))
     def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
@@ -379,12 +371,6 @@ class LabelsByDecisions(Threaded, ClassifierMixin):
 def share_stored(X):
     """The share of entries that are not zero."""
     return np.count_nonzero(entries(X)[0]) / max(1, X.shape[0] * X.shape[1])
-
-
-def stored(X, views):
-    """X as an array if a view needs that."""
-    dense = any(view.dense for view in views.values())
-    return as_dense(X) if dense else X
 
 
 def check_n_targets(targets, known):
@@ -403,11 +389,54 @@ def of_targets(flat, *arrays):
     return tuple(array[0] if flat else array for array in arrays)
 
 
-def chosen(scores):
-    """The predicted class number of every row; decisions have the shape (n, n_outputs)."""
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0.0).astype(int)
-    return scores.argmax(axis=1)
+def temperature(decisions, targets, weights, margin=None):
+    """Slope a > 0 that turns decisions into log-odds, by maximum likelihood.
+
+    Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no
+    offsets: fitted to predictions of a learner that had seen few rows, they would harm the
+    decisions of the one that has seen all. `margin` is the decision that the learner aims at for
+    the right class. Two pseudo-rows are then added there, of which all but a share of about 1 / n
+    are right: rows with decisions near 0 give no information on large decisions. Source: Platt
+    1999, Guo et al. 2017.
+
+    Examples
+    --------
+    >>> f = np.array([[2.0], [1.0], [-1.0], [1.0]])
+    >>> a = temperature(f, np.array([[1.0], [1.0], [-1.0], [-1.0]]), np.ones(4))
+    >>> round(a, 2)
+    0.62
+    """
+    f = np.hstack([decisions, np.zeros_like(decisions)]) if decisions.shape[1] == 1 else decisions
+    y = np.where(targets[:, 0] > 0.0, 0, 1) if targets.shape[1] == 1 else targets.argmax(axis=1)
+    if not f.any() or not weights.any():
+        return 1.0
+    width, total = f.shape[1], float(weights.sum())
+    # Smoothed labels, as if two more rows had been of every class in equal parts (Platt's
+    # correction): the slope stays finite on separable data.
+    y = (total * np.eye(width)[y] + 2.0 / width) / (total + 2.0)
+    if margin is not None:
+        decision = np.eye(1, width) * margin
+        label = np.eye(1, width) * total / (total + 2.0) + 2.0 / (total + 2.0) / width
+        f, y, weights = np.vstack([f, decision]), np.vstack([y, label]), np.append(weights, 2.0)
+    size = float(np.sqrt(np.mean(np.square(f))))
+    f = f / size
+    share, target = weights / weights.sum(), np.einsum("ij,ij->i", y, f)
+    # The risk is convex in a: Newton steps, replaced by bisection if they leave the bracket.
+    low, high, a = 0.0, np.inf, 1.0
+    for _ in range(60):
+        p = np.exp(a * f - (a * f).max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        mean = np.einsum("ij,ij->i", p, f)
+        gradient = share @ (mean - target)
+        curvature = share @ (np.einsum("ij,ij->i", p, f * f) - mean * mean)
+        low, high = (a, high) if gradient < 0.0 else (low, a)
+        step = a - gradient / max(curvature, 1e-12)
+        if not low < step < high:
+            step = 2.0 * a if high == np.inf else 0.5 * (low + high)
+        if abs(step - a) <= 1e-9 * a or step > 1e6:
+            break
+        a = step
+    return float(max(a, 1e-3) / size)
 
 
 def probabilities(scores, joint):
@@ -437,6 +466,6 @@ def held_out_probabilities(p, codes, weights, **stream):
     return HeldOutProbabilities(p, codes, weights, **stream)
 
 
-def codes_of(targets):
-    """Class numbers of targets that are signs, one column a class (or one for two)."""
-    return (targets[:, 0] > 0.0).astype(int) if targets.shape[1] == 1 else targets.argmax(axis=1)
+def codes_of(scores):
+    """Class numbers of decisions or of signs, which have one column a class (one for two)."""
+    return (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)

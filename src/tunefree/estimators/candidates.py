@@ -1,4 +1,4 @@
-"""The candidates of `TuneFree*`: how each is evaluated on held-out rows, and fitted to all rows.
+"""The candidates of `TuneFree*`: their kinds, which suit a problem, evaluation and last fits.
 
 Kernels and ridge regression on ranks need one fit for their held-out predictions (exact
 leave-one-out), as does kernel PiSTOL (which predicts before it learns). Others are fitted fold by
@@ -9,8 +9,6 @@ docs/selection.md.
 
 import copy
 import time
-import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -18,33 +16,26 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from tunefree._format import number
 from tunefree._process import workers
 from tunefree._registry import estimator_class
-from tunefree._warn import DataWarning
 from tunefree.columns import asinh_scaling, show
 from tunefree.constraints import Monotone
 from tunefree.designs import as_dense
-from tunefree.estimators import base
-from tunefree.estimators.from_source import FitsSums
 from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.geometry import n_permuted_rows
 from tunefree.learners.trees.boosting import MOST_ROUNDS
 from tunefree.select import costs
 from tunefree.select.costs import Cost, Step
-from tunefree.select.stacking import (
+from tunefree.select.held_out import (
     FEW_ROWS,
-    Chosen,
     Entry,
-    Means,
-    Quantiles,
-    choose_stack,
     finished,
     folds_of,
     loses,
     n_folds,
     weighted_mean,
 )
+from tunefree.select.stacking import Means, Quantiles
 
 # Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
 MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
@@ -95,6 +86,9 @@ class Fitted(NamedTuple):
         return kind.of_all(getattr(self.model, method)(self.show(X)), self.model)
 
 
+# How a candidate is evaluated.
+
+
 class OneFit:
     """One fit to all rows also gives the held-out predictions."""
 
@@ -112,14 +106,14 @@ class Folds:
 
     def cost(self, candidate, shape, folds=None):
         """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
-        whole = candidate.cost(shape)
-        if folds is not None:
-            each = [candidate.cost(shape.rows(len(train))).seconds for train, _ in folds]
-            return Cost(whole.seconds + sum(each), whole.bytes)
-        count = self._n_folds(shape.n)
-        train = candidate.cost(shape.rows(max(1, int(shape.n * (1 - 1 / count)))))
-        times = count if shape.n < FEW_ROWS else 1
-        return Cost(whole.seconds + times * train.seconds, whole.bytes)
+        if folds is None:
+            count = self._n_folds(shape.n)
+            size = max(1, int(shape.n * (1 - 1 / count)))
+            sizes = [size] * (count if shape.n < FEW_ROWS else 1)
+        else:
+            sizes = [len(train) for train, _ in folds]
+        whole, parts = candidate.cost(shape), [candidate.cost(shape.rows(n)) for n in sizes]
+        return Cost(whole.seconds + sum(part.seconds for part in parts), whole.bytes)
 
     def evaluate(self, candidate, problem, others):
         """The `Entry` of a candidate."""
@@ -164,6 +158,9 @@ class ThreeFolds(Folds):
         return candidate.held_out_scores(problem, fitted), fitted.model
 
 
+# The kinds of candidates.
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A model that may join the stack: its costs, its evaluation and its last fit."""
@@ -171,7 +168,7 @@ class Candidate:
     name: str
     estimator: Any
     evaluation: Any = Folds()
-    limits: tuple = ()  # landmarks or rows to which a plan may limit it, the largest first
+    limits: tuple = ()  # to which a plan may limit it, the largest first
     unit = "landmarks"  # of the limits
     cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
 
@@ -179,46 +176,30 @@ class Candidate:
         """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
         return self.evaluation.cost(self, shape, folds)
 
-    def view_of(self, X):
-        """The view of the columns, a tuple of parts."""
-        return ()
-
     def fit(self, X, y, weights, donor=None):
         """A `Fitted` candidate; `donor` is a model whose view of the columns is reused."""
         fitted = Fitted(self.view_of(X), clone(self.estimator))
-        with ignore_outlier_warnings():
-            fitted.model.fit(fitted.show(X), y, sample_weight=weights)
+        fitted.model.fit(fitted.show(X), y, sample_weight=weights)
         return fitted
+
+    def view_of(self, X):
+        """The view of the columns, a tuple of parts."""
+        return ()
 
     def evaluate(self, problem, others):
         """The `Entry` of the candidate, after those of `others`."""
         return self.evaluation.evaluate(self, problem, others)
 
+    def entry_of_one_fit(self, problem, model, scores, cost):
+        """The `Entry` of a fit to all rows, each predicted in the time of `cost` kernel values."""
+        rows, fitted = np.flatnonzero(problem.held()), Fitted((), model)
+        some = rows[: n_permuted_rows(cost, problem.shape.d, len(rows))]
+        effects = permutation_effects(fitted, problem, some)
+        return problem.entry_of_one_fit(self, fitted, scores, effects)
+
     def compressed(self, entry, problem, most):
         """The candidate's entry with at most so many landmarks."""
         return entry
-
-
-class Baseline(Candidate):
-    """The same scores for all rows: the baseline of the leaderboard."""
-
-    @staticmethod
-    def cost(shape):
-        """Nothing."""
-        return Cost(0.0, 0.0)
-
-
-def constant_entry(chosen, problem):
-    """The `Entry` of the best constant on the held-out rows of a stack; None without such rows."""
-    rows, score = chosen.rows, problem.score
-    if not len(rows):
-        return None
-    y, weights = problem.y[rows], problem.weights[rows]
-    scores = np.tile(score.constant(y, weights), (len(rows), 1))
-    losses = proper_losses = score.losses(scores, y)
-    if score.task == "classification":
-        losses = (y != np.bincount(y, weights).argmax()).astype(float)
-    return Entry(Baseline("constant", None), scores, losses, proper_losses, rows, 0.0, "baseline")
 
 
 class Ridge(Candidate):
@@ -254,15 +235,18 @@ class KernelRidge(Candidate):
         """The `Cost` of one fit."""
         return costs.kernel_ridge_cost(shape, self.estimator.kernel, self.estimator.n_landmarks)
 
+    def with_options(self, **options):
+        """The candidate with other parameters of the estimator."""
+        return replace(self, estimator=clone(self.estimator).set_params(**options))
+
     def limited(self, limit):
         """The candidate with so many landmarks."""
-        return replace(self, estimator=clone(self.estimator).set_params(n_landmarks=limit))
+        return self.with_options(n_landmarks=limit)
 
     def fit(self, X, y, weights, donor=None, **options):
         """A `Fitted` candidate; `options` are those of the estimator's `_learn`."""
         model = clone(self.estimator)
-        with ignore_outlier_warnings():
-            found = model._learn(X, y, sample_weight=weights, like=donor, **options)
+        found = model._learn(X, y, sample_weight=weights, like=donor, **options)
         return Fitted((), model, found)
 
     def fit_and_hold_out(self, problem, donor, held, column_groups):
@@ -321,19 +305,19 @@ class PilotedKernel(KernelRidge):
         if gain < _LEAST_GAIN and finished(others):
             words = f"skipped: kernels of {len(few)} rows did not lower the stack's loss by 0.5 %"
             return Entry.unscored(self, words)
-        model = clone(self.estimator).set_params(kernel=pilot.model.kernel)
-        return replace(self, estimator=model).in_one_fit(problem, pilot.model)
+        return self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
 
     def _pilot(self, problem, others, kernel, few, held):
-        """How much a kernel of few rows lowers the stack's held-out loss, and its `Fitted`."""
-        one = replace(self, estimator=clone(self.estimator).set_params(kernel=kernel))
-        fitted = one.fit(*problem.part(few), donor=view_donor(others), column_groups=None)
+        """How much a kernel of few rows lowers the stack's held-out loss, and its model."""
+        candidate, part = self.with_options(kernel=kernel), problem.part(few)
+        fitted = candidate.fit(*part, donor=view_donor(others), column_groups=None)
+        X, y, weights = problem.part(held)
         scores = [entry.scores for entry in finished(others)]
-        both = [*scores, fitted.scores(problem.X[held], problem.score)]
-        y, weights = problem.y[held], problem.weights[held]
+        both = [*scores, fitted.scores(X, problem.score)]
         stacks = [problem.score.stack(s, y, weights) for s in (scores or both, both)]
         before, after = (weighted_mean(stack.losses, weights)[0] for stack in stacks)
-        return (1.0 - after / before if scores and before > 0.0 else -after), fitted
+        gain = 1.0 - after / before if scores and before > 0.0 else -after
+        return gain, fitted.model
 
 
 @dataclass(frozen=True)
@@ -352,14 +336,12 @@ class BoostedTrees(Candidate):
         """The candidate of so many rounds."""
         return replace(self, most_rounds=limit)
 
-    def evaluate(self, problem, others):
-        """The `Entry` of the candidate."""
+    def in_one_fit(self, problem, donor):
+        """The `Entry` of one fit to all rows."""
         model = clone(self.estimator)
         scores = model._learn(*problem[:3], problem.folds, self.most_rounds)
-        fitted, rows = Fitted((), model), np.flatnonzero(problem.held())
-        some = rows[: n_permuted_rows(_TREE_COST, problem.shape.d, len(rows))]
-        effects = permutation_effects(fitted, problem, some)
-        return problem.entry_of_one_fit(self, fitted, problem.score.of_all(scores, model), effects)
+        scores = problem.score.of_all(scores, model)
+        return self.entry_of_one_fit(problem, model, scores, _TREE_COST)
 
 
 @dataclass(frozen=True)
@@ -380,29 +362,24 @@ class KernelPiSTOL(Candidate):
     def in_one_fit(self, problem, donor):
         """The `Entry` of one fit, to all rows or to the first that are not held out."""
         held, model = problem.held(), clone(self.estimator)
-        rows, fitted = np.flatnonzero(held), Fitted((), model)
         if len(held) > self.most_rows:
-            learned = np.flatnonzero(~held)[: self.most_rows]
-            model._learn(*problem.part(learned))
-            scores = fitted.scores(problem.X[rows], problem.score)
+            model._learn(*problem.part(np.flatnonzero(~held)[: self.most_rows]))
+            scores = Fitted((), model).scores(problem.X[held], problem.score)
         else:
             scores = problem.score.of_all(model._learn(*problem[:3], held=held), model)
-        some = rows[: n_permuted_rows(self.most_rows, problem.shape.d, len(rows))]
-        effects = permutation_effects(fitted, problem, some)
-        return problem.entry_of_one_fit(self, fitted, scores, effects)
+        return self.entry_of_one_fit(problem, model, scores, self.most_rows)
 
 
 def permutation_effects(fitted, problem, rows):
     """Changes of rows' scores when columns come from the next row; None if rows are sparse."""
-    X, kind = problem.X, problem.score
     if problem.is_sparse():
         return None
-    sample, effects = X[rows], []
-    before = fitted.scores(sample, kind)
-    for columns in (*np.arange(X.shape[1])[:, None], *problem.column_groups):
+    sample, effects = problem.X[rows], []
+    before = fitted.scores(sample, problem.score)
+    for columns in (*np.arange(problem.shape.d)[:, None], *problem.column_groups):
         changed = sample.copy()
         changed[:, columns] = np.roll(sample[:, columns], 1, axis=0)
-        effects.append(fitted.scores(changed, kind) - before)
+        effects.append(fitted.scores(changed, problem.score) - before)
     return np.array(effects)
 
 
@@ -412,13 +389,7 @@ def view_donor(entries):
     return donors[-1].fitted.model if donors else None
 
 
-@contextmanager
-def ignore_outlier_warnings():
-    """Ignore warnings of outliers and other findings: they are not about the user's rows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
-        yield
+# Which candidates suit a problem. Functions enter in `skipped` why others do not.
 
 
 def make_candidates(problem, kinds, n_jobs=None, compress=None):
@@ -426,10 +397,11 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
 
     `kinds` are some of 'linear', 'kernel', 'trees'; `compress` is a number of landmarks, or None.
     """
-    if problem.signs is not None:
-        made, skipped = _monotone(problem, kinds, n_jobs)
+    skipped: dict[str, str] = {}
+    if problem.signs is None:
+        made = _of_kinds(problem, kinds, n_jobs, compress, skipped)
     else:
-        made, skipped = _of_kinds(problem, kinds, n_jobs, compress)
+        made = _monotone(problem, kinds, n_jobs, skipped)
     if not made:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
         columns = f"{problem.shape.d} columns"
@@ -437,91 +409,45 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
     return made, skipped
 
 
-def _of_kinds(problem, kinds, n_jobs, compress):
-    """The candidates without signs of columns, and why others are skipped."""
-    shape, linear, skipped = problem.shape, [], {}
-    few = {"linear", "kernel"} <= set(kinds) and _has_view(shape) and _solved_exactly(problem)
-    if "linear" in kinds and not few:
-        linear, skipped = _linear_candidates(problem)
-    on_ranks, kernels, trees = [], [], []
-    if "kernel" in kinds and _has_view(shape):
-        on_ranks, kernels = _kernels(problem, "linear" in kinds, n_jobs)
+def _of_kinds(problem, kinds, n_jobs, compress, skipped):
+    """The candidates without signs of columns."""
+    (n, d), on_ranks, linear, kernels, trees = problem.shape[:2], [], [], [], []
+    on_landmarks = d <= MOST_COLUMNS and n * d <= _MOST_CELLS
+    solved_exactly = not problem.is_sparse() and n <= ridge.EXACT_ROWS
+    both = "linear" in kinds and "kernel" in kinds and on_landmarks
+    if "linear" in kinds and not (both and solved_exactly):  # else ridge on ranks is enough
+        linear = _linear_models(problem, skipped)
+    if both and d <= _FEW_COLUMNS:
+        on_ranks = _ridge_on_ranks(problem, n_jobs)
+    if "kernel" in kinds and on_landmarks:
+        kernels = _kernels(problem, n_jobs)
     elif "kernel" in kinds:
-        kernels, reasons = _kernel_pistol(problem, n_jobs, compress)
-        skipped |= reasons
+        kernels = _kernel_pistol(problem, n_jobs, compress, skipped)
     if "trees" in kinds:
-        trees, reasons = _trees(problem, n_jobs)
-        skipped |= reasons
-    return [*on_ranks, *linear, *trees, *kernels, *_of_family(problem)], skipped
+        trees = _trees(problem, n_jobs, skipped)
+    return [*on_ranks, *linear, *trees, *kernels, *_glm_of_loss(problem)]
 
 
-def _trees(problem, n_jobs):
-    """Boosted trees, or why they are skipped."""
-    shape, score, options = problem.shape, problem.score, {}
-    reason = None
-    if isinstance(score, Means):
-        name = type(score.family).__name__.lower()
-        options = {"loss": name}
-        if name not in ("poisson", "gamma", "tweedie"):
-            reason = f"trees have no loss {name}"
-    elif isinstance(score, Quantiles):
-        options = {"loss": "quantile", "quantile": score.family.levels}
-    if problem.signs is not None:
-        options["monotonic_cst"] = problem.signs
-    if shape.d > MOST_COLUMNS:
-        reason = f"{shape.d} columns are too many"
-    elif shape.n < _TREE_ROWS:
-        reason = f"{shape.n} rows are too few"
-    if reason:
-        return [], {_TREES: reason}
-    made = _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options)
-    return [BoostedTrees(_TREES, made, limits=_FEWER_ROUNDS)], {}
+def _monotone(problem, kinds, n_jobs, skipped):
+    """The candidates that increase or decrease with some columns."""
+    trees, linear = _trees(problem, n_jobs, skipped) if "trees" in kinds else [], []
+    if "linear" in kinds:
+        family = _family_of(problem) or ("binomial" if problem.classify else "gaussian")
+        model = _estimator(problem, "GLM", family=family, constraint=Monotone(tuple(problem.signs)))
+        linear = [GLM("GLM, monotone", model)]
+    skipped["kernels and other linear models"] = "they do not keep monotonic_cst"
+    return [*linear, *trees]
 
 
-def _monotone(problem, kinds, n_jobs):
-    """The candidates that increase or decrease with some columns, and why others are skipped."""
-    trees, skipped = _trees(problem, n_jobs) if "trees" in kinds else ([], {})
-    family = _family_of(problem) or ("binomial" if _classifies(problem) else "gaussian")
-    model = _estimator(problem, "GLM", family=family, constraint=Monotone(tuple(problem.signs)))
-    skipped |= {"kernels and other linear models": "they do not keep monotonic_cst"}
-    return [*([GLM("GLM, monotone", model)] if "linear" in kinds else []), *trees], skipped
-
-
-def _has_view(shape):
-    """Whether the columns are few enough for kernels on landmarks."""
-    return shape.d <= MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS
-
-
-def _solved_exactly(problem):
-    """Whether kernels are solved exactly: linear models are not needed then."""
-    return not problem.is_sparse() and problem.shape.n <= ridge.EXACT_ROWS
-
-
-def _classifies(problem):
-    return problem.score.task == "classification"
-
-
-def _family_of(problem):
-    """The family of the loss, if it is not that of squared errors or classes."""
-    return getattr(problem.score, "family", None)
-
-
-def _estimator(problem, name, **options):
-    """A classifier or regressor."""
-    kind = "Classifier" if _classifies(problem) else "Regressor"
-    return estimator_class(f"{name}{kind}")(random_state=problem.seed, **options)
-
-
-def _linear_candidates(problem):
-    """Linear models from cheap to expensive, and why others are skipped."""
-    shape, is_sparse, skipped = problem.shape, problem.is_sparse(), {}
-    classify = _classifies(problem)
-    linear = _estimator(problem, "PiSTOL")
-    found: list[Candidate] = [LinearPiSTOL("linear", linear)]
+def _linear_models(problem, skipped):
+    """Linear models from cheap to expensive."""
+    shape, is_sparse, classify = problem.shape, problem.is_sparse(), problem.classify
+    pistol = _estimator(problem, "PiSTOL")
+    found: list[Candidate] = [LinearPiSTOL("linear", pistol)]
     if not classify and (not is_sparse or shape.d <= 1000):
         found.insert(0, Ridge("ridge", _estimator(problem, "RidgePath")))
     if not is_sparse and shape.entries >= 0.25 * shape.n * shape.d:
-        found.append(AsinhPiSTOL("linear, asinh columns", linear))
+        found.append(AsinhPiSTOL("linear, asinh columns", pistol))
     else:
         skipped["linear, asinh columns"] = "most entries are zero"
     wide = _WIDE <= shape.d <= _WIDEST and shape.n < _NARROW * shape.d
@@ -530,32 +456,37 @@ def _linear_candidates(problem):
         found.append(GLM("GLM", _estimator(problem, "GLM", family=family)))
     else:
         skipped["GLM"] = "many rows for each column, or too few or too many columns"
-    return sorted(found, key=lambda c: c.cost(shape).seconds), skipped
+    return sorted(found, key=lambda c: c.cost(shape).seconds)
 
 
-def _of_family(problem):
-    """The GLM of the loss."""
+def _glm_of_loss(problem):
+    """The GLM of the loss, unless that is of squared errors or classes."""
     family = _family_of(problem)
     if family is None:
         return []
     return [GLM(f"GLM, {type(family).__name__}", _estimator(problem, "GLM", family=family))]
 
 
-def _kernels(problem, linear, n_jobs):
-    """Ridge regression on ranks and levels, if linear models are asked for; kernel ridge."""
-    shape, whole_groups = problem.shape, problem.groups is not None or problem.given
-    make, on_ranks = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs), []
-    if linear and shape.d <= _FEW_COLUMNS:
-        options = make(kernel="linear"), Folds() if whole_groups else OneFit()
-        on_ranks = [RidgeOnRanks("ridge on ranks and levels", *options)]
-    if shape.n > _PILOTED and not whole_groups:
-        limits = tuple(m for m in _MORE if m < shape.n)
-        return on_ranks, [PilotedKernel("kernel ridge", make(), OneFit(), limits)]
-    limits = () if whole_groups else tuple(m for m in _FEWER if m < shape.n)
-    landmarks = "auto" if shape.n <= ridge.EXACT_ROWS else _LANDMARKS_OF_FOLDS
-    options = _evaluation_of_kernels(problem), limits
-    made = [(name, make(kernel=k, n_landmarks=landmarks)) for k, name in KERNELS.items()]
-    return on_ranks, [KernelRidge(*pair, *options) for pair in made]
+def _ridge_on_ranks(problem, n_jobs):
+    evaluation = OneFit() if problem.blocks() is None else Folds()
+    made = _estimator(problem, "KernelRidge", n_jobs=n_jobs, kernel="linear")
+    return [RidgeOnRanks("ridge on ranks and levels", made, evaluation)]
+
+
+def _kernels(problem, n_jobs):
+    """Kernel ridge regression."""
+    n, single_rows = problem.shape.n, problem.blocks() is None
+    make = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs)
+    if n > _PILOTED and single_rows:
+        limits = tuple(m for m in _MORE if m < n)
+        return [PilotedKernel("kernel ridge", make(), OneFit(), limits)]
+    limits = tuple(m for m in _FEWER if m < n and single_rows)
+    landmarks = "auto" if n <= ridge.EXACT_ROWS else _LANDMARKS_OF_FOLDS
+    evaluation = _evaluation_of_kernels(problem)
+    return [
+        KernelRidge(name, make(kernel=kernel, n_landmarks=landmarks), evaluation, limits)
+        for kernel, name in KERNELS.items()
+    ]
 
 
 def _evaluation_of_kernels(problem):
@@ -572,17 +503,54 @@ def _evaluation_of_kernels(problem):
     return OneFit() if problem.groups is None or n <= ridge.EXACT_ROWS else Folds()
 
 
-def _kernel_pistol(problem, n_jobs, compress):
-    """Kernel PiSTOL, for rows of too many columns for other kernels, and why others are skipped."""
-    n, skipped = problem.shape.n, {KERNELS["rbf"]: f"{problem.shape.d} columns are too many"}
+def _kernel_pistol(problem, n_jobs, compress, skipped):
+    """Kernel PiSTOL, for rows of too many columns for other kernels."""
+    n, name = problem.shape.n, "kernel PiSTOL"
+    skipped[KERNELS["rbf"]] = f"{problem.shape.d} columns are too many"
     if problem.given:
-        return [], skipped | {"kernel PiSTOL": "with cv= it would be fitted fold by fold"}
-    if problem.groups is not None:
-        return [], skipped | {"kernel PiSTOL": "it cannot hold out whole groups"}
+        skipped[name] = "with cv= it would be fitted fold by fold"
+    elif problem.groups is not None:
+        skipped[name] = "it cannot hold out whole groups"
+    if name in skipped:
+        return []
     limits = tuple(m for m in (costs.MOST_ROWS // 2, costs.MOST_ROWS // 4) if m < n)
     made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
-    evaluation = OneFit() if n >= FEW_ROWS else Folds()
-    return [KernelPiSTOL("kernel PiSTOL", made, evaluation, limits, costs.MOST_ROWS)], skipped
+    return [KernelPiSTOL(name, made, OneFit() if n >= FEW_ROWS else Folds(), limits)]
+
+
+def _trees(problem, n_jobs, skipped):
+    """Boosted trees."""
+    shape, score, options = problem.shape, problem.score, {}
+    if isinstance(score, Means):
+        options = {"loss": type(score.family).__name__.lower()}
+        if options["loss"] not in ("poisson", "gamma", "tweedie"):
+            skipped[_TREES] = f"trees have no loss {options['loss']}"
+    elif isinstance(score, Quantiles):
+        options = {"loss": "quantile", "quantile": score.family.levels}
+    if problem.signs is not None:
+        options["monotonic_cst"] = problem.signs
+    if shape.d > MOST_COLUMNS:
+        skipped[_TREES] = f"{shape.d} columns are too many"
+    elif shape.n < _TREE_ROWS:
+        skipped[_TREES] = f"{shape.n} rows are too few"
+    if _TREES in skipped:
+        return []
+    made = _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options)
+    return [BoostedTrees(_TREES, made, OneFit(), _FEWER_ROUNDS)]
+
+
+def _family_of(problem):
+    """The family of the loss, if it is not that of squared errors or classes."""
+    return getattr(problem.score, "family", None)
+
+
+def _estimator(problem, name, **options):
+    """A classifier or regressor."""
+    kind = "Classifier" if problem.classify else "Regressor"
+    return estimator_class(f"{name}{kind}")(random_state=problem.seed, **options)
+
+
+# Their evaluation within limits, and the last fits.
 
 
 def plan_candidates(candidates, limits, problem):
@@ -619,26 +587,28 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
         Which candidates are limited or skipped.
     problem : StackProblem
     callbacks
-        Called for every candidate; they may stop the evaluation (`tunefree.estimators.base`).
+        Called for every candidate; they may stop the evaluation (`tunefree.estimators.fitting`).
 
     Returns
     -------
     list of Entry
     """
     entries: list[Entry] = []
-    comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
+    known: dict[str, Entry] = {}
     not_planned = {step.candidate: step.reason for step in plan.steps}
+    comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
+    side_by_side = _side_by_side([c for c in candidates if not not_planned[c.name]], plan, problem)
 
-    def skip_reason(candidate):
-        """The status of a candidate that is not evaluated; None if it is."""
+    def status(candidate):
+        """Why a candidate is not evaluated; None if it is."""
         if callbacks.stopped:
             return "skipped: a callback stopped the fit"
         if not_planned[candidate.name]:
             return f"skipped: {not_planned[candidate.name]}"
-        if not comparable:
-            first = all(e.status != "finished" for e in entries)
-            return "finished" if first else "too few rows to compare"
-        return None
+        if comparable:
+            return None
+        first = all(e.status != "finished" for e in entries)
+        return "finished" if first else "too few rows to compare"
 
     def evaluate(candidate):
         """The `Entry` of a candidate, with its seconds."""
@@ -646,24 +616,21 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
         entry = candidate.evaluate(problem, list(entries))
         return entry._replace(seconds=time.perf_counter() - start)
 
-    beside = _side_by_side([c for c in candidates if not not_planned[c.name]], plan, problem)
-    known: dict[str, Entry] = {}
     callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
-    with ignore_outlier_warnings():
-        for candidate in candidates:
-            reason = skip_reason(candidate)
-            if reason is not None:
-                entries.append(Entry.unscored(candidate, reason))
-                callbacks.evaluated(entries[-1], problem.weights)
-                continue
-            callbacks.begin(candidate.name)
-            if candidate in beside and not known:
-                with workers(candidate.estimator.n_jobs) as team:
-                    found = team.map(evaluate, beside)
-                known = dict(zip([c.name for c in beside], found, strict=True))
-            entries.append(known.get(candidate.name) or evaluate(candidate))
+    for candidate in candidates:
+        reason = status(candidate)
+        if reason is not None:
+            entries.append(Entry.unscored(candidate, reason))
             callbacks.evaluated(entries[-1], problem.weights)
-            callbacks.end()
+            continue
+        callbacks.begin(candidate.name)
+        if candidate in side_by_side and not known:
+            with workers(candidate.estimator.n_jobs) as team:
+                found = team.map(evaluate, side_by_side)
+            known = {entry.candidate.name: entry for entry in found}
+        entries.append(known.get(candidate.name) or evaluate(candidate))
+        callbacks.evaluated(entries[-1], problem.weights)
+        callbacks.end()
     return entries
 
 
@@ -688,155 +655,3 @@ def fit_all_rows(chosen, entries, problem, callbacks):
             names.append(candidate.name)
         fits.append(fitted.without_held_out())
     return LastFits(fits, donor, names, time.perf_counter() - start)
-
-
-class Stacked(NamedTuple):
-    """The candidates' evaluation, and the stack."""
-
-    problem: Any  # with the loss of the stack
-    entries: list
-    chosen: Chosen
-    last: LastFits
-    plan: Any
-    skipped: dict  # candidates that do not suit the data, and why
-    scores: dict  # of `scoring`, by candidate
-    compression: Any
-    seconds: float
-
-    def shares(self):
-        """The shares of the models of the stack, by name."""
-        pairs = zip(self.chosen.entries, self.chosen.stack.shares, strict=True)
-        return {e.candidate.name: float(share) for e, share in pairs}
-
-    def reason(self):
-        """The reason for the stack, and which models were fitted again, in sentences."""
-        names = ", ".join(self.last.names)
-        last = f"Fitted again on all rows: {names}." if names else ""
-        return f"{self.chosen.reason} {last}".strip()
-
-
-class KnownScores(NamedTuple):
-    """Held-out scores in place of a preprocessor and a model; rows are their numbers."""
-
-    scores: np.ndarray
-    classes_: Any
-
-    def transform(self, X):
-        """The rows."""
-        return X
-
-    def decision_function(self, X):
-        """The scores of all rows."""
-        return self.scores
-
-    predict = decision_function
-
-
-def choose_by_score(estimator, scorer, chosen, entries, problem):
-    """The stack, or a candidate of a higher held-out score, and the scores of all candidates.
-
-    The scorer gets copies of the estimator that predict the held-out rows.
-    """
-    rows, scores, classes = chosen.rows, {}, getattr(problem.targets, "classes", None)
-    y, weights = problem.y[rows], problem.weights[rows]
-    targets = y if classes is None else classes[y]
-
-    def score_of(one):
-        known, model = KnownScores(one.scores(), classes), copy.copy(estimator)
-        stack = {"models_": [known], "views_": [()], "weights_": np.ones(1)}
-        stack |= {"table_": known, "offsets_": np.zeros(known.scores.shape[1])}
-        vars(model).update(problem.targets.attributes() | stack)
-        return float(scorer(model, rows[:, None], targets, sample_weight=weights))
-
-    best, highest = chosen, score_of(chosen)
-    words = f", {number(highest)} for the stack."
-    for entry in finished(entries):
-        name = entry.candidate.name
-        alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
-        scores[name] = score_of(alone)
-        if scores[name] > highest:
-            best, highest = alone, scores[name]
-    winner = "the stack" if best is chosen else repr(best.reason)
-    words = "." if best is chosen else words
-    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}{words}"
-    return best._replace(reason=f"{chosen.reason} {words}"), scores
-
-
-class StackCompression(NamedTuple):
-    """What fewer landmarks cost."""
-
-    n_landmarks: int  # the most of a kernel
-    loss_before: float  # mean held-out loss of the stack, with all landmarks
-    loss_after: float  # and with fewer
-    standard_error: float  # of their difference
-
-
-def compress_stack(before, problem, most):
-    """The `Chosen` stack of the same kernels with at most so many landmarks, and what it costs."""
-    entries = [e.candidate.compressed(e, problem, most) for e in before.entries]
-    after, weights = choose_stack(entries, problem), problem.weights[before.rows]
-    change, error = weighted_mean(after.stack.losses - before.stack.losses, weights)
-    old, new = (float(weighted_mean(c.stack.losses, weights)[0]) for c in (before, after))
-    words = (
-        f"{before.reason} With at most {most} landmarks: {after.reason} The loss was {number(old)} "
-        f"and is now {number(new)} (standard error of the difference {number(float(error), 2)})."
-    )
-    return Chosen(*after[:2], words), StackCompression(most, old, new, float(error))
-
-
-class ToModelRows(NamedTuple):
-    """Transforms the user's rows to those of a model of the stack."""
-
-    table: Any
-    view: tuple
-    classes: np.ndarray | None
-    class_weights: np.ndarray | None
-
-    def __call__(self, rows):
-        """Rows with columns as the model takes them, class numbers, and weights."""
-        X = Fitted(self.view, None).show(self.table.transform(rows.X))
-        y, weights = rows.y, rows.weights
-        if self.classes is not None:
-            y = np.searchsorted(self.classes, y)
-        if self.class_weights is not None:
-            weights = weights * self.class_weights[y]
-        return rows._replace(X=X, y=y, weights=weights)
-
-
-def fit_source_rows(stack, rows, sample):
-    """The models of a stack that was chosen on a sample, fitted to all rows if they can be.
-
-    Returns the models, and the names of those that have learned all rows, and of the others.
-    """
-    classes, class_weights = getattr(stack, "classes_", None), _class_weights(stack, rows)
-    models, fitted, others = [], [], []
-    for name, view, model in zip(stack.chosen_, stack.views_, stack.models_, strict=True):
-        to_model_rows = ToModelRows(stack.table_, view, classes, class_weights)
-        all_rows, sampled = rows.shown(to_model_rows), to_model_rows(sample)
-        if isinstance(model, FitsSums):
-            learned = clone(model)._fit_rows(all_rows, sampled, like=model)
-            learned = Fitted(view, learned).without_held_out().model
-        else:
-            learned = all_rows.fitted(clone(model))
-        (others if learned is None else fitted).append(name)
-        models.append(model if learned is None else learned)
-    return models, fitted, others
-
-
-def _class_weights(stack, rows):
-    """The weight of each class, from all rows; None without weights."""
-    class_weight = getattr(stack, "class_weight", None)
-    if class_weight is None:
-        return None
-    codes = np.arange(len(stack.classes_))
-    totals = rows.total("class weights", _weights_of_classes, stack.classes_, merge=_added)
-    return base.balanced(class_weight, stack.classes_, codes, totals) / totals
-
-
-def _weights_of_classes(rows, classes):
-    """The sum of the weights of each class."""
-    return np.bincount(np.searchsorted(classes, rows.y), rows.weights, len(classes))
-
-
-def _added(one, other, *_):
-    return one + other

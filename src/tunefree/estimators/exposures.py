@@ -136,14 +136,13 @@ class TakesExposures(PredictsIntervals):
             an offset was given to `fit` and not here, or here and not there.
         """
         self._check_terms(exposure, offset)
-        terms = vars(self).get("row_terms_", ())
-        for name, values in (("exposure", exposure), ("offset", offset)):
+        terms, given = vars(self).get("row_terms_", ()), {"exposure": exposure, "offset": offset}
+        for name, values in given.items():
             if values is not None and name not in terms:
                 raise ValueError(
                     f"This {type(self).__name__} was fitted without {name}=: do not give it here."
                 )
-        given = {"exposure": exposure, "offset": offset}
-        y = self.predict(X, **{name: values for name, values in given.items() if name in terms})
+        y = self.predict(X, **{name: given[name] for name in terms})
         if not terms:
             return self._intervals(X, y, alpha, joint)
         over: Any = 1.0

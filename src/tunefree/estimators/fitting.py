@@ -30,12 +30,12 @@ from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.metaestimators import available_if
 
 from tunefree._format import duration, number
-from tunefree._parameters import check_values
+from tunefree._parameters import check_values, restored_on_error
 from tunefree._process import interruptible, one_blas_thread
 from tunefree.designs import Elsewhere, entered, here, is_foreign, space_of
 from tunefree.engine.run import run
 from tunefree.estimators.state_checks import check_learner
-from tunefree.select.stacking import weighted_mean
+from tunefree.select.held_out import weighted_mean
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -147,29 +147,18 @@ def _consistent(method):
     return read
 
 
-def _waiting(method):
-    """A method that waits for the lock."""
-
-    @functools.wraps(method)
-    def waited(self, *args, **kwargs):
-        with _access(self).lock:
-            return method(self, *args, **kwargs)
-
-    return waited
-
-
-def _updating(method):
-    """A method that waits for the lock; predictions made meanwhile are repeated."""
+def _waiting(method, updates=False):
+    """A method that waits for the lock; `updates`: predictions made meanwhile are repeated."""
 
     @functools.wraps(method)
     def waited(self, *args, **kwargs):
         access = _access(self)
         with access.lock:
-            access.version += 1
+            access.version += updates
             try:
                 return method(self, *args, **kwargs)
             finally:
-                access.version += 1
+                access.version += updates
 
     return waited
 
@@ -186,7 +175,7 @@ class Threaded:
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if callable(method) and name in _UPDATES:
-                setattr(cls, name, _updating(method))
+                setattr(cls, name, _waiting(method, updates=True))
             elif callable(method) and name in _READS:
                 setattr(cls, name, (_waiting if cls._ONE_BY_ONE else _consistent)(method))
 
@@ -224,15 +213,8 @@ def rollback_on_error(estimator):
     Inside, BLAS uses one thread, and no other thread fits the estimator.
     """
     check_values(estimator)
-    with locked(estimator):
-        before = vars(estimator).copy()
-        try:
-            with interruptible(), one_blas_thread():
-                yield
-        except BaseException:
-            vars(estimator).clear()
-            vars(estimator).update(before)
-            raise
+    with locked(estimator), restored_on_error(estimator), interruptible(), one_blas_thread():
+        yield
 
 
 def all_or_nothing(method):
@@ -328,6 +310,10 @@ class Progress(NoProgress):
         self.root.call_on_fit_task_end(**self.arguments, reconstruction_attributes={})
 
 
+def _to_stderr(line):
+    print(line, file=sys.stderr, flush=True)
+
+
 class PrintedProgress(NoProgress):
     """Prints the events of a fit, and passes them on to its callbacks.
 
@@ -335,7 +321,7 @@ class PrintedProgress(NoProgress):
     doubled.
     """
 
-    def __init__(self, name, callbacks, write):
+    def __init__(self, name, callbacks, write=_to_stderr):
         self.name, self.callbacks, self.write = name, callbacks, write
         self.start, self.best, self.counts = time.perf_counter(), None, Counter()
         self.task: Any = None
@@ -393,23 +379,6 @@ class PrintedProgress(NoProgress):
         return self.callbacks.end(publish)
 
 
-def stderr_writer():
-    """A function that prints a line on stderr, by rich if that is installed."""
-    try:
-        from rich.console import Console
-    except ImportError:
-        return lambda line: print(line, file=sys.stderr, flush=True)
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    return lambda line: console.print(line, soft_wrap=True)
-
-
-def _printed(estimator, progress):
-    """The progress of a fit, printed if the estimator is verbose."""
-    if not getattr(estimator, "verbose", False):
-        return progress
-    return PrintedProgress(type(estimator).__name__, progress, stderr_writer())
-
-
 class CallbackSupport(Threaded, CallbackSupportMixin):
     """An estimator whose `fit` has the decorator `report_progress`, and reports to `_progress`."""
 
@@ -425,28 +394,30 @@ NO_PROGRESS = NoProgress()
 
 
 def report_progress(fit):
-    """Make `fit` report its beginning and end to callbacks, and change nothing if it fails."""
+    """Make `fit` report its progress to callbacks and on stderr, and change nothing if it fails."""
     signature = inspect.signature(fit)
 
     @with_callbacks
     def with_reports(self, arguments, *args, **kwargs):
         weights = arguments.get("sample_weight")
         metadata = None if weights is None else {"sample_weight": weights}
-        progress = Progress(
-            self, {"X": arguments["X"], "y": arguments.get("y"), "metadata": metadata}
-        )
-        watched(self, progress, *args, **kwargs)
+        given = {"X": arguments["X"], "y": arguments.get("y"), "metadata": metadata}
+        progress = Progress(self, given)
+        reported(self, progress, *args, **kwargs)
         progress.close()
         return self
 
-    def watched(self, progress, *args, **kwargs):
-        self._active_progress = shown = _printed(self, progress)
+    def reported(self, progress, *args, **kwargs):
+        verbose = getattr(self, "verbose", False)
+        self._active_progress = (
+            PrintedProgress(type(self).__name__, progress) if verbose else progress
+        )
         try:
             fit(self, *args, **kwargs)
+            if verbose:
+                self._active_progress.line("fitted")
         finally:
             del self._active_progress
-        if shown is not progress:
-            shown.line("fitted")
 
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
@@ -455,7 +426,7 @@ def report_progress(fit):
             if getattr(self, "_skl_callbacks", None):
                 with_reports(self, arguments, *args, **kwargs)
             elif getattr(self, "verbose", False):
-                watched(self, NO_PROGRESS, *args, **kwargs)
+                reported(self, NO_PROGRESS, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
             if "y" in signature.parameters:
@@ -486,8 +457,7 @@ def forget_fit(estimator):
 class ReadOnDemand(Threaded):
     """Fitted attributes that are read out of a stream's learner when they are first used.
 
-    Reading coefficients costs O(d), too much for every small chunk. The subclass has
-    ``_read_stream()``, which sets the attributes named in ``_ON_DEMAND``.
+    Reading coefficients costs O(d), too much for every small chunk.
     """
 
     _ON_DEMAND = ()
@@ -501,6 +471,10 @@ class ReadOnDemand(Threaded):
                     self._read_stream()
                 return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _read_stream(self):
+        """Abstract: set the attributes named in ``_ON_DEMAND``."""
+        raise NotImplementedError
 
     def _model_state(self):
         """The fitted attributes of the predictor, as a model file stores them."""

@@ -38,6 +38,8 @@ class FitsSource(ReadOnDemand):
     ``columns(d)``; both return the learner to continue with.
     """
 
+    max_iter: Any
+
     @all_or_nothing
     def fit_source(
         self,
@@ -179,7 +181,7 @@ class _SourceRun:
         if estimator._stream is not None:
             width = estimator.n_features_in_
             if X.shape[1] > width and hasattr(X, "indptr"):
-                width = max(X.shape[1], 2 * width)  # widening then costs O(1) a column
+                width = max(X.shape[1], width + width // 4)  # widening costs O(1) a column
                 self._set_columns(width)
             X = widened(X, width)
         options = {"classes": self.classes} if is_classifier(estimator) else {}

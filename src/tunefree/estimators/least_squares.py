@@ -223,13 +223,6 @@ def progressive_risk(problem):
     return float(importance[half:] @ errors.sum(axis=1) / importance[half:].sum())
 
 
-def risks_on(model, problem, X, targets):
-    """Mean squared errors of all schemes on the user's rows, summed over outputs."""
-    predicted = model.predict(problem.columns.show(X), problem.centre)
-    error = predicted - (targets - problem.columns.target)[:, None]
-    return np.square(error).sum(axis=2).mean(axis=0)
-
-
 def passes(max_iter, n_visits):
     """Passes over the data: 1.5e5 visits, but 3 to 20 passes."""
     return int(np.clip(np.ceil(1.5e5 / n_visits), 3, 20)) if max_iter == "auto" else int(max_iter)

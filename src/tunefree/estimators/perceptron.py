@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, is_number
+from tunefree._parameters import is_number
 from tunefree._process import one_blas_thread, product
-from tunefree._warn import warn
+from tunefree._warn import none_of, warn
 from tunefree.designs import as_dense, design_of, one_index_type, stacked
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
@@ -38,6 +38,8 @@ from tunefree.protocols import (
 _SMALL_SUPPORT = 300
 # Passes of the game for a predictor, where a dual method could not separate the rows.
 _GAME_PASSES = 500
+_METHODS = ("optimistic", "accelerated", "min-norm", "auto")
+_STOPS = ("separated", "margin")
 # Most passes for max_iter='auto'.
 _MOST_PASSES = 10_000
 # Stored entries that the compiled loop of the classical Perceptron visits between two callbacks.
@@ -134,13 +136,6 @@ def double(X):
     return one_index_type(X.astype(np.float64, copy=False))
 
 
-def check_positive(**numbers):
-    """Refuse parameters that are not positive numbers."""
-    for name, value in numbers.items():
-        if not (is_number(value) and value > 0):
-            raise ValueError(f"{name}={value!r} is not positive.")
-
-
 class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores <w, phi(x)> + intercept.
 
@@ -228,22 +223,16 @@ class Separator(Hyperplanes):
         self.intercept_scaling = intercept_scaling
 
     def _check_parameters(self):
-        choices = {
-            "method": ("optimistic", "accelerated", "min-norm", "auto"),
-            "stop": ("separated", "margin"),
-        }
         PLAYERS.find(self.potential)
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                listed = ", ".join(allowed)
-                raise ValueError(f"{name}={getattr(self, name)!r} is none of {listed}.")
-        check_passes(self.max_iter)
-        numbers: dict[str, Any] = {"tol": self.tol}
-        if self.step not in ("auto", "paper"):
-            numbers["step"] = self.step
-        if self.intercept_scaling != "auto":
-            numbers["intercept_scaling"] = self.intercept_scaling
-        check_positive(**numbers)
+        if self.method not in _METHODS:
+            raise none_of("method", self.method, _METHODS)
+        if self.stop not in _STOPS:
+            raise none_of("stop", self.stop, _STOPS)
+        for name in ("tol", "step"):
+            value = getattr(self, name)
+            positive = is_number(value) and value > 0
+            if not positive and (name == "tol" or value not in ("auto", "paper")):
+                raise ValueError(f"{name}={value!r} is not positive.")
 
     def _goal(self):
         return Goal(self.stop == "margin", self.tol, self.margin)
@@ -282,8 +271,8 @@ class Separator(Hyperplanes):
             results.append(run(game, game.init(n), source, max_passes=_GAME_PASSES, **watch))
         return results
 
-    def _solve(self, space, source, publish, watch):
-        """The `Fit` of one class against the rest; `publish(w)` is w rounded for publication."""
+    def _solve(self, space, source, rounded, watch):
+        """The `Fit` of one class against the rest; `rounded(view, w)` is w as it is published."""
         goal = self._goal()
         results = self._run(space, goal, source, watch)
         best = results[-1].state.certificate
@@ -295,7 +284,7 @@ class Separator(Hyperplanes):
         block, p = next(iter(source.blocks(0))), best.p / best.p.sum()
         view = space.view(block)
         w = 0.0 * view.pull(p) if best.w is None else best.w
-        w = publish(w / (space.norm(w, 0, 1.0) or 1.0))
+        w = rounded(view, w / (space.norm(w, 0, 1.0) or 1.0))
         proof = certify(space, block, w, p)
         if self.method == "optimistic" and results[0].converged and not proof.lower > 0.0:
             # Ended at the round of Theorem 3, if not by the upper bound.
@@ -304,9 +293,9 @@ class Separator(Hyperplanes):
         certified = bool(goal.reached(proof, radius))
         return Fit.of(w, p, proof, certified, goal.floor(radius), results)
 
-    def _publish(self, fits, rows=None, n_rows=0):
+    def _publish(self, fits, bias, rows=None, n_rows=0):
         """Set the shared fitted attributes; `rows` of the input have the weights p."""
-        single = len(fits) == 1
+        self.intercept_scale_, single = bias, len(fits) == 1
         columns = [np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields]
         self.margin_bounds_ = MarginBounds(*(c[0].item() if single else c for c in columns))
         self.separated_ = bool(columns[0][0] > 0.0) if single else columns[0] > 0.0
@@ -451,7 +440,7 @@ class OptimisticPerceptron(Separator):
         """Fit every class against the rest, with numbers for every row."""
         bias, d = space.bias, self.n_features_in_
 
-        def publish(w):
+        def rounded(view, w):
             """Round like the published coefficients, for which the bounds hold."""
             coef = w[:d].astype(dtype).astype(np.float64)
             if bias == 0.0:
@@ -459,9 +448,9 @@ class OptimisticPerceptron(Separator):
             return np.append(coef, np.float64((bias * w[d]).astype(dtype)) / bias)
 
         watch = self._passes(len(self.classes_))
-        fits = [self._solve(space, source, publish, watch) for source in sources]
+        fits = [self._solve(space, source, rounded, watch) for source in sources]
         self._publish_coef(np.stack([f.w for f in fits]), bias, dtype)
-        self._publish(fits, rows, n_rows)
+        self._publish(fits, bias, rows, n_rows)
 
     def _fit_streams(self, source_of, largest):
         """Play the game in O(n_features) memory on `source_of(k)`: class k against the rest.
@@ -477,11 +466,7 @@ class OptimisticPerceptron(Separator):
             w = w / (game.space.norm(w) or 1.0)
             fits.append(Fit.of(w, None, c, result.converged, goal.floor(s.radius), [result]))
         self._publish_coef(np.stack([f.w for f in fits]), bias, np.float64)
-        self._publish(fits)
-
-    def _publish_coef(self, w, bias, dtype):
-        super()._publish_coef(w, bias, dtype)
-        self.intercept_scale_ = bias
+        self._publish(fits, bias)
 
     @property
     def _streams(self):
@@ -737,23 +722,21 @@ class KernelOptimisticPerceptron(Separator):
             gram = self._kernel().gram(X, X)
             check_gram(gram, f"kernel={self.kernel!r}")
         bias = self._bias(np.diag(gram))
-        space, fits, watch = GramRows(bias), [], self._passes(problem.signs.shape[1])
-        for source in problem.sources(gram):
-            view = space.view(next(source.blocks(0)))
+        space, watch = GramRows(bias), self._passes(problem.signs.shape[1])
 
-            def publish(w, view=view):
-                """Round like the published coefficients, for which the bounds hold."""
-                return view.pull(w[0].astype(dtype).astype(np.float64))
+        def rounded(view, w):
+            """Round like the published coefficients, for which the bounds hold."""
+            return view.pull(w[0].astype(dtype).astype(np.float64))
 
-            fits.append(self._solve(space, source, publish, watch))
+        sources = problem.sources(gram)
+        fits = [self._solve(space, source, rounded, watch) for source in sources]
         duals = problem.signs.T * [f.w[0] for f in fits]
         support = np.flatnonzero(duals.any(axis=0))
         self.dual_coef_ = duals[:, support].astype(dtype)
         self.intercept_ = (bias**2 * duals.sum(axis=1)).astype(dtype)
-        self.intercept_scale_ = bias
         self.support_ = problem.rows[support]
         self.X_fit_ = None if self.kernel == "precomputed" else X[support].astype(dtype)
-        self._publish(fits, problem.rows, problem.n_rows)
+        self._publish(fits, bias, problem.rows, problem.n_rows)
         return self
 
     @one_blas_thread()
@@ -843,9 +826,6 @@ class ClassicalPerceptron(Hyperplanes):
         -------
         self
         """
-        check_passes(self.max_iter)
-        if self.intercept_scaling != "auto":
-            check_positive(intercept_scaling=self.intercept_scaling)
         problem, most = SeparationProblem.of(self, X, y), self._most_passes
         bias = self._bias(design_of(problem.X).squares() if self.fit_intercept else 0.0)
         cycles = int(np.clip(_CALL_ENTRIES // max(problem.X.size, 1), 1, max(most - 1, 1)))

@@ -1,8 +1,7 @@
 """Linear PiSTOL as scikit-learn estimators: no step size, no penalties, no cross-validation.
 
-A `Portfolio` learns rows in memory or a stream. The portfolios here are those of
-``setting="auto"``. Their members and the number of passes were chosen by test errors over about
-thirty public and synthetic data sets together, never for one set.
+`fit` checks the rows, poses the problem, makes the passes of a `Portfolio`, and publishes the line
+that is read out. `partial_fit` gives the rows of a stream to the same portfolio.
 """
 
 from typing import Any, NamedTuple, Self
@@ -10,17 +9,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone, is_regressor
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, seed_of
+from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread, product
+from tunefree._warn import none_of
 from tunefree.averaging import PolynomialDecay, scheme_of
 from tunefree.bounds.pistol import run_regret
 from tunefree.columns import ViewSet, moments
 from tunefree.data.order import Visits, visits_of
-from tunefree.designs import as_columns, as_dense, canonical, n_entries
+from tunefree.designs import as_columns, as_dense, canonical, n_entries, plain_rows
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
@@ -35,22 +35,15 @@ from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.targets import TargetScale
 from tunefree.estimators.uncertainty_mixins import (
     CoefficientInferenceMixin,
-    OnlineRiskIntervalMixin,
     PredictsIntervals,
     PredictsSets,
     RiskIntervalMixin,
 )
 from tunefree.families import Binomial, Gaussian
-from tunefree.learners.pistol.linear import (
-    SETTINGS,
-    Diagonal,
-    dowg,
-    per_coordinate,
-    per_coordinate_constant,
-)
-from tunefree.learners.pistol.rules import PiSTOL
+from tunefree.learners.pistol.linear import SETTINGS
 from tunefree.links import LINKS
 from tunefree.losses import (
+    LOSSES,
     Logistic,
     Multinomial,
     SmoothedHinge,
@@ -80,16 +73,23 @@ from tunefree.robust import (
     shrinkage_factor,
     shrinkage_factor_of_classes,
 )
-from tunefree.select.portfolio import Portfolio, ViewMember
-from tunefree.select.progressive_risk import recent_rows, temperature
+from tunefree.select.portfolio import (
+    Portfolio,
+    PortfolioState,
+    ViewMember,
+    dense_members,
+    regression_members,
+    sparse_members,
+    stream_members,
+)
+from tunefree.select.progressive_risk import recent_rows
+from tunefree.uncertainty import risk
 from tunefree.uncertainty.inference import Law
 
 # Wider rows are not whitened: the eigenvectors would take longer than learning.
 MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
 # Sparse data up to this many cells are learned as dense: centring and whitening help.
 _MOST_CELLS = 5e7
-# In a portfolio, slopes below a thousandth of their bound cause no update.
-_NEGLIGIBLE = 1e-3
 # Settings that make a single pass unless `max_iter` is set: their theorems are for one.
 ONE_PASS = ("paper", "paper-per-coordinate", "theorem-1", "guaranteed")
 # Rows that give the size of decisions, and rows of a stream for calibration.
@@ -110,77 +110,6 @@ MOVING = (
 )
 
 
-def _members(*entries):
-    return tuple(
-        ViewMember(view, learner._replace(negligible=_NEGLIGIBLE), f"{view} {name}")
-        for view, name, learner in entries
-    )
-
-
-def sparse_members(n_outputs, loss=None):
-    """The portfolio for data that are mostly zeros, which cost nothing."""
-    hinge, logistic = loss or SmoothedHinge(), loss or Multinomial()
-    members = [
-        ("raw", "per-coordinate", per_coordinate(hinge)),
-        ("raw", "per-coordinate logistic", per_coordinate(logistic)),
-        ("raw", "per-coordinate-constant logistic", per_coordinate_constant(logistic)),
-        ("scaled", "dowg", dowg(hinge)),
-    ]
-    if n_outputs > 1 and loss is None:
-        members.insert(2, ("raw", "per-coordinate one-vs-rest", per_coordinate(Logistic())))
-    return _members(*(members if loss is None else members[1:]))
-
-
-def dense_members(n_outputs, loss=None, whiten=True):
-    """The portfolio for dense data: one learner under three views of the columns.
-
-    Several classes are learned both jointly by a softmax, and one against the rest.
-    """
-    views = ("standardised", "whitened", "strongly_whitened") if whiten else ("standardised",)
-    learner = per_coordinate(loss or Multinomial())
-    members: list[tuple] = [(view, "per-coordinate", learner) for view in views]
-    if n_outputs > 1 and loss is None:
-        learner = per_coordinate(Logistic())
-        members += [(view, "per-coordinate one-vs-rest", learner) for view in views[:2]]
-    if not whiten:
-        members.append(("standardised", "dowg", dowg(loss or SmoothedHinge())))
-    return _members(*members)
-
-
-def stream_members(sparse_data, loss=None, whiten=True):
-    """The portfolio for a stream: one against the rest, and later iterates weigh more.
-
-    A stream may drift, and outputs cannot be coupled with those of classes that have yet to appear.
-    """
-    loss = loss or Logistic()
-    members = sparse_members(1, loss) if sparse_data else dense_members(1, loss, whiten)
-    return tuple(m._replace(learner=m.learner._replace(average=PolynomialDecay())) for m in members)
-
-
-def regression_members(loss, n_columns, views):
-    """The regression recipe under each view: per coordinate, later iterates weigh more."""
-    rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
-    learner = Diagonal(rule, loss, PolynomialDecay())
-    return tuple(ViewMember(view, learner, f"{view} per-coordinate") for view in views)
-
-
-def is_dense(X):
-    """Whether a regression learns rows as dense, whatever their format is."""
-    small = X.shape[1] <= MOST_WHITENED and X.shape[0] * X.shape[1] <= _MOST_CELLS
-    return small or base.share_stored(X) >= 0.25
-
-
-def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
-    """How many passes: enough visits of rows for small data, 3 (several classes: 4) to 12.
-
-    More passes gained little on any data set.
-    """
-    if max_iter != "auto":
-        return int(max_iter)
-    fewest = 3 if n_outputs == 1 else 4
-    return int(np.clip(np.ceil(min(visits / n_visits, 1e7 / max(entries, 1))), fewest, 12))
-
-
 class PiSTOLProblem(NamedTuple):
     """Rows in memory, their targets, and the order in which to learn them."""
 
@@ -195,8 +124,31 @@ class PiSTOLRun(NamedTuple):
     """The state from which a fit continues."""
 
     portfolio: Portfolio
-    state: tuple
+    state: PortfolioState
     scale: Any = None  # a `TargetScale`, of real targets
+
+    @property
+    def dense(self):
+        """Whether a view of the columns needs dense rows."""
+        return any(view.dense for view in self.state.views.values())
+
+    def again(self, problem):
+        """The problem in the form that the views need, and the run before more passes over it."""
+        problem = problem._replace(X=as_dense(problem.X) if self.dense else problem.X)
+        return problem, self._replace(state=self.state._replace(epoch=1))
+
+    def stream(self, n_columns, guarded):
+        """A stream that continues from here, with the columns' statistics of `fit`."""
+        portfolio, state, scale = self
+        stream = Stream(portfolio, None, sparse=not self.dense, renew=False, scale=scale)
+        stream.guarded = guarded
+        if guarded:
+            shifts = [view.shift for view in state.views.values() if view.shift is not None]
+            centres = [shifts[0] if shifts else np.zeros(n_columns)]
+            centres += [] if scale is None else [scale.m]
+            stream.guards = tuple(map(OutlierFilter.of, centres))
+        stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
+        return stream
 
 
 class Line(NamedTuple):
@@ -207,193 +159,29 @@ class Line(NamedTuple):
     held_out: tuple  # predictions of the latest rows before they were learned, targets, weights
 
 
-def run_passes(portfolio, state, source, read, validate=None, watch=None):
-    """Make the remaining passes; return the state, the number of passes, and ``read(state)``.
-
-    ``validate(coef, intercept)``, a risk on validation rows, chooses the members and the pass after
-    which to read. `watch` has callbacks of `run` around each pass.
-    """
-    watch = watch or {}
-    if validate is None:
-        state = run(portfolio, state, source, **watch).state
-        return state, state.epoch, read(state)
-    lines, on_pass_before = [], watch.get("on_pass", lambda state: False)
-
-    def note(state):
-        line = read(state)
-        lines.append((validate(line.coef, line.intercept), state.epoch, line))
-
-    def on_pass(state):
-        note(state)
-        return on_pass_before(state)
-
-    watch = {**watch, "on_pass": on_pass}
-    state = run(portfolio._replace(rank=validate), state, source, **watch).state
-    if not lines:
-        note(state)
-    _, n_passes, line = min(lines, key=lambda entry: entry[:2])
-    return state, n_passes, line
-
-
-def resume(run, n_columns, guarded):
-    """A stream that continues where `fit` ended, with the columns' statistics of `fit`."""
-    if run is None:
-        raise ValueError(
-            "This model holds a predictor but no learner to continue from: save it with "
-            "save_model(model, path, learner=True), or fit it again."
-        )
-    portfolio, state, scale = run
-    dense = any(view.dense for view in state.views.values())
-    stream = Stream(portfolio, None, sparse=not dense, renew=False, scale=scale, guarded=guarded)
-    if guarded:
-        shifts = [view.shift for view in state.views.values() if view.shift is not None]
-        stream.guards = (OutlierFilter.of(shifts[0] if shifts else np.zeros(n_columns)),)
-        stream.guards += () if scale is None else (OutlierFilter.of(scale.m),)
-    stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
-    return stream
-
-
-def linear_regret(portfolio, state, moving=False, units=None):
-    """The regret of a portfolio's only member, with its view; or the reason why there is none.
-
-    `moving`: views were updated as rows came. `units` are the targets' location and scale.
-    """
-    (member, *others), (member_state, *_) = portfolio.members, state.members
-    n_outputs = state.progress.targets.shape[1] - portfolio.unseen
-    regret = None if others else member.learner.regret(member_state, n_outputs)
-    if regret is None:
-        return NO_RULE
-    view = state.views[member.view]
-    if moving and (view.bias != 0.0 or view.scale is not None):
-        return MOVING
-    units = (np.zeros(1), np.ones(1)) if units is None else units
-    return regret, view._replace(low=None, high=None, rotation=None), *units
-
-
-class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
-    A subclass has the methods that raise NotImplementedError here.
+    A subclass has the parameters below, and the methods that raise NotImplementedError here.
     """
 
-    @property
-    def _stream(self) -> Any:
-        """The stream, after it has learned the rows that wait (see `_quickly`)."""
-        attributes = vars(self)
-        stream, waiting = attributes.get("_stream"), attributes.get("_waiting")
-        if stream is not None and waiting:
-            X, targets = (np.vstack(parts) for parts in zip(*waiting, strict=True))
-            waiting.clear()  # in place, so that restoring attributes does not bring them back
-            with one_blas_thread():
-                stream = attributes["_stream"] = stream.learn(X, targets, np.ones(len(X)))
-        return stream
-
-    @_stream.setter
-    def _stream(self, stream):
-        vars(self)["_stream"] = stream
-        vars(self).pop("_waiting", None)
-
-    def _trust(self, codes=None):
-        """Store the checked parameters, so that `_quickly` may accept the next chunk.
-
-        `codes` are the targets of each label.
-        """
-        self._trusted = [(n, getattr(self, n)) for n in self._get_param_names()], codes
-
-    def _quickly(self, X, y):
-        """Whether a short chunk of the usual form was accepted; its rows then wait to be learned.
-
-        Full checks and a call of the learner take milliseconds, a row takes microseconds. So the
-        form is checked at a glance, and rows are learned together: chunks of any size give the same
-        bits.
-        """
-        attributes = vars(self)
-        parameters, codes = attributes.get("_trusted") or ((), None)
-        stream = attributes.get("_stream")
-        if (
-            stream is None or stream.sparse or not parameters or type(X) is not np.ndarray
-            or X.ndim != 2 or not 0 < len(X) <= _SHORT or X.shape[1] != self.n_features_in_
-            or X.dtype.name != self._dtype or "feature_names_in_" in attributes
-            or not float(np.abs(X).max()) <= base.HUGE
-            or any(attributes[name] is not value for name, value in parameters)
-        ):  # fmt: skip
-            return False
-        labels = y.tolist() if type(y) is np.ndarray and y.ndim == 1 else y
-        if type(labels) is not list or len(labels) != len(X):
-            return False
-        targets = self._targets_of(labels, codes)
-        if targets is None:
-            return False
-        waiting = attributes.setdefault("_waiting", [])
-        waiting.append((X.copy(), targets))
-        if len(waiting) == _MOST_WAITING:
-            self._stream  # noqa: B018  (learns the rows that wait)
-        self._forget_read()
-        return True
-
-    def _targets_of(self, labels, codes):
-        """The targets of labels that need no further check; None if one does."""
-        raise NotImplementedError
-
-    def _loss(self):
-        """The loss of the parameter `loss`; None for the members' own."""
-        raise NotImplementedError
-
-    def _rows(self, X, y, sample_weight, reset, stream=False):
-        """Rows, targets and weights, checked."""
-        raise NotImplementedError
-
-    def _problem(self, X, y, weights, warm):
-        """Rows of positive weight as a `PiSTOLProblem`."""
-        raise NotImplementedError
-
-    def _begin(self, problem):
-        """The problem as it is learned, and a `PiSTOLRun` before the first row."""
-        raise NotImplementedError
-
-    def _stream_members(self, sparse_data, d):
-        """The portfolio of a stream, and the `TargetScale` of numbers; None for classes."""
-        raise NotImplementedError
-
-    def _validation(self, X_val, y_val, scale):
-        """(coef, intercept) -> risk on validation rows."""
-        raise NotImplementedError
-
-    def _read(self, run, problem=None, candidates=None):
-        """The `Line` that is read out."""
-        raise NotImplementedError
-
-    def _publish_line(self, line, scale):
-        """Set the attributes that make up the predictor."""
-        raise NotImplementedError
-
-    def _held_out_predictions(self, run, held_out):
-        """The held-out predictions, from those of a `Line`."""
-        raise NotImplementedError
-
-    @property
-    def _guarded(self):
-        """Whether outliers among the entries are filtered."""
-        raise NotImplementedError
+    setting: str
+    average: Any
+    fit_intercept: bool
+    shuffle: bool
+    warm_start: bool
+    random_state: Seed
 
     def _check(self):
         """Refuse parameter values that mean nothing, naming the parameter."""
         if self.setting != "auto" and self.setting not in SETTINGS:
-            raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(SETTINGS)}.")
+            raise none_of("setting", self.setting, ["auto", *SETTINGS])
         self._loss()
         if self.average != "auto":
             scheme_of(self.average, also=("auto",))
-        check_passes(self.max_iter)
 
     @report_progress
-    def fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        sample_weight: ArrayLike | None = None,
-        X_val: MatrixLike = None,
-        y_val: TargetLike = None,
-    ) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -402,62 +190,87 @@ class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator)
         y : array-like of shape (n_samples,), or (n_samples, n_targets) for a regressor
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
-        X_val, y_val : array-like, optional
-            Validation rows: members and the number of passes are then chosen on them.
 
         Returns
         -------
         self
         """
         self._check()
-        warm = vars(self).get("_run") if self.warm_start else None
-        X, y, weights = self._rows(X, y, sample_weight, reset=warm is None)
-        positive = weights > 0
-        if not positive.all():
-            X, y, weights = X[positive], y[positive], weights[positive]
-        problem = self._problem(X, y, weights, warm is not None)
-        if warm is None:
-            problem, start = self._begin(problem)
-        else:
-            start = warm._replace(state=warm.state._replace(epoch=1))
-            problem = problem._replace(X=base.stored(problem.X, start.state.views))
-        portfolio, state, scale = start
-        targets = problem.targets if scale is None else scale.standardise(problem.targets)
-        source = Rows(problem.X, targets, problem.visits)
-        validate = None if X_val is None else self._validation(X_val, y_val, scale)
-
-        def read(state):
-            return self._read(PiSTOLRun(portfolio, state, scale), problem)
-
-        def publish(model, state, line=None, n_passes=None):
-            line = read(state) if line is None else line
-            if scale is not None:
-                scale.weigh_all(problem, line.coef, line.intercept)
-            model._publish(PiSTOLRun(portfolio, state, scale), line, n_passes or state.epoch)
-
-        watch = self._progress.passes(portfolio.n_passes, publish)
-        if warm is None and scale is not None and scale.outliers and portfolio.n_passes > 1:
-            # The first pass gives the size of residuals, which sets the width of the loss.
-            first = portfolio._replace(rank=validate)
-            state = run(first, state, source, max_passes=1, **watch).state
-            portfolio = scale.after(portfolio, state)
-            watch = {"max_passes": 0} if self._progress.stopped else watch
-        state, n_passes, line = run_passes(portfolio, state, source, read, validate, watch)
-        publish(self, state, line, n_passes)
-        self._run, self._stream = PiSTOLRun(portfolio, state, scale), None
-        if warm is None and validate is None:
+        before = vars(self).get("_run") if self.warm_start else None
+        rows = self._rows(X, y, sample_weight, reset=before is None)
+        problem = self._problem(*base.of_positive_weight(*rows), warm=before is not None)
+        problem, start = self._begin(problem) if before is None else before.again(problem)
+        learned = self._learn(problem, start)
+        self._publish(learned, problem)
+        self._run, self._stream = learned, None
+        if before is None:
             self._compare(problem)
         return self
 
-    def _compare(self, problem):
-        """Do nothing; only decisions of a regression grow by overfitting."""
+    def _rows(self, X, y, sample_weight, reset, stream=False):
+        """Rows, targets and weights, checked."""
+        numeric = is_regressor(self)
+        base.check_columns(X)
+        X, y = base.check_rows_and_targets(
+            self, X, y, reset=reset, multi_output=numeric, numeric=numeric
+        )
+        self._dtype = X.dtype.name
+        return X, y, base.check_weights(sample_weight, X, stream=stream)
 
-    def _going_on(self):
-        """The stream, or one that continues from `fit`; None if nothing has been learned."""
-        stream = self._stream
-        if stream is None and "coef_" in vars(self):
-            stream = resume(vars(self).get("_run"), self.n_features_in_, self._guarded)
-        return stream
+    def _learn(self, problem, start):
+        """Make the passes; returns the `PiSTOLRun` at the end."""
+        portfolio, state, scale = start
+        targets = problem.targets if scale is None else scale.standardise(problem.targets)
+        source = Rows(problem.X, targets, problem.visits)
+
+        def publish(model, state):
+            model._publish(PiSTOLRun(portfolio, state, scale), problem)
+
+        watch = self._progress.passes(portfolio.n_passes, publish)
+        is_first = state.epoch == 0 and portfolio.n_passes > 1
+        if is_first and scale is not None and scale.outliers:
+            # The first pass gives the size of residuals, which sets the width of the loss.
+            state = run(portfolio, state, source, max_passes=1, **watch).state
+            portfolio = scale.after(portfolio, state)
+        if not self._progress.stopped:
+            state = run(portfolio, state, source, **watch).state
+        return PiSTOLRun(portfolio, state, scale)
+
+    def _publish(self, learned, problem):
+        """Read out the line that was learned from rows in memory, and set the fitted attributes."""
+        line = self._read(learned, problem)
+        if learned.scale is not None:
+            learned.scale.weigh_all(problem, line.coef, line.intercept)
+        self._publish_run(learned, line, learned.state.epoch)
+
+    def _publish_run(self, learned, line, n_passes, moving=False):
+        """Set the fitted attributes; `moving`: views were updated as rows came."""
+        self._publish_line(learned, line)
+        self.n_iter_ = n_passes
+        self.leaderboard_ = learned.portfolio.leaderboard(learned.state)
+        self.trace_ = learned.portfolio.trace(learned.state)
+        self.regret_ = linear_regret(learned, moving)
+
+    def _visits(self, X, labels, weights, affine: Any = False):
+        return visits_of(X, labels, weights, self.shuffle, seed_of(self.random_state), affine)
+
+    def _start(self, problem, members, n_passes, tail, caps, scale=None):
+        """The `PiSTOLRun` before the first row; `caps` are limits of dense columns."""
+        X, targets, visits, rows, totals = problem
+        members, tail = self._averaged(members, tail)
+        views, centred = self._views(members), self.fit_intercept and caps is not None
+        m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
+        portfolio = Portfolio(members, scale is None, n_passes, tail=tail)
+        shape = X.shape[1], targets.shape[1], len(visits.rows)
+        state = portfolio.init(views.make(m, caps), *shape)
+        if scale is not None:
+            state = portfolio.expect(state, X, rows)
+            scale.add_all(problem, m)
+        return PiSTOLRun(portfolio, state, scale)
+
+    def _single(self, view, loss, n_rows):
+        """The member of a setting that names one rule."""
+        return (ViewMember(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
 
     def _views(self, members):
         return ViewSet(tuple(dict.fromkeys(m.view for m in members)), self.fit_intercept)
@@ -476,6 +289,19 @@ class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator)
             return members, fraction
         return tuple(m._replace(learner=m.learner._replace(average=scheme)) for m in members), tail
 
+    @all_or_nothing
+    def _learn_chunk(self, X, y, sample_weight, classes=None):
+        """Learn the next rows of a stream."""
+        self._check()
+        stream = self._going_on()
+        X, y, weights = self._rows(X, y, sample_weight, reset=stream is None, stream=True)
+        stream = stream or self._open_stream(X)
+        targets, weights, codes = self._chunk(stream, y, weights, classes)
+        self._stream = stream.learn(X, targets, weights)
+        self._forget_read()
+        self._trusted = [(n, getattr(self, n)) for n in self._get_param_names()], codes
+        return self
+
     def _open_stream(self, X):
         """A stream that begins with these rows."""
         sparse_data = sparse.issparse(X)
@@ -487,31 +313,115 @@ class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator)
             sparse=sparse_data,
             renew=scale is None,
             scale=scale,
-            guarded=self._guarded,
+            guarded=self._filters_outliers(),
         )
 
-    def _visits(self, X, labels, weights, affine: Any = False):
-        return visits_of(X, labels, weights, self.shuffle, seed_of(self.random_state), affine)
+    def _going_on(self):
+        """The stream, or one that continues from `fit`; None if nothing has been learned."""
+        stream = self._stream
+        if stream is not None or "coef_" not in vars(self):
+            return stream
+        if vars(self).get("_run") is None:
+            raise ValueError(
+                "This model holds a predictor but no learner to continue from: save it with "
+                "save_model(model, path, learner=True), or fit it again."
+            )
+        return self._run.stream(self.n_features_in_, self._filters_outliers())
 
     def _read_stream(self):
         ready = self._stream.opened()
         ready.set_column_means()
         learned = PiSTOLRun(ready.portfolio, ready.state, ready.scale)
         candidates = ready.best(last=None if self.average == "auto" else ready.portfolio.last)
-        self._publish(learned, self._read(learned, candidates=candidates), 1, moving=ready.renew)
+        line = self._read(learned, candidates=candidates)
+        moving = ready.renew or ready.scale is not None
+        self._publish_run(learned, line, 1, moving=moving)
         self.trace_["outlier_rows"] = ready.n_outliers
-        if ready.scale is not None and not isinstance(self.regret_, str):
-            self.regret_ = MOVING
 
-    def _publish(self, run, line, n_passes, moving=False):
-        portfolio, state, scale = run
-        self._publish_line(line, scale)
-        self.held_out_ = self._held_out_predictions(run, line.held_out)
-        self.n_iter_ = n_passes
-        self.leaderboard_ = portfolio.leaderboard(state)
-        self.trace_ = portfolio.trace(state)
-        units = None if scale is None else (scale.m.copy(), scale.s.copy())
-        self.regret_ = linear_regret(portfolio, state, moving, units)
+    @property
+    def _stream(self) -> Any:
+        """The stream, after it has learned the rows that wait (see `_quickly`)."""
+        attributes = vars(self)
+        stream, waiting = attributes.get("_stream"), attributes.get("_waiting")
+        if stream is not None and waiting:
+            X, targets = (np.vstack(parts) for parts in zip(*waiting, strict=True))
+            waiting.clear()  # in place, so that restoring attributes does not bring them back
+            with one_blas_thread():
+                stream = attributes["_stream"] = stream.learn(X, targets, np.ones(len(X)))
+        return stream
+
+    @_stream.setter
+    def _stream(self, stream):
+        vars(self)["_stream"] = stream
+        for name in ("_waiting", "_trusted"):
+            vars(self).pop(name, None)
+
+    def _quickly(self, X, y):
+        """Whether a short chunk of the usual form was accepted; its rows then wait to be learned.
+
+        Full checks and a call of the learner take milliseconds, a row takes microseconds. So a
+        chunk like the last one is checked at a glance, and rows are learned together: chunks of any
+        size give the same bits.
+        """
+        attributes = vars(self)
+        if not attributes.get("_trusted") or attributes["_stream"].sparse:
+            return False
+        parameters, codes = attributes["_trusted"]
+        if any(attributes[name] is not value for name, value in parameters):
+            return False
+        X, labels = plain_rows(self, X), y.tolist() if isinstance(y, np.ndarray) else y
+        if X is None or len(X) > _SHORT or X.dtype.name != self._dtype:
+            return False
+        if not isinstance(labels, list) or len(labels) != len(X) or np.abs(X).max() > base.HUGE:
+            return False
+        targets = self._quick_targets(labels, codes)
+        if targets is None:
+            return False
+        waiting = attributes.setdefault("_waiting", [])
+        waiting.append((X.copy(), targets))
+        if len(waiting) == _MOST_WAITING:
+            self._stream  # noqa: B018  (learns the rows that wait)
+        self._forget_read()
+        return True
+
+    def _loss(self):
+        """The loss of the parameter `loss`; None for the members' own."""
+        raise NotImplementedError
+
+    def _filters_outliers(self):
+        """Whether outliers among the entries are filtered."""
+        raise NotImplementedError
+
+    def _problem(self, X, y, weights, warm):
+        """Rows of positive weight as a `PiSTOLProblem`."""
+        raise NotImplementedError
+
+    def _begin(self, problem):
+        """The problem as it is learned, and a `PiSTOLRun` before the first row."""
+        raise NotImplementedError
+
+    def _stream_members(self, sparse_data, d):
+        """The members for a stream, and the `TargetScale` of numbers; None for classes."""
+        raise NotImplementedError
+
+    def _chunk(self, stream, y, weights, classes):
+        """Targets and weights of a chunk, and the targets of each label for `_quickly`."""
+        raise NotImplementedError
+
+    def _quick_targets(self, labels, codes):
+        """The targets of labels that need no further check; None if one does."""
+        raise NotImplementedError
+
+    def _read(self, run, problem=None, candidates=None):
+        """The `Line` that is read out."""
+        raise NotImplementedError
+
+    def _publish_line(self, run, line):
+        """Set the attributes that make up the predictor, and its held-out predictions."""
+        raise NotImplementedError
+
+    def _compare(self, problem):
+        """Do nothing; only decisions of a regression grow by overfitting."""
 
     def regret_bound(self, coef: ArrayLike, intercept: ArrayLike = 0.0) -> float:
         """The largest possible regret: losses of the learner less those of a linear competitor.
@@ -569,6 +479,42 @@ class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator)
         return run_regret(regret, np.hypot(np.linalg.norm(slopes, axis=1), level))
 
 
+def is_dense(X):
+    """Whether a regression learns rows as dense, whatever their format is."""
+    small = X.shape[1] <= MOST_WHITENED and X.shape[0] * X.shape[1] <= _MOST_CELLS
+    return small or base.share_stored(X) >= 0.25
+
+
+def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
+    """How many passes: enough visits of rows for small data, 3 (several classes: 4) to 12.
+
+    More passes gained little on any data set.
+    """
+    if max_iter != "auto":
+        return int(max_iter)
+    fewest = 3 if n_outputs == 1 else 4
+    return int(np.clip(np.ceil(min(visits / n_visits, 1e7 / max(entries, 1))), fewest, 12))
+
+
+def linear_regret(run, moving=False):
+    """The regret of a portfolio's only member, with its view and the targets' location and scale.
+
+    The reason in words, if there is none. `moving`: views were updated as rows came.
+    """
+    portfolio, state, scale = run
+    (member, *others), (member_state, *_) = portfolio.members, state.members
+    n_outputs = state.progress.targets.shape[1] - portfolio.unseen
+    regret = None if others else member.learner.regret(member_state, n_outputs)
+    if regret is None:
+        return NO_RULE
+    view = state.views[member.view]
+    has_units = scale is not None or view.scale is not None or view.bias != 0.0
+    if moving and has_units:
+        return MOVING
+    location, unit = (np.zeros(1), np.ones(1)) if scale is None else (scale.m, scale.s)
+    return regret, view._replace(low=None, high=None, rotation=None), location, unit
+
+
 def _has_probabilities(estimator):
     if estimator.setting == "auto" or getattr(estimator._loss(), "probabilities", False):
         return True
@@ -579,11 +525,11 @@ def _has_probabilities(estimator):
 
 
 class PiSTOLClassifier(
-    OnlineRiskIntervalMixin,
+    RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsSets,
     base.LabelsByDecisions,
-    LearnsByPortfolio,
+    _LinearPiSTOL,
 ):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
@@ -708,15 +654,8 @@ class PiSTOLClassifier(
             return None
         return check_bounded(make_loss(self.loss, "classification", SmoothedHinge()))
 
-    @property
-    def _guarded(self):
+    def _filters_outliers(self):
         return self.setting == "auto"
-
-    def _rows(self, X, y, sample_weight, reset, stream=False):
-        base.check_columns(X)
-        X, y = base.check_rows_and_targets(self, X, y, reset=reset)
-        self._dtype = X.dtype.name
-        return X, y, base.check_weights(sample_weight, X, stream=stream)
 
     def _problem(self, X, y, weights, warm):
         classes, codes = base.encode_labels(y, fewest=1 if warm else 2)
@@ -724,52 +663,39 @@ class PiSTOLClassifier(
             if not np.isin(classes, self.classes_).all():
                 raise ValueError(f"y has classes {classes} beyond those of the first fit.")
             classes, codes = self.classes_, np.searchsorted(self.classes_, y)
-        counts = np.bincount(codes, weights, minlength=len(classes))
+        self.classes_, self.class_count_ = classes, np.bincount(codes, weights, len(classes))
         weights = base.balanced(self.class_weight, classes, codes, weights)
-        self.classes_, self.class_count_ = classes, counts
         visits = self._visits(X, codes[:, None].astype(float), weights)
         return PiSTOLProblem(X, base.signs(codes, len(classes)), *visits)
 
-    def _members(self, n_rows, n_outputs, sparse_data, whiten, stream=False):
-        loss = self._loss()
-        if stream:
-            loss = getattr(loss, "uncoupled", loss)
-        if self.setting != "auto":
-            learner = SETTINGS[self.setting](loss or SmoothedHinge(), n_rows)
-            return (ViewMember("raw", learner, self.setting),)
-        if stream:
-            return stream_members(sparse_data, loss, whiten)
-        if sparse_data:
-            return sparse_members(n_outputs, loss)
-        return dense_members(n_outputs, loss, whiten)
-
     def _begin(self, problem):
         """Choose the portfolio by the share of zeros, not by the format of the rows."""
-        X, targets, visits, rows, totals = problem
+        X, targets, visits, rows, _ = problem
         n, d, n_visits, n_outputs = len(rows), X.shape[1], len(visits.rows), targets.shape[1]
-        density = base.share_stored(X[rows])
-        sparse_data = density < 0.25 or self.setting != "auto"
-        whiten = d <= MOST_WHITENED and d * d <= 100 * n
-        members = self._members(self.horizon or n_visits, n_outputs, sparse_data, whiten)
-        members, tail = self._averaged(members, 0.5)
-        views, centred, caps = self._views(members), self.fit_intercept, None
-        if sparse_data:
-            X, centred = canonical(sparse.csr_array(X)) if density < 0.25 else X, False
-            X = clip_outliers(X, rows) if self.setting == "auto" else X
+        density, caps = base.share_stored(X[rows]), None
+        is_sparse = density < 0.25
+        X = canonical(sparse.csr_array(X)) if is_sparse else X
+        if self.setting != "auto":
+            loss = self._loss() or SmoothedHinge()
+            members = self._single("raw", loss, self.horizon or n_visits)
+        elif is_sparse:
+            members, X = sparse_members(n_outputs, self._loss()), clip_outliers(X, rows)
         else:
-            X = as_dense(X)
+            whiten = d <= MOST_WHITENED and d * d <= 100 * n
+            members, X = dense_members(n_outputs, self._loss(), whiten), as_dense(X)
             caps = column_caps(X, rows)
-        m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
+        problem = problem._replace(X=X)
         single = self.setting in ONE_PASS and self.max_iter == "auto"
         entries = density * n * d * n_outputs
         n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
-        portfolio = Portfolio(members, True, n_passes, tail=tail)
-        state = portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
-        return problem._replace(X=X), PiSTOLRun(portfolio, state)
+        return problem, self._start(problem, members, n_passes, 0.5, caps)
 
     def _stream_members(self, sparse_data, d):
-        whiten = d <= MOST_WHITENED_STREAM
-        return self._members(self.horizon, 1, sparse_data, whiten, stream=True), None
+        loss = self._loss()
+        loss = getattr(loss, "uncoupled", loss)
+        if self.setting != "auto":
+            return self._single("raw", loss or SmoothedHinge(), self.horizon), None
+        return stream_members(sparse_data, loss, d <= MOST_WHITENED_STREAM), None
 
     def partial_fit(
         self,
@@ -799,9 +725,9 @@ class PiSTOLClassifier(
         """
         if classes is None and sample_weight is None and self._quickly(X, y):
             return self
-        return self._learn_chunk(X, y, classes, sample_weight)
+        return self._learn_chunk(X, y, sample_weight, classes)
 
-    def _targets_of(self, labels, codes):
+    def _quick_targets(self, labels, codes):
         try:
             rows = [codes[label] for label in labels]
         except (KeyError, TypeError):
@@ -812,37 +738,22 @@ class PiSTOLClassifier(
         self.class_count_ = counts
         return np.array([row for _, row in rows])
 
-    @all_or_nothing
-    def _learn_chunk(self, X, y, classes, sample_weight):
-        self._check()
-        stream = self._going_on()
-        X, y, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
+    def _chunk(self, stream, y, weights, classes):
         known: Any = getattr(self, "classes_", None)
         all_classes, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
-        if stream is None:
-            stream = self._open_stream(X)
-        elif len(all_classes) > len(known):
+        if known is not None and len(all_classes) > len(known):
             if not stream.portfolio.unseen:
                 raise ValueError(
                     "y has classes that fit did not see: start with partial_fit if new classes may "
                     "appear."
                 )
             stream.outputs(*base.new_columns(known, all_classes))
-        targets = base.signs(codes, len(all_classes))
-        if stream.portfolio.unseen:
-            targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
         self.classes_, self.class_count_ = all_classes, counts
-        self._stream = stream.learn(X, targets, weights)
-        self._forget_read()
-        if self.class_weight is None:
-            rows = base.signs(np.arange(len(all_classes)), len(all_classes))
-            if stream.portfolio.unseen:
-                rows = np.hstack([rows, np.full((len(rows), 1), -1.0)])
-            self._trust(dict(zip(all_classes.tolist(), enumerate(rows), strict=True)))
-        return self
-
-    def _validation(self, X_val, y_val, scale):
-        return base.validation(self, X_val, y_val)
+        table = base.signs(np.arange(len(all_classes)), len(all_classes))
+        if stream.portfolio.unseen:
+            table = np.hstack([table, np.full((len(table), 1), -1.0)])
+        quick = {label: (k, table[k]) for k, label in enumerate(all_classes.tolist())}
+        return table[codes], weights, quick if self.class_weight is None else {}
 
     def _read(self, run, problem=None, candidates=None):
         """Coefficients and intercepts: the blend of the portfolio, calibrated to log-odds."""
@@ -861,7 +772,7 @@ class PiSTOLClassifier(
         coef, intercept, predicted = portfolio.blend(state, X, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
-        a = temperature(predicted, targets, weights)
+        a = base.temperature(predicted, targets, weights)
         coef, intercept, predictions = a * coef, a * intercept, a * predicted
         if problem is not None and self.fit_intercept:
             codes = base.codes_of(problem.targets[problem.rows])
@@ -876,27 +787,40 @@ class PiSTOLClassifier(
         return Line(coef, intercept, (predictions, targets, weights))
 
     def _estimand(self, y):
-        smooth = (Logistic(), Multinomial())
-        if self.loss != "auto" and make_loss(self.loss, "classification") not in smooth:
+        if self._loss() not in (None, Logistic(), Multinomial()):
             raise ValueError(f"No interval is valid for loss={self.loss!r}: it has corners.")
         if len(self.classes_) > 2:
             raise ValueError("Intervals need two classes: give one class against the rest.")
         return Law(Binomial(), LINKS["logit"]), (y == self.classes_[1]).astype(float)
 
-    def _held_out_predictions(self, run, held_out):
+    def _publish_line(self, run, line):
+        self.coef_ = np.ascontiguousarray(line.coef.T, dtype=self._dtype)
+        self.intercept_ = line.intercept.astype(self._dtype)
         progress = run.state.progress
         rows, counted = int(progress.clock[0]), {}
         if rows and progress.weight.sum() == rows:
             wrong = progress.risk.sum(axis=0)
             counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
-        joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
-        scores, targets, weights = held_out
-        p = base.probabilities(scores, joint)
-        return base.held_out_probabilities(p, base.codes_of(targets), weights, **counted)
+        scores, targets, weights = line.held_out
+        p = base.probabilities(scores, self._is_joint())
+        self.held_out_ = base.held_out_probabilities(p, base.codes_of(targets), weights, **counted)
 
-    def _publish_line(self, line, scale):
-        self.coef_ = np.ascontiguousarray(line.coef.T, dtype=self._dtype)
-        self.intercept_ = line.intercept.astype(self._dtype)
+    def _is_joint(self):
+        """Whether probabilities are a softmax of all scores."""
+        return self.setting == "auto" or hasattr(self._loss(), "slopes")
+
+    @property
+    def online_risk_interval_(self) -> tuple[float, float] | None:
+        """Interval (95 %, at all times together) for the mean risk of predictions on the way.
+
+        They are the best member's predictions in the first pass, each before its row was learned.
+        It is a theorem for any stream, but not about the final predictor. None where rows have
+        weights other than 1.
+        """
+        held_out = getattr(self, "held_out_", None)
+        if held_out is None or not held_out.rows:
+            return None
+        return risk.online(held_out.mistakes, held_out.rows, 0.05 / held_out.rivals)
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class against the rest.
@@ -922,8 +846,7 @@ class PiSTOLClassifier(
         hundred rows of many classes these are worse than the final ones, and the probabilities too
         even: `TuneFreeClassifier` calibrates on held-out rows.
         """
-        joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
-        return base.probabilities(self.decision_function(X), joint)
+        return base.probabilities(self.decision_function(X), self._is_joint())
 
 
 class PiSTOLRegressor(
@@ -932,7 +855,7 @@ class PiSTOLRegressor(
     PredictsIntervals,
     RegressorMixin,
     MultiOutputMixin,
-    LearnsByPortfolio,
+    _LinearPiSTOL,
 ):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
@@ -976,8 +899,8 @@ class PiSTOLRegressor(
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        `predict_linear` is ``X @ coef_.T + intercept_``; `predict` clips columns to `input_limits_`
-        first, and the result to `prediction_limits_`.
+        `predict` is ``X @ coef_.T + intercept_`` of columns clipped to `input_limits_`, clipped to
+        `prediction_limits_`.
     intercept_ : float or ndarray of shape (n_targets,)
     input_limits_ : ndarray of shape (2, n_features) or None
         Columns are clipped to these before prediction (None on sparse data): to their clipped
@@ -1048,22 +971,15 @@ class PiSTOLRegressor(
         check_bounded(within(loss, DELTA))
         return loss
 
-    @property
-    def _guarded(self):
+    def _filters_outliers(self):
         return self.cap is not None
 
-    def _rows(self, X, y, sample_weight, reset, stream=False):
-        base.check_columns(X)
-        X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
-        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
-        targets = as_columns(y)
-        return X, targets, base.check_weights(sample_weight, X, stream=stream)
-
     def _problem(self, X, y, weights, warm):
+        self._flat, y = np.ndim(y) == 1, as_columns(y)
         dense = is_dense(X)
         X = as_dense(X) if dense else canonical(sparse.csr_array(X))
         visits, rows, totals = self._visits(X, y, weights, affine=dense)
-        if self._guarded:
+        if self._filters_outliers():
             X = clip_outliers(X, rows, EXTREME) if dense else clip_outliers(X, rows)
             y = clip_outliers(y, rows, EXTREME)
         return PiSTOLProblem(X, y, visits, rows, totals)
@@ -1075,7 +991,7 @@ class PiSTOLRegressor(
         loss = within(self._loss(), DELTA)
         view = "scaled" if sparse_data else "standardised"
         if self.setting not in ("auto", "per-coordinate"):
-            return (ViewMember(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
+            return self._single(view, loss, n_rows)
         several = self.setting == "auto" and whiten and not sparse_data
         views = ("standardised", "whitened", "strongly_whitened") if several else (view,)
         return regression_members(loss, d, views)
@@ -1087,14 +1003,10 @@ class PiSTOLRegressor(
         during the first pass do not show it.
         """
         X, y, _, rows, totals = problem
-        n, d = len(rows), X.shape[1]
-        squared = getattr(make_loss(self.loss, "regression"), "elicits_mean", False)
-        if (
-            not (squared and self.fit_intercept)
-            or sparse.issparse(X)
-            or n >= min(_COMPARED_ROWS, _COMPARED_PER_COLUMN * d)
-            or self._is_fold
-        ):
+        n, dense = len(rows), not sparse.issparse(X)
+        has_mean = self.fit_intercept and getattr(self._loss(), "elicits_mean", False)
+        few_rows = n < min(_COMPARED_ROWS, _COMPARED_PER_COLUMN * X.shape[1])
+        if self._is_fold or not (has_mean and dense and few_rows):
             return
         predictions, fold = np.empty((n, y.shape[1])), np.arange(n) % _FOLDS
         mean = np.average(y[rows], axis=0, weights=totals)
@@ -1116,21 +1028,13 @@ class PiSTOLRegressor(
         )
 
     def _begin(self, problem):
-        X, targets, visits, rows, totals = problem
+        X, targets, visits, rows, _ = problem
         n_visits, sparse_data, d = len(visits.rows), sparse.issparse(X), X.shape[1]
         scale = self._scale().open(X[rows], targets[rows])
         members = self._members(self.horizon or n_visits, d, sparse_data, d <= MOST_WHITENED)
-        members, tail = self._averaged(members, 1.0)
-        views, centred = self._views(members), self.fit_intercept
-        caps = None if sparse_data else (scale.low, scale.high)
-        centred = centred and not sparse_data
-        m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
         n_passes = passes(self.max_iter, n_visits, n_entries(X), visits=_VISITS)
-        portfolio = Portfolio(members, False, n_passes, tail=tail)
-        state = portfolio.init(views.make(m, caps), d, targets.shape[1], n_visits)
-        state = portfolio.expect(state, X, rows)
-        scale.add_all(problem, m)
-        return problem, PiSTOLRun(portfolio, state, scale)
+        caps = None if sparse_data else (scale.low, scale.high)
+        return problem, self._start(problem, members, n_passes, 1.0, caps, scale)
 
     def _stream_members(self, sparse_data, d):
         members = self._members(self.horizon, d, sparse_data, d <= MOST_WHITENED_STREAM)
@@ -1162,37 +1066,18 @@ class PiSTOLRegressor(
             return self
         return self._learn_chunk(X, y, sample_weight)
 
-    def _targets_of(self, labels, codes):
+    def _quick_targets(self, labels, codes):
         try:
             targets = np.array(labels, dtype=np.float64)
         except (TypeError, ValueError):
             return None
-        return targets[:, None] if self._flat and np.isfinite(targets).all() else None
+        is_usual = self._flat and targets.ndim == 1 and np.isfinite(targets).all()
+        return targets[:, None] if is_usual else None
 
-    @all_or_nothing
-    def _learn_chunk(self, X, y, sample_weight):
-        self._check()
-        stream = self._going_on()
-        X, targets, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
-        stream = stream or self._open_stream(X)
+    def _chunk(self, stream, y, weights, classes):
+        self._flat, targets = np.ndim(y) == 1, as_columns(y)
         base.check_n_targets(targets, stream.n_outputs())
-        self._stream = stream.learn(X, targets, weights)
-        self._forget_read()
-        self._trust()
-        return self
-
-    def _validation(self, X_val, y_val, scale):
-        if y_val is None:
-            raise ValueError("X_val is given without y_val.")
-        X, y = scale.clip(base.check_rows(self, X_val)), np.asarray(y_val, dtype=float)
-        if y.shape[:1] != X.shape[:1] or y.size != len(y) * len(scale.m) or np.isnan(y).any():
-            raise ValueError("y_val must have the targets of each row of X_val.")
-        y = scale.standardise(y.reshape(len(y), -1))
-
-        def validate(coef, intercept):
-            return float(np.mean((X @ coef + intercept - y) ** 2))
-
-        return validate
+        return targets, weights, None
 
     def _read(self, run, problem=None, candidates=None):
         """Members shrunk by their progressive fit and averaged, in standardised targets."""
@@ -1203,8 +1088,7 @@ class PiSTOLRegressor(
         y = np.clip(targets, *scale.standardise(np.array(scale.limit)))
         level = np.average(y, axis=0, weights=weights)
         y = y - level
-        chosen = portfolio.candidates(state) if candidates is None else candidates
-        chosen = chosen or [(i, portfolio.last) for i in range(len(portfolio.members))]
+        chosen = candidates or portfolio.candidates(state)
         coef: Any = 0.0
         predictions: Any = 0.0
         squared = scale.elicits_mean
@@ -1227,40 +1111,32 @@ class PiSTOLRegressor(
             intercept = np.mean([portfolio.weights(state, *c)[1] for c in chosen], axis=0)
         return Line(coef, intercept, held_out)
 
-    def _publish_line(self, line, scale):
+    def _publish_line(self, run, line):
+        scale, dtype = run.scale, np.dtype(self._dtype)
         coef, intercept = (line.coef * scale.s).T, line.intercept * scale.s + scale.m
-        dtype = np.dtype(self._dtype)
         coef, intercept = np.ascontiguousarray(coef, dtype=dtype), intercept.astype(dtype)
         self.coef_, self.intercept_ = base.of_targets(self._flat, coef, intercept)
         limits, most = scale.limits(), np.finfo(dtype).max  # ten times the range may overflow
         self.input_limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
         self.prediction_limits_ = np.clip(scale.range(), -most, most).astype(dtype)
+        late = slice(len(line.held_out[0]) // 2, None)  # early predictions are worse
+        predictions, targets, weights = (a[late] for a in line.held_out)
+        predictions, targets = (a * scale.s + scale.m for a in (predictions, targets))
+        self.held_out_ = base.held_out_predictions(
+            predictions, targets, weights, self.prediction_limits_
+        )
 
     def _estimand(self, y):
-        if make_loss(self.loss, "regression") != make_loss("squared_error", "regression"):
+        if self._loss() != LOSSES["squared_error"]:
             raise ValueError(
                 f"No interval is valid for loss={self.loss!r}: give loss='squared_error'."
             )
         return Law(Gaussian(), LINKS["identity"]), y
 
-    def _held_out_predictions(self, run, held_out):
-        (predictions, targets, weights), scale = held_out, run.scale
-        predictions, targets = (a * scale.s + scale.m for a in (predictions, targets))
-        late = len(predictions) // 2  # early predictions are worse than the final ones
-        return base.held_out_predictions(
-            predictions[late:], targets[late:], weights[late:], self.prediction_limits_
-        )
-
-    def predict_linear(self, X: MatrixLike) -> np.ndarray:
-        """The line ``X @ coef_.T + intercept_``: `predict` without clipping."""
-        check_is_fitted(self, "coef_")
-        return product(base.check_rows(self, X), self.coef_.T) + self.intercept_
-
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets).
 
-        They are `predict_linear` of columns clipped to `input_limits_`, clipped to
-        `prediction_limits_`.
+        They are the line's for columns clipped to `input_limits_`, clipped to `prediction_limits_`.
         """
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)

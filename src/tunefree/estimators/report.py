@@ -6,21 +6,46 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
-from tunefree._format import duration, number
+from tunefree._format import aligned, duration, listed, number
 from tunefree._process import amount
-from tunefree.estimators.candidates import constant_entry
 from tunefree.estimators.stack_problem import several_columns
-from tunefree.select.costs import Plan
-from tunefree.select.stacking import permutation_importances, weighted_mean
+from tunefree.select.costs import Cost, Plan
+from tunefree.select.held_out import Entry, weighted_mean
+from tunefree.select.stacking import Chosen, permutation_importances
 from tunefree.uncertainty import risk
 
 # Rows from which the columns' standard deviations are computed.
 _MOST_SHOWN = 50_000
 # A gain of so many standard errors is significant (95 %).
 _SIGNIFICANT = 1.96
-_MOST = 5  # groups of columns, and names of a group, that are shown
+_MOST_GROUPS = 5  # of columns, that are shown
 # Predictions are the same if they differ by less than this, in log-odds or standard deviations.
 _SAME = 1e-6
+
+
+class Stacked(NamedTuple):
+    """The candidates' evaluation, and the stack."""
+
+    problem: Any  # with the loss of the stack
+    entries: list
+    chosen: Chosen
+    last: Any  # `LastFits`
+    plan: Any
+    skipped: dict  # candidates that do not suit the data, and why
+    scores: dict  # of `scoring`, by candidate
+    compression: Any
+    seconds: float
+
+    def shares(self):
+        """The shares of the models of the stack, by name."""
+        pairs = zip(self.chosen.entries, self.chosen.stack.shares, strict=True)
+        return {e.candidate.name: float(share) for e, share in pairs}
+
+    def reason(self):
+        """The reason for the stack, and which models were fitted again, in sentences."""
+        names = ", ".join(self.last.names)
+        last = f"Fitted again on all rows: {names}." if names else ""
+        return f"{self.chosen.reason} {last}".strip()
 
 
 class Verdict(NamedTuple):
@@ -63,7 +88,7 @@ def verdict_of(problem, chosen, constant, losses):
     that of a ratio of two means (delta method).
     """
     kind, classes = problem.score, getattr(problem.targets, "classes", None)
-    y, weights = problem.y[constant.rows], problem.weights[constant.rows]
+    _, y, weights = problem.part(constant.rows)
     constant_losses, differ = constant.proper_losses, bool(np.ptp(y, axis=0).max() > 0.0)
     constant_loss = weighted_mean(constant_losses, weights)[0]
     if classes is None:
@@ -163,7 +188,9 @@ class Report(NamedTuple):
             losses = [f"{name} {number(loss, 2)}" for name, loss in self.importances.items()]
             notes.append(f"Permutation importance (held-out rows): {', '.join(losses)}.")
         if self.groups:
-            rows = [(listed(row["columns"]), row["importance"]) for row in self.groups[:_MOST]]
+            rows = [
+                (listed(row["columns"]), row["importance"]) for row in self.groups[:_MOST_GROUPS]
+            ]
             rises = "; ".join(f"{names}: {number(rise, 2)}" for names, rise in rows)
             notes.append(f"Permutation importance of correlated columns together: {rises}.")
         notes += [f"Skipped: {name} ({reason})." for name, reason in self.skipped.items()]
@@ -188,8 +215,9 @@ class Report(NamedTuple):
         cost = self.plan.expected
         words = f"Planned: at most {duration(cost.seconds)} and {amount(cost.bytes)}."
         if self.seconds is not None:
-            refit = f"({duration(self.refit_seconds)} for the last fit)"
-            words = f"Took {duration(self.seconds)} {refit}. {words}"
+            refit = duration(self.refit_seconds)
+            part = "" if refit == "0 s" else f", of which {refit} for the models on all rows"
+            words = f"Took {duration(self.seconds)}{part}. {words}"
         return f"{words} {self.plan.limitations}".strip()
 
     def _loss_name(self):
@@ -199,12 +227,9 @@ class Report(NamedTuple):
 
     def __repr__(self):
         rows = self.table()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [self.heading(), ""]
-        for name, *cells, last in rows:
-            aligned = [cell.rjust(w) for cell, w in zip(cells, widths[1:-1], strict=True)]
-            lines.append("  ".join([name.ljust(widths[0]), *aligned, last]).rstrip())
-        return "\n".join([*lines, "", *self.sentences(), *self.notes()])
+        lines = zip(aligned([row[:-1] for row in rows]), rows, strict=True)
+        table = [f"{line}  {row[-1]}".rstrip() for line, row in lines]
+        return "\n".join([self.heading(), "", *table, "", *self.sentences(), *self.notes()])
 
     __str__ = __repr__
 
@@ -252,11 +277,33 @@ def report_of(name, table, stacked, losses, relevances, importances):
     )
 
 
+class Baseline(NamedTuple):
+    """The same scores for all rows: the baseline of the leaderboard."""
+
+    name: str = "constant"
+
+    def total_cost(self, shape):
+        """Nothing."""
+        return Cost(0.0, 0.0)
+
+
+def constant_entry(chosen, problem):
+    """The `Entry` of the best constant on the held-out rows of a stack; None without such rows."""
+    rows, score = chosen.rows, problem.score
+    if not len(rows):
+        return None
+    _, y, weights = problem.part(rows)
+    scores = np.tile(score.constant(y, weights), (len(rows), 1))
+    losses = proper_losses = score.losses(scores, y)
+    if problem.classify:
+        losses = (y != np.bincount(y, weights).argmax()).astype(float)
+    return Entry(Baseline(), scores, losses, proper_losses, rows, 0.0, "baseline")
+
+
 def _risk_interval(losses, rows, problem, optimism):
     """The interval of the risk on new rows, and its method."""
-    bounded, once = problem.score.task == "classification", len(rows) < problem.shape.n
-    weights = problem.weights[rows]
-    return risk.held_out(losses, weights, bounded=bounded, once=once, spent=optimism)
+    weights, once = problem.weights[rows], len(rows) < problem.shape.n
+    return risk.held_out(losses, weights, bounded=problem.classify, once=once, spent=optimism)
 
 
 def _leaderboard(stacked, constant):
@@ -265,7 +312,7 @@ def _leaderboard(stacked, constant):
     for e in [*stacked.entries, *filter(None, [constant])]:
         name, weights = e.candidate.name, problem.weights[e.rows]
         row: dict[str, Any] = dict.fromkeys(("candidate", "risk", "risk_se", "risk_interval"))
-        if problem.score.task == "classification":
+        if problem.classify:
             row["log_loss"] = None
         if len(e.losses):
             row["risk"], row["risk_se"] = map(float, weighted_mean(e.losses, weights))
@@ -355,16 +402,6 @@ class Importances(NamedTuple):
             groups.append({"columns": users, "importance": value, "importance_se": error})
         groups.sort(key=lambda group: -group["importance"])
         return cls(of_columns(found[0]), of_columns(found[1]), groups)
-
-
-def listed(names):
-    """The first names of a list.
-
-    >>> listed(["a", "b"]), listed(list("abcdefg"))
-    ('a, b', 'a, b, c, d, e and 2 more')
-    """
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(names[:_MOST]) + more
 
 
 def _error(value):

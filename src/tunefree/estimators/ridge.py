@@ -8,8 +8,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, seed_of
+from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread, product
+from tunefree._warn import none_of
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.data.order import given_visits
 from tunefree.designs import as_columns, as_dense
@@ -32,7 +33,6 @@ from tunefree.estimators.least_squares import (
     passes,
     penalties,
     read,
-    risks_on,
 )
 from tunefree.estimators.uncertainty_mixins import (
     CoefficientInferenceMixin,
@@ -205,14 +205,7 @@ class RidgePathRegressor(
         self.random_state = random_state
 
     @report_progress
-    def fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        sample_weight: ArrayLike | None = None,
-        X_val: MatrixLike = None,
-        y_val: TargetLike = None,
-    ) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -221,8 +214,6 @@ class RidgePathRegressor(
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
-        X_val, y_val : array-like, optional
-            Rows on which the average is chosen, in place of held-out ones.
 
         Returns
         -------
@@ -231,29 +222,24 @@ class RidgePathRegressor(
         self._check()
         self._stream = None
         problem = self._pose(X, y, sample_weight)
-        validation = None if X_val is None else self._validation(X_val, y_val)
         self.alphas_ = penalties(self.alphas, problem.sized())
-        if self.solver_ == "exact":
-            return self._fit_exact(problem, validation)
-        return self._fit_sgd(problem, validation)
+        return self._fit_exact(problem) if self.solver_ == "exact" else self._fit_sgd(problem)
 
     def _check(self):
         """Refuse parameter values that mean nothing, naming the parameter."""
         self._grid()
         if self.solver not in ("auto", "sgd", "exact"):
-            raise ValueError(f"solver={self.solver!r} is none of auto, sgd, exact.")
+            raise none_of("solver", self.solver, ("auto", "sgd", "exact"))
         if self.standardize not in (True, False, "auto"):
             raise ValueError(f"standardize={self.standardize!r} is neither a bool nor 'auto'.")
-        check_passes(self.max_iter)
 
     def _pose(self, X, y, sample_weight):
         """The problem; the solver for it is chosen."""
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
         targets = as_columns(y)
-        as_given, positive = (X, targets), weights > 0
-        if not positive.all():
-            X, targets, weights = X[positive], targets[positive], weights[positive]
+        as_given = X, targets
+        X, targets, weights = base.of_positive_weight(X, targets, weights)
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         self.solver_, self.hint_ = chosen_solver(self.solver, self._grid()[0], X.shape)
         if self.solver_ == "exact":
@@ -273,13 +259,12 @@ class RidgePathRegressor(
         rows = rows._replace(X=X, targets=targets)
         return rows.pose(intercept=self.fit_intercept, scaling=is_scaled)
 
-    def _fit_exact(self, problem, validation):
+    def _fit_exact(self, problem):
         model, held_out = exact_path(problem, self.alphas_, self.fit_intercept)
-        risks = held_out.risks() if validation is None else risks_on(model, problem, *validation)
+        risks = held_out.risks()
         k = best_scheme(self.alphas_, risks)
-        shrinks = model.only(k) if validation is None else None
         errors = held_out.errors(self.alphas_[k])
-        held = held_out_line(problem, slice(None), errors, shrinks, self._widest)
+        held = held_out_line(problem, slice(None), errors, model.only(k), self._widest)
         return self._choose(problem.columns, model, [None] * len(self.alphas_), risks, k, 1, held)
 
     def _grid(self):
@@ -288,33 +273,29 @@ class RidgePathRegressor(
             return True, _OTHERS if self.average == "auto" else ()
         return False, (scheme_of(self.average, also=_RIDGE[:1]),)
 
-    def _fit_sgd(self, problem, validation):
+    def _fit_sgd(self, problem):
         n_passes = passes(self.max_iter, int(problem.visits.repeats.sum()))
         grid, others = self._grid()
         schemes = problem.schemes(self.alphas_, others)
         choose = grid and len(schemes) > 1 and len(problem.totals) > 1
-        n_folds = folds(problem)[1] if choose and validation is None else 0
+        n_folds = folds(problem)[1] if choose else 0
 
         def publish(model, state):
-            model._read_sgd(problem, state, schemes, n_folds, validation)
+            model._read_sgd(problem, state, schemes, n_folds)
 
         watch = self._progress.passes(n_passes, publish)
         state = descend(problem, n_passes, n_folds, **watch)
-        return self._read_sgd(problem, state, schemes, n_folds, validation)
+        return self._read_sgd(problem, state, schemes, n_folds)
 
-    def _read_sgd(self, problem, state, schemes, n_folds, validation):
+    def _read_sgd(self, problem, state, schemes, n_folds):
         """Choose among the averages of a run."""
-        (grid, _), n_alphas, risks, model = self._grid(), len(self.alphas_), None, None
+        (grid, _), n_alphas, risks = self._grid(), len(self.alphas_), None
         self.held_out_, runs, held = None, [], None
-        if validation is not None:
-            model = read(problem, state, schemes)
-            risks = risks_on(model, problem, *validation)
-        elif n_folds:
+        if n_folds:
             risks, runs = held_out_risks(problem, state, schemes)
         k = best_scheme(self.alphas_, risks) if grid else n_alphas
-        if model is None:
-            can_store = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
-            model = read(problem, state, schemes if can_store else (schemes[k],))
+        can_store = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
+        model = read(problem, state, schemes if can_store else (schemes[k],))
         if n_folds:
             own = model.only(k if model.n_schemes == len(schemes) else 0)
             held = held_out_line(problem, *held_out_errors(problem, runs, k), own, self._widest)
@@ -402,12 +383,6 @@ class RidgePathRegressor(
     def _estimand(self, y):
         return Law(Gaussian(), LINKS["identity"]), y
 
-    def _validation(self, X_val, y_val):
-        if y_val is None:
-            raise ValueError("X_val is given without y_val.")
-        X = base.check_rows(self, X_val)
-        return X, np.asarray(y_val, dtype=np.float64).reshape(X.shape[0], -1)
-
     def _publish(self, coef, intercept):
         coef, intercept = (a.astype(self._dtype, copy=False) for a in (coef, intercept))
         coef, intercept = coef[:, :, 0], intercept[:, 0]
@@ -493,10 +468,13 @@ class HeldOutLine(NamedTuple):
 
 
 def held_out_line(problem, rows, errors, chosen, limits):
-    """The `HeldOutLine` of targets less errors; clipped and shrunk if `chosen`, an `SGDRun`."""
+    """The `HeldOutLine` of targets less errors, for the line of an `SGDRun`.
+
+    It is clipped and shrunk if there are `limits`, the widest ones allowed.
+    """
     mean, y, totals = problem.columns.target, problem.targets[rows], problem.totals[rows]
     predictions, share = y - errors, None
-    if chosen is not None and limits is not None:
+    if limits is not None:
         fitted = chosen.predict(problem.Z, problem.centre)[:, 0]
         ends = limits_of_predictions(predictions, fitted, y, totals, rows)
         ends = np.clip(ends, *(limits - mean))
@@ -592,7 +570,7 @@ def sgd_ridge_path(
     True
     """
     if solver not in ("sgd", "exact"):
-        raise ValueError(f"solver={solver!r} is none of sgd, exact.")
+        raise none_of("solver", solver, ("sgd", "exact"))
     if standardize == "auto":
         standardize = not sparse.issparse(X)
     model = RidgePathRegressor(

@@ -18,14 +18,8 @@ from tunefree.families import HuberT, Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.preprocessing import TablePreprocessor, source_layout
 from tunefree.select.costs import Shape, shape_of
-from tunefree.select.stacking import (
-    Entry,
-    Quantiles,
-    RobustMeans,
-    automatic_folds,
-    choose_stack,
-    finished,
-)
+from tunefree.select.held_out import Entry, automatic_folds, finished
+from tunefree.select.stacking import Quantiles, RobustMeans, choose_stack
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import Residuals
 
@@ -139,8 +133,8 @@ class TableRows(NamedTuple):
 
     def findings(self, problem):
         """What a person should look at."""
-        classify, layout = problem.score.task == "classification", source_layout(self.table)
-        found = training_findings(layout, problem.X, problem.y, len(self.y), classify)
+        X, y, classify = problem.X, problem.y, problem.classify
+        found = training_findings(source_layout(self.table), X, y, len(self.y), classify)
         if self.parts is not None and _are_in_order(self.parts):
             found += sorted_rows(self.y, classify)
         return found
@@ -193,6 +187,11 @@ class StackProblem(NamedTuple):
 
     is_sparse = TableRows.is_sparse
 
+    @property
+    def classify(self):
+        """Whether targets are classes."""
+        return self.score.task == "classification"
+
     def held(self):
         """Whether each row is held out."""
         held = np.zeros(len(self.y), dtype=bool)
@@ -220,7 +219,7 @@ class StackProblem(NamedTuple):
 
     def entry(self, candidate, scores, rows, model, **more):
         """The `Entry` of a model's held-out scores."""
-        losses, proper_losses = self.score.evaluate(scores, self.y[rows], self.weights[rows])
+        losses, proper_losses = self.score.evaluate(scores, *self.part(rows)[1:])
         more["trace"] = _trace(model)
         return Entry(candidate, scores, losses, proper_losses, rows, 0.0, "finished", **more)
 
@@ -253,7 +252,7 @@ class StackProblem(NamedTuple):
         score, out = RobustMeans(family), []
         for e in entries:
             if len(e.losses):
-                losses = score.evaluate(e.scores, self.y[e.rows], self.weights[e.rows])
+                losses = score.evaluate(e.scores, *self.part(e.rows)[1:])
                 e = e._replace(losses=losses[0], proper_losses=losses[1])
             out.append(e)
         return self._replace(score=score, targets=targets._replace(family=family)), out
@@ -290,8 +289,8 @@ class ClassTargets(NamedTuple):
 
     def held_out(self, chosen, problem, view):
         """The `StackHeldOut` of a stack: probabilities and mistakes."""
-        rows, scores, calibration = chosen.rows, chosen.scores(), None
-        y, weights = problem.y[rows], problem.weights[rows]
+        scores, calibration = chosen.scores(), None
+        _, y, weights = problem.part(chosen.rows)
         if scores.shape[1] > 1:
             calibration = calibrated(scores, y, weights)
         p = base.probabilities(log_odds(calibration, scores), joint=True)

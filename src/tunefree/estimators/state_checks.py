@@ -12,7 +12,7 @@ from scipy import sparse
 
 from tunefree.columns import RunningMoments, View
 from tunefree.engine.stream import FIRST, Stream
-from tunefree.estimators.targets import Extent, TargetScale
+from tunefree.estimators.targets import TargetScale
 from tunefree.learners.sgd.stream import StreamSGD, StreamState
 from tunefree.learners.trees.bins import MOST_BORDERS, Bins
 from tunefree.learners.trees.boosting import Forest
@@ -50,6 +50,17 @@ def require(condition):
         raise ValueError("the saved state of its learner is inconsistent")
 
 
+def check_like(saved, fresh, *names):
+    """Check that some attributes have the form of those of a fresh object of the same class."""
+    require(type(saved) is type(fresh))
+    require(all(same_form(getattr(saved, n), getattr(fresh, n)) for n in names))
+
+
+def check_optional(array, *shape):
+    """Check an array of float64 that may be missing."""
+    require(array is None or same_form(array, np.empty(shape)))
+
+
 def check_array(array, dtype, *shape):
     """Check the type and the shape of an array, which may be mapped from a file.
 
@@ -68,11 +79,9 @@ def check_state(portfolio, state, n_columns, n_outputs):
     require(all(type(m) is ViewMember and m.view in state.views for m in portfolio.members))
     for view in state.views.values():
         require(type(view) is View and type(view.bias) is float)
-        for name in ("shift", "scale", "low", "high"):
-            column = getattr(view, name)
-            require(column is None or same_form(column, np.empty(n_columns)))
-        rotation = view.rotation
-        require(rotation is None or same_form(rotation, np.empty((n_columns, n_columns))))
+        for column in (view.shift, view.scale, view.low, view.high):
+            check_optional(column, n_columns)
+        check_optional(view.rotation, n_columns, n_columns)
     progress = state.progress
     rows = len(progress.recent)
     require(rows > 0 and progress.recent.shape[1:] == (2 * len(portfolio.members), n_outputs))
@@ -88,17 +97,12 @@ def check_state(portfolio, state, n_columns, n_outputs):
 
 def check_scale(scale, n_columns, n_outputs):
     """Check the limits of a run's `TargetScale`, which compiled code reads."""
-    require(type(scale) is TargetScale and type(scale.extent) is Extent)
-    extent, fresh = scale.extent, Extent(n_columns, n_outputs)
-    names = ("farthest", "columns", "beyond", "sides", "hull")
-    require(all(same_form(getattr(extent, n), getattr(fresh, n)) for n in names))
-    if extent.coef is not None:
-        require(same_form(extent.coef, np.empty((n_columns, n_outputs))))
-        require(same_form(extent.intercept, np.empty(n_outputs)))
-    require(all(same_form(v, np.empty(n_columns)) for v in (scale.low, scale.high, scale.mean_x)))
-    require(all(same_form(v, np.empty(n_outputs)) for v in (scale.m, scale.s, scale.mean_y)))
-    require(same_form(scale.inner, np.empty((2, n_outputs))))
-    require(np.shape(scale.limit) == (2, n_outputs))
+    fresh = TargetScale(None, None, True).open(np.zeros((1, n_columns)), np.zeros((1, n_outputs)))
+    check_like(scale, fresh, "m", "s", "low", "high", "mean_x", "mean_y", "inner", "limit")
+    check_like(scale.extent, fresh.extent, "farthest", "columns", "beyond", "sides", "hull")
+    if scale.extent.coef is not None:
+        check_optional(scale.extent.coef, n_columns, n_outputs)
+        check_array(scale.extent.intercept, np.float64, n_outputs)
 
 
 def check_learner(estimator):
@@ -170,13 +174,11 @@ def check_stream(stream, n_columns, n_outputs):
         if stream.scale is not None:
             check_scale(stream.scale, n_columns, n_outputs)
     if stream.caps is not None:
-        require(type(stream.caps) is tuple and len(stream.caps) == 2)
-        require(all(same_form(cap, np.empty(n_columns)) for cap in stream.caps))
+        require(same_form(stream.caps, (np.empty(n_columns), np.empty(n_columns))))
         for rows in (stream.sample, stream.latest):
             require(type(rows) is np.ndarray and rows.shape[1:] == (n_columns,))
     if stream.moments is not None:
         m = stream.moments
-        fresh = RunningMoments(n_columns, sparse=m.sparse, products=m.product.size > 0)
-        names = ("mean", "square", "largest", "product", "counts")
-        require(all(same_form(getattr(m, n), getattr(fresh, n)) for n in names))
+        fresh = RunningMoments(n_columns, sparse=stream.sparse, products=m.product.size > 0)
+        check_like(m, fresh, "mean", "square", "largest", "product", "counts")
         require(m.sparse == stream.sparse)

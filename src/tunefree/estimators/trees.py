@@ -31,11 +31,13 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
-from tunefree.select.stacking import automatic_folds
+from tunefree.select.held_out import automatic_folds
 from tunefree.uncertainty.intervals import Residuals
 
 # Trees of two depths are learned, of larger ones from so many rows on.
 DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
+# Threads are slower than one for fewer cells than twice this.
+_CELLS_OF_A_THREAD = 5000
 # Held-out rows choose the share of each depth among these.
 _SHARES = np.linspace(0.0, 1.0, 5)
 # Rows of a source that are learned.
@@ -104,9 +106,13 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     bins, loss, sample = table[:3]
     depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
     progress.expect(len(depths) * n_reports(table.most_rounds))
-    options = {"signs": signs, "most_rounds": table.most_rounds}
-    with workers(n_jobs):
-        fits = _run(boost(sample, folds, loss, bins, depths, seed, **options), progress)
+
+    def report():
+        progress.begin("rounds")
+        return progress.end()
+
+    with workers(n_jobs, sample.codes.size // _CELLS_OF_A_THREAD):
+        fits = boost(sample, folds, loss, bins, depths, seed, signs, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
     held, (one, other) = held[order], (fit.scores[order] for fit in fits)
@@ -121,18 +127,6 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
     curves = [fit.risks for fit in fits]
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
-
-
-def _run(rounds, progress):
-    """What `boost` returns, after reports of its rounds."""
-    ended = None
-    while True:
-        try:
-            rounds.send(ended)
-        except StopIteration as stop:
-            return stop.value
-        progress.begin("rounds")
-        ended = progress.end()
 
 
 class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):

@@ -85,23 +85,6 @@ class RiskIntervalMixin:
         return self._risk()[1]
 
 
-class OnlineRiskIntervalMixin(RiskIntervalMixin):
-    """A classifier that predicts rows before it learns them, and counts its mistakes."""
-
-    @property
-    def online_risk_interval_(self) -> tuple[float, float] | None:
-        """Interval (95 %, at all times together) for the mean risk of predictions on the way.
-
-        They are the best member's predictions in the first pass, each before its row was learned.
-        It is a theorem for any stream, but not about the final predictor. None where rows have
-        weights other than 1.
-        """
-        held_out = getattr(self, "held_out_", None)
-        if held_out is None or not held_out.rows:
-            return None
-        return risk.online(held_out.mistakes, held_out.rows, 0.05 / held_out.rivals)
-
-
 class PredictsIntervals(Threaded):
     """A regressor with intervals.
 
@@ -176,20 +159,19 @@ class PredictsIntervals(Threaded):
                 np.broadcast_to(targets, (len(y), final.shape[1])),
                 values * final.shape[1],
             )
+
+        def extra(j, predictions, of_these):
+            return allowance(predictions, of_these, final[:, j], targets[rows, j], values[j])
+
         if isinstance(held_out, HeldOutPredictions):
-            pairs = list(zip(held_out.predictions.T, held_out.targets.T, strict=True))
-        else:
-            pairs = [(part.targets - part.residuals, part.targets) for part in held_out]
-        extra = [
-            allowance(*pair, final[:, j], targets[rows, j], values[j])
-            for j, pair in enumerate(pairs)
-        ]
-        if isinstance(held_out, HeldOutPredictions):
-            self.held_out_ = held_out._replace(allowance=np.stack(extra, axis=1))
-        else:
-            self.held_out_ = tuple(
-                part._replace(allowance=one) for part, one in zip(held_out, extra, strict=True)
-            )
+            columns = zip(held_out.predictions.T, held_out.targets.T, strict=True)
+            of_columns = [extra(j, *pair) for j, pair in enumerate(columns)]
+            self.held_out_ = held_out._replace(allowance=np.stack(of_columns, axis=1))
+            return
+        self.held_out_ = tuple(
+            part._replace(allowance=extra(j, part.targets - part.residuals, part.targets))
+            for j, part in enumerate(held_out)
+        )
 
     def _final_predictions(self, X, rows):
         """Final predictions and their rows; of 5,000 rows where predicting is slow."""

@@ -2,18 +2,19 @@
 
 An ``.npy`` file is a table whose last column is the target. An ``.npz`` file holds the features as
 ``X``, or as ``data, indices, indptr, shape`` (what `scipy.sparse.save_npz` writes), and ``y`` and
-``weight`` if it has them. Nothing in either is ever unpickled.
+``weight`` if it has them; it is loaded whole. Nothing in either is ever unpickled.
 """
 
-import contextlib
 import os
 import zipfile
 import zlib
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
+from tunefree.designs import n_entries
 from tunefree.io.files import (
     DataError,
     chunks,
@@ -29,6 +30,17 @@ from tunefree.io.tables import TARGET, WEIGHT, assign, sniff_delimiter
 _ENTRIES = 500_000
 _ROWS = 8192
 _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+
+
+def spans(n_rows, n_entries, start=0):
+    """Slices of rows, from `start` on, of about half a million entries each.
+
+    >>> list(spans(5, 1_000_000, 2))
+    [slice(2, 4, None), slice(4, 5, None)]
+    """
+    size = max(1, _ENTRIES * n_rows // max(n_entries, 1))
+    for first in range(start, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
 
 
 def finite_rows(X, y, weight, name, start, skipped=None):
@@ -243,8 +255,9 @@ def _numbers(batch, j, path):
     from pyarrow import types
 
     column, kind = batch.column(j), batch.schema.field(j).type
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        what = "text" if types.is_string(kind) or types.is_large_string(kind) else kind
+    meaning = kind_of_type(kind)
+    if meaning not in ("number", "truth"):
+        what = "text" if meaning == "text" else kind
         words = f"column {batch.schema.names[j]!r} holds {what}, not numbers"
         error = DataError(words, path)
         error.feature, error.hint = True, "hashed=2**18 accepts text"
@@ -278,90 +291,34 @@ def _table(path, start, columns):
     n, width = table.shape
     layout = assign(None, width, (path,), **columns)
     target, weight = layout.find(TARGET), layout.find(WEIGHT)
-    size = max(1, _ENTRIES // width)
-    for first in range(start, n, size):
-        block = np.asarray(table[first : first + size])
+    for part in spans(n, table.size, start):
+        block = np.asarray(table[part])
         block = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
         y = None if target is None else block[:, target.position].astype(np.float64)
         w = None if weight is None else block[:, weight.position].astype(np.float64)
-        yield np.ascontiguousarray(block[:, layout.features]), y, w, layout, first
+        yield np.ascontiguousarray(block[:, layout.features]), y, w, layout, part.start
         forget(table.base)
 
 
-class _Member:
-    """An array in an archive, read in order: neither mapped nor loaded as a whole."""
-
-    def __init__(self, archive, name):
-        self.stream = archive.open(f"{name}.npy")
-        version = np.lib.format.read_magic(self.stream)
-        header = np.lib.format.read_array_header_1_0
-        if version != (1, 0):
-            header = np.lib.format.read_array_header_2_0
-        self.shape, columnwise, self.dtype = header(self.stream)
-        if (columnwise and len(self.shape) > 1) or self.dtype.hasobject:
-            raise ValueError(f"{name} is not an array of numbers or text in C order")
-        self.begin, self.position = self.stream.tell(), 0
-        self.step = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
-
-    def take(self, start, stop):
-        """Items from `start` to `stop` - 1."""
-        if start != self.position:
-            self.stream.seek(self.begin + start * self.step)
-        data = self.stream.read((stop - start) * self.step)
-        if len(data) != (stop - start) * self.step:
-            raise EOFError("it ends too early")
-        self.position = stop
-        return np.frombuffer(data, self.dtype).reshape(stop - start, *self.shape[1:])
-
-
 def _archive(path, start, columns):
-    with contextlib.ExitStack() as stack:
-        archive = stack.enter_context(zipfile.ZipFile(path))
-        names = {name.removesuffix(".npy") for name in archive.namelist()}
-        members = {name: _Member(archive, name) for name in names & {"y", "weight"}}
-        if columns.get("target") is False:
-            members.pop("y", None)
-        if "X" in names:
-            read, shape, entries = _dense(archive)
-        elif {"data", "indices", "indptr", "shape"} <= names:
-            read, shape, entries = _sparse(archive)
-        else:
-            raise DataError("it has neither X nor data, indices, indptr and shape", path)
-        for name, member in members.items():
-            if member.shape[:1] != shape[:1]:
-                raise DataError(f"{name} has {member.shape[0]} rows, X has {shape[0]}", path)
-        size = max(1, int(_ENTRIES * shape[0] // max(entries, 1)))
-        for first in range(start, shape[0], size):
-            stop = min(first + size, shape[0])
-            y, w = (
-                members[name].take(first, stop) if name in members else None
-                for name in ("y", "weight")
-            )
-            y = y.astype(np.float64) if y is not None and y.dtype.kind in "iub" else y
-            yield read(first, stop), y, w, None, first
-
-
-def _dense(archive):
-    X = _Member(archive, "X")
-    if len(X.shape) != 2 or X.dtype.kind not in "fiub":
-        raise ValueError("X is not a table of numbers")
-    kind = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    return lambda a, b: X.take(a, b).astype(kind), X.shape, X.shape[0] * X.shape[1]
-
-
-def _sparse(archive):
-    shape = tuple(_Member(archive, "shape").take(0, 2).tolist())
-    data, indices, starts = (_Member(archive, name) for name in ("data", "indices", "indptr"))
-
-    def read(first, stop):
-        indptr = starts.take(first, stop + 1).astype(np.int64)
-        begin, end = indptr[0], indptr[-1]
-        values, columns = data.take(begin, end), indices.take(begin, end)
-        if np.any(np.diff(indptr) < 0) or np.any((columns < 0) | (columns >= shape[1])):
-            raise ValueError("invalid sparse rows")
-        kind = np.float32 if values.dtype == np.float32 else np.float64
-        return sparse.csr_array(
-            (values.astype(kind), columns.copy(), indptr - begin), shape=(stop - first, shape[1])
-        )
-
-    return read, shape, data.shape[0]
+    with open(path, "rb") as file, NpzFile(file) as archive:
+        parts = {name: archive[name] for name in archive.files}
+    if "X" in parts:
+        X = parts["X"]
+        if X.ndim != 2 or X.dtype.kind not in "fiub":
+            raise ValueError("X is not a table of numbers")
+    elif {"data", "indices", "indptr", "shape"} <= parts.keys():
+        arrays = parts["data"], parts["indices"], parts["indptr"]
+        X = sparse.csr_array(arrays, shape=tuple(parts["shape"]))
+        X.check_format(full_check=True)  # compiled code does not check indices
+    else:
+        raise DataError("it has neither X nor data, indices, indptr and shape", path)
+    y, weight = (parts.get(name) for name in ("y", "weight"))
+    y = None if columns["target"] is False else y
+    for name, values in (("y", y), ("weight", weight)):
+        if values is not None and values.shape[:1] != X.shape[:1]:
+            raise DataError(f"{name} has {len(values)} rows, X has {X.shape[0]}", path)
+    X = X if X.dtype == np.float32 else X.astype(np.float64)
+    y = y.astype(np.float64) if y is not None and y.dtype.kind in "iub" else y
+    for part in spans(X.shape[0], n_entries(X), start):
+        yield X[part], *(None if a is None else a[part] for a in (y, weight)), None, part.start

@@ -21,7 +21,7 @@ import zipfile
 import zlib
 from typing import Any
 
-CHUNK = 1 << 20
+CHUNK = 1 << 21
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BZIP2, _ZIP = b"BZh", b"PK\x03\x04"
 _PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP)
@@ -114,19 +114,20 @@ def fault(message, path, text, at, first_line):
     return error
 
 
-def sound_parts(text, line, parse, skipped):
+def sound_parts(text, line, after, parse, skipped):
     r"""Parse whole lines, without malformed ones if `skipped` counts them.
 
+    The text, the number of its first line and the place after it are those of `placed_lines`.
     `parse` takes a text and the number of its first line, and raises errors of `fault`. Yields its
-    results, each with the bytes not yet parsed and the number of the next line.
+    results, each with the place after it.
 
     >>> def parse(text, line):
     ...     if b"x" in text:
     ...         raise fault("an x", "file", text, text.index(b"x"), line)
     ...     return text
     >>> skipped = Skipped()
-    >>> list(sound_parts(b"a\nb\nx\nc\n", 1, parse, skipped)), str(skipped.first)
-    ([(b'a\nb\n', 2, 4), (b'c\n', 0, 5)], 'file:3:1: an x')
+    >>> list(sound_parts(b"a\nb\nx\nc\n", 1, (8, 5), parse, skipped)), str(skipped.first)
+    ([(b'a\nb\n', (6, 4)), (b'c\n', (8, 5))], 'file:3:1: an x')
     """
     while text:
         try:
@@ -139,10 +140,10 @@ def sound_parts(text, line, parse, skipped):
             start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
             before, text = text[:start], text[stop:]
             if before:  # valid lines before the error
-                yield parse(before, line), len(text), error.line + 1
+                yield parse(before, line), (after[0] - len(text), error.line + 1)
             line = error.line + 1
         else:
-            yield block, 0, line + text.count(b"\n")
+            yield block, after
             return
 
 
@@ -225,7 +226,7 @@ def sniff_text(pieces):
 
 
 def chunks(source, size=None, start=0):
-    """The bytes of a source, decompressed, in pieces of at most `size` (1 MiB), never empty.
+    """The bytes of a source, decompressed, in pieces of at most `size` (2 MiB), never empty.
 
     A source is a path, ``"-"`` for standard input, an open binary file, which stays open, or pieces
     of plain text, which are passed on unchanged. Compression is detected from the first bytes, not

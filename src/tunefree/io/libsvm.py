@@ -8,12 +8,13 @@ and infinity, reports no line, and reads the whole file at once.
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from tunefree._jit import kernel
+from tunefree.designs import stacked
 from tunefree.io.files import DataError, excerpt, fault, name_of, placed_lines, sound_parts
 from tunefree.io.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
 
@@ -182,8 +183,22 @@ def blocks(
     """
     parse = Parser(name_of(source), labelled, zero_based, n_features)
     for text, line, after in placed_lines(source, place):
-        for block, rest, next_line in sound_parts(text, line, parse, skipped):
-            yield block, (after[0] - rest, next_line)
+        yield from sound_parts(text, line, after, parse, skipped)
+
+
+def matrix(block, first=0):
+    """The rows of a block, whose indices count from `first`, as a CSR array of the least width."""
+    indices = block.indices - first
+    return _csr(block.values, indices, block.starts, int(indices.max(initial=-1)) + 1)
+
+
+def _csr(values, indices, starts, width):
+    """A CSR array of sorted rows, with indices of the narrowest type."""
+    kind = np.int32 if max(width, len(values)) < 2**31 else np.int64
+    narrow = (array.astype(kind, copy=False) for array in (indices, starts))
+    X = scipy.sparse.csr_array((values, *narrow), shape=(len(starts) - 1, width))
+    X.has_canonical_format = True
+    return X
 
 
 def _sort_rows(block):
@@ -221,46 +236,32 @@ def read_libsvm(
     >>> X.toarray(), y, zero_based
     (array([[0.5, 0. , 2. ], [0. , 1. , 0. ]]), array([ 1., -1.]), False)
     """
-    labels, counts, indices, values = [], [], [], []
-    smallest, largest = np.iinfo(np.int64).max, -1
     bound = None if unseen == "ignore" else n_features
     options = {"labelled": labelled, "zero_based": zero_based, "n_features": bound}
+    parts, labels = [], []
     for block, _ in blocks(source, skipped=skipped, **options):
-        if len(block.indices):
-            smallest = min(smallest, block.indices.min())
-            largest = max(largest, block.indices.max())
+        parts.append(matrix(block))
         labels.append(block.labels)
-        counts.append(np.diff(block.starts))
-        indices.append(block.indices.astype(_index_type(largest), copy=False))
-        values.append(block.values)
-    starts = np.concatenate([[0], *counts]).cumsum()
-    rows = len(starts) - 1
-    if rows == 0:
+    y = np.concatenate([[], *labels])
+    if not len(y):
         raise DataError("the file has no rows", name_of(source))
+    width = max(part.shape[1] for part in parts)
+    for part in parts:
+        part.resize(part.shape[0], width)
+    X: Any = stacked(parts)
     if zero_based == "auto":
-        zero_based = bool(smallest == 0)
-    columns = int(largest) + (1 if zero_based else 0) if largest >= 0 else 0
-    indices, values, ignored = np.concatenate(indices), np.concatenate(values), 0
-    if not zero_based:
-        indices -= 1
-    if n_features is not None and columns > n_features:
-        if unseen == "error":
-            words = f"index {largest} is too large for {n_features} features counted from 0"
+        zero_based = bool(np.any(X.indices == 0))
+    first = 0 if zero_based else 1
+    width, n_entries = max(width - first, 0), X.nnz
+    if n_features is not None:
+        if width > n_features and unseen == "error":
+            words = f"index {width - 1} is too large for {n_features} features counted from 0"
             raise DataError(words, name_of(source))
-        known = indices < n_features
-        starts = np.concatenate([[0], np.cumsum(known)])[starts]
-        ignored = len(indices) - int(starts[-1])
-        indices, values = indices[known], values[known]
-    columns = columns if n_features is None else n_features
-    indices = indices.astype(_index_type(columns - 1), copy=False)
-    starts = starts.astype(_index_type(len(indices)))
-    X = scipy.sparse.csr_array((values, indices, starts), shape=(rows, columns))
-    X.has_canonical_format = True
-    return X, (np.concatenate(labels) if labelled else None), zero_based, ignored
-
-
-def _index_type(largest):
-    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+        width = n_features
+        X.resize(X.shape[0], first + width)
+    n_ignored = n_entries - X.nnz
+    X = _csr(X.data, X.indices - first, X.indptr, width)
+    return X, (y if labelled else None), zero_based, n_ignored
 
 
 def _message(outcome, text, at, highest):

@@ -255,23 +255,21 @@ class Sampled(NamedTuple):
         background = background[: max(_FEWEST, _EVALUATIONS // (2 * p))]
         orders = [random.permutation(p) for _ in background]
         others = [part.of_rows(background, groups) for part in self.parts]
-        starts, scores, parts = self.score(background), self.score(rows), []
+        starts, scores = self.score(background), self.score(rows)
+        mean, square = np.zeros((2, len(rows), n_columns, scores.shape[1]))
         size = self._block(rows, p)
         for first in range(0, len(rows), size):
-            block, ends = (each[first : first + size] for each in (rows, scores))
-            shown = [part.of_rows(block, groups) for part in self.parts]
-            mean, square = np.zeros((2, len(block), n_columns, ends.shape[1]))
+            block = slice(first, first + size)
+            shown = [part.of_rows(rows[block], groups) for part in self.parts]
             for i, (start, order) in enumerate(zip(starts, orders, strict=True)):
                 row = [[values[i] for values in other] for other in others]
                 one, reverse = (
-                    self._gains(shown, ends, row, start, groups, each)
+                    self._gains(shown, scores[block], row, start, groups, each)
                     for each in (order, order[::-1])
                 )
-                mean[:, columns] += 0.5 * (one + reverse) / len(background)
-                square[:, columns] += np.square(0.5 * (one - reverse) / len(background))
-            parts.append((mean, square))
-        values, square = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return Values(values, starts.mean(axis=0), square)
+                mean[block, columns] += 0.5 * (one + reverse) / len(background)
+                square[block, columns] += np.square(0.5 * (one - reverse) / len(background))
+        return Values(mean, starts.mean(axis=0), square)
 
     def _block(self, rows, p):
         """How many rows are explained at once."""

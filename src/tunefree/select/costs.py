@@ -8,8 +8,7 @@ expensive first, or skipped. A plan given as `budget=` is followed again, also o
 
 import re
 import time
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -252,11 +251,9 @@ class Limits:
 
 def _within_time(planned, sizes, allowed, speed):
     """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs."""
-    planned = list(planned)
     included = [i for i, step in enumerate(planned) if not step.reason]
     cheapest = min(included, key=lambda i: sizes[i][-1].seconds)
-    while _total_seconds(planned) > allowed:
-        included = [i for i, step in enumerate(planned) if not step.reason]
+    while sum(planned[i].seconds for i in included) > allowed:
         smaller = {i: _smaller(planned[i], sizes[i]) for i in included}
         reducible = [i for i in included if i != cheapest or smaller[i]]
         if not reducible:
@@ -264,11 +261,8 @@ def _within_time(planned, sizes, allowed, speed):
         i = max(reducible, key=lambda i: planned[i].seconds)
         reason = f"would take {duration(planned[i].seconds / speed)}, beyond the budget"
         planned[i] = smaller[i] or planned[i]._replace(reason=reason)
+        included = [i for i in included if not planned[i].reason]
     return planned
-
-
-def _total_seconds(steps):
-    return sum(step.seconds for step in steps if not step.reason)
 
 
 def _smaller(step, steps):
@@ -288,7 +282,8 @@ def _followed(plan, names):
 
 def machine_speed():
     """The machine's current speed in units of the reference core; other processes slow it down."""
-    A, values = _material()
+    rng = np.random.default_rng(0)
+    A, values = rng.normal(size=(300, 300)), rng.normal(size=100_000)
     with one_blas_thread():
         took: list[float] = []
         for _ in range(3):
@@ -298,9 +293,3 @@ def machine_speed():
             np.sort(values)
             took.append(time.perf_counter() - start)
     return _PROBE / min(took)
-
-
-@cache
-def _material() -> Any:
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(300, 300)), rng.normal(size=100_000)

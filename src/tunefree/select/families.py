@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from tunefree.families import Family
-from tunefree.learners.reflectron.mirror import Configuration, bound
+from tunefree.learners.reflectron.mirror import Configuration
 from tunefree.links import Learned
 from tunefree.potentials import Whitened
 
@@ -161,12 +161,14 @@ def _is_better(costs, others, weights):
     return mean > np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
 
 
-class Selected(NamedTuple):
-    """What was chosen: the `DescentResult`, the learner that found it, and its last state."""
+class Linked(NamedTuple):
+    """A link, the state learned before it, and the risk and deviances of held-out rows with it."""
 
-    fitted: Any
     learner: Any
     state: Any
+    link: Any
+    risk: float
+    costs: Any
 
 
 class Task(NamedTuple):
@@ -186,9 +188,10 @@ class Task(NamedTuple):
 
 
 def select_family(learner, task):
-    """The `Selected` family, link and geometry.
+    """Choose the family, the link and the geometry.
 
-    `learner` has a family with a link, and the geometries that compete.
+    `learner` has a family with a link, and the geometries that compete. The answer is the
+    `DescentResult`, the learner that found it, and its last state.
     """
     return _Selection(learner, task).selected()
 
@@ -210,7 +213,7 @@ class _Selection:
             self.learner = self.learner._replace(family=family.learned(y, null, w))
         state = self._race()
         for _ in range(_ROUNDS if learns else 0):
-            mean = self.learner.family.clipped(self.learner.link.mean(self._held_out(state)))
+            mean = family.clipped(self.learner.link.mean(self._held_out(state)))
             state = self._go_on(state, family=family.learned(y, mean, w))
         if self.task.link is not None:
             state = self._linked(state)
@@ -218,7 +221,7 @@ class _Selection:
         if hasattr(family, "levels"):  # corrects the shift due to smoothing
             s = self._held_out(state)
             fitted = fitted._replace(offset=fitted.offset + family.start(y - s, w))
-        return Selected(fitted, self.learner, state)
+        return fitted, self.learner, state
 
     # ---------------------------------------------------------------- runs of the batch learner
 
@@ -236,9 +239,7 @@ class _Selection:
         start, k = task.start_with(self.learner.link), batch.targets.shape[1]
         learner = with_first_step(self.learner, start[1], k)
         pilot = batch if task.pilot is None else task.pilot
-        learner = learner._replace(
-            configurations=bound(learner.configurations, pilot.design, pilot.weights)
-        )
+        learner = learner.with_metric(pilot.design, pilot.weights, pilot.weights.sum())
         if pilot is batch:
             state = self._course(learner, start)
             self.board = self.courses[-1][0].board
@@ -251,18 +252,17 @@ class _Selection:
         state = self._course(learner._replace(tol=_COARSE * learner.tol), start, [pilot])
         self.board = self.courses[-1][0].board
         c = learner.chosen(state)
-        margins = self._margins(learner, state, [pilot])[0][:, 0]
-        curved = learner.family.curvature(learner.link, margins).mean(axis=1)
-        chosen = bound((Configuration(NATURAL[-1]),), pilot.design, pilot.weights * curved)
-        step = chosen[0].potential.unit * pilot.weights.sum() / (pilot.weights @ curved)
-        return self._course(
-            learner._replace(
-                configurations=chosen,
-                first_step=_SAFETY * float(step),
-                patience=min(learner.patience, _LAST_PATIENCE),
-            ),
-            (state.best.theta[c], state.best.offset[c]),
-        )
+        s = learner.indices(state, pilot)[:, 0]
+        curved = learner.family.curvature(learner.link, s).mean(axis=1)
+        weights = pilot.weights * curved
+        last = learner._replace(
+            configurations=(Configuration(NATURAL[-1]),),
+            patience=min(learner.patience, _LAST_PATIENCE),
+        ).with_metric(pilot.design, weights, weights.sum())
+        unit = last.configurations[0].potential.unit
+        step = unit * pilot.weights.sum() / (pilot.weights @ curved)
+        start = state.best.theta[c], state.best.offset[c]
+        return self._course(last._replace(first_step=_SAFETY * float(step)), start)
 
     def _go_on(self, state, **changes):
         """Continue in the chosen geometry, with another family or link."""
@@ -276,10 +276,6 @@ class _Selection:
         start = state.best.theta[c], state.best.offset[c]
         return self._course(learner, start, most=_MOST_PASSES)
 
-    def _margins(self, learner, state, batches=None):
-        """Indices of the rows of all batches, or of some, by every member."""
-        return [learner.indices(state, b) for b in (batches or self.batches)]
-
     def _held_out(self, state):
         """Indices of rows by the member that they are held out from, or else by the first."""
         return self.learner.held_out(state, self.batches[0])
@@ -288,17 +284,22 @@ class _Selection:
 
     def _folds(self, learner, state):
         """(indices, targets, weights) to learn a link from, and to evaluate it on, of each fold."""
-        s, batch = self._margins(learner, state), self.batches[0]
-        if len(self.batches) > 1:
-            other = self.batches[1]
-            learned = s[0][:, 0], batch.targets, batch.weights
-            return [(learned, (s[1][:, 0], other.targets, other.weights))]
-        folds = []
-        for m in range(1, s[0].shape[1]):
+        by_member = [learner.indices(state, b) for b in self.batches]
+        wholes = [
+            (s[:, 0], b.targets, b.weights) for s, b in zip(by_member, self.batches, strict=True)
+        ]
+        if len(wholes) > 1:
+            return [tuple(wholes)]
+        s, batch, folds = by_member[0], self.batches[0], []
+        for m in range(1, s.shape[1]):
             sides = batch.held != m, batch.held == m
-            folds.append(tuple((s[0][i, m], batch.targets[i], batch.weights[i]) for i in sides))
-        every = s[0][:, 0], batch.targets, batch.weights
-        return folds or [(every, every)]
+            folds.append(tuple((s[i, m], batch.targets[i], batch.weights[i]) for i in sides))
+        return folds or [(wholes[0], wholes[0])]
+
+    def _own_risks(self, learner, state):
+        """The same as `_risks`, with the learner's link."""
+        folds = self._folds(learner, state)
+        return self._risks(folds, [learner.link] * len(folds))
 
     def _risks(self, folds, links):
         """Deviances of held-out rows, with one link for each fold, and their weights."""
@@ -352,41 +353,37 @@ class _Selection:
 
     def _linked(self, state):
         """The state with the best closed form of a link, or with a learned link."""
-        costs, weights = self._risks(
-            folds := self._folds(self.learner, state), [self.learner.link] * len(folds)
-        )
-        closed = self.learner, state, costs
-        if self.task.link == "auto":
-            for link in self.learner.family.others:
-                start = self.task.start_with(link)
-                c = closed[0].chosen(closed[1])
-                learner = closed[0]._replace(
-                    link=link, configurations=(closed[0].configurations[c],)
-                )
-                other = self._course(learner, start, most=_MOST_PASSES)
-                folds = self._folds(learner, other)
-                found, _ = self._risks(folds, [link] * len(folds))
-                if weights @ found < weights @ closed[2]:
-                    closed = learner, other, found
-            self.learner = closed[0]
-        learner, state, _ = closed
-        link, risk, found = self._link_for(state)
-        best = learner, state, link, risk, found
-        for _ in range(_MOST_ROUNDS if link is not None else 0):
-            after = self._go_on(state, link=link)
-            link, risk, found = self._link_for(after, link)
-            if link is None or not risk < best[3]:
+        closed, weights = self._closed(state)
+        best = Linked(self.learner, closed.state, *self._link_for(closed.state))
+        for _ in range(0 if best.link is None else _MOST_ROUNDS):
+            after = self._go_on(best.state, link=best.link)
+            found = Linked(self.learner, after, *self._link_for(after, best.link))
+            if found.link is None or not found.risk < best.risk:
                 break
-            worth = risk < best[3] * (1.0 - _WORTH)
-            best, state = (self.learner, after, link, risk, found), after
+            worth = found.risk < best.risk * (1.0 - _WORTH)
+            best = found
             if not worth:
                 break
-        learner, state, link, _, found = best
-        if link is not None and self.task.link == "auto":
-            if not _is_better(found, closed[2], weights):
-                learner, state, link = closed[0], closed[1], None
-        self.learner = learner if link is None else learner._replace(link=link)
-        return state
+        auto = self.task.link == "auto"
+        if best.link is None or (auto and not _is_better(best.costs, closed.costs, weights)):
+            best = closed
+        self.learner = best.learner._replace(link=best.link)
+        return best.state
+
+    def _closed(self, state):
+        """The state with the best closed form of a link, `Linked`, and weights of its costs."""
+        costs, weights = self._own_risks(self.learner, state)
+        best = Linked(self.learner, state, self.learner.link, np.inf, costs)
+        for link in self.learner.family.others if self.task.link == "auto" else ():
+            configuration = best.learner.configurations[best.learner.chosen(best.state)]
+            learner = best.learner._replace(link=link, configurations=(configuration,))
+            start = self.task.start_with(link)
+            other = self._course(learner, start, most=_MOST_PASSES)
+            costs, _ = self._own_risks(learner, other)
+            if weights @ costs < weights @ best.costs:
+                best = Linked(learner, other, link, np.inf, costs)
+        self.learner = best.learner
+        return best, weights
 
     # ---------------------------------------------------------------- the result
 
@@ -408,6 +405,6 @@ class _Selection:
             name: joined([(f.trace[name], own) for f, own in self.courses]) for name in first.trace
         }
         passes = sum(f.n_iter for f, _ in self.courses)
-        return first._replace(
-            theta=theta, offset=offset, board=self.board, trace=trace, n_iter=passes
-        )
+        found = {"theta": theta, "offset": offset, "trace": trace, "n_iter": passes}
+        law = {"family": self.learner.family, "link": self.learner.link}
+        return first._replace(board=self.board, **found, **law)

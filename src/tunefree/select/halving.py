@@ -32,7 +32,7 @@ _BEATEN = 1.5
 
 
 class Pace(NamedTuple):
-    """The steps of a run: `fixed`, or numerator / C^2 up to `most`.
+    """The steps of a run: `fixed`, or numerator / C^2.
 
     For each row: the squared norm of the `exponent`, plus `euclidean` times the squared Euclidean
     norm. C^2 is the largest value so far, plus `extra` for an intercept.
@@ -42,7 +42,6 @@ class Pace(NamedTuple):
     numerator: float = 1.0
     exponent: float = 2.0
     extra: float = 0.0
-    most: float = np.inf
     euclidean: float = 0.0
 
     def steps(self, X, longest):
@@ -57,7 +56,7 @@ class Pace(NamedTuple):
         norms = np.maximum.accumulate(np.r_[longest, norms])[1:]
         square = norms.astype(float) ** 2 + self.extra
         steps = np.divide(self.numerator, square, out=np.zeros(n), where=square > 0.0)
-        return np.minimum(steps, self.most), float(norms[-1])
+        return steps, float(norms[-1])
 
 
 class Run(NamedTuple):

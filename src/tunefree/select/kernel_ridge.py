@@ -7,7 +7,6 @@ import numpy as np
 from tunefree.columns import Coordinates, components, coordinates
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel import ridge
-from tunefree.learners.kernel.full import preconditioner_rows
 from tunefree.learners.kernel.geometry import ROWS, best_view, rows_of
 from tunefree.learners.kernel.ridge import (
     AllRowsSolver,
@@ -17,7 +16,7 @@ from tunefree.learners.kernel.ridge import (
     SumsSolver,
     in_double_precision,
 )
-from tunefree.select.stacking import weighted_mean
+from tunefree.select.held_out import weighted_mean
 
 # Beyond the rows that are solved exactly, landmarks start with so many and double while the
 # held-out risk falls by such a share. If it still falls at the end, all rows become landmarks,
@@ -76,7 +75,7 @@ def _search_rows(problem):
     m = n - problem.n_held
     if m == 0 or m < ROWS and not needs_folds(problem.options.kernel, n, d):
         m = n
-    return min(m, problem.memory.most(problem.memory.search, rows_of(m)))
+    return min(m, rows_of(m))
 
 
 def _best_transform(problem, views):
@@ -113,9 +112,9 @@ def choose_solution(problem):
 
 def choose_sums(problem, solution, source, target_transform):
     """The solution from sums over a source's rows, or that of a sample of them if it is better."""
-    m, memory = problem.options.n_landmarks, problem.memory
+    m = problem.options.n_landmarks
     if isinstance(m, str):
-        m = memory.most(memory.landmarks, affordable(source.n_rows))
+        m = affordable(source.n_rows)
     found = SumsSolver(source, target_transform, int(m)).solve(problem)
     if problem.risk(found.held_out) > problem.risk(solution.held_out):
         return solution
@@ -124,37 +123,22 @@ def choose_sums(problem, solution, source, target_transform):
 
 def solvers(problem):
     """The solvers to compare, from cheap to expensive."""
-    memory, n, m = problem.memory, len(problem.A), problem.options.n_landmarks
+    n, m = len(problem.A), problem.options.n_landmarks
     if problem.exact:
         return [ExactSolver()]
     if problem.geometry is None:
         return [LandmarkSolver(problem.A.shape[1])]
-    sizes = _numbers_of_landmarks(problem)
-    pivoted = bool(sizes) and pivots_pay(problem)
-    deciding = [m for m in sizes if m <= _DECIDING]
-    # While all rows are solved, the landmarks and their solution stay in memory.
-    later = memory._replace(bytes=memory.bytes - 16.0 * max(deciding, default=0) ** 2)
-    n_preconditioner = later.most(memory.tiles, preconditioner_rows(n, 0.0))
-    enough = n_preconditioner >= min(_TRIED, n) and n > problem.n_held
-    affordable_rows = all_rows_affordable(n, problem.A.shape[1])
-    all_rows = m == "all" or m == "auto" and enough and affordable_rows
-    if not all_rows:
-        return [LandmarkSolver(m, pivoted) for m in sizes]
-    n_sample = later.most(lambda rows: memory.exact(rows, rows / 2), n - problem.n_held)
-    landmarks = [LandmarkSolver(m, pivoted) for m in deciding or sizes]
-    return [*landmarks, AllRowsSolver(n_sample, n_preconditioner)]
-
-
-def _numbers_of_landmarks(problem):
-    """Numbers of landmarks to try; none if all rows are asked for."""
-    m, memory, n = problem.options.n_landmarks, problem.memory, len(problem.A)
     if m == "all":
-        return []
+        return [AllRowsSolver()]
+    pivoted = pivots_pay(problem)
     if m != "auto":
-        return [min(int(m), n)]
-    top, most = affordable(n), memory.most(memory.landmark_solver, n)
-    halves = [top // 2**i for i in range(10)]
-    return sorted({min(m, most) for m in halves if m >= _START})
+        return [LandmarkSolver(min(int(m), n), pivoted)]
+    halves = [affordable(n) // 2**i for i in range(10)]
+    sizes = sorted({min(half, n) for half in halves if half >= _START})
+    if not all_rows_affordable(n, problem.A.shape[1]):
+        return [LandmarkSolver(size, pivoted) for size in sizes]
+    deciding = [size for size in sizes if size <= _DECIDING]
+    return [*(LandmarkSolver(size, pivoted) for size in deciding), AllRowsSolver()]
 
 
 def pivots_pay(problem):

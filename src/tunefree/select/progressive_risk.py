@@ -4,8 +4,7 @@ The mean loss of these predictions is an unbiased estimate of the risk of the pr
 returned, without any held-out rows. A record keeps it for several candidates over the rows seen. It
 also keeps the latest predictions, on which a calibration is fitted.
 
-Source: Blum, Kalai, Langford 1999 (progressive validation); Platt 1999, Guo et al. 2017
-(calibration).
+Source: Blum, Kalai, Langford 1999 (progressive validation).
 """
 
 from typing import NamedTuple
@@ -117,55 +116,6 @@ def recent_rows(progress, share=0.5, most=_RECENT):
     m = min(size, most, max(1, int(seen * share)), seen)
     slots = np.arange(seen - m, seen) % size
     return progress.recent[slots], progress.targets[slots], progress.weights[slots]
-
-
-def temperature(decisions, targets, weights, margin=None):
-    """Slope a > 0 that turns decisions into log-odds, by maximum likelihood.
-
-    Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no
-    offsets: fitted to predictions of a learner that had seen few rows, they would harm the
-    decisions of the one that has seen all. `margin` is the decision that the learner aims at for
-    the right class. Two pseudo-rows are then added there, of which all but a share of about 1 / n
-    are right: rows with decisions near 0 give no information on large decisions.
-
-    Examples
-    --------
-    >>> f = np.array([[2.0], [1.0], [-1.0], [1.0]])
-    >>> a = temperature(f, np.array([[1.0], [1.0], [-1.0], [-1.0]]), np.ones(4))
-    >>> round(a, 2)
-    0.62
-    """
-    f = np.hstack([decisions, np.zeros_like(decisions)]) if decisions.shape[1] == 1 else decisions
-    y = np.where(targets[:, 0] > 0.0, 0, 1) if targets.shape[1] == 1 else targets.argmax(axis=1)
-    if not f.any() or not weights.any():
-        return 1.0
-    width, total = f.shape[1], float(weights.sum())
-    # Smoothed labels, as if two more rows had been of every class in equal parts (Platt's
-    # correction): the slope stays finite on separable data.
-    y = (total * np.eye(width)[y] + 2.0 / width) / (total + 2.0)
-    if margin is not None:
-        decision = np.eye(1, width) * margin
-        label = np.eye(1, width) * total / (total + 2.0) + 2.0 / (total + 2.0) / width
-        f, y, weights = np.vstack([f, decision]), np.vstack([y, label]), np.append(weights, 2.0)
-    size = float(np.sqrt(np.mean(np.square(f))))
-    f = f / size
-    share, target = weights / weights.sum(), np.einsum("ij,ij->i", y, f)
-    # The risk is convex in a: Newton steps, replaced by bisection if they leave the bracket.
-    low, high, a = 0.0, np.inf, 1.0
-    for _ in range(60):
-        p = np.exp(a * f - (a * f).max(axis=1, keepdims=True))
-        p /= p.sum(axis=1, keepdims=True)
-        mean = np.einsum("ij,ij->i", p, f)
-        gradient = share @ (mean - target)
-        curvature = share @ (np.einsum("ij,ij->i", p, f * f) - mean * mean)
-        low, high = (a, high) if gradient < 0.0 else (low, a)
-        step = a - gradient / max(curvature, 1e-12)
-        if not low < step < high:
-            step = 2.0 * a if high == np.inf else 0.5 * (low + high)
-        if abs(step - a) <= 1e-9 * a or step > 1e6:
-            break
-        a = step
-    return float(max(a, 1e-3) / size)
 
 
 def rms(x):

@@ -1,7 +1,5 @@
 r"""Stacking: a weighted sum of models, fitted to their held-out predictions.
 
-Below 2,000 rows there are five folds, beyond a single one of five is held out.
-
 Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0`, which minimize the log-loss
 of held-out rows plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` with their
 mean m and :math:`a_k \ge 0`, which minimize the squared error. Quantiles and robust means:
@@ -26,11 +24,8 @@ from tunefree._format import number
 from tunefree.families import quantiles
 from tunefree.links import Identity
 from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
+from tunefree.select.held_out import finished, lowest, weighted_mean
 
-# Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
-FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
-# A candidate is stopped when it is worse by so many standard errors.
-_STOPPED = 2.5
 _OFFSETS = 1e-3
 # Bounds of the weights' logarithms, in units of one over the scores' size.
 _LOG_BOUNDS = (-7.0, 7.0)
@@ -38,120 +33,12 @@ _LOG_BOUNDS = (-7.0, 7.0)
 _NEGLIGIBLE, _TIED = 0.25, 1e-3
 # The pinball loss is smoothed over this share of the mean residual, found in so many steps.
 _WIDTH, _SOLUTIONS = 0.1, 2
+_TINY = 1e-300
 
 
-class Entry(NamedTuple):
-    """The evaluation of one candidate: its held-out predictions, and what they cost."""
-
-    candidate: Any
-    scores: np.ndarray  # held-out scores, of shape (n_scored, n_outputs)
-    losses: np.ndarray  # mistakes or squared errors, of shape (n_scored,)
-    # Log-losses with the best slope and offsets; of regression squared errors again.
-    proper_losses: np.ndarray
-    rows: np.ndarray  # the numbers of the rows scored
-    seconds: float
-    status: str  # 'finished', 'stopped ...', or why it was skipped
-    # 'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
-    trace: dict | None = None
-    fitted: Any = None  # on all rows, if the evaluation made such a fit
-    # Changes of the first rows' scores when columns come from the next row, of shape
-    # (n_changes, n_rows, n_outputs).
-    permutation_effects: np.ndarray | None = None
-    optimism: float = 0.0  # q / (2 n), for q parameters that a search fitted to the n rows
-
-    @classmethod
-    def unscored(cls, candidate, status):
-        """Of a candidate without held-out predictions."""
-        empty, rows = np.empty(0), np.empty(0, dtype=np.int64)
-        return cls(candidate, empty[:, None], empty, empty, rows, 0.0, status)
-
-
-def n_folds(n):
-    """The number of folds of n rows."""
-    return _FOLDS if n < FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
-
-
-def folds_of(strata, groups=None, count=None):
-    """Fold number of every row, even within each stratum, and the number of folds.
-
-    Parameters
-    ----------
-    strata : ndarray of int of shape (n,)
-        Class numbers, or zeros; rows in random order.
-    groups : ndarray of int of shape (n,), optional
-        Numbers of groups, none of which is split. The largest are assigned first, each to the fold
-        that has the smallest share of the group's strata.
-    count : int, optional
-        How many folds, in place of the automatic number.
-
-    Examples
-    --------
-    >>> folds_of(np.array([0, 0, 0, 0, 0, 1, 1]))
-    (array([0, 1, 2, 3, 4, 0, 1]), 5)
-    >>> folds_of(np.zeros(5, int), np.array([0, 0, 1, 2, 2]))
-    (array([0, 0, 2, 1, 1]), 3)
-    """
-    n = len(strata)
-    if count is None:
-        count = n_folds(n)
-    if groups is not None:
-        table = np.zeros((groups.max() + 1, strata.max() + 1))
-        np.add.at(table, (groups, strata), 1.0)
-        count = min(count, len(table))
-        share, held = table / np.maximum(table.sum(axis=0), 1.0), np.zeros((count, table.shape[1]))
-        fold = np.empty(len(table), dtype=np.int64)
-        for group in np.argsort(-table.sum(axis=1), kind="stable"):
-            fold[group] = np.argmin(held @ share[group])
-            held[fold[group]] += share[group]
-        return fold[groups], count
-    fold = np.empty(n, dtype=np.int64)
-    for stratum in np.unique(strata):
-        members = np.flatnonzero(strata == stratum)
-        fold[members] = np.arange(len(members)) % count
-    return fold, count
-
-
-def automatic_folds(strata, groups=None):
-    """Training rows and held-out rows of five folds, or of one if rows are many."""
-    fold, count = folds_of(strata, groups)
-    used = range(count if len(strata) < FEW_ROWS else 1)
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
-
-
-def finished(entries):
-    """Those with scores of all held-out rows."""
-    return [e for e in entries if e.status == "finished" and len(e.losses)]
-
-
-def lowest(entries, weights):
-    """The entry of least held-out loss."""
-    return min(entries, key=lambda e: weights[e.rows] @ e.proper_losses)
-
-
-def loses(entry, others, weights):
-    """Whether an entry is clearly worse than the best of others that are finished."""
-    others = finished(others)
-    if not others:
-        return False
-    best = lowest(others, weights)
-    same_rows = np.searchsorted(best.rows, entry.rows)
-    gap = entry.proper_losses - best.proper_losses[same_rows]
-    mean, error = weighted_mean(gap, weights[entry.rows])
-    return mean > _STOPPED * error
-
-
-def weighted_mean(values, weights):
-    """Mean and its standard error.
-
-    Examples
-    --------
-    >>> mean, se = weighted_mean(np.array([0.0, 1.0]), np.ones(2))
-    >>> float(mean), round(float(se), 3)
-    (0.5, 0.354)
-    """
-    total = weights.sum()
-    mean = weights @ values / total
-    return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
+def weighted_sum(weights, scores, offsets: Any = 0.0) -> Any:
+    """The weighted sum of the models' scores."""
+    return sum((a * F for a, F in zip(weights, scores, strict=True)), offsets)
 
 
 class Stack(NamedTuple):
@@ -164,10 +51,7 @@ class Stack(NamedTuple):
 
     def join(self, scores):
         """The weighted sum of the models' scores."""
-        total = np.zeros_like(scores[0]) + self.offsets
-        for a, F in zip(self.weights, scores, strict=True):
-            total += a * F
-        return total
+        return weighted_sum(self.weights, scores, self.offsets)
 
 
 class Chosen(NamedTuple):
@@ -211,7 +95,6 @@ def choose_stack(entries, problem):
     order = [i for i in np.argsort(-stack.shares, kind="stable") if stack.shares[i] > 0.0]
     if not order:
         order = [next(i for i, e in enumerate(evaluated) if e is best)]
-    entries = [evaluated[i] for i in order]
     names = [f"{evaluated[i].candidate.name!r} {stack.shares[i]:.0%}" for i in order]
     risk = weighted_mean(stack.losses, weights)[0]
     reason = f"Chosen: {', '.join(names)}. Held-out {score.kind}: {number(risk)}"
@@ -219,7 +102,7 @@ def choose_stack(entries, problem):
         best_risk = weighted_mean(best.proper_losses, weights)[0]
         reason += f", {number(best_risk)} for {best.candidate.name!r} alone"
     stack = stack._replace(weights=stack.weights[order], shares=stack.shares[order])
-    return Chosen(stack, entries, f"{reason}.")
+    return Chosen(stack, [evaluated[i] for i in order], f"{reason}.")
 
 
 def permutation_importances(chosen, problem):
@@ -233,21 +116,66 @@ def permutation_importances(chosen, problem):
         return None
     n = min(e.permutation_effects.shape[1] for e in entries)
     rows = chosen.rows[:n]
+    y, weights = problem.y[rows], problem.weights[rows]
 
     def losses(scores):
-        return problem.score.losses(chosen.stack.join(scores), problem.y[rows])
+        return problem.score.losses(chosen.stack.join(scores), y)
 
     scores = [e.scores[:n] for e in entries]
-    before = losses(scores)
     effects = zip(*(e.permutation_effects[:, :n] for e in entries), strict=True)
     after = [losses([F + m for F, m in zip(scores, each, strict=True)]) for each in effects]
-    rises, share = np.array(after) - before, problem.weights[rows] / problem.weights[rows].sum()
+    rises, share = np.array(after) - losses(scores), weights / weights.sum()
     means = rises @ share
     # A row is in two terms: with its own columns, and as the row after its neighbour.
     parts = (rises - means[:, None]) * share
     squares = np.square(parts).sum(axis=1)
     products = (parts * np.roll(parts, 1, axis=1)).sum(axis=1)
     return means, np.sqrt(np.maximum(squares + 2.0 * products, squares))
+
+
+def _pruned(fit, scores, weights):
+    """Fit, then drop models that the stack does not need, the smallest share first.
+
+    `fit` maps scores of models to their weights, offsets, sizes and the losses of the rows. Of
+    models with equal shares the last one goes first.
+    """
+
+    def fitted(kept):
+        a, b, sizes, losses = fit([scores[i] for i in kept])
+        return a, b, sizes / max(sizes.sum(), _TINY), losses
+
+    kept = list(range(len(scores)))
+    a, b, shares, losses = fitted(kept)
+    for i in sorted(kept, key=lambda i: (round(float(shares[i]), 1), -i))[:-1]:
+        rest = [j for j in kept if j != i]
+        without = fitted(rest)
+        gain, error = weighted_mean(without[-1] - losses, weights)
+        negligible = max(_NEGLIGIBLE * error, _TIED * weighted_mean(losses, weights)[0])
+        if shares[kept.index(i)] == 0.0 or gain <= negligible:
+            kept, (a, b, shares, losses) = rest, without
+    every_weight, every_share = np.zeros((len(scores), *a.shape[1:])), np.zeros(len(scores))
+    every_weight[kept], every_share[kept] = a, shares
+    return Stack(every_weight, b, every_share, losses)
+
+
+def _log_weights(risk, start, n_offsets=0):
+    """Weights and offsets of least risk, found by the weights' logarithms.
+
+    `risk` and its gradient are functions of the weights and the offsets.
+    """
+    m = len(start)
+
+    def of_logs(theta):
+        a = np.exp(theta[:m])
+        value, slopes = risk(a, theta[m:])
+        slopes[:m] *= a
+        return value, slopes
+
+    theta = np.concatenate([start, np.zeros(n_offsets)])
+    bounds = [_LOG_BOUNDS] * m + [(None, None)] * n_offsets
+    theta = minimize(of_logs, theta, jac=True, method="L-BFGS-B", bounds=bounds).x
+    logs = theta[:m]
+    return np.where(logs <= _LOG_BOUNDS[0] + 1e-6, 0.0, np.exp(logs)), theta[m:]
 
 
 def log_losses(scores, codes):
@@ -257,329 +185,27 @@ def log_losses(scores, codes):
     return -log_softmax(scores, axis=1)[np.arange(len(codes)), codes]
 
 
-def stack_classes(scores, codes, weights, *, whole=True, optimism=0.0):
-    """The stack of least log-loss: `whole`, or shrunk towards the constant.
+def _both(scores):
+    """Scores of both classes, where only those of the second were given."""
+    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
 
-    Parameters
-    ----------
-    scores : list of ndarray of shape (n, 1) or (n, n_classes)
-        Held-out scores of every model.
-    codes : ndarray of int of shape (n,)
-    weights : ndarray of shape (n,)
-    whole : bool, default=True
-        Whether the stack is not shrunk.
-    optimism : float, default=0
-        Degrees of freedom a row that the models' search took from these rows: the argument `spent`
-        of `robust.shrinkage_factor`.
 
-    Returns
-    -------
-    Stack
+class Classes(NamedTuple):
+    """Scores of classification: log-odds, with mistakes and log-losses.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(200) % 2
     >>> good, noise = (2.0 * y - 1)[:, None] + rng.normal(size=(200, 1)), rng.normal(size=(200, 1))
-    >>> bool(stack_classes([good, noise], y, np.ones(200)).shares[0] > 0.9)
+    >>> bool(Classes(2).stack([good, noise], y, np.ones(200)).shares[0] > 0.9)
     True
     """
-    width = max(scores[0].shape[1], 2)
-    total = weights.sum()
-    # Smoothed labels, as if two more rows had been of every class in equal parts: weights stay
-    # finite on separable data.
-    labels = (total * np.eye(width)[codes] + 2.0 / width) / (total + 2.0)
-    share = weights / total
-
-    def fit(models):
-        sizes = [max(_size(F, share), 1e-300) for F in models]
-        models = [F / size for F, size in zip(models, sizes, strict=True)]
-        m, k = len(models), models[0].shape[1]
-
-        def risk(theta):
-            a, b = np.exp(theta[:m]), theta[m:]
-            Z = sum(x * F for x, F in zip(a, models, strict=True)) + b
-            logs = log_softmax(_both(Z), axis=1)
-            gap = (share[:, None] * (np.exp(logs) - labels))[:, -k:]
-            gradient = [x * np.vdot(gap, F) for x, F in zip(a, models, strict=True)]
-            return (
-                -np.vdot(share[:, None] * labels, logs) + _OFFSETS * b @ b,
-                np.concatenate([gradient, gap.sum(axis=0) + 2.0 * _OFFSETS * b]),
-            )
-
-        start = np.concatenate([np.full(m, np.log(1.5 / m)), np.zeros(k)])
-        bounds = [_LOG_BOUNDS] * m + [(None, None)] * k
-        theta = minimize(risk, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-        a = np.exp(theta[:m])
-        a[theta[:m] <= _LOG_BOUNDS[0] + 1e-6] = 0.0
-        joined = sum(x * F for x, F in zip(a, models, strict=True)) + theta[m:]
-        return a / sizes, theta[m:], a / max(a.sum(), 1e-300), log_losses(joined, codes)
-
-    stack = _pruned(fit, scores, weights)
-    if whole:
-        return stack
-    null = shares_as_scores(codes, weights, scores[0].shape[1])
-    return _shrunk(stack, scores, null, codes, weights, optimism)
-
-
-def stack_targets(predictions, targets, weights, spread, optimism=0.0):
-    """The stack of least squared error, targets in units of their spreads.
-
-    Parameters
-    ----------
-    predictions : list of ndarray of shape (n, n_targets)
-    targets : ndarray of shape (n, n_targets)
-    weights : ndarray of shape (n,)
-    spread : ndarray of shape (n_targets,)
-    optimism : float, default=0
-        See `stack_classes`.
-
-    Returns
-    -------
-    Stack
-    """
-    share = weights / weights.sum()
-    mean, scale = share @ targets, np.sqrt(share[:, None] / spread)
-
-    def fit(models):
-        columns = np.column_stack([((F - mean) * scale).ravel() for F in models])
-        a, _ = nnls(columns, ((targets - mean) * scale).ravel())
-        sizes = a * np.sqrt(np.square(columns).sum(axis=0))
-        joined = mean + sum(x * (F - mean) for x, F in zip(a, models, strict=True))
-        losses = (np.square(joined - targets) / spread).sum(axis=1)
-        return a, mean * (1.0 - a.sum()), sizes / max(sizes.sum(), 1e-300), losses
-
-    stack = _pruned(fit, predictions, weights)
-    step, truth = ((y - mean) / np.sqrt(spread) for y in (stack.join(predictions), targets))
-    each = np.repeat(weights, step.shape[1])
-    factor = float(
-        shrinkage_factor(step.reshape(-1, 1), truth.reshape(-1, 1), each, spent=optimism)[0]
-    )
-    gap, error = _mean(truth - factor * step, weights)
-    # Adding the gap is expected to lower the squared error of new rows by gap**2 - error**2.
-    gap = np.where(np.abs(gap) > error, gap, 0.0)
-    if factor == 1.0 and not gap.any():
-        return stack
-    losses = np.square(factor * step + gap - truth).sum(axis=1)
-    offsets = mean * (1.0 - factor * stack.weights.sum()) + gap * np.sqrt(spread)
-    return Stack(factor * stack.weights, offsets, stack.shares, losses)
-
-
-def stack_means(predictions, targets, weights, family):
-    """The stack of least deviance: non-negative weights of means, within the family's range.
-
-    Parameters
-    ----------
-    predictions : list of ndarray of shape (n, 1)
-    targets : ndarray of shape (n, 1)
-    weights : ndarray of shape (n,)
-    family : part of `tunefree.families`
-
-    Returns
-    -------
-    Stack
-    """
-    share, least = weights / weights.sum(), least_mean(targets)
-
-    def fit(models):
-        columns, m = np.column_stack(models), len(models)
-        columns = np.maximum(columns, least)
-
-        def risk(theta):
-            a = np.exp(theta)
-            mean = family.clipped(columns @ a)
-            slope = 2.0 * share * (mean - targets[:, 0]) / family.variance(mean)
-            return share @ family.deviance(targets[:, 0], mean), a * (slope @ columns)
-
-        theta = minimize(
-            risk, np.full(m, -np.log(m)), jac=True, method="L-BFGS-B", bounds=[_LOG_BOUNDS] * m
-        ).x
-        a = np.where(theta <= _LOG_BOUNDS[0] + 1e-6, 0.0, np.exp(theta))
-        sizes = a * (share @ columns)
-        losses = family.deviance(targets[:, 0], family.clipped(columns @ a))
-        return a, np.zeros(1), sizes / max(sizes.sum(), 1e-300), losses
-
-    return _pruned(fit, predictions, weights)
-
-
-def stack_locations(predictions, targets, weights, family, losses, optimism=0.0):
-    """The stack of quantiles or robust means: of least pinball loss, or least Huber's loss.
-
-    Every output has non-negative weights of its own, and is shrunk towards the best constant.
-
-    Parameters
-    ----------
-    predictions : list of ndarray of shape (n, n_outputs)
-    targets : ndarray of shape (n, n_outputs)
-    weights : ndarray of shape (n,)
-    family : Quantile or HuberT
-    losses : list of `_Pinball` or `_Huber`
-        The loss of every output, smoothed.
-    optimism : float, default=0
-        See `stack_classes`.
-
-    Returns
-    -------
-    Stack
-    """
-    share = weights / weights.sum()
-
-    def fit(models):
-        pairs = [
-            _least_loss(np.column_stack([F[:, j] for F in models]), targets[:, j], share, loss)
-            for j, loss in enumerate(losses)
-        ]
-        a, b = np.column_stack([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
-        sizes = np.array([(x * F.std(axis=0)).sum() for x, F in zip(a, models, strict=True)])
-        joined = b + sum(x * F for x, F in zip(a, models, strict=True))
-        return a, b, sizes / max(sizes.sum(), 1e-300), deviances(joined)
-
-    def deviances(joined):
-        return family.deviance(targets, joined).sum(axis=1)
-
-    stack, null = _pruned(fit, predictions, weights), family.start(targets, weights)
-    joined, factors = stack.join(predictions), np.zeros(len(null))
-    for j, loss in enumerate(losses):
-        step, residuals = joined[:, j] - null[j], targets[:, j] - null[j]
-        factors[j] = _factor_of_step(step, residuals, weights, loss, optimism)
-    if (factors == 1.0).all():
-        return stack
-    joined = null + factors * (joined - null)
-    shifts = np.array(
-        [loss.shift((targets - joined)[:, j], weights) for j, loss in enumerate(losses)]
-    )
-    offsets = null + factors * (stack.offsets - null) + shifts
-    return Stack(factors * stack.weights, offsets, stack.shares, deviances(joined + shifts))
-
-
-def _factor_of_step(step, residuals, weights, loss, optimism):
-    """How far an output goes from the constant: the factor of least squares near the constant.
-
-    Near it the loss is a square, with the slopes g of the rows and the curvature H for which the
-    whole step is best. So the targets are g / H, and a unit of the loss is the mean of g^2 / H.
-    """
-    (null, slopes), learned = loss(residuals, 1e-300), loss(residuals - step, 1e-300)[0]
-    products, squares = weights @ (slopes * step), weights @ np.square(step)
-    if products <= 0.0:
-        return 0.0
-    curvature = products / squares
-    unit = weights @ np.square(slopes) / weights.sum() / curvature
-    pair = null[:, None] / unit, learned[:, None] / unit
-    target = (slopes / curvature)[:, None]
-    return float(shrinkage_factor(step[:, None], target, weights, pair, optimism)[0])
-
-
-class _Pinball(NamedTuple):
-    """The pinball loss of a level, smoothed near 0."""
-
-    q: float
-
-    def __call__(self, residuals, width):
-        """Losses of residuals, and their slopes."""
-        size = np.hypot(residuals, width)
-        return 0.5 * size + (self.q - 0.5) * residuals, 0.5 * residuals / size + (self.q - 0.5)
-
-    def shift(self, residuals, weights):
-        """The constant of least loss, without smoothing."""
-        return float(quantiles(residuals[:, None], weights, self.q)[0])
-
-
-class _Huber(NamedTuple):
-    """Huber's loss."""
-
-    family: Any  # `tunefree.families.HuberT` of a known scale
-
-    def __call__(self, residuals, _):
-        """Losses of residuals, and their slopes."""
-        slopes = self.family.score(Identity(), 0.0, residuals, 0.0)
-        return 0.5 * self.family.deviance(residuals, 0.0), slopes
-
-    def shift(self, residuals, weights):
-        """The constant of least loss: it is found."""
-        return 0.0
-
-
-def _least_loss(columns, y, share, loss):
-    """Non-negative weights of columns, and an offset, of least loss."""
-    centre, m = share @ columns, columns.shape[1]
-    units = np.maximum(np.sqrt(share @ np.square(columns - centre)), 1e-300)
-    columns = (columns - centre) / units
-    theta, residuals = np.append(np.zeros(m), np.median(y)), y - np.median(y)
-    options: Any = {"method": "L-BFGS-B", "bounds": [(0.0, None)] * m + [(None, None)]}
-
-    def risk(theta, width):
-        losses, slopes = loss(y - columns @ theta[:m] - theta[m], width)
-        slopes = share * slopes
-        return share @ losses / width, -np.append(slopes @ columns, slopes.sum()) / width
-
-    for _ in range(_SOLUTIONS):
-        width = max(_WIDTH * float(share @ np.abs(residuals)), 1e-300)
-        theta = minimize(risk, theta, (width,), jac=True, **options).x
-        residuals = y - columns @ theta[:m] - theta[m]
-    a = theta[:m] / units
-    return a, theta[m] + loss.shift(residuals, share) - centre @ a
-
-
-def _shrunk(stack, scores, null, codes, weights, optimism):
-    """The stack of classes, shrunk towards the log-odds of the classes' shares."""
-    joined = stack.join(scores)
-    prior, p = (softmax(_both(each), axis=1) for each in (null[None], joined))
-    factor = shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
-    if factor == 1.0:
-        return stack
-    losses = log_losses(null + factor * (joined - null), codes)
-    offsets = null + factor * (stack.offsets - null)
-    return Stack(factor * stack.weights, offsets, stack.shares, losses)
-
-
-def _both(scores):
-    """Scores of both classes, where only those of the second were given."""
-    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
-
-
-def least_mean(targets):
-    """The lower limit of positive means: half the smallest positive target."""
-    positive = targets[targets > 0.0]
-    return 0.5 * float(positive.min()) if len(positive) else 1e-300
-
-
-def _pruned(fit, scores, weights):
-    """Fit, then drop models that the stack does not need, the smallest share first.
-
-    Of models with equal shares the last one goes first.
-    """
-    kept = list(range(len(scores)))
-    a, b, shares, losses = fit(scores)
-    for i in sorted(kept, key=lambda i: (round(float(shares[i]), 1), -i))[:-1]:
-        rest = [j for j in kept if j != i]
-        without = fit([scores[j] for j in rest])
-        gain, error = _mean(without[-1] - losses, weights)
-        negligible = max(_NEGLIGIBLE * error, _TIED * _mean(losses, weights)[0])
-        if shares[kept.index(i)] == 0.0 or gain <= negligible:
-            kept, (a, b, shares, losses) = rest, without
-    every_weight, every_share = np.zeros((len(scores), *a.shape[1:])), np.zeros(len(scores))
-    every_weight[kept], every_share[kept] = a, shares
-    return Stack(every_weight, b, every_share, losses)
-
-
-def _size(F, share):
-    """Root mean square of scores about their means."""
-    return float(np.sqrt((share @ np.square(F - share @ F)).mean()))
-
-
-def _mean(values, weights):
-    """Mean and its standard error, of every column."""
-    share = weights / weights.sum()
-    mean = share @ values
-    return mean, np.sqrt(np.square(share) @ np.square(values - mean))
-
-
-class Classes(NamedTuple):
-    """Scores of classification: log-odds, with mistakes and log-losses."""
 
     n_classes: int
     task = "classification"
     kind = "log-loss"
+    losses = staticmethod(log_losses)
 
     @property
     def n_outputs(self):
@@ -600,22 +226,56 @@ class Classes(NamedTuple):
 
     def evaluate(self, scores, y, weights):
         """Mistakes, and log-losses with the best slope and offsets, of every row."""
-        joined = stack_classes([scores], y, weights)
-        log_odds = joined.join([scores])
+        best = self.whole_stack([scores], y, weights)
+        log_odds = best.join([scores])
         chosen = log_odds[:, 0] > 0.0 if log_odds.shape[1] == 1 else log_odds.argmax(axis=1)
-        return (chosen != y).astype(float), joined.losses
-
-    def losses(self, scores, y):
-        """Log-losses."""
-        return log_losses(scores, y)
+        return (chosen != y).astype(float), best.losses
 
     def constant(self, y, weights):
         """The scores of the least loss that are the same for all rows: the classes' shares."""
         return shares_as_scores(y, weights, self.n_outputs)
 
+    def whole_stack(self, scores, y, weights):
+        """The stack of least log-loss, not shrunk towards the constant."""
+        width, total = max(self.n_classes, 2), weights.sum()
+        # Smoothed labels, as if two more rows had been of every class in equal parts: weights stay
+        # finite on separable data.
+        labels = (total * np.eye(width)[y] + 2.0 / width) / (total + 2.0)
+        share = weights / total
+
+        def fit(models):
+            sizes = [max(_size(F, share), _TINY) for F in models]
+            models = [F / size for F, size in zip(models, sizes, strict=True)]
+            m, k = len(models), models[0].shape[1]
+
+            def risk(a, b):
+                logs = log_softmax(_both(weighted_sum(a, models) + b), axis=1)
+                gap = (share[:, None] * (np.exp(logs) - labels))[:, -k:]
+                slopes = [np.vdot(gap, F) for F in models]
+                loss = -np.vdot(share[:, None] * labels, logs) + _OFFSETS * b @ b
+                return loss, np.concatenate([slopes, gap.sum(axis=0) + 2.0 * _OFFSETS * b])
+
+            a, b = _log_weights(risk, np.full(m, np.log(1.5 / m)), k)
+            return a / sizes, b, a, log_losses(weighted_sum(a, models) + b, y)
+
+        return _pruned(fit, scores, weights)
+
     def stack(self, scores, y, weights, optimism=0.0):
-        """The stack of least log-loss."""
-        return stack_classes(scores, y, weights, whole=False, optimism=optimism)
+        """The stack of least log-loss, shrunk towards the log-odds of the classes' shares."""
+        stack, null = self.whole_stack(scores, y, weights), self.constant(y, weights)
+        joined = stack.join(scores)
+        prior, p = (softmax(_both(each), axis=1) for each in (null[None], joined))
+        factor = shrinkage_factor_of_classes(p, prior[0], y, weights, optimism)
+        if factor == 1.0:
+            return stack
+        losses = log_losses(null + factor * (joined - null), y)
+        offsets = null + factor * (stack.offsets - null)
+        return Stack(factor * stack.weights, offsets, stack.shares, losses)
+
+
+def _size(F, share):
+    """Root mean square of scores about their means."""
+    return float(np.sqrt((share @ np.square(F - share @ F)).mean()))
 
 
 class Targets(NamedTuple):
@@ -653,8 +313,32 @@ class Targets(NamedTuple):
         return losses, losses
 
     def stack(self, scores, y, weights, optimism=0.0):
-        """The stack of least squared error."""
-        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread, optimism)
+        """The stack of least squared error, targets in units of their spreads."""
+        targets, share = y.reshape(len(y), -1), weights / weights.sum()
+        mean, scale = share @ targets, np.sqrt(share[:, None] / self.spread)
+
+        def fit(models):
+            columns = np.column_stack([((F - mean) * scale).ravel() for F in models])
+            a, _ = nnls(columns, ((targets - mean) * scale).ravel())
+            joined = mean + weighted_sum(a, [F - mean for F in models])
+            sizes = a * np.sqrt(np.square(columns).sum(axis=0))
+            return a, mean * (1.0 - a.sum()), sizes, self.losses(joined, targets)
+
+        stack, unit = _pruned(fit, scores, weights), np.sqrt(self.spread)
+        step, truth = ((values - mean) / unit for values in (stack.join(scores), targets))
+        each = np.repeat(weights, self.n_outputs)
+        columns = step.reshape(-1, 1), truth.reshape(-1, 1)
+        factor = float(shrinkage_factor(*columns, each, spent=optimism)[0])
+        residuals = truth - factor * step
+        gap = share @ residuals
+        error = np.sqrt(np.square(share) @ np.square(residuals - gap))
+        # Adding the gap is expected to lower the squared error of new rows by gap**2 - error**2.
+        gap = np.where(np.abs(gap) > error, gap, 0.0)
+        if factor == 1.0 and not gap.any():
+            return stack
+        losses = np.square(factor * step + gap - truth).sum(axis=1)
+        offsets = mean * (1.0 - factor * stack.weights.sum()) + gap * unit
+        return Stack(factor * stack.weights, offsets, stack.shares, losses)
 
 
 class Means(NamedTuple):
@@ -682,8 +366,28 @@ class Means(NamedTuple):
         return self.family.deviance(y.reshape(-1), mean)
 
     def stack(self, scores, y, weights, _=0.0):
-        """The stack of least deviance."""
-        return stack_means(scores, y[:, None], weights, self.family)
+        """The stack of least deviance: of means, within the family's range."""
+        family, share, least = self.family, weights / weights.sum(), least_mean(y)
+
+        def fit(models):
+            columns = np.maximum(np.column_stack(models), least)
+
+            def risk(a, _):
+                mean = family.clipped(columns @ a)
+                slope = 2.0 * share * (mean - y) / family.variance(mean)
+                return share @ family.deviance(y, mean), slope @ columns
+
+            a, _ = _log_weights(risk, np.full(len(models), -np.log(len(models))))
+            losses = family.deviance(y, family.clipped(columns @ a))
+            return a, np.zeros(1), a * (share @ columns), losses
+
+        return _pruned(fit, scores, weights)
+
+
+def least_mean(targets):
+    """The lower limit of positive means: half the smallest positive target."""
+    positive = targets[targets > 0.0]
+    return 0.5 * float(positive.min()) if len(positive) else _TINY
 
 
 class Quantiles(NamedTuple):
@@ -731,10 +435,9 @@ class Quantiles(NamedTuple):
 
     def stack(self, scores, y, weights, _=0.0):
         """The stack of least pinball loss."""
+        targets = self.family.targets(y[:, None])
         losses = [_Pinball(float(q)) for q in self.family.q]
-        return stack_locations(
-            scores, self.family.targets(y[:, None]), weights, self.family, losses
-        )
+        return stack_locations(scores, targets, weights, self.family, losses)
 
 
 class RobustMeans(NamedTuple):
@@ -758,3 +461,121 @@ class RobustMeans(NamedTuple):
         """The stack of least loss."""
         losses, y = [_Huber(self.family)], y[:, None]
         return stack_locations(scores, y, weights, self.family, losses, optimism)
+
+
+def stack_locations(predictions, targets, weights, family, losses, optimism=0.0):
+    """The stack of quantiles or robust means: of least pinball loss, or least Huber's loss.
+
+    Every output has non-negative weights of its own, and is shrunk towards the best constant.
+
+    Parameters
+    ----------
+    predictions : list of ndarray of shape (n, n_outputs)
+    targets : ndarray of shape (n, n_outputs)
+    weights : ndarray of shape (n,)
+    family : Quantile or HuberT
+    losses : list of `_Pinball` or `_Huber`
+        The loss of every output, smoothed.
+    optimism : float, default=0
+        Degrees of freedom a row that the models' search took from these rows: the argument `spent`
+        of `robust.shrinkage_factor`.
+
+    Returns
+    -------
+    Stack
+    """
+    share = weights / weights.sum()
+
+    def deviances(joined):
+        return family.deviance(targets, joined).sum(axis=1)
+
+    def fit(models):
+        pairs = [
+            _least_loss(np.column_stack([F[:, j] for F in models]), targets[:, j], share, loss)
+            for j, loss in enumerate(losses)
+        ]
+        a, b = np.column_stack([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+        sizes = np.array([(x * F.std(axis=0)).sum() for x, F in zip(a, models, strict=True)])
+        return a, b, sizes, deviances(b + weighted_sum(a, models))
+
+    stack, null = _pruned(fit, predictions, weights), family.start(targets, weights)
+    joined = stack.join(predictions)
+    factors = np.zeros(len(null))
+    for j, loss in enumerate(losses):
+        step, residuals = joined[:, j] - null[j], targets[:, j] - null[j]
+        factors[j] = _factor_of_step(step, residuals, loss, weights, optimism)
+    if (factors == 1.0).all():
+        return stack
+    joined = null + factors * (joined - null)
+    pairs = zip(losses, (targets - joined).T, strict=True)
+    shifts = np.array([loss.shift(residuals, weights) for loss, residuals in pairs])
+    offsets = null + factors * (stack.offsets - null) + shifts
+    return Stack(factors * stack.weights, offsets, stack.shares, deviances(joined + shifts))
+
+
+def _factor_of_step(step, residuals, loss, weights, optimism):
+    """How far an output goes from the constant: the factor of least squares near the constant.
+
+    Near it the loss is a square, with the slopes g of the rows and the curvature H for which the
+    whole step is best. So the targets are g / H, and a unit of the loss is the mean of g^2 / H.
+    """
+    (null, slopes), learned = loss(residuals, _TINY), loss(residuals - step, _TINY)[0]
+    products, squares = weights @ (slopes * step), weights @ np.square(step)
+    if products <= 0.0:
+        return 0.0
+    curvature = products / squares
+    unit = weights @ np.square(slopes) / weights.sum() / curvature
+    pair = null[:, None] / unit, learned[:, None] / unit
+    target = (slopes / curvature)[:, None]
+    return float(shrinkage_factor(step[:, None], target, weights, pair, optimism)[0])
+
+
+class _Pinball(NamedTuple):
+    """The pinball loss of a level, smoothed near 0."""
+
+    q: float
+
+    def __call__(self, residuals, width):
+        """Losses of residuals, and their slopes."""
+        size = np.hypot(residuals, width)
+        return 0.5 * size + (self.q - 0.5) * residuals, 0.5 * residuals / size + (self.q - 0.5)
+
+    def shift(self, residuals, weights):
+        """The constant of least loss, without smoothing."""
+        return float(quantiles(residuals[:, None], weights, self.q)[0])
+
+
+class _Huber(NamedTuple):
+    """Huber's loss."""
+
+    family: Any  # `tunefree.families.HuberT` of a known scale
+
+    def __call__(self, residuals, _):
+        """Losses of residuals, and their slopes."""
+        slopes = self.family.score(Identity(), 0.0, residuals, 0.0)
+        return 0.5 * self.family.deviance(residuals, 0.0), slopes
+
+    def shift(self, residuals, weights):
+        """The constant of least loss: it is found."""
+        return 0.0
+
+
+def _least_loss(columns, y, share, loss):
+    """Non-negative weights of columns, and an offset, of least loss."""
+    centre, m = share @ columns, columns.shape[1]
+    units = np.maximum(np.sqrt(share @ np.square(columns - centre)), _TINY)
+    columns = (columns - centre) / units
+    theta, residuals = np.append(np.zeros(m), np.median(y)), y - np.median(y)
+    options: Any = {"method": "L-BFGS-B", "bounds": [(0.0, None)] * m + [(None, None)]}
+
+    def risk(theta, width):
+        losses, slopes = loss(y - columns @ theta[:m] - theta[m], width)
+        slopes = share * slopes
+        return share @ losses / width, -np.append(slopes @ columns, slopes.sum()) / width
+
+    for _ in range(_SOLUTIONS):
+        width = max(_WIDTH * float(share @ np.abs(residuals)), _TINY)
+        theta = minimize(risk, theta, (width,), jac=True, **options).x
+        residuals = y - columns @ theta[:m] - theta[m]
+    a = theta[:m] / units
+    return a, theta[m] + loss.shift(residuals, share) - centre @ a

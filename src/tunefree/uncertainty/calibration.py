@@ -56,9 +56,8 @@ class Slopes(NamedTuple):
             log_p = log_softmax(a * logs + b, axis=1)
             gap = share[:, None] * (np.exp(log_p) - targets)
             slope = [a * (gap * logs).sum(axis=0), gap.sum(axis=0) + 2.0 * _OFFSETS * b]
-            return -np.vdot(share[:, None] * targets, log_p) + _OFFSETS * b @ b, np.concatenate(
-                slope
-            )
+            value = -np.vdot(share[:, None] * targets, log_p) + _OFFSETS * b @ b
+            return value, np.concatenate(slope)
 
         ends = [(-3.0, 3.0)] * k + [(None, None)] * k
         theta = minimize(risk, np.zeros(2 * k), jac=True, method="L-BFGS-B", bounds=ends).x
@@ -88,14 +87,13 @@ def calibrated(scores, codes, weights):
     counts = np.bincount(codes, minlength=scores.shape[1])
     if len(codes) < _FEWEST_ROWS or counts.min() < 2:
         return None
-    gain, rows = np.empty(len(codes)), np.arange(len(codes))
+    recalibrated = np.empty_like(logs)
     for f in range(_FOLDS):
-        held_out = fold == f
-        recalibrated = Slopes.fit(logs[~held_out], codes[~held_out], weights[~held_out]).of(
-            logs[held_out]
-        )
-        gain[held_out] = (recalibrated - logs[held_out])[np.arange(held_out.sum()), codes[held_out]]
-    share = weights / weights.sum()
+        others = fold != f
+        slopes = Slopes.fit(logs[others], codes[others], weights[others])
+        recalibrated[~others] = slopes.of(logs[~others])
+    rows, share = np.arange(len(codes)), weights / weights.sum()
+    gain = (recalibrated - logs)[rows, codes]
     mean = share @ gain
     if mean <= np.sqrt(np.square(share * (gain - mean)).sum()):
         return None

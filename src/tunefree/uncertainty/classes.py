@@ -69,14 +69,23 @@ def leverages(A, E, bread):
     return np.stack([np.einsum("ni,iaj,nj->na", A, in_B[:, :, :, b], A) for b in range(m)], axis=2)
 
 
+def _rest(H, Q):
+    """What a row's leverage lacks to 1, of one index."""
+    return np.maximum(1.0 - (H * Q)[:, 0], 1e-8)
+
+
 def without_own_row(H, Q, r):
     """Slopes r over I - H Q, row by row: those of HC3."""
+    if r.shape[1] == 1:
+        return r / _rest(H, Q)
     rest = (1.0 + 1e-12) * np.eye(r.shape[1]) - H @ Q
     return np.linalg.solve(rest, r[:, :, None])[:, :, 0]
 
 
 def studentized(H, Q, r):
     """Slopes r over the root of I - H Q, row by row: those of HC2."""
+    if r.shape[1] == 1:
+        return r / np.sqrt(_rest(H, Q))
     sizes, U = np.linalg.eigh(H)
     root = (U * np.sqrt(np.maximum(sizes, 0.0))[:, None]) @ U.transpose(0, 2, 1)
     # (I - H Q)^(-1/2) = I + root f(root Q root) root Q, with f(s) = ((1 - s)^(-1/2) - 1) / s.

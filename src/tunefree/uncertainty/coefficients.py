@@ -1,5 +1,6 @@
 """Tables of coefficients, contrasts and terms: what `summary` and `anova` return."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -8,7 +9,10 @@ from scipy.stats import chi2
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
+from tunefree._format import aligned
 from tunefree.links import LINKS
+
+_MANY_DIGITS = re.compile(r"\d+\.\d{4,}(e[-+]\d+)?")
 
 
 class WaldTest(NamedTuple):
@@ -44,13 +48,7 @@ def chi2_or_f(statistic: float, df_num: int, df_denom: float) -> WaldTest:
 def as_text(columns: dict, names: list) -> str:
     """A table as text, its columns flush right."""
     body = [[name, *(f"{v[i]:.4g}" for v in columns.values())] for i, name in enumerate(names)]
-    rows = [["", *columns], *body]
-    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    lines = []
-    for name, *cells in rows:
-        right = [c.rjust(w) for c, w in zip(cells, widths[1:], strict=True)]
-        lines.append("  ".join([name.ljust(widths[0]), *right]))
-    return "\n".join(lines)
+    return "\n".join(aligned([["", *columns], *body]))
 
 
 class Statistics(NamedTuple):
@@ -92,7 +90,7 @@ class Statistics(NamedTuple):
         parts = [
             f"{self.nobs:g} rows, {self.df_resid:g} degrees of freedom",
             f"deviance {self.deviance:.6g} (null {self.null_deviance:.6g}, D2 {self.d2:.4g}), "
-            f"dispersion {self.scale:.6g}",
+            f"dispersion {self.scale:.4g}",
         ]
         if self.llf is not None:
             parts.append(f"log-likelihood {self.llf:.7g}, AIC {self.aic:.7g}, BIC {self.bic:.7g}")
@@ -235,7 +233,8 @@ class Summary(NamedTuple):
         parts = [as_text(self.columns(), self.names), "", self.note]
         if self.statistics is not None:
             link = next((name for name, part in LINKS.items() if part == self.link), self.link)
-            law = f"family {self.family!r}, link {link}"
+            family = _MANY_DIGITS.sub(lambda digits: f"{float(digits[0]):.4g}", repr(self.family))
+            law = f"family {family}, link {link}"
             parts = [law, str(self.statistics), "", *parts]
         return "\n".join(parts)
 

@@ -50,8 +50,8 @@ class CovarianceOptions(NamedTuple):
     weight_type: str = "auto"
     use_t: bool = True
 
-    def checked(self, n):
-        """The options with the codes of the groups of n rows."""
+    def check(self, n, family):
+        """Refuse options that are unknown, or do not fit n rows of a family."""
         for name, value, choices in (
             ("cov_type", self.cov_type, COV_TYPES),
             ("weight_type", self.weight_type, WEIGHT_TYPES),
@@ -60,12 +60,15 @@ class CovarianceOptions(NamedTuple):
                 raise ValueError(f"{name}={value!r} is none of {', '.join(choices)}.")
         if (self.cov_type == "cluster") != (self.groups is not None):
             raise ValueError("cov_type='cluster' needs groups=, and groups= needs it.")
-        if self.groups is None:
-            return self
-        groups = np.asarray(self.groups)
-        if groups.shape != (n,):
-            raise ValueError(f"groups has the shape {groups.shape}, but X has {n} rows.")
-        return self._replace(groups=np.unique(groups.astype(str), return_inverse=True)[1])
+        of_classes = hasattr(family, "probabilities")
+        has_density = family.log_likelihood or of_classes or isinstance(family, Quantile)
+        if self.cov_type == "nonrobust" and not has_density:
+            raise ValueError(
+                f"cov_type='nonrobust' needs a density, which {type(family).__name__} does not "
+                "have: choose one of HC0 to HC3."
+            )
+        if self.groups is not None and np.shape(self.groups) != (n,):
+            raise ValueError(f"groups has the shape {np.shape(self.groups)}, but X has {n} rows.")
 
 
 class Law(NamedTuple):
@@ -76,8 +79,8 @@ class Law(NamedTuple):
 
     family: Any
     link: Any
-    exposure: Any = None  # shape (n,)
-    offset: Any = None  # shape (n,)
+    exposure: Any = 1.0  # or of shape (n,)
+    offset: Any = 0.0  # or of shape (n,)
 
     def of_outputs(self, n_outputs):
         """The law of every output."""
@@ -87,17 +90,16 @@ class Law(NamedTuple):
 
     def only(self, rows):
         """The law of some of the rows."""
-        exposure, offset = (None if a is None else a[rows] for a in self[2:])
+        exposure, offset = (a[rows] if np.ndim(a) else a for a in self[2:])
         return self._replace(exposure=exposure, offset=offset)
 
     def score(self, s, y):
         """Half the slope of the deviance in the index, shape (n,)."""
-        s = s if self.offset is None else s + self.offset
+        s = s + self.offset
         if isinstance(self.family, Matching):
-            score = np.asarray(self.link.mean(s)) - y
-        else:
-            score = self.family.score(self.link, s, self.family.clipped(self.link.mean(s)), y)
-        return score if self.exposure is None else self.exposure * score
+            return self.exposure * (np.asarray(self.link.mean(s)) - y)
+        mean = self.family.clipped(self.link.mean(s))
+        return self.exposure * self.family.score(self.link, s, mean, y)
 
     def slope(self, s, y):
         """The slope of the score in the index, by a central difference."""
@@ -106,23 +108,20 @@ class Law(NamedTuple):
 
     def start(self, y, weights):
         """The first intercept: near the best constant, or 0 where the link has no inverse."""
-        mean = np.average(y, weights=weights if self.exposure is None else weights * self.exposure)
+        mean = np.average(y, weights=weights * self.exposure)
         low, high = getattr(self.link, "range", (-np.inf, np.inf))
         if not (low < mean < high and hasattr(self.link, "inverse")):
             return 0.0
         index = float(np.asarray(self.link.inverse(np.array([mean])))[0])
-        return index if self.offset is None else index - np.average(self.offset, weights=weights)
+        return index - np.average(np.broadcast_to(self.offset, y.shape), weights=weights)
 
     def information(self, s):
         """Fisher's information of the index, shape (n,)."""
-        s = s if self.offset is None else s + self.offset
-        curvature = self.family.curvature(self.link, s)
-        return curvature if self.exposure is None else self.exposure * curvature
+        return self.exposure * self.family.curvature(self.link, s + self.offset)
 
     def mean(self, s):
         """The mean of a target per unit of exposure."""
-        s = s if self.offset is None else s + self.offset
-        return self.family.clipped(np.asarray(self.link.mean(s)))
+        return self.family.clipped(np.asarray(self.link.mean(s + self.offset)))
 
 
 class SampleRows(NamedTuple):
@@ -140,6 +139,7 @@ class SampleRows(NamedTuple):
     names: list
     are_frequencies: bool
     labels: list
+    groups: Any = None  # their numbers from 0 on, of shape (n,)
 
     @property
     def n_blocks(self):
@@ -244,14 +244,14 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
     >>> bool(abs(fit.coef[0] - 2.0) < 3 * np.sqrt(fit.covariance[0, 0]))
     True
     """
-    options = (options or CovarianceOptions()).checked(len(y))
-    sample, options = _sample(X, y, weights, law, intercept, names, options, list(labels))
+    options = options or CovarianceOptions()
+    options.check(len(y), law.family)
+    sample = _sample(X, y, weights, law, intercept, names, options, list(labels))
     if learned:
         sample = _most_likely(sample)
     found = minimum(sample)
     statistics = _statistics(sample, found, learned)
-    n_groups = 0 if options.groups is None else len(np.unique(options.groups))
-    degrees = n_groups - 1.0 if n_groups else statistics.df_resid
+    degrees = statistics.df_resid if sample.groups is None else float(sample.groups.max())
     V = found.to_raw @ _covariance(sample, found, options, statistics) @ found.to_raw.T
     coef = np.full(len(found.kept), np.nan)
     covariance = np.full((len(coef), len(coef)), np.nan)
@@ -263,7 +263,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
 
 
 def _sample(X, y, weights, law, intercept, names, options, labels):
-    """The rows of positive weight, and the options with their groups."""
+    """The rows of positive weight."""
     positive = weights > 0.0
     X, y, weights, law = X[positive], y[positive], weights[positive], law.only(positive)
     if y.size * max(X.shape[1], len(labels)) > _MOST_CELLS:
@@ -272,17 +272,17 @@ def _sample(X, y, weights, law, intercept, names, options, labels):
             f"{len(y)} rows of {X.shape[1]} columns{of_classes} are too many: give a sample of the "
             "rows."
         )
-    if options.weight_type == "auto":
-        whole = bool((weights == np.round(weights)).all())
-        options = options._replace(weight_type="frequency" if whole else "precision")
-    if options.groups is not None:
-        options = options._replace(groups=options.groups[positive])
-        if len(np.unique(options.groups)) < 2:
+    groups = options.groups
+    if groups is not None:
+        groups = np.asarray(groups)[positive].astype(str)
+        groups = np.unique(groups, return_inverse=True)[1]
+        if not groups.any():
             raise ValueError("cov_type='cluster' needs two groups at least.")
     X = np.array(as_dense(X)).astype(np.float64)
-    are_frequencies = options.weight_type == "frequency"
+    whole = bool((weights == np.round(weights)).all())
+    are_frequencies = whole if options.weight_type == "auto" else options.weight_type == "frequency"
     intercept = intercept or law.family.tied
-    return SampleRows(X, y, weights, law, intercept, names, are_frequencies, labels), options
+    return SampleRows(X, y, weights, law, intercept, names, are_frequencies, labels, groups)
 
 
 def _notes(sample, found, options, df_denom, learned, statistics):
@@ -334,7 +334,7 @@ def _statistics(sample, found, learned, null=True):
         return _statistics_of_classes(sample, found)
     y, weights, law, n = sample.y, sample.weights, sample.law, sample.n
     family, mean, k = law.family, law.mean(found.s), len(found.beta)
-    exposure = np.ones(len(y)) if law.exposure is None else law.exposure
+    exposure = np.broadcast_to(law.exposure, y.shape)
     deviance = float(weights @ (exposure * family.deviance(y, mean)))
     chi2 = float(weights @ (exposure * np.square(y - mean) / family.variance(mean)))
     scale = 1.0 if family.unit_scale else chi2 / (n - k)
@@ -373,33 +373,38 @@ def _statistics_of_classes(sample, found):
 
 
 def _covariance(sample, found, options, statistics):
-    """The covariance of standardised coefficients."""
+    """The covariance of standardised coefficients, or of the parameters of classes."""
+    A, weights, n, kind = found.A, sample.weights, sample.n, options.cov_type
+    E, r, H, information = _slopes(sample, found)
+    each = weights[:, None, None]
+    if kind == "nonrobust":
+        return statistics.scale * _inverse(classes.curvature(A, E, each * information))
+    bread = _inverse(classes.curvature(A, E, each * H))
+    if kind == "cluster":
+        return _clustered(classes.scores(A, E, weights[:, None] * r), bread, sample.groups, n)
+    if kind in ("HC2", "HC3"):
+        counted = H if sample.are_frequencies else each * H
+        over_rest = classes.studentized if kind == "HC2" else classes.without_own_row
+        r = over_rest(counted, classes.leverages(A, E, bread), r)
+    heavy = np.sqrt(weights) if sample.are_frequencies else weights
+    g = classes.scores(A, E, heavy[:, None] * r)
+    factor = n / (n - len(found.beta)) if kind == "HC1" else 1.0
+    return factor * bread @ (g.T @ g) @ bread
+
+
+def _slopes(sample, found):
+    """E of `classes`, and by rows the score, its slope and the information in the indices."""
+    law, y = sample.law, sample.y
     if sample.labels:
-        return _covariance_of_classes(sample, found, options)
-    A, weights, law = found.A, sample.weights, sample.law
-    n, k = sample.n, len(found.beta)
+        r, H = law.family.residuals(None, found.s, y)[0], law.family.hessian(found.s, y)
+        return classes.parameters(law.family, found.A.shape[1], y.shape[1]), r, H, H
     if isinstance(law.family, Quantile):
         score, slope, information = _slopes_of_quantile(sample, found)
     else:
-        score, slope = law.score(found.s, sample.y), law.slope(found.s, sample.y)
+        score, slope = law.score(found.s, y), law.slope(found.s, y)
         information = law.information(found.s)
-    if options.cov_type == "nonrobust":
-        if law.family.log_likelihood is None and not isinstance(law.family, Quantile):
-            raise ValueError(
-                f"cov_type='nonrobust' needs a density, which {type(law.family).__name__} does not "
-                "have: choose one of HC0 to HC3."
-            )
-        return statistics.scale * _inverse(A.T @ ((weights * information)[:, None] * A))
-    bread = _inverse(A.T @ ((weights * slope)[:, None] * A))
-    if options.cov_type == "cluster":
-        return _clustered((weights * score)[:, None] * A, bread, options.groups, n)
-    leverage = slope * np.einsum("ij,jk,ik->i", A, bread, A)
-    leverage *= 1.0 if sample.are_frequencies else weights
-    rest = np.maximum(1.0 - leverage, 1e-8)
-    factor = {"HC0": 1.0, "HC1": n / (n - k), "HC2": 1.0 / rest, "HC3": 1.0 / np.square(rest)}
-    heavy = weights if sample.are_frequencies else np.square(weights)
-    meat = A.T @ ((heavy * np.square(score) * factor[options.cov_type])[:, None] * A)
-    return bread @ meat @ bread
+    one_index = np.eye(len(found.beta))[:, None]
+    return one_index, score[:, None], slope[:, None, None], information[:, None, None]
 
 
 def _slopes_of_quantile(sample, found):
@@ -412,29 +417,8 @@ def _slopes_of_quantile(sample, found):
     return score, np.full(n, f), np.full(n, f * f / (q * (1.0 - q)))
 
 
-def _covariance_of_classes(sample, found, options):
-    """The covariance of the parameters of classes."""
-    A, weights, family, y = found.A, sample.weights, sample.law.family, sample.y
-    E, n, p = classes.parameters(family, A.shape[1], y.shape[1]), sample.n, len(found.beta)
-    r, H = family.residuals(None, found.s, y)[0], family.hessian(found.s, y)
-    bread = _inverse(classes.curvature(A, E, weights[:, None, None] * H))
-    if options.cov_type == "nonrobust":
-        return bread
-    if options.cov_type == "cluster":
-        return _clustered(classes.scores(A, E, weights[:, None] * r), bread, options.groups, n)
-    if options.cov_type in ("HC2", "HC3"):
-        counted = H if sample.are_frequencies else weights[:, None, None] * H
-        over_rest = classes.studentized if options.cov_type == "HC2" else classes.without_own_row
-        r = over_rest(counted, classes.leverages(A, E, bread), r)
-    heavy = np.sqrt(weights) if sample.are_frequencies else weights
-    g = classes.scores(A, E, heavy[:, None] * r)
-    factor = n / (n - p) if options.cov_type == "HC1" else 1.0
-    return factor * bread @ (g.T @ g) @ bread
-
-
 def _clustered(scores, bread, groups, n):
     """The covariance for scores of rows that depend on each other within groups."""
-    _, groups = np.unique(groups, return_inverse=True)
     n_groups, k = int(groups.max()) + 1, scores.shape[1]
     sums = np.zeros((n_groups, k))
     np.add.at(sums, groups, scores)
@@ -473,15 +457,12 @@ def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
         own = sample.places(own)
         own = own[fit.minimum.kept[own]]
         tests.append((likelihood, wald(coef[own], V[np.ix_(own, own)], fit.df_denom)))
-    columns = [[getattr(pair[i], f) for pair in tests] for i in (0, 1) for f in _TESTED]
+    df = np.array([likelihood.df_num for likelihood, _ in tests])
+    columns = np.array([(*likelihood[:2], *walds[:2]) for likelihood, walds in tests]).T
     kind = "chi2" if family.unit_scale else "F"
     note = f"Each term against the model without it; the likelihood-ratio statistic is {kind}."
-    df = np.array([likelihood.df_num for likelihood, _ in tests])
-    lr, lr_p, wald_statistic, wald_p = map(np.array, columns)
-    return Anova(names, df, lr, lr_p, wald_statistic, wald_p, " ".join([note, *fit.notes]))
-
-
-_TESTED = ("statistic", "p_value")
+    table: Any = names, df, *columns, " ".join([note, *fit.notes])
+    return Anova(*table)
 
 
 def minimum(sample):
@@ -491,7 +472,7 @@ def minimum(sample):
         return _minimum_of_classes(sample, A, to_raw, kept, aliased)
     _check_rows(sample, A.shape[1])
     if isinstance(sample.law.family, Quantile):
-        y = sample.y if sample.law.offset is None else sample.y - sample.law.offset
+        y = sample.y - sample.law.offset
         beta = quantiles.least_pinball(A, y, sample.weights, float(sample.law.family.q[0]))
         return Minimum(A, beta, A @ beta, to_raw, kept, aliased)
     beta, s, converged = _newton(A, sample)
@@ -655,33 +636,31 @@ def _refuse(sample, beta, kept, separable, alone):
 def _separating(sample):
     """The columns and levels that separate the targets alone, as text."""
     low, high = getattr(sample.law.link, "range", (-np.inf, np.inf))
-    found = []
+    at_ends, found = np.isfinite(high) and np.isin(sample.y, (low, high)).all(), []
     for name, x in zip(sample.names, sample.X.T, strict=True):
         values = np.unique(x)
         if len(values) == 2:
-            own = [(v, np.unique(sample.y[x == v])) for v in values]
-            found += [
-                f"every row with {name} = {v:g} has y = {y[0]:g}"
-                for v, y in own
-                if len(y) == 1 and y[0] in (low, high)
-            ]
-        elif np.isfinite(high) and np.isin(sample.y, (low, high)).all():
+            for value in values:
+                y = np.unique(sample.y[x == value])
+                if len(y) == 1 and y[0] in (low, high):
+                    found.append(f"; every row with {name} = {value:g} has y = {y[0]:g}")
+        elif at_ends:
             zeros, ones = x[sample.y == low], x[sample.y == high]
             if min(zeros.max(), ones.max()) <= max(zeros.min(), ones.min()):
-                found.append(f"{name} separates the classes by itself")
-    return "".join(f"; {text}" for text in found[:3])
+                found.append(f"; {name} separates the classes by itself")
+    return "".join(found[:3])
 
 
 def _separating_classes(sample):
     """`_separating` for each class against the others, or of thresholds."""
-    law, found = Law(Binomial(), LINKS["logit"]), ""
+    law = Law(Binomial(), LINKS["logit"])
     outputs = sample.labels[1:] if sample.law.family.tied else sample.labels
     kind = "class {} or above" if sample.law.family.tied else "class {}"
     for label, y in zip(outputs, sample.y.T, strict=True):
         text = _separating(sample._replace(y=y, law=law))
-        if text and not found:
-            found = f"; with y = 1 for {kind.format(label)}, else 0{text.replace(';', ':', 1)}"
-    return found
+        if text:
+            return f"; with y = 1 for {kind.format(label)}, else 0{text.replace(';', ':', 1)}"
+    return ""
 
 
 def _is_real(link):

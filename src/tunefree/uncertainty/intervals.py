@@ -34,6 +34,7 @@ import numpy as np
 
 from tunefree._warn import warn
 from tunefree.columns import coordinates
+from tunefree.data.order import in_order
 from tunefree.designs import as_dense
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
@@ -95,16 +96,6 @@ def quantiles(scores, weights, alphas, n_groups=None):
             f"alpha={alphas.min():g}: intervals are infinite, and sets hold all classes."
         )
     return np.append(scores[order], np.inf)[position]
-
-
-def in_order(groups):
-    """Groups as numbers 0, 1, 2 ... in the order of their first rows.
-
-    >>> in_order(np.array(["b", "a", "b", "c"]))
-    array([0, 1, 0, 2])
-    """
-    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[codes]
 
 
 def atoms(y):
@@ -228,38 +219,30 @@ def _local(view, predictions, residuals, weights, X, groups=None):
     logs = np.log(size + _FLOOR * np.median(size) + 1e-300)[:, None]
     own = coordinates(predictions[:, None], weights)
     initial = Local(own, view, None, logs, 0.0, float(logs.min()), float(logs.max()))
-    Z, best = initial.shown(predictions, X), None
+    Z, found = initial.shown(predictions, X), []
     for bandwidth in _BANDWIDTHS:
         q = Z.shape[1]
         geometry = Geometry(RBF(), np.full(q, 0.5 / (q * bandwidth**2)), 1e-3, 0.0)
         A = geometry.show(Z)
         marks = make_landmarks(A[:_LANDMARKS], geometry)
-        fit, held_out = _log_scale(marks, A, logs, weights)
-        folds = np.empty(0) if groups is None else groups % _FOLDS
+        fit = solve(marks, RowBlocks(A, float), logs, weights)
+        held_out = fit.held_out[:, :, 0]  # leave-one-out values (n, n_penalties)
+        folds = np.zeros(len(logs)) if groups is None else groups % _FOLDS
         for fold in np.unique(folds):
             rows = folds == fold
-            if not rows.all():
+            if not rows.all():  # rows of weight 0 have the values of a fit without them
                 others = np.where(rows, 0.0, weights)
-                held_out[rows] = _log_scale(marks, A, logs, others)[1][rows]
+                of_others = solve(marks, RowBlocks(A, float), logs, others)
+                held_out[rows] = of_others.held_out[rows, :, 0]
         risk = share @ np.square(held_out - logs)
         i = int(np.argmin(risk))
-        if best is None or risk[i] < best[0]:
-            best = risk[i], marks.alone(), fit.coef[:, i], fit.intercept[i, 0], held_out[:, i]
-    assert best is not None
-    _, marks, coef, intercept, held_out = best
+        found.append((risk[i], marks, fit.coef[:, i], float(fit.intercept[i, 0]), held_out[:, i]))
+    _, marks, coef, intercept, held_out = min(found, key=lambda one: one[0])
     ends = np.clip(np.quantile(held_out, [_CLIPPED, 1.0 - _CLIPPED]), initial.low, initial.high)
     low, high = map(float, ends)
-    scale = initial._replace(marks=marks, coef=coef, intercept=float(intercept), low=low, high=high)
+    marks = marks.alone()
+    scale = initial._replace(marks=marks, coef=coef, intercept=intercept, low=low, high=high)
     return scale, np.exp(np.clip(held_out, *ends))
-
-
-def _log_scale(marks, A, logs, weights):
-    """Ridge regressions of the logarithms, and their leave-one-out values (n, n_penalties).
-
-    Rows of weight 0 have the values of the fit, which has not learned them.
-    """
-    solution = solve(marks, RowBlocks(A, float), logs, weights)
-    return solution, solution.held_out[:, :, 0]
 
 
 class Residuals(NamedTuple):
@@ -324,8 +307,7 @@ class Residuals(NamedTuple):
         return (self, own_costs) if mean > errors * error else (best, costs)
 
     def _costs(self):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             low, high = self.ends(np.array([_ALPHA]))
         limits = (self.sigma * low[0], self.sigma * high[0])
         return interval_score(*limits, self.residuals, _ALPHA)
@@ -341,8 +323,7 @@ class Residuals(NamedTuple):
         low, high = (np.tile(end, (len(predictions), 1)) for end in of_all)
         bins = np.searchsorted(self.scale.cuts, predictions)
         for b in range(len(self.scale.cuts) + 1):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 of_bin = self._ends_of(self.scale.bins == b, alphas)
             rows = bins == b  # a bin of too few rows has the limits of all
             low[rows], high[rows] = (
@@ -506,8 +487,7 @@ class HeldOutProbabilities(NamedTuple):
         held_out, scores = self.own(score), lacks(p, score)[:, :, None]
         if not class_conditional:
             return scores <= quantiles(held_out, self.weights, alphas) + 1e-12
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             reach = [
                 quantiles(held_out[self.codes == c], self.weights[self.codes == c], alphas)
                 for c in range(p.shape[1])

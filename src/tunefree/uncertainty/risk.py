@@ -29,7 +29,7 @@ _LARGEST_BET, _LAMBDAS = 0.75, np.geomspace(1e-3, 4.0, 60)
 
 
 HELD_OUT = "Clopper-Pearson on held-out rows (measured; they also chose the stack's few weights)"
-HEDGED = "hedged betting on mistakes on held-out rows (measured; their models overlap)"
+HEDGED = "Waudby-Smith-Ramdas on mistakes on held-out rows (coverage is measured, not proved)"
 SKEWED = "t interval, wider for skewed losses, on held-out rows (approximate; measured)"
 EXACT = "Clopper-Pearson, 95 %: exact for independent rows that the model has not seen"
 NORMAL_NEW = "normal, 95 %: asymptotic, for independent rows that the model has not seen"

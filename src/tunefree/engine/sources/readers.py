@@ -8,16 +8,15 @@ import itertools
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from tunefree.designs import as_rows, n_entries
-from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
+from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks, spans
 from tunefree.io.files import DataError, Named, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
+from tunefree.io.libsvm import matrix
 from tunefree.io.tables import IGNORED, TARGET, WEIGHT, assign, type_of_targets
 from tunefree.io.tables import blocks as table_blocks
 
-_ENTRIES = 500_000
 _START = (0, 1)
 
 
@@ -38,6 +37,15 @@ class Replay:
         for item in self.items:
             self.kept.append(item)
             yield item
+
+    def head(self, enough):
+        """The whole lines of the first text of which `enough` is true."""
+        text = b""
+        for piece in self:
+            text += piece
+            if enough(text):
+                break
+        return Replay(self.name, [text[: text.rfind(b"\n") + 1] or text])
 
     def for_good(self):
         """Read from the start, and store nothing."""
@@ -111,24 +119,16 @@ class Libsvm(_Text):
         """Blocks as pieces; with unseen='ignore' entries beyond the columns are cut and counted."""
         options = {"zero_based": self.zero_based, "labelled": self.labelled}
         options["n_features"] = None if self.cut else self.n_features
-        n_features: Any = self.n_features
-        width, self.ignored, block = n_features or 0, 0, None
-        for block, after in libsvm_blocks(
-            self._open(look=False), skipped=skipped, place=place or _START, **options
-        ):
-            indices = block.indices if self.zero_based else block.indices - 1
-            width = max(width, int(indices.max(initial=-1)) + 1)
-            narrow = np.int32 if width < 2**31 else np.int64
-            X = sparse.csr_array(
-                (block.values, indices.astype(narrow), block.starts),
-                shape=(len(block.labels), max(width, 1)),
-            )
-            X.has_canonical_format = True
-            if self.cut and width > n_features:
-                cut, width = X[:, :n_features], n_features
-                self.ignored, X = self.ignored + X.nnz - cut.nnz, cut
+        width: Any = self.n_features or 0
+        self.ignored, block = 0, None
+        text, place = self._open(look=False), place or _START
+        for block, after in libsvm_blocks(text, skipped=skipped, place=place, **options):
+            X = matrix(block, 0 if self.zero_based else 1)
+            n_entries, width = X.nnz, self.n_features if self.cut else max(width, X.shape[1])
+            X.resize(X.shape[0], max(width, 1))
+            self.ignored += n_entries - X.nnz
             yield X, block.labels if self.labelled else None, None, after
-        if block is not None and not width and not place:
+        if block is not None and not width and place == _START:
             raise DataError("the file has no features", self.name)
 
 
@@ -195,16 +195,10 @@ class Arrays:
     def pieces(self, place, skipped):
         """The rows after a position."""
         X, y, weight = self.parts
-        entries = n_entries(X)
-        size = max(1, int(_ENTRIES * X.shape[0] // max(entries, 1)))
-        (first,) = place or (0,)
-        for start in range(first, X.shape[0], size):
-            part = slice(start, start + size)
+        for part in spans(X.shape[0], n_entries(X), *place):
             targets, weights = (None if a is None else np.asarray(a[part]) for a in (y, weight))
-            yield (
-                *finite_rows(as_rows(X[part]), targets, weights, self.name, start, skipped),
-                (min(start + size, X.shape[0]),),
-            )
+            rows = as_rows(X[part]), targets, weights
+            yield *finite_rows(*rows, self.name, part.start, skipped), (part.stop,)
 
 
 class Pieces:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction import FeatureHasher
 
 from tunefree._version import __version__
 from tunefree.designs import stacked
@@ -277,6 +276,8 @@ class _Hasher:
         self.n_features = n_features
 
     def rows(self, X):
+        from sklearn.feature_extraction import FeatureHasher
+
         X = list(X)
         mappings = bool(X) and isinstance(X[0], dict)
         if mappings:  # a missing value has no entry
@@ -329,8 +330,8 @@ def open_source(
     drop : list of str, default=()
         Columns that are not features, by name or position; not for libsvm.
     zero_based : bool or 'auto', default='auto'
-        libsvm: whether indices count from 0; 'auto' means yes if the index 0 occurs in the first
-        megabyte of a file, or 128 KiB of a pipe.
+        libsvm: whether indices count from 0; 'auto' means yes if the index 0 occurs in the first 2
+        MiB of a file, or 128 KiB of a pipe.
     target_type : {float, str, None}, default=None
         csv: the type of targets; None detects it from the same first part.
     hashed : int, optional

@@ -8,11 +8,10 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, compression_options, seed_of
+from tunefree._parameters import compression_options, seed_of
 from tunefree._process import workers
 from tunefree._warn import warn
 from tunefree.averaging import AVERAGES, PolynomialDecay, scheme_of
@@ -75,12 +74,13 @@ from tunefree.select.bandwidths import (
     read_outs,
     squared_errors,
 )
-from tunefree.select.progressive_risk import temperature
+from tunefree.select.stacking import log_losses
 
 # The rule of 'auto' was chosen on four public data sets. After a few passes it is as good as
 # 'global' there, or better.
 _RULE = PiSTOL(a=0.25, squares=True)
-_NAMED = ("paper", "theorem-1", "guaranteed", "global", "dowg")
+_PROVED = ("theorem-1", "guaranteed")
+_NAMED = ("paper", *_PROVED, "global", "dowg")
 _STREAM = "regret_bound is not available for a stream: use fit."
 # Rows are predicted in blocks of a multiple of this size.
 _ALIGNED = 16
@@ -97,11 +97,8 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
     _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_", "held_out_")
     _LEARNER = ()  # a model file holds the predictor
 
-    compress = None  # of subclasses without the parameter
-    standardize = "auto"
-    # Abstract: whether targets are signs of classes, the most passes of 'auto', and how many
-    # bandwidths another fit of the same problem reuses.
-    _CLASSIFY, _LIMIT, _TAKEN_OVER = True, 12, 2
+    # Abstract: whether targets are signs of classes, and the most passes of 'auto'.
+    _CLASSIFY, _LIMIT = True, 12
     _AVERAGES = ("auto", "last-pass")  # in addition to the schemes
 
     def _learner(self, n_rounds, largest=1.0):
@@ -123,7 +120,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """Abstract: the function of decisions and targets that selects, a loss for each row."""
         raise NotImplementedError
 
-    def _log_losses(self, values, targets):
+    def _losses(self, values, targets):
         """Abstract: the loss of every row, for a compression."""
         raise NotImplementedError
 
@@ -136,16 +133,17 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     def _scheme(self):
         """The averaging scheme; the uniform one for an average that only this estimator has."""
-        if isinstance(self.average, str) and self.average in self._AVERAGES:
+        if self.average in self._AVERAGES:
             return AVERAGES["uniform"]
         return scheme_of(self.average, also=self._AVERAGES)
 
     def _check(self):
         """Check the parameters; returns the `Recipe` of the kernel."""
         self._scheme()
-        check_passes(self.max_iter)
-        compression_options(self.compress)
-        return Recipe.of(self)
+        recipe = Recipe.of(self)
+        if compression_options(self.compress) and isinstance(recipe.kernel, Precomputed):
+            raise ValueError("compress= needs rows, not a precomputed kernel.")
+        return recipe
 
     @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -166,19 +164,19 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         self._learn(X, y, sample_weight)
         return self
 
-    def _learn(self, X, y, sample_weight=None, held=None, like=None):
+    def _learn(self, X, y, sample_weight=None, held=None):
         """Choose bandwidths and passes on the rows `held`, by default on every tenth row.
 
-        Below 500 rows it is up to every fourth. `like` is an estimator of this class that was
-        fitted to fewer rows. Its bandwidths are reused; columns are then not scaled. Returns the
-        predictions of the rows `held`, or None.
+        Below 500 rows it is up to every fourth. Returns the predictions of the rows `held`, or
+        None.
         """
         recipe = self._check()
         problem = self._problem(recipe, X, y, sample_weight)
         apart = None if held is None else np.flatnonzero(np.asarray(held, bool)[problem.given])
         one_thread = self.n_jobs is None and getattr(problem.X, "size", 0) < _THREADED
         with workers(1 if one_thread else self.n_jobs) as team:
-            choice = self._choice(recipe, team, problem, like, apart)
+            learner = self._learner(len(problem.visits.rows))
+            choice = Choice.preselected(recipe, team, problem, learner, self._CLASSIFY, apart)
             learner, engine, data, n_passes = self._plan(team, problem, choice, apart)
             watch = self._progress.passes(n_passes)
             result = run(learner, learner.init(engine), data, **watch)
@@ -199,29 +197,16 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
             X, labels, weights, self.shuffle, seed, affine=real and is_dense(X)
         )
         targets, prior = self._standard(encoded, rows, totals, X.dtype)
-        X = self._screened(recipe, X, rows)
+        if recipe.drops_outliers:  # one extreme entry would determine a column's unit
+            X = clip_outliers(X, rows, EXTREME)
         problem = KernelPiSTOLProblem(X, targets, visits, kept, prior)
-        problem.check_memory(6, 4 if recipe.single(X.dtype, X) else 8)
+        problem.check_memory(4 if recipe.single(X.dtype, X) else 8)
         return problem
-
-    def _screened(self, recipe, X, rows):
-        """Rows without extreme entries: one of them would determine a column's unit."""
-        return clip_outliers(X, rows, EXTREME) if recipe.drops_outliers else X
-
-    def _n_rounds(self, problem):
-        return len(problem.visits.rows)
-
-    def _choice(self, recipe, team, problem, like, apart):
-        """Coordinates and bandwidths."""
-        if like is not None:
-            return Choice.like(recipe, problem, like, self._TAKEN_OVER)
-        learner = self._learner(self._n_rounds(problem))
-        return Choice.preselected(recipe, team, problem, learner, self._CLASSIFY, apart)
 
     def _plan(self, team, problem, choice, apart):
         """The learner, its engine, the source, and the most passes."""
         kernel, classify, auto = choice.recipe.kernel, self._CLASSIFY, self.max_iter == "auto"
-        n = self._n_rounds(problem)
+        n = len(problem.visits.rows)
         if self.average == "auto":
             most = None if auto else self.max_iter
             when = read_outs(problem.n_visits, most, self._LIMIT)
@@ -242,7 +227,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         suffix, scheme = self.average == "last-pass", self._scheme()
         n_passes = (3 if suffix else 1) if auto else self.max_iter
         last, late = self._reads_last(), hasattr(scheme, "within")
-        data = choice.data(team, problem, [choice.best], self._cached(n_passes))
+        data = choice.data(team, problem, [choice.best], n_passes > 1)
         learner = self._learner(n, data.largest)
         if not last:
             learner = learner._replace(average=placed(scheme, problem.n_visits * n_passes))
@@ -252,11 +237,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     def _reads_last(self):
         """Whether the iterate after the last row is read."""
-        return isinstance(self.average, str) and self.average == "last"
-
-    def _cached(self, n_passes):
-        """Whether the values of all pairs are cached for a single member."""
-        return n_passes > 1
+        return self.average == "last"
 
     def _apart(self):
         """Whether every update of a single member gets its own support row."""
@@ -273,16 +254,12 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """
         engine = result.state.engine
         factor, predictions, self.held_out_ = self._finish(engine, outcome, problem.prior)
-        coefs = [
-            np.pad(factor * c, ((0, engine.n_slots - len(c)), (0, 0)))
-            for c in outcome.coefs.values()
-        ]
+        coefs = [factor * c for c in outcome.coefs.values()]
         kept = np.flatnonzero(np.any([c.any(axis=1) for c in coefs], axis=0))
         numbers = engine.numbers()[kept]
         self._stream, self.n_iter_ = None, result.n_passes
         self.leaderboard_, self.coordinates_ = choice.leaderboard, choice.view
-        preselection = choice.trace if "rows" in outcome.trace else {}
-        self.trace_ = choice.trace | outcome.trace | preselection
+        self.trace_ = outcome.trace | choice.trace
         self.support_ = problem.given[numbers]
         support = self.support_ if data.rows is None else data.rows.rows[numbers]
         coefs = tuple(c[kept].astype(engine.dtype) for c in coefs)
@@ -300,20 +277,14 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
             return
         n = len(problem.stored)
         at = np.arange(min(n, CHECKED)) * n // min(n, CHECKED)
-        rows, support_rows = problem.X[problem.stored[at]], None
-        if isinstance(f.kernels[0], Precomputed):
-            order = np.argsort(problem.given)
-            support = order[np.searchsorted(problem.given, self.support_, sorter=order)]
-            support_rows = problem.X[problem.stored[support]]
-        else:
-            rows = self.coordinates_.show(rows)
+        rows = self.coordinates_.show(problem.X[problem.stored[at]])
         targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
 
         def risk(values):
-            return float(share @ self._log_losses(values, targets))
+            return float(share @ self._losses(values, targets))
 
         self.expansion_, kept, self.compression_ = compress(
-            f, rows, risk, **options, support_rows=support_rows, n_jobs=self.n_jobs
+            f, rows, risk, **options, n_jobs=self.n_jobs
         )
         self.support_ = self.support_[kept]
 
@@ -330,19 +301,19 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if isinstance(recipe.kernel, Precomputed):
             raise ValueError("partial_fit needs rows, not a precomputed kernel.")
         recipe.check(X)
-        learner = self._learner(self.horizon)._replace(average=PolynomialDecay())
+        learner = self._learner(None)._replace(average=PolynomialDecay())
         single = recipe.single(X.dtype)
         return KernelStream(recipe, learner, single, self._CLASSIFY, self.max_support, units)
 
-    def _publish_reading(self, ready, reading, scale=1.0):
+    def _publish_stream(self, ready, outcome, board, scale=1.0):
         """Set the fitted attributes from the reading of a stream, times a scale."""
         self.coordinates_, self.n_iter_ = ready.coordinates, 1
-        self.leaderboard_, self.trace_ = reading.leaderboard, reading.trace
+        self.leaderboard_, self.trace_ = board, outcome.trace
         dtype, support = ready.engine.dtype, ready.engine.support.rows.copy()
-        coefs = tuple((scale * c).astype(dtype) for c in reading.coefs.values())
-        self.held_out_ = self._held_out_predictions(reading, scale)
+        coefs = tuple((scale * c).astype(dtype) for c in outcome.coefs.values())
+        self.held_out_ = self._held_out_predictions(outcome, scale)
         # Last: another thread that finds the expansion expects the other attributes, too.
-        self.expansion_ = Expansion(ready.recipe.with_bandwidths(reading.coefs), support, coefs)
+        self.expansion_ = Expansion(ready.recipe.with_bandwidths(outcome.coefs), support, coefs)
 
     @property
     def dual_coef_(self) -> np.ndarray:
@@ -378,8 +349,6 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
     """A kernel estimator of classes."""
 
-    class_weight = None  # of subclasses without the parameter
-
     def _encode(self, y, kept, weights):
         base.encode_labels(y)
         self.classes_, codes = base.encode_labels(y[kept], fewest=2)
@@ -390,12 +359,8 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
     def _selection_loss(self):
         return mistakes
 
-    def _log_losses(self, values, targets):
-        values = values + getattr(self, "intercept_", 0.0)
-        if targets.shape[1] == 1:
-            return np.logaddexp(0.0, -targets[:, 0] * values[:, 0])
-        own = np.take_along_axis(values, targets.argmax(axis=1)[:, None], axis=1)[:, 0]
-        return logsumexp(values, axis=1) - own
+    def _losses(self, values, targets):
+        return log_losses(values + self.intercept_, base.codes_of(targets))
 
     def _finish(self, engine, outcome, prior):
         return 1.0, outcome.decisions, None
@@ -418,8 +383,8 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
 
 
 def _regret(engine):
-    """For each member that learned all rows its bandwidth and regret, or a message."""
-    regrets = tuple(
+    """For each member that learned all rows its bandwidth and regret."""
+    return tuple(
         (
             None if m.gamma is None else float(m.gamma),
             m.learner.rule.regret(s.scalars, s.shared, m.learner.loss.bound()),
@@ -427,7 +392,6 @@ def _regret(engine):
         for m, s in zip(engine.members, engine.states, strict=True)
         if m.name != "part"
     )
-    return NO_RULE if any(regret is None for _, regret in regrets) else regrets
 
 
 class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
@@ -617,13 +581,10 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     def _loss(self):
         return check_bounded(make_loss(self.loss, "classification", LOSSES["smoothed_hinge"]))
 
-    def _n_rounds(self, problem):
-        return self.horizon or super()._n_rounds(problem)
-
     def _learner(self, n_rounds, largest=1.0):
         if self.setting == "auto":
             return Isotropic(_RULE, self._loss())
-        return SETTINGS[self.setting](self._loss(), n_rounds)
+        return SETTINGS[self.setting](self._loss(), self.horizon or n_rounds)
 
     def _rivals(self, learner):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
@@ -633,8 +594,9 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         return base.held_out_probabilities(p, base.codes_of(outcome.targets), outcome.weights)
 
     def _finish(self, engine, outcome, prior):
-        self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
-        a = temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
+        self.regret_ = _regret(engine) if self.setting in _PROVED else NO_RULE
+        _, f, y, weights, _ = outcome
+        a = base.temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
         if self.calibrate and self.setting == "auto" and self.average == "auto":
             p, shares = (base.probabilities(each, joint=True) for each in (a * f, prior[None]))
             share = shrinkage_factor_of_classes(p, shares[0], base.codes_of(y), weights)
@@ -690,10 +652,11 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
 
     def _read_stream(self):
         ready = self._stream.caught_up(self.n_jobs)
-        reading, self.regret_ = ready.read(), _STREAM
-        _, f, y, weights, *_ = reading
+        (outcome, board), self.regret_ = ready.read(), _STREAM
+        _, f, y, weights, _ = outcome
         self.intercept_ = np.zeros(f.shape[1])
-        self._publish_reading(ready, reading, temperature(f, y, weights) if self.calibrate else 1.0)
+        scale = base.temperature(f, y, weights) if self.calibrate else 1.0
+        self._publish_stream(ready, outcome, board, scale)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes).
@@ -757,8 +720,7 @@ class KernelRegressor(
 ):
     """A kernel estimator of targets with any location and scale."""
 
-    _CLASSIFY, _LIMIT, _TAKEN_OVER = False, 30, 1
-    horizon = None  # of subclasses without the parameter
+    _CLASSIFY, _LIMIT = False, 30
 
     @property
     def _tails(self):
@@ -790,17 +752,21 @@ class KernelRegressor(
             predictions, targets, outcome.weights, self.prediction_limits_
         )
 
-    def _selection_loss(self):
-        of_mean = getattr(LOSSES.find(self.loss), "elicits_mean", False)
-        return squared_errors if of_mean else absolute_errors
+    @property
+    def _of_mean(self):
+        """Whether the loss is least at the mean."""
+        return getattr(LOSSES.find(self.loss), "elicits_mean", False)
 
-    def _log_losses(self, values, targets):
+    def _selection_loss(self):
+        return squared_errors if self._of_mean else absolute_errors
+
+    def _losses(self, values, targets):
         return np.square(values - targets).sum(axis=1)
 
     def _finish(self, engine, outcome, prior):
         ((m, s), mean), share = prior, 1.0
         f, y, weights = outcome.decisions, outcome.targets, outcome.weights
-        if mean is None or not getattr(LOSSES.find(self.loss), "elicits_mean", False):
+        if mean is None or not self._of_mean:
             mean = 0.0
         else:
             share = shrinkage_factor(f - mean, y - mean, weights)
@@ -976,4 +942,5 @@ class KernelPiSTOLRegressor(KernelRegressor):
         ready = self._stream.caught_up(self.n_jobs)
         m, s = ready.scale
         self._set_units(ready.scale, [m - DELTA * s, m + DELTA * s], self._dtype)
-        self._publish_reading(ready, ready.read())
+        outcome, board = ready.read()
+        self._publish_stream(ready, outcome, board)

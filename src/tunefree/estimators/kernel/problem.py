@@ -127,8 +127,7 @@ class Recipe(NamedTuple):
         raw = KernelView("raw", raw, True, single)
         if not self.standard:
             return [raw]
-        rows = problem.rows()
-        rows = as_dense(rows)
+        rows = as_dense(problem.rows())
         parts = (standard_scaling(rows, problem.weights),)
         standardised = KernelView("standardised", parts, True, single)
         if self.standardize is True or not self.radial:
@@ -191,13 +190,13 @@ class KernelPiSTOLProblem:
             total = total + self.weights[part] @ self.X[self.stored[part]]
         return np.asarray(total) / self.weights.sum()
 
-    def check_memory(self, n_members, itemsize):
+    def check_memory(self, itemsize):
         """Raise an error if the machine has too little memory."""
         (n, k), X = self.targets.shape, self.X
         # An entry of a sparse row has an index, too.
         d = 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]
         check_memory(
-            n * d * itemsize + n * k * n_members * 32,  # two sums and two coefficients each
+            n * d * itemsize + n * k * 6 * 32,  # six members: two sums and two coefficients each
             f"A fit with {n} support rows of {d} columns",
             "Learn from fewer rows, or use random features (RBFSampler, Nystroem) and a linear "
             "learner.",
@@ -217,22 +216,6 @@ class Choice(NamedTuple):
     def best(self):
         """The best bandwidth."""
         return self.leaderboard[0]["gamma"] if self.leaderboard else self.gammas[0]
-
-    @classmethod
-    def like(cls, recipe, problem, fitted, keep):
-        """The `keep` bandwidths of largest weight in another fit.
-
-        Classification gains from several bandwidths. Regression gains little, and one bandwidth
-        costs half as much as two.
-        """
-        shares = {}
-        for r in fitted.trace_["read_outs"]:
-            shares[r["gamma"]] = shares.get(r["gamma"], 0.0) + r["weight"]
-        gammas = sorted(sorted(shares, key=lambda g: shares[g])[-keep:])
-        view = recipe.views(problem)[0]
-        if not recipe.radial:
-            recipe = recipe.resolved(problem.rows(), problem.weights)
-        return cls(recipe, view, gammas, fitted.leaderboard_, dict(fitted.trace_))
 
     @classmethod
     def preselected(cls, recipe, team, problem, learner, classify, apart=None):
@@ -257,26 +240,17 @@ class Choice(NamedTuple):
             state = run(passes, passes.init(data.engine(kernel, members)), data).state
             results.append((view, members, state.progress))
         view, members, progress = min(results, key=lambda result: risks(result[2]).min())
-        chosen = shortlist(progress)
-        board = [
-            {
-                "name": m.name,
-                "view": v.name,
-                "gamma": m.gamma,
-                "progressive_error": float(risk),
-                "chosen": v is view and i in chosen,
-            }
-            for v, candidates, record in results
-            for i, (m, risk) in enumerate(zip(candidates, risks(record), strict=True))
-        ]
+        chosen, board, curves = {members[i].name for i in shortlist(progress)}, [], {}
+        for tried, candidates, record in results:
+            rows, errors = curve(record)
+            for m, risk, error in zip(candidates, risks(record), errors.T, strict=True):
+                curves[m.name], risk = error, float(risk)
+                found = {"name": m.name, "view": tried.name, "gamma": m.gamma}
+                board.append(found | {"progressive_error": risk, "chosen": m.name in chosen})
         board.sort(key=lambda row: (not row["chosen"], row["progressive_error"]))
-        curves = {
-            m.name: risk
-            for _, candidates, record in results
-            for m, risk in zip(candidates, curve(record)[1].T, strict=True)
-        }
-        trace = {"rows": curve(progress)[0], "progressive_error": curves}
-        return cls(recipe, view, [members[i].gamma for i in chosen], board, trace)
+        trace = {"rows": rows, "progressive_error": curves}
+        gammas = [m.gamma for m in members if m.name in chosen]
+        return cls(recipe, view, gammas, board, trace)
 
     def data(self, team, problem, gammas, keep):
         """The source of a run; with `keep` the values of all pairs are cached, if they fit."""

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import bytes_of, compression_options, seed_of
-from tunefree._process import check_memory, n_threads, workers
+from tunefree._parameters import compression_options, seed_of
+from tunefree._process import check_memory, workers
 from tunefree.data.order import hashed_visits
 from tunefree.designs import as_columns, as_dense
 from tunefree.estimators import base
@@ -30,7 +30,6 @@ from tunefree.learners.kernel.ridge import (
     KernelPredictor,
     KernelProblem,
     KernelTransform,
-    MemoryBudget,
     column_effects,
     minimize_log_loss,
     n_held_out,
@@ -55,7 +54,7 @@ from tunefree.select.kernel_ridge import (
     needs_folds,
     rates_optimism,
 )
-from tunefree.select.progressive_risk import temperature
+from tunefree.select.stacking import log_losses
 from tunefree.uncertainty.intervals import Residuals
 
 # Folds that evaluate the search if rows are few.
@@ -143,7 +142,6 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         *,
         n_landmarks: int | Auto = "auto",
         compress: bool | float | None = None,
-        max_memory: float | str | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
         random_state: Seed = None,
@@ -151,7 +149,6 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         self.kernel = kernel
         self.n_landmarks = n_landmarks
         self.compress = compress
-        self.max_memory = max_memory
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -249,7 +246,10 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
         check_memory(
-            self._memory_budget(X).given,
+            4.0
+            * X.shape[0]
+            * X.shape[1]
+            * X.dtype.itemsize,  # also in the order of learning, and as knots
             f"{type(self).__name__} stores rows as arrays: {X.shape[0]} x {X.shape[1]}",
             "Hash or select columns, or use PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
         )
@@ -268,14 +268,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         held, groups = (None if part is None else part[kept][rows] for part in (held, groups))
         return TrainingRows(X, y, weights, targets, classes, rows, totals, held, groups, seed)
 
-    def _memory_budget(self, X, n_outputs=1, seed=0):
-        """The memory limit, and the shape of the fit with one coordinate a column."""
-        options = KernelOptions(self.kernel, self.n_landmarks, self._logistic, self._CLASSIFY, seed)
-        most = np.inf if self.max_memory is None else bytes_of(self.max_memory)
-        n, d = X.shape
-        return MemoryBudget(n, d, d, n_outputs, X.dtype.itemsize, options, most)
-
-    def _problem(self, table, memory, team):
+    def _problem(self, table, team):
         """The distinct rows, the held-out ones last, with targets of mean 0 and variance 1."""
         rows, weights, groups = table.rows, table.totals, table.groups
         y = clip_outliers(table.targets, rows, EXTREME)[rows]
@@ -293,18 +286,16 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         limits, n_held = (y.min(axis=0), y.max(axis=0)), int(held.sum())
         targets = ((y - level) / unit)[order], level, unit, limits
         X = table.X[rows[order]]
-        return KernelProblem(X, *targets, weights[order], n_held, given, groups, memory, team)
+        options = KernelOptions(self.kernel, self.n_landmarks, self._CLASSIFY, table.seed)
+        return KernelProblem(X, *targets, weights[order], n_held, given, groups, options, team)
 
     def _learned(self, table, like: Any = None, column_groups=(), stream: Any = None):
         """What the rows teach; `stream` has more rows."""
-        memory = self._memory_budget(table.X, table.targets.shape[1], table.seed)
-        memory.check(type(self).__name__)
         if like is not None:
             like = KernelTransform(like.view_, like.geometry_, like._search_optimism)
-        with workers(min(n_threads(self.n_jobs), memory.threads)) as team:
-            problem = choose_geometry(self._problem(table, memory, team), like)
+        with workers(self.n_jobs) as team:
+            problem = choose_geometry(self._problem(table, team), like)
             problem = problem._replace(permutes=column_groups is not None)
-            problem.memory.check(type(self).__name__)
             problem, solution = choose_solution(problem)
             targets = problem.targets
             if self._logistic:
@@ -377,9 +368,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         options = compression_options(self.compress)
         if not options or transform.geometry is None:
             return fitted
-        memory = self._memory_budget(X)
-        most = memory.most(memory.search, max(len(coef), CHECKED))
-        rows, totals = (part[:CHECKED][:most] for part in (table.rows, table.totals))
+        rows, totals = table.rows[:CHECKED], table.totals[:CHECKED]
         A = transform(X[rows].astype(coef.dtype))
         share, targets = totals / totals.sum(), table.targets[rows]
         f = Expansion((transform.geometry,), landmarks.centers.astype(A.dtype), (coef,))
@@ -387,7 +376,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         def risk(values):
             return float(share @ self._losses(values + intercept, targets))
 
-        f, kept, report = compress(f, A, risk, **options, most=most, n_jobs=self.n_jobs)
+        f, kept, report = compress(f, A, risk, **options, n_jobs=self.n_jobs)
         landmarks = landmarks._replace(centers=landmarks.centers[kept])
         width = np.ptp(f(A, self.n_jobs), axis=0)
         predictor = fitted.predictor._replace(landmarks=landmarks, coef=f.coefs[0])
@@ -409,12 +398,6 @@ def _of_log_loss(problem):
     level = shares_as_scores(codes, problem.weights, k)
     Y = (problem.targets > 0.0).astype(np.float64)
     return problem._replace(Y=Y, level=level, unit=np.ones(k))
-
-
-def _log_losses(scores, codes):
-    """-log p of the rows' classes, of log-odds."""
-    p = base.probabilities(scores, joint=True)
-    return -np.log(np.maximum(p[np.arange(len(codes)), codes], np.finfo(float).tiny))
 
 
 class KernelRidgeRegressor(
@@ -439,17 +422,12 @@ class KernelRidgeRegressor(
     n_landmarks : int, 'auto' or 'all', default='auto'
         'all' rows, by conjugate gradients beyond 8,000. 'auto': all of up to 8,000 distinct rows;
         beyond, the landmarks are doubled while the held-out risk falls, and all rows are used if it
-        falls to the end (up to about 120,000 rows of 20 columns).
+        falls to the end (up to about 120,000 rows of 20 columns). 8,000 rows may take 1.2 GB, 4,000
+        landmarks 1 GB, beside the data: m landmarks take about 64 m^2 bytes.
     compress : None, True, float or int, default=None
         Project the predictor onto few landmarks after the fit. A float: as few as change the mean
         loss on (at most 4,096) training rows by less than this share of the loss of the constant
         predictor; True is 0.001. An integer: the number of landmarks. See `compression_`.
-    max_memory : float, str or None, default=None
-        Bytes that the fit may take in addition to the data, or text such as '500MB'. To stay within
-        the limit, a fit uses conjugate gradients in place of the matrix of all rows, fewer
-        landmarks (also of their preconditioner), fewer rows of the search, two threads and one more
-        for every GB. A sufficient limit changes nothing. None: 8,000 rows may take 1.2 GB, 4,000
-        landmarks 1 GB.
     n_jobs : int or None, default=None
         Threads of large fits and predictions, all by default; results do not depend on it.
     verbose : bool, default=False
@@ -491,7 +469,7 @@ class KernelRidgeRegressor(
     ValueError
         For NaN or infinity, or weights that are all zero.
     MemoryError
-        Before work starts, if `max_memory` is too little for any solver, with the least amount.
+        Before work starts, if the rows as arrays are more than memory holds.
 
     References
     ----------
@@ -590,7 +568,6 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
     compress : None, True, float or int, default=None
         See `KernelRidgeRegressor`; the loss is the log loss, and the constant predictor is that of
         the classes' shares.
-    max_memory : float, str or None, default=None
     n_jobs : int or None, default=None
         See `KernelRidgeRegressor`.
     class_weight : dict, 'balanced' or None, default=None
@@ -639,14 +616,13 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         loss: Literal["squared_error", "log_loss"] = "squared_error",
         n_landmarks: int | Auto = "auto",
         compress: bool | float | None = None,
-        max_memory: float | str | None = None,
         n_jobs: int | None = None,
         class_weight: Any = None,
         verbose: bool = False,
         random_state: Seed = None,
     ):
-        size = {"n_landmarks": n_landmarks, "compress": compress, "max_memory": max_memory}
-        super().__init__(kernel, **size, n_jobs=n_jobs, verbose=verbose, random_state=random_state)
+        options = {"compress": compress, "n_jobs": n_jobs, "verbose": verbose}
+        super().__init__(kernel, n_landmarks=n_landmarks, random_state=random_state, **options)
         self.loss = loss
         self.class_weight = class_weight
 
@@ -662,7 +638,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
 
     def _finished(self, fitted, table):
         predictor, (scores, targets, weights, X) = fitted.predictor, fitted.held_out
-        a = temperature(scores, targets, weights)
+        a = base.temperature(scores, targets, weights)
         scores, intercept, share, result = a * scores, a * predictor.intercept, 1.0, None
         if table.held is None:
             codes = base.codes_of(targets)
@@ -684,7 +660,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
 
     def _shrunk(self, fitted, table, held_out):
         scores, targets, weights, _ = held_out
-        codes, slope = base.codes_of(targets), temperature(scores, targets, weights)
+        codes, slope = base.codes_of(targets), base.temperature(scores, targets, weights)
         scores = slope * scores
         null, share = _shrinkage(scores, codes, weights)
         factor = share * min(slope / fitted.slope, 1.0)
@@ -695,7 +671,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         )
 
     def _losses(self, values, targets):
-        return _log_losses(values, base.codes_of(targets))
+        return log_losses(values, base.codes_of(targets))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""

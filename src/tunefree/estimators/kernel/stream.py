@@ -7,7 +7,7 @@ fixed size, whatever the chunks.
 """
 
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +21,7 @@ from tunefree.kernels import median_gamma
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, KernelBlock, Member
 from tunefree.learners.kernel.projection import limit_support
 from tunefree.robust import OutlierFilter
+from tunefree.select.bandwidths import BandwidthOutcome
 from tunefree.select.progressive_risk import curve, recent_rows, record, risks, rms, start_progress
 
 # How many bandwidths are kept after how many rows.
@@ -28,17 +29,6 @@ _KEPT = {1024: 5, 4096: 3}
 _BEST = 3
 # Sparse rows of up to so many columns become arrays, so that the storage makes no difference.
 _FILLED = 2000
-
-
-class Reading(NamedTuple):
-    """The predictor of a stream so far."""
-
-    coefs: dict  # bandwidth to coefficients of shape (n_support, n_outputs)
-    decisions: np.ndarray  # of the latest rows, predicted before they were learned
-    targets: np.ndarray
-    weights: np.ndarray
-    leaderboard: list
-    trace: dict
 
 
 class KernelStream:
@@ -168,7 +158,10 @@ class KernelStream:
         return ready
 
     def read(self):
-        """The weighted averages of the best members; a larger risk gives a smaller weight."""
+        """The weighted averages of the best members, by their risks, and the leaderboard.
+
+        Decisions are those of the latest rows, predicted before they were learned.
+        """
         risk = dict(zip(self.names, risks(self.progress), strict=True))
         kept = self._order()
         best, k = kept[:_BEST], self._scored()
@@ -198,4 +191,4 @@ class KernelStream:
         rows, curves = curve(self.progress)
         errors = dict(zip(self.names, curves.T, strict=True))
         trace = {"rows": rows, "progressive_error": errors}
-        return Reading(coefs, decisions, targets[:, :k], weights, board, trace)
+        return BandwidthOutcome(coefs, decisions, targets[:, :k], weights, trace), board

@@ -9,18 +9,17 @@ from sklearn.exceptions import ConvergenceWarning
 from tunefree import averaging
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory
-from tunefree._warn import warn
-from tunefree.bounds import reflectron_step
+from tunefree._warn import none_of, warn
 from tunefree.constraints import CONSTRAINTS
 from tunefree.constraints.rules import is_odd, is_separable
 from tunefree.data.levels import Levels
-from tunefree.data.order import hashed_visits
+from tunefree.data.order import hashed_visits, in_order
 from tunefree.data.units import Among, Units
-from tunefree.designs import SPACE, Dense, moved, take
+from tunefree.designs import on_device, take
 from tunefree.engine.run import Batches, run
 from tunefree.estimators.exposures import Terms
 from tunefree.estimators.fitting import NO_PROGRESS
-from tunefree.estimators.reflectron.feature_maps import fitted_map, is_kernel
+from tunefree.estimators.reflectron.alphatron import KernelMap
 from tunefree.families import Family, Matching
 from tunefree.learners.reflectron.mirror import (
     NONE,
@@ -28,11 +27,10 @@ from tunefree.learners.reflectron.mirror import (
     Configuration,
     Mirror,
     PlainSteps,
-    bound,
     of_singular_values,
 )
 from tunefree.learners.reflectron.subspace import LowRank
-from tunefree.links import LINKS, check_increasing, target_margin
+from tunefree.links import LINKS, check_increasing, index_of_mean
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy
 from tunefree.protocols import Seed
 from tunefree.robust import drop_outliers, limits_of_columns
@@ -43,12 +41,10 @@ from tunefree.select.families import (
     select_family,
     with_default_geometries,
 )
-from tunefree.uncertainty.intervals import in_order
 
 # The candidates of potential='auto'.
 AUTO = (Euclidean(), *(Hypentropy(beta) for beta in (1e-4, 1e-6, 1e-8, 1e-12)))
-# Steps by name: the theorems of Boffi, Tu and Slotine 2021.
-THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
+SOLVERS = "auto", "batch", "stochastic"
 # Of fewer distinct rows none are held out.
 _FEWEST_ROWS = 2
 # n_splits='auto' has several folds below _FEW_ROWS, where one fold is too small to choose by; for
@@ -94,45 +90,36 @@ class Settings(NamedTuple):
         """The largest number of passes."""
         return _MOST_PASSES if isinstance(self.max_iter, str) else self.max_iter
 
-    @property
-    def has_kernel(self):
-        """Whether the features are those of a kernel."""
-        return self.feature_map is not None and is_kernel(self.feature_map)
-
     def check(self):
         """Refuse values that mean nothing."""
-        share: Any = self.validation_fraction
-        if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
-            raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
-        if self.standardize not in (True, False, "auto"):
-            raise ValueError(f"standardize={self.standardize!r} is neither a bool nor 'auto'.")
-        for name in ("max_iter", "patience", "n_splits", "batch_size"):
-            value = getattr(self, name)
-            if name in ("max_iter", "n_splits") and value == "auto":
-                continue
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name}={value!r} is not a positive integer.")
-        if self.solver not in ("auto", "batch", "stochastic"):
-            raise ValueError(f"solver={self.solver!r} is none of auto, batch, stochastic.")
-        euclidean = isinstance(self.potential, Euclidean) or (
-            isinstance(self.potential, str) and self.potential in ("auto", "euclidean")
-        )
-        if self.has_kernel and not euclidean:
-            raise ValueError(
-                "A kernel as feature_map needs potential='euclidean' (the Alphatron): for "
-                "another potential give a feature_map that returns features."
-            )
+        if self.solver not in SOLVERS:
+            raise none_of("solver", self.solver, SOLVERS)
+        known = self.potential in ("auto", "euclidean", Euclidean())
+        if self.feature_map is not None and not known:
+            raise ValueError("feature_map= needs potential='euclidean' (the Alphatron).")
 
     def folds(self, n_rows, n_splits):
-        """The number of folds of the rows, and how many of these are held out."""
+        """The `HeldOutFolds` of the rows."""
         share: Any = self.validation_fraction
         if n_splits == "auto":
             n_splits = _SPLITS if n_rows < _FEW_ROWS else 1
         if share == "auto":
             share = min(_SHARE, 1.0 / n_splits)
         if share == 0.0 or n_rows < _FEWEST_ROWS:
-            return 1, 0
-        return max(2, round(1.0 / share)), n_splits
+            return HeldOutFolds(1, 0)
+        return HeldOutFolds(max(2, round(1.0 / share)), n_splits)
+
+
+class HeldOutFolds(NamedTuple):
+    """The number of folds of the rows, and how many of these are held out, one after another."""
+
+    number: int
+    n_splits: int
+
+    def members(self, order):
+        """The member that rows numbered in this order are held out from; the first learns all."""
+        fold = order % self.number
+        return np.where(fold < self.n_splits, fold + 1, NONE)
 
 
 class PlainRows(NamedTuple):
@@ -156,7 +143,7 @@ class Setup(NamedTuple):
     settings: Settings
     scheme: Any  # the averages of stochastic steps; None reads the last iterate
     learned_link: str | None = None  # 'learned' or 'auto'; None keeps the link
-    last_fit: tuple | None = None  # (coef, intercept) to start from, in the user's units
+    last_fit: Any = None  # (coef, intercept) to start from, in the user's units
     steps: Any = PlainSteps()
     samples: Any = PlainRows()
 
@@ -166,13 +153,13 @@ class Setup(NamedTuple):
         settings.check()
         family, link = law
         check_increasing(link)
-        potential = Euclidean() if settings.has_kernel else settings.potential
         configurations = combinations(
-            potential, settings.constraint, settings.step, settings.per_output, auto
+            settings.potential if settings.feature_map is None else Euclidean(),
+            settings.constraint,
+            settings.step,
+            settings.per_output,
+            auto,
         )
-        named = [c.step for c in configurations if isinstance(c.step, str)]
-        if named and not hasattr(link, "bound"):
-            raise ValueError(f"step={named[0]!r} needs a link with a bound: give a number as step.")
         if (stochastic or settings.solver == "stochastic") and link == LINKS["log"]:
             link = LINKS["exp"]  # a step is computed from the bound, and that of 'log' is too large
         return cls(family, link, configurations, settings, scheme_of(settings.average), **others)
@@ -203,20 +190,24 @@ class Setup(NamedTuple):
             steps=self.steps,
         )
 
+    def folds(self, n_rows):
+        """The `HeldOutFolds` of rows in memory."""
+        settings, n_splits = self.settings, self.settings.n_splits
+        if settings.solver == "stochastic":
+            n_splits = 1
+        elif n_splits == "auto" and n_rows < _MANY_ROWS and not isinstance(self.family, Matching):
+            n_splits = _SPLITS
+        return settings.folds(n_rows, n_splits)
+
     def with_geometries(self, learner, shape):
         """The learner with the default geometries, unless these are named."""
-        settings = self.settings
-        named = not isinstance(settings.potential, str) or settings.potential != "auto"
-        if named or settings.per_output:
-            return learner
-        return with_default_geometries(learner, shape)
+        named = self.settings.potential != "auto" or self.settings.per_output
+        return learner if named else with_default_geometries(learner, shape)
 
-    def in_units(self, columns, design, k):
-        """The same for these columns and `k` outputs: steps of theorems, bounds, groups."""
+    def in_units(self, columns):
+        """The same for these columns: bounds in their units, groups of their levels."""
         configurations = []
         for c in self.configurations:
-            if isinstance(c.step, str):
-                c = c._replace(step=theorem_step(c, self, design, k))
             if hasattr(c.constraint, "in_units"):
                 c = c._replace(constraint=c.constraint.in_units(columns.scale))
             levels = columns.levels
@@ -229,19 +220,8 @@ class Setup(NamedTuple):
     def start(self, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
         family, link = self.family, self.link
-        k, d = batch.targets.shape[1], len(columns.scale)
         if self.last_fit is not None:
-            start = np.asarray(self.last_fit[0], dtype=np.float64)
-            if family.tied and start.size == d:
-                start = np.repeat(start.reshape(1, d), k, axis=0)
-            if start.size != k * d:
-                raise ValueError(
-                    f"warm_start=True: the last fit has {start.size} coefficients, but {k} outputs "
-                    f"of {d} features have {k * d}."
-                )
-            start = start.reshape(k, d)
-            offset = np.reshape(self.last_fit[1], -1).astype(np.float64)
-            return start * columns.scale, offset + start @ columns.centre
+            return self._last_start(columns, batch.targets.shape[1])
         if not self.settings.fit_intercept:
             return None, None
         learns = batch.weights * (batch.held != np.arange(members)[:, None])
@@ -251,9 +231,21 @@ class Setup(NamedTuple):
             mean = np.array([family.start(batch.targets, each) for each in learns])
         if batch.offset is not None:  # the mean rate, if the link is the logarithm
             mean = mean / np.average(link.mean(batch.offset), weights=batch.weights)
-        low, high = link_range(link, (np.inf, -np.inf))
-        inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
-        return None, target_margin(link, mean) if inside else None
+        return None, index_of_mean(link, mean)
+
+    def _last_start(self, columns, k):
+        """The coefficients and intercepts of the last fit, in the units of the columns."""
+        coef, intercept = (np.asarray(a, dtype=np.float64) for a in self.last_fit)
+        d = len(columns.scale)
+        if self.family.tied and coef.size == d:
+            coef = np.repeat(coef.reshape(1, d), k, axis=0)
+        if coef.size != k * d:
+            raise ValueError(
+                f"warm_start=True: the last fit has {coef.size} coefficients, but {k} outputs of "
+                f"{d} features have {k * d}."
+            )
+        coef = coef.reshape(k, d)
+        return coef * columns.scale, intercept.reshape(-1) + coef @ columns.centre
 
 
 class Training(NamedTuple):
@@ -316,7 +308,7 @@ class DescentProblem(NamedTuple):
     def units(self, X, centred):
         """The units of the columns."""
         settings = self.setup.settings
-        scaled = settings.standardize and not settings.has_kernel
+        scaled = settings.standardize and settings.feature_map is None
         columns = self.setup.samples.units(X, self.weights, centred, scaled, self.levels)
         return columns._replace(among=self.among)
 
@@ -347,22 +339,18 @@ def pose(setup, training):
         inputs = limits_of_columns(X) if settings.standardize else None
         limits = inputs, np.stack([2.0 * low - high, 2.0 * high - low])
     features: Any = None
-    views = []
-    if among is not None:
-        views.append(lambda X: X[:, among.places])
     if settings.feature_map is not None:
-        features = fitted_map(
-            settings.feature_map, X, rows, distinct_weights, settings.standardize, seed
+        features = KernelMap.of(
+            settings.feature_map, X[rows], distinct_weights, settings.standardize, seed
         )
-        views.append(features.transform)
-    for view in views:
-        X = view(X)
-        validation = validation and (view(validation[0]), *validation[1:])
+    view: Any = features or among
+    if view is not None:
+        X = view.transform(X)
+        validation = validation and (view.transform(validation[0]), *validation[1:])
     held = np.full(len(rows), NONE)
     if validation is None:
         parts = (None if a is None else a[rows] for a in (strata, groups))
-        order = fold_order(len(rows), *parts)
-        held = held_out_members(settings, order, _n_splits(setup, len(rows)))
+        held = setup.folds(len(rows)).members(fold_order(len(rows), *parts))
     problem = DescentProblem(
         setup, X, targets, visits, rows, distinct_weights, held, validation,
         None if offset is None else offset[rows], terms, among, features, training.levels, limits,
@@ -380,17 +368,6 @@ def columns_with_entries(setup, X):
     return Among.of(X) if wanted else None
 
 
-def _n_splits(setup, n_rows):
-    """How many folds are held out, one after another."""
-    settings = setup.settings
-    if settings.solver == "stochastic":
-        return 1
-    learns_family = not isinstance(setup.family, Matching)
-    if settings.n_splits == "auto" and learns_family and n_rows < _MANY_ROWS:
-        return _SPLITS
-    return settings.n_splits
-
-
 def fold_order(n_rows, strata=None, groups=None):
     """Rows numbered through one stratum after another, or groups numbered by their first rows."""
     if groups is not None and groups.min() < groups.max():
@@ -399,20 +376,6 @@ def fold_order(n_rows, strata=None, groups=None):
     if strata is not None:
         order[np.argsort(strata, kind="stable")] = np.arange(n_rows)
     return order
-
-
-def held_out_members(settings, order, n_splits):
-    """The member that each row is held out from; folds are assigned in this order."""
-    every, n_splits = settings.folds(len(order), n_splits)
-    return members_of(order % every, n_splits)
-
-
-def members_of(folds, n_splits):
-    """The member that rows of each fold are held out from: one for each of the first folds.
-
-    The first member learns from all rows.
-    """
-    return np.where(folds < n_splits, folds + 1, NONE)
 
 
 class DescentResult(NamedTuple):
@@ -456,6 +419,16 @@ class HeldOut(NamedTuple):
     indices: Any  # by the members that did not learn them; None where nothing is held out
     fitted: np.ndarray  # indices of all rows of the batch, by the result
 
+    @classmethod
+    def of(cls, batch, result, learner, state):
+        """The rows held out of a batch, or the whole batch if it is for validation."""
+        rows = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
+        several = np.ndim(getattr(result.family, "levels", 0))  # quantiles, which are intervals
+        indices = None
+        if len(rows) and not several:
+            indices = learner.held_out(state, batch)[rows]
+        return cls(batch, rows, indices, batch.indices(result.theta, result.offset))
+
     @property
     def targets(self):
         """Their targets."""
@@ -469,30 +442,26 @@ class HeldOut(NamedTuple):
 
 def descend(problem, progress=NO_PROGRESS):
     """Full batches: the `DescentResult`, and the `HeldOut` rows of it."""
-    setup, X = problem.setup, take(problem.X, problem.rows)
-    targets, own = problem.targets[problem.rows], (problem.weights, problem.held)
-    columns, dtype = problem.units(X, setup.settings.fit_intercept), problem.X.dtype
-    samples = setup.samples
-    batches = [samples.batch(columns, X, targets, *own, problem.offset, own=True)]
+    setup, samples = problem.setup, problem.setup.samples
+    X, targets = take(problem.X, problem.rows), problem.targets[problem.rows]
+    columns = problem.units(X, setup.settings.fit_intercept)
+    own = targets, problem.weights, problem.held, problem.offset
+    batches = [samples.batch(columns, X, *own, own=True)]
     if problem.validation is not None:
         batches.append(samples.batch(columns, *problem.validation, held=0))
     start, design = setup.start(columns, batches[0], problem.members), batches[0].design
-    setup = setup.in_units(columns, design, targets.shape[1])
+    setup = setup.in_units(columns)
     learner = setup.learner(problem.members, problem.choosing)
-    metric = bound(learner.configurations, design, problem.weights)
-    learner = learner._replace(configurations=metric)
-    if SPACE.get() is not None:
-        batches = [
-            b._replace(design=Dense(moved(b.design.values))) if isinstance(b.design, Dense) else b
-            for b in batches
-        ]
+    learner = learner.with_metric(design, problem.weights, problem.weights.sum())
+    batches = [b._replace(design=on_device(b.design)) for b in batches]
+    k, most_passes = batches[0].targets.shape[1], setup.settings.most_passes
+    descent = Descent(columns, k, problem.X.dtype, most_passes, progress)
 
-    def follow_batches(learner, start, batches, most=None):
-        source, k = Batches(tuple(batches)), batches[0].targets.shape[1]
-        return follow(setup, learner, source, columns, start, k, dtype, progress, most=most)
+    def follow(learner, start, batches, most=None):
+        return descent.follow(learner, start, Batches(tuple(batches)), most)
 
     if learner.family is None:
-        result, state = follow_batches(learner, start, batches)
+        result, state = follow(learner, start, batches)
     else:
         shape = design.shape[0], problem.width
         learner = setup.with_geometries(learner, shape)
@@ -502,63 +471,59 @@ def descend(problem, progress=NO_PROGRESS):
                 return start
             return setup._replace(link=link).start(columns, batches[0], problem.members)
 
-        n_pilot = 0
-        if problem.validation is None:
-            n_pilot = n_pilot_rows(learner, shape)
+        n_pilot = n_pilot_rows(learner, shape) if problem.validation is None else 0
         pilot = batches[0].part(slice(0, n_pilot)) if n_pilot else None
-        task = Task(batches, pilot, setup.learned_link, start_with, follow_batches)
+        task = Task(batches, pilot, setup.learned_link, start_with, follow)
         result, learner, state = select_family(learner, task)
-        result = result._replace(family=learner.family, link=learner.link)
-    batch = batches[-1]
-    rows = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
-    fitted = batch.design.apply(np.ascontiguousarray(result.theta.T)) + result.offset
-    measured = len(rows) and not np.ndim(getattr(result.family, "levels", 0))
-    indices = learner.held_out(state, batch)[rows] if measured else None
-    return result, HeldOut(batch, rows, indices, fitted)
+    return result, HeldOut.of(batches[-1], result, learner, state)
 
 
-def follow(
-    setup,
-    learner,
-    source,
-    columns,
-    start,
-    k,
-    dtype,
-    progress,
-    *,
-    most=None,
-    run=run,
-    on_block=None,
-):
-    """Pass over a source, `most` times at most: the `DescentResult` and the last state."""
-    state = learner.init(len(columns.scale), k, *start)
-    limit = setup.settings.most_passes
-    most = limit if most is None else min(most, limit)
-    law = learner.family or Matching(), learner.link
+class Descent(NamedTuple):
+    """How to pass over rows, and the form of the result."""
 
-    def publish(model, state):
-        theta, offset = learner.read(state)
-        model._predict_with(DescentResult(theta, offset, [], {}, 0, *law, columns), dtype)
+    columns: Units
+    k: int  # outputs
+    dtype: Any
+    most_passes: int
+    progress: Any = NO_PROGRESS
+    run: Any = run
+    on_block: Any = None
 
-    watch = progress.passes(limit, publish)
-    result = run(learner, state, source, max_passes=most, on_block=on_block, **watch)
-    state = result.state
-    if not np.isfinite(state.score).any():
-        raise ValueError("No step was finite: give a smaller step, or step='auto'.")
-    if learner.last and not (result.converged or result.stopped):
-        warn(
-            f"{limit} passes were not enough for the risk to settle: give a larger max_iter.",
-            ConvergenceWarning,
+    def follow(self, learner, start, source, most=None):
+        """Pass over a source, `most` times at most: the `DescentResult` and the last state."""
+        state = learner.init(len(self.columns.scale), self.k, *start)
+        law = learner.family or Matching(), learner.link
+
+        def result_of(state, board, trace, n_iter):
+            theta, offset = learner.read(state)
+            return DescentResult(theta, offset, board, trace, n_iter, *law, self.columns)
+
+        def publish(model, state):
+            model._predict_with(result_of(state, [], {}, 0), self.dtype)
+
+        limit = self.most_passes
+        found = self.run(
+            learner,
+            state,
+            source,
+            max_passes=limit if most is None else min(most, limit),
+            on_block=self.on_block,
+            **self.progress.passes(limit, publish),
         )
-    board = [
-        (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
-        for c in np.argsort(state.score, kind="stable")
-    ]
-    trace = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
-    theta, offset = learner.read(state)
-    found = DescentResult(theta, offset, board, trace, result.n_passes, *law, columns)
-    return found, state
+        state = found.state
+        if not np.isfinite(state.score).any():
+            raise ValueError("No step was finite: give a smaller step, or step='auto'.")
+        if learner.last and not (found.converged or found.stopped):
+            warn(
+                f"{limit} passes were not enough for the risk to settle: give a larger max_iter.",
+                ConvergenceWarning,
+            )
+        board = [
+            (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
+            for c in np.argsort(state.score, kind="stable")
+        ]
+        trace = {name: np.array([t[name] for t in found.trace]) for name in found.trace[0]}
+        return result_of(state, board, trace, found.n_passes), state
 
 
 def leaderboard(board):
@@ -589,15 +554,10 @@ def combinations(potential, constraint, step, per_output=False, auto=AUTO):
     constraints = [c if c is None else CONSTRAINTS.find(c) for c in _listed(constraint)]
     steps = []
     for s in _listed(step):
-        if isinstance(s, str) and (s == "auto" or s in THEOREMS):
-            steps.append(None if s == "auto" else s)
-        elif isinstance(s, int | float) and 0.0 < s < np.inf:
-            steps.append(float(s))
-        else:
-            raise ValueError(
-                f"step={s!r} is neither 'auto' nor a positive number nor one of "
-                f"{', '.join(THEOREMS)}."
-            )
+        is_number = isinstance(s, int | float) and 0.0 < s < np.inf
+        if not is_number and s != "auto":
+            raise ValueError(f"step={s!r} is neither 'auto' nor a positive number.")
+        steps.append(float(s) if is_number else None)
     return tuple(
         LowRank(*each)
         if of_singular_values(*each[:2]) and not per_output
@@ -622,49 +582,6 @@ def _listed(value):
 def keeps_zeros(configurations):
     """Whether a column without an entry has the coefficient 0, and affects no other column."""
     return all(
-        is_separable(c.potential)
-        and is_odd(c.potential)
-        and c.constraint is None
-        and not isinstance(c.step, str)
+        is_separable(c.potential) and is_odd(c.potential) and c.constraint is None
         for c in configurations
     )
-
-
-def strong_convexity(configuration, d, k=1) -> tuple[Any, float]:
-    """Strong convexity (or None), and the exponent of the norm for rows."""
-    potential, constraint, step, per_output = configuration
-    size = d if per_output else k * d
-    radius = getattr(constraint, "radius", getattr(constraint, "total", np.inf))
-    if getattr(constraint, "p", 1.0) != 1.0:
-        radius = np.inf
-    sigma, p = None, 2.0
-    if hasattr(potential, "convexity"):
-        sigma, p = potential.convexity(size, radius)
-    if isinstance(step, str) and not (sigma is not None and sigma > 0.0):
-        raise ValueError(
-            f"step={step!r} needs a strongly convex potential (hypentropy is one on an l1 ball: "
-            f"give constraint=L1Ball(radius)), and {potential!r} with {constraint!r} is not: "
-            "give step='auto' or a number."
-        )
-    return sigma, np.inf if p == 1.0 else p / (p - 1.0)
-
-
-def theorem_step(configuration, setup, design, k):
-    """The step of a theorem on these rows with `k` outputs."""
-    sigma, exponent = strong_convexity(configuration, design.shape[1], k)
-    norm = float(design.norms(exponent).max())
-    if setup.settings.fit_intercept:  # one more column of ones, with the Euclidean potential
-        norm, sigma = np.hypot(norm, 1.0), min(sigma, 1.0)
-    name, rounds = THEOREMS[configuration.step], setup.settings.most_passes
-    bound = setup.link.bound()
-    return reflectron_step(norm, bound, convexity=sigma, theorem=name, rounds=rounds)
-
-
-def link_of(link, default):
-    """The part of a link's name; None is the default."""
-    return LINKS[default] if link is None else LINKS.find(link)
-
-
-def link_range(link, unknown=(-np.inf, np.inf)):
-    """The range of a link or of the link of a name; `unknown` if it has none."""
-    return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)

@@ -20,11 +20,12 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
-    link_of,
     pose,
 )
 from tunefree.families import Matching
-from tunefree.learners.reflectron.mirror import ChainedSteps, PlainSteps
+from tunefree.learners.reflectron.chains import ChainedSteps
+from tunefree.learners.reflectron.mirror import PlainSteps
+from tunefree.links import link_of
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
@@ -84,7 +85,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
     fit_intercept : bool, default=False
         Learn b, free of potential and constraint.
     step : 'auto', 'plain' or float > 0, default='auto'
-        'auto' chains steps (`tunefree.learners.reflectron.mirror`), in half (20 units) to an
+        'auto' chains steps (`tunefree.learners.reflectron.chains`), in half (20 units) to an
         eighth (100) of the passes of 'plain', the automatic step of the plain iteration. A number
         is fixed, as in the paper.
     validation_fraction : float in [0, 1) or 'auto', default='auto'
@@ -200,14 +201,6 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         -------
         self
         """
-        for name in ("rho", "dt"):
-            value = getattr(self, name)
-            if value is not None and not (
-                isinstance(value, int | float | np.number) and np.isfinite(value)
-            ):
-                raise ValueError(f"{name}={value!r} is neither None nor a number.")
-        if self.dt is not None and not self.dt > 0.0:
-            raise ValueError(f"dt={self.dt!r} is not positive.")
         pairs = self._pairs(X, mask)
         seed, rho, passes = seed_of(self.random_state), self.rho, 0
         setup = self._setup(seed, AUTO)
@@ -215,19 +208,12 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
             rho, passes = self._estimated_rho(pairs, seed)
         rho = float(rho)
         result = self._learned(setup, pairs, rho)
-        passes, board, settings = passes + result.n_iter, result.board, setup.settings
+        passes, board = passes + result.n_iter, result.board
         if self.validation_fraction != 0.0:
-            most = settings.most_passes
+            most = setup.settings.most_passes
             _warn_unsettled(result.trace["held_risk"], most, self.patience, self.tol)
         if self.validation_fraction == "auto" and pairs.trajectory.min() < pairs.trajectory.max():
-            settings = settings._replace(
-                validation_fraction=_SHARE, n_splits=_N_SPLITS, patience=_PATIENCE * self.patience
-            )
-            potential, constraint = result.parts
-            best = board[0][2]._replace(potential=potential, constraint=constraint)
-            steps = dict.fromkeys(c.step for c in setup.configurations)
-            geometries = tuple(best._replace(step=step) for step in steps)
-            setup = setup._replace(settings=settings, configurations=geometries)
+            setup = self._to_stop(setup, result)
             result = self._learned(setup, pairs, rho, pairs.trajectory)
             passes += result.n_iter
         self.rho_, self.link_, self.n_iter_ = rho, setup.link, passes
@@ -252,6 +238,17 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         )
         link, steps = link_of(self.link, "logit"), PlainSteps() if plain else ChainedSteps()
         return Setup.of((Matching(), link), settings, auto=auto, steps=steps)
+
+    def _to_stop(self, setup, result):
+        """The setup for the chosen geometry, whose steps are stopped by held-out trajectories."""
+        settings = setup.settings._replace(
+            validation_fraction=_SHARE, n_splits=_N_SPLITS, patience=_PATIENCE * self.patience
+        )
+        potential, constraint = result.parts
+        best = result.board[0][2]._replace(potential=potential, constraint=constraint)
+        steps = dict.fromkeys(c.step for c in setup.configurations)
+        geometries = tuple(best._replace(step=step) for step in steps)
+        return setup._replace(settings=settings, configurations=geometries)
 
     def _learned(self, setup, pairs, rho, trajectory=None):
         """The `DescentResult` for a value of rho; trajectories may be held out whole."""
@@ -280,24 +277,17 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
 
     def _pairs(self, X, mask):
         """The `Pairs` of trajectories."""
-        lists = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 2
-        if lists:
-            lengths, rows = [len(x) for x in X], np.concatenate([np.asarray(x) for x in X])
-        elif np.ndim(X) == 3:
-            rows = np.asarray(X)
-            lengths, rows = [rows.shape[1]] * rows.shape[0], rows.reshape(-1, rows.shape[2])
-        else:
-            rows, lengths = X, None
+        several = np.ndim(X[0]) == 2 if isinstance(X, list | tuple) and X else np.ndim(X) == 3
+        rows = np.concatenate([np.asarray(x) for x in X]) if several else X
         # Steps between the two states of a difference.
         reach = 1 if self.dt is None else 2
         finite: Any = True if mask is None else "allow-nan"
         form: Any = {"dtype": FLOATS, "order": "C", "ensure_min_samples": reach + 1}
         rows = validate_data(self, rows, ensure_all_finite=finite, **form)
-        lengths = [len(rows)] if lengths is None else lengths
+        lengths = [len(x) for x in X] if several else [len(rows)]
         observed = np.ones(len(rows), dtype=bool)
         if mask is not None:
-            masks = mask if lists else np.asarray(mask)
-            observed = np.concatenate([np.ravel(m) for m in masks]) if lists else masks.ravel()
+            observed = np.concatenate([np.ravel(m) for m in mask]) if several else np.ravel(mask)
             if len(observed) != len(rows) or observed.dtype != bool:
                 raise ValueError(
                     f"mask must hold one bool for each of the {len(rows)} states: it has the shape "

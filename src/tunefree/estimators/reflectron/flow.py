@@ -3,80 +3,15 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.integrate import OdeSolver
-from scipy.optimize import minimize_scalar
 from sklearn.utils import check_array, check_consistent_length
 
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread
 from tunefree.designs import Shared, design_of
-from tunefree.learners.reflectron import flow as flows
+from tunefree.learners.reflectron.flow import EVENTS, Flow, Sample, Trajectory, follow
 from tunefree.links import LINKS, check_increasing
 from tunefree.potentials import POTENTIALS
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
-
-
-class Trajectory:
-    """The trajectory of a flow: parameters and risks at every time.
-
-    Attributes
-    ----------
-    times : ndarray of shape (m,)
-        The integrator's own steps.
-    risk : ndarray of shape (m,)
-        Mean squared error there (summed over outputs) on the rows learned from.
-    held_risk : ndarray of shape (m,) or None
-        The same on X_val.
-    events : dict of ndarray
-        Times at which the hold-out risk began to rise, or the flow became stationary.
-    ended : str
-        'horizon', 'rise' or 'stationary'.
-    n_evaluations : int
-        Passes over the rows.
-
-    Examples
-    --------
-    >>> from tunefree.dynamics import flow
-    >>> path = flow(np.eye(2), [0.9, 0.2], horizon=50.0)
-    >>> coef, intercept = path.at(25.0)
-    >>> coef.shape, bool(path.risk[-1] < path.risk[0])
-    ((1, 2), True)
-    """
-
-    def __init__(self, flow, held, piece):
-        self._flow, self._held, self._piece = flow, held, piece
-        self.times, self.events, self.ended = piece.times, piece.events, piece.ended
-        self.n_evaluations = piece.n_evaluations
-        self.risk = self.risk_at(self.times)
-        self.held_risk = None if held is None else self.risk_at(self.times, held=True)
-
-    @one_blas_thread()
-    def at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Parameters (k, d) and intercepts (k,) at a time from 0 to the end."""
-        if not self.times[0] <= time <= self.times[-1]:
-            raise ValueError(f"time={time!r} is not between 0 and {self.times[-1]:g}.")
-        return self._flow.point(self._piece.between(time))
-
-    @one_blas_thread()
-    def risk_at(self, times: ArrayLike, *, held: bool = False) -> np.ndarray:
-        """Mean squared errors at some times, on the rows learned from or on X_val."""
-        sample = self._held if held else self._flow.sample
-        return np.array([sample.risk(self._flow.link, *self.at(t)) for t in np.atleast_1d(times)])
-
-    @one_blas_thread()
-    def best_time(self) -> float:
-        """The time of the lowest risk on X_val, also between the integrator's steps."""
-        held_risk: Any = self.held_risk
-        i = int(np.argmin(held_risk))
-        low, high = self.times[max(i - 1, 0)], self.times[min(i + 1, len(self.times) - 1)]
-        found = minimize_scalar(
-            lambda t: self.risk_at(t, held=True)[0],
-            bounds=(low, high),
-            method="bounded",
-            options={"xatol": 1e-6 * high},
-        )
-        return float(found.x if found.fun < held_risk[i] else self.times[i])
 
 
 @one_blas_thread()
@@ -87,7 +22,6 @@ def flow(
     link: str | Link = "logit",
     potential: Any = "euclidean",
     natural: bool = False,
-    weight: Any = None,
     horizon: float = 100.0,
     method: Any = "DOP853",
     rtol: float = 1e-6,
@@ -98,7 +32,7 @@ def flow(
     init: Any = None,
     fit_intercept: bool = False,
     random_state: Seed = None,
-) -> "Trajectory":
+) -> Trajectory:
     r"""Follow the Reflectron's flow and return the whole trajectory.
 
     .. math:: \frac{d}{dt}\nabla\psi(\theta) = -\frac1n \sum_i A(x_i)^\top (u(A(x_i)\theta) - y_i)
@@ -116,9 +50,6 @@ def flow(
         Follow the natural-gradient flow of theta, not the mirror flow of the dual: the same curve,
         with other rounding. Where it cannot leave 0, it starts from normal random numbers with
         standard deviation 1e-3.
-    weight : None, 'slope' or callable, default=None
-        Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the squared
-        error), or a function of the margins.
     horizon : float, default=100.0
         The last time. A step of length lambda of the batch iteration is the time lambda.
     method : str or `scipy.integrate.OdeSolver`, default='DOP853'
@@ -168,30 +99,24 @@ def flow(
     >>> int(abs(coef[0]).argmax())
     0
     """
-    own = isinstance(method, type) and issubclass(method, OdeSolver)
-    if not own and method not in flows.METHODS:
-        raise ValueError(f"method={method!r} is none of {', '.join(flows.METHODS)}.")
-    until = (until,) if isinstance(until, str) else tuple(until)
-    if not set(until) <= {"rise", "stationary"}:
+    until = {until} if isinstance(until, str) else set(until)
+    if not until <= set(EVENTS):
         raise ValueError(f"until={until!r} holds something other than 'rise' and 'stationary'.")
     if "rise" in until and X_val is None:
         raise ValueError("until='rise' needs rows to measure the risk on: give X_val, y_val.")
     if not (isinstance(horizon, int | float) and 0.0 < horizon < np.inf):
         raise ValueError(f"horizon={horizon!r} is not a positive number.")
-    if weight not in (None, "slope") and not callable(weight):
-        raise ValueError(f"weight={weight!r} is none of None, 'slope', a function.")
     link = LINKS.find(link)
     check_increasing(link)
     potential = POTENTIALS.find(potential)
     learn = _sample(X, y, "X", "y")
     held = None if X_val is None else _sample(X_val, y_val, "X_val", "y_val")
-    whole = flows.Flow(learn, link, potential, weight, natural, fit_intercept)
+    whole = Flow(learn, link, potential, natural, fit_intercept)
     if init is not None:
         init = check_array(np.reshape(init, whole.shape), input_name="init")
     start = whole.start(init, rng=np.random.default_rng(seed_of(random_state)))
     integrator = {"method": method, "rtol": rtol, "atol": atol}
-    piece = flows.follow(whole, 0.0, float(horizon), start, held=held, until=until, **integrator)
-    return Trajectory(whole, held, piece)
+    return follow(whole, start, float(horizon), held, until=until, **integrator)
 
 
 def _sample(X, y, name, y_name):
@@ -200,12 +125,11 @@ def _sample(X, y, name, y_name):
         raise ValueError(f"{name} is given without {y_name}.")
     y = check_array(y, ensure_2d=False, input_name=y_name, dtype=np.float64)
     X = Shared.of(X) if isinstance(X, np.ndarray) and X.ndim == 3 else X
-    if isinstance(X, Shared):
-        n = X.shape[0] // X.outputs
-        if y.size != X.shape[0]:
-            raise ValueError(f"{name} holds {n} x {X.outputs} equations, {y_name} {y.size} values.")
-        return flows.Sample(X, y.reshape(-1, 1), np.ones(X.shape[0]))
-    X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name=name)
-    check_consistent_length(X, y)
-    design = design_of(X)
-    return flows.Sample(design, y.reshape(len(y), -1), np.ones(len(y)))
+    if not isinstance(X, Shared):
+        X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name=name)
+        check_consistent_length(X, y)
+        return Sample(design_of(X), y.reshape(len(y), -1), np.ones(len(y)))
+    n = X.shape[0] // X.outputs
+    if y.size != X.shape[0]:
+        raise ValueError(f"{name} holds {n} x {X.outputs} equations, {y_name} {y.size} values.")
+    return Sample(X, y.reshape(-1, 1), np.ones(y.size))

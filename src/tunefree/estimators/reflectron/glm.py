@@ -9,22 +9,23 @@ from sklearn.utils import column_or_1d
 from tunefree._warn import warn
 from tunefree.data import formulas
 from tunefree.data.levels import coded, with_indicators
+from tunefree.designs import as_columns
 from tunefree.estimators import base
 from tunefree.estimators.exposures import TakesExposures, of_rows, rates
 from tunefree.estimators.fitting import report_progress
-from tunefree.estimators.reflectron.descent import Training, link_range
+from tunefree.estimators.reflectron.classifier import MirrorClassifier
+from tunefree.estimators.reflectron.descent import Training
 from tunefree.estimators.reflectron.reflectron import (
     COMMON,
     FITTED,
     GEOMETRY,
-    MirrorClassifier,
     MirrorDescent,
     MirrorRegressor,
     documented,
 )
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of
-from tunefree.links import LINKS, target_margin
+from tunefree.links import LINKS, link_range, target_margin
 from tunefree.potentials import Potential
 from tunefree.protocols import (
     Auto,
@@ -348,8 +349,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         if np.shape(y)[1:] == (1,) and not self.__sklearn_tags__().target_tags.multi_output:
             y = column_or_1d(y, warn=True)
-        weights = base.check_weights(sample_weight, X)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        weights, targets = base.check_weights(sample_weight, X), as_columns(y)
         family, link = law = self._law(_inferred_from(targets, exposure))
         learned = self.link if self._learns_link() else None
         setup = self._setup(law, learned_link=learned)
@@ -464,7 +464,6 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         free = isinstance(result.family, Binomial) and self.constraint is None
         if not free or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
             return
-        s = s if batch.offset is None else s + batch.offset
         gap = s[y == 1.0].min() - s[y == 0.0].max()
         if gap > 0.0:
             warn(
@@ -475,11 +474,11 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
 
     def _estimand_of_rows(self, y, exposure, offset):
         self._check_terms(exposure, offset)
-        law, targets = self._smooth(np.asarray(y, dtype=np.float64).reshape(len(y), -1))
+        law, targets = self._smooth(as_columns(y))
         ones, offset = np.ones(len(y)), of_rows(offset, targets, "offset")
         targets, exposures, offset = rates(*law[:2], targets, ones, exposure, offset)
         law.family.check(targets)
-        return law._replace(exposure=exposures, offset=offset), targets
+        return law._replace(exposure=exposures, offset=0.0 if offset is None else offset), targets
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

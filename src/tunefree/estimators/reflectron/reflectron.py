@@ -1,4 +1,4 @@
-"""The Reflectron: the papers' algorithm for any link, potential and step, and what GLMs share."""
+"""The Reflectron for any link, potential and step, and what it shares with the GLM."""
 
 from collections.abc import Callable
 from typing import Any, Literal, Self
@@ -6,21 +6,18 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._process import product, workers
 from tunefree._warn import warn
-from tunefree.constraints.rules import is_odd
 from tunefree.data.levels import Levels, coded
 from tunefree.data.order import given_visits
 from tunefree.data.units import Units
-from tunefree.designs import SPACE
+from tunefree.designs import as_columns, elsewhere
 from tunefree.engine.run import Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
-from tunefree.estimators.base import new_columns
 from tunefree.estimators.fitting import (
     CallbackSupport,
     TakesArrays,
@@ -36,8 +33,6 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
-    link_of,
-    link_range,
     pose,
 )
 from tunefree.estimators.reflectron.stochastic import (
@@ -49,11 +44,10 @@ from tunefree.estimators.reflectron.stochastic import (
 from tunefree.estimators.reflectron.surveys import Survey
 from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
-    PredictsSets,
     RiskIntervalMixin,
 )
 from tunefree.families import Matching
-from tunefree.links import target_margin
+from tunefree.links import link_of, link_range
 from tunefree.potentials import Potential
 from tunefree.protocols import (
     Auto,
@@ -67,8 +61,7 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
-from tunefree.robust import shrinkage_factor_of_classes, within_limits
-from tunefree.select.progressive_risk import temperature
+from tunefree.robust import within_limits
 
 GEOMETRY = """potential : str, potential or list, default='auto'
         The geometry, which is the regularizer: a name of `tunefree.potentials.POTENTIALS`, a part,
@@ -151,21 +144,6 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
             is_streamed(self)
         return super().__getattr__(name)
 
-    @classmethod
-    def _with_settings(cls, **settings: Any) -> Self:
-        """An estimator with some of the `Settings`."""
-        estimator = cls()
-        for name, value in settings.items():
-            if name not in Settings._fields and not hasattr(estimator, name):
-                raise TypeError(f"{cls.__name__} has no setting {name!r}.")
-            setattr(estimator, name, value)
-        return estimator
-
-    def _unfitted(self) -> Self:
-        """A copy with the same settings, without what was learned."""
-        names = [n for n in vars(self) if not n.startswith("_") and not n.endswith("_")]
-        return type(self)._with_settings(**{name: getattr(self, name) for name in names})
-
     def _setup(self, law, **others):
         """The checked settings, for the family and the link of `law`."""
         settings = Settings.of(self)
@@ -176,7 +154,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     def _fit(self, setup, training):
         """Learn from checked rows."""
         self.held_out_ = None
-        with workers(self.n_jobs if SPACE.get() is None else 1):
+        with workers(1 if elsewhere() else self.n_jobs):
             problem = pose(setup, training._replace(levels=self._levels_of_columns()))
             self._begin(problem)
             if self.solver == "stochastic":
@@ -235,7 +213,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         self
         """
         source = open_source(source)
-        if self.solver == "stochastic" or self.solver == "auto" and not source.again:
+        if self.solver == "stochastic" or (self.solver == "auto" and not source.again):
             return super().fit_source(
                 source, classes=classes, checkpoint=checkpoint, on_chunk=on_chunk
             )
@@ -290,8 +268,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
 
     def _stream_rule(self):
         """The rule of `partial_fit`."""
-        setup = self._setup(self._stream_law(), stochastic=True)
-        return Rule(setup, setup.settings.most_passes)
+        return Rule(self._setup(self._stream_law(), stochastic=True))
 
     def _stream_law(self):
         """The family and the link of `partial_fit`."""
@@ -300,19 +277,18 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     def _learn(self, X, targets, weights, flat, is_open=False):
         """Learn from the next rows of a stream; an open stream has one more output."""
         rule = self._stream_rule()
-        if vars(self).get("feature_map") is not None:
+        if rule.setup.settings.feature_map is not None:
             raise ValueError("partial_fit does not support feature_map: transform the rows first.")
-        stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
-        if stream is not None and stream.n_outputs() != k:
-            raise ValueError(f"y has {k} outputs, but this model has {stream.n_outputs()}.")
+        stream, d, k = vars(self).get("_stream"), X.shape[1], targets.shape[1]
+        start, known = (None, None), None
+        if stream is not None:
+            known = stream.n_outputs()
+        elif "coef_" in vars(self):
+            theta = np.asarray(self.coef_, dtype=np.float64).reshape(-1, d)
+            offset = np.reshape(self.intercept_, -1).astype(np.float64)
+            start, known = (theta, offset), len(theta)
+        base.check_n_targets(targets, known)
         if stream is None:
-            start = None, None
-            if "coef_" in vars(self):
-                theta = np.asarray(self.coef_, dtype=np.float64)
-                offset = np.reshape(self.intercept_, -1)
-                start = theta.reshape(-1, d), offset.astype(np.float64)
-                if len(start[0]) != k:
-                    raise ValueError(f"y has {k} outputs, but this model has {len(start[0])}.")
             stream = rule.stream(d, k, start, is_open)
         chunk = Rows(X, targets, given_visits(weights))
         self._stream = run(rule, stream, chunk, max_passes=1).state
@@ -321,30 +297,12 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         self._forget_read()
 
     def _check_learner(self):
-        if self.__dict__.get("_stream") is not None:
+        if vars(self).get("_stream") is not None:
             check_halving(self._stream, self.n_features_in_)
 
     def _read_stream(self):
         self.held_out_ = None
-        halving: Any = self._stream_rule().measured(self._stream, now=True)
-        runs = sorted(halving.runs, key=lambda run: run.risk())
-        board = [(run.risk(), halving.seen, run.configuration) for run in runs]
-        theta, offset = runs[0].read()
-        if halving.diverged(runs[0]):
-            theta, offset = halving.constant()
-            warn(
-                "Every step of this stream diverged, and predictions are the mean of the targets "
-                "so far: give smaller steps, or targets in units in which they are near 1.",
-                ConvergenceWarning,
-            )
-        elif halving.beaten(runs[0]):
-            warn(
-                "The targets' mean would have predicted this stream better than every step: "
-                "give smaller steps, or rows in random order.",
-                ConvergenceWarning,
-            )
-        if self._stream.is_open:
-            theta, offset = theta[:-1], offset[:-1]
+        theta, offset, board = self._stream_rule().read(self._stream)
         own = self.family_, self.link_, Units.unchanged(self.n_features_in_)
         self._predict_with(DescentResult(theta, offset, board, {}, 1, *own), self._dtype)
 
@@ -412,8 +370,7 @@ class MirrorRegressor(
         if X_val is None:
             return None
         X_val, weights = validation_rows(self, X_val, y_val)
-        y_val = np.asarray(y_val, dtype=np.float64).reshape(len(weights), -1)
-        return X_val, family.targets(y_val), weights
+        return X_val, family.targets(as_columns(y_val)), weights
 
     @available_if(is_streamed)
     @all_or_nothing
@@ -439,8 +396,7 @@ class MirrorRegressor(
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X, stream=True)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        self._learn(X, targets, weights, np.ndim(y) == 1)
+        self._learn(X, as_columns(y), weights, np.ndim(y) == 1)
         return self
 
     def _source_targets(self, survey, classes, rows):
@@ -453,7 +409,7 @@ class MirrorRegressor(
                 "another family."
             )
         sums = family.targets(survey.sums)
-        return lambda y: family.targets(np.asarray(y, np.float64).reshape(len(y), -1)), sums
+        return lambda y: family.targets(as_columns(y)), sums
 
 
 def warn_outside(share, link):
@@ -472,219 +428,14 @@ def share_outside(targets, link):
     return np.mean((targets < low) | (targets > high))
 
 
-def _has_probabilities(estimator):
-    if hasattr(vars(estimator).get("family_"), "probabilities"):
-        return True
-    if np.isfinite(estimator._levels()).all():
-        return True
-    raise AttributeError(f"predict_proba needs a link of bounded range, not {estimator.link!r}.")
-
-
-class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, MirrorDescent):
-    """What the classifiers share: two classes are one output, several have one each."""
-
-    classes_: np.ndarray
-
-    def _link(self):
-        return link_of(self.link, "logit")
-
-    def _fit_labels(self, X, y, sample_weight, X_val, y_val, grades=None):
-        """Learn from rows in memory."""
-        X, y = base.check_rows_and_targets(self, X, y)
-        weights = base.check_weights(sample_weight, X)
-        base.encode_labels(y[weights > 0.0], fewest=2)
-        classes = self._in_order(base.encode_labels(y)[0], grades)
-        setup = self._setup(self._law(classes))
-        codes = base.places_of(classes, y)
-        counts = np.bincount(codes, weights)
-        weights = base.balanced(self.class_weight, classes, codes, weights)
-        validation = None
-        if X_val is not None:
-            X_val, ones = validation_rows(self, X_val, y_val)
-            if not np.isin(y_val, classes).all():
-                raise ValueError("y_val has classes that y does not have.")
-            y_val = self._targets(base.places_of(classes, y_val), classes)
-            validation = X_val, y_val, ones
-        self.classes_, self.class_count_ = classes, counts
-        targets = self._targets(codes, classes)
-        return self._fit(setup, Training(X, targets, weights, codes, validation))
-
-    @available_if(is_streamed)
-    @all_or_nothing
-    def partial_fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from the next rows of a stream by stochastic steps.
-
-        All columns have one unit, computed from the first 64 rows (``standardize``). Each row is
-        predicted before it is learned; these risks choose among potentials and steps. The sizes of
-        chunks make no difference.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        classes : array-like of shape (n_classes,), optional
-            All labels, in the first call. Without them new classes may appear at any time, at the
-            cost of one more output: a new class starts with the output that has learned all rows so
-            far as rows of other classes. This needs outputs that learn independently: a separable
-            potential without a constraint, or `GLMClassifier` with ``per_output``.
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self
-        """
-        reset = "link_" not in vars(self)
-        X, y = base.check_rows_and_targets(self, X, y, reset=reset)
-        weights = base.check_weights(sample_weight, X, stream=True)
-        old_classes: Any = None if reset else self.classes_
-        stream = None if reset else self._stream
-        is_open = classes is None if reset else stream is not None and stream.is_open
-        all_classes, codes, weights, counts = base.stream_labels(
-            self, y, weights, classes, old_classes
-        )
-        closed: Any = None if is_open else np.unique(np.asarray(classes)) if reset else old_classes
-        if closed is not None and not np.array_equal(all_classes, closed):
-            raise ValueError(
-                f"y or classes have labels beyond {closed}, those of the first call: to allow new "
-                "classes later, give no classes= in the first call of partial_fit."
-            )
-        if not reset and len(all_classes) > len(old_classes):
-            self._stream = self._more_outputs(stream, old_classes, all_classes)
-        targets = self._one_hot(codes, len(all_classes))
-        if is_open:
-            targets = np.hstack([targets, np.full((len(codes), 1), self._ends()[0])])
-        self._learn(X, targets, weights, False, is_open)
-        self.classes_, self.class_count_ = all_classes, counts
-        return self
-
-    def _source_targets(self, survey, classes, rows):
-        all_classes = survey.classes if classes is None else np.union1d(survey.classes, classes)
-        if len(survey.classes) < 2:
-            raise ValueError(
-                f"{rows.source.name} has only one class ({survey.classes[0]}): a classifier needs "
-                "rows of at least two."
-            )
-        self.classes_ = all_classes = self._in_order(all_classes)
-        each = self._targets(np.arange(len(all_classes)), all_classes)
-        sums = survey.sums @ each[base.places_of(all_classes, survey.classes)]
-        return lambda y: each[base.places_of(all_classes, y)], sums
-
-    def _in_order(self, classes, grades=None):
-        """The classes in the order of outputs."""
-        return classes
-
-    def _more_outputs(self, stream, old_classes, new_classes):
-        """Outputs for new classes, from the spare output, which has learned none of their rows."""
-        (index, sign), ends = new_columns(old_classes, new_classes), sum(self._ends())
-        link, s = stream.runs[0].learner.link, np.array([0.3, 1.0, 3.0])
-        mirrored = np.allclose(link.mean(s) + link.mean(-s), ends) and all(
-            is_odd(c.potential) and c.constraint is None
-            for c in (run.configuration for run in stream.runs)
-        )
-        if min(sign) < 0.0 and not mirrored:
-            raise ValueError(
-                f"The one output of the classes {old_classes} cannot be split into two here: "
-                "announce all classes in the first call of partial_fit (classes=)."
-            )
-        return stream.outputs(index, sign, ends)
-
-    def _levels(self):
-        """The means that stand for 'no' and 'yes': the ends of the link's range."""
-        return np.array(link_range(self._link(), (0.0, 1.0)), dtype=float)
-
-    def _ends(self):
-        low, high = self._levels()
-        low = low if np.isfinite(low) else -1.0
-        return low, high if np.isfinite(high) else low + 2.0
-
-    def _one_hot(self, codes, n_classes):
-        low, high = self._ends()
-        return np.where(base.signs(codes, n_classes) > 0.0, high, low)
-
-    def _targets(self, codes, classes):
-        """Targets for the family of these classes."""
-        family, _ = self._law(classes)
-        codes_of = getattr(family, "codes", self._one_hot)
-        return codes_of(codes, len(classes))
-
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Margins above the middle of the link's range: (n_samples,), or one for each class.
-
-        With several ordered classes the logarithms of their probabilities.
-        """
-        margins = self._margins(X)
-        if self.family_.tied and len(self.classes_) > 2:
-            p = self.family_.probabilities(margins.astype(np.float64))
-            return np.log(np.maximum(p, 1e-300)).astype(self.coef_.dtype)
-        if hasattr(self.family_, "probabilities") and len(self.classes_) > 2:
-            return margins.astype(self.coef_.dtype, copy=False)
-        middle = 0.5 * sum(self._ends())
-        if hasattr(self.link_, "inverse"):
-            margins = margins - target_margin(self.link_, middle)
-        else:
-            margins = self.link_.mean(margins) - middle
-        margins = margins.astype(self.coef_.dtype, copy=False)
-        return margins[:, 0] if margins.shape[1] == 1 else margins
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Means of the model as shares of the link's range; for several classes normalised to 1.
-
-        Shape (n_samples, n_classes).
-        """
-        return self._probabilities(self._margins(X)).astype(self.coef_.dtype, copy=False)
-
-    def _evaluated(self, result, held, terms):
-        batch, s = held.batch, held.indices
-        targets, weights = held.targets, held.weights
-        if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):
-            return result, None
-        each = self._targets(np.arange(len(self.classes_)), self.classes_)
-        same = [(targets == row).all(axis=1) for row in each]
-        p, codes = self._probabilities(s), np.argmax(same, axis=0)
-        mean = batch.weights @ batch.targets / batch.weights.sum()
-        tied = self.family_.tied  # thresholds are no log-odds of classes
-        free = self.fit_intercept and not tied and result.parts[1] is None
-        if free and hasattr(self.link_, "inverse"):
-            null = target_margin(self.link_, mean)
-            share = shrinkage_factor_of_classes(
-                p, self._probabilities(null[None])[0], codes, weights
-            )
-            if share < 1.0:
-                signs = base.signs(codes, len(self.classes_))
-                share *= min(temperature(s - null, signs, weights), 1.0)
-                result = result.shrunk(np.full(len(null), share), null)
-                p = self._probabilities(null + share * (s - null))
-        return result, base.held_out_probabilities(p, codes, weights)
-
-    def _probabilities(self, margins):
-        """Probabilities from indices."""
-        if hasattr(self.family_, "probabilities"):
-            return self.family_.probabilities(margins.astype(np.float64))
-        means = np.asarray(self.link_.mean(margins), dtype=np.float64)
-        low, high = self._levels()
-        p = (means - low) / (high - low)
-        if p.shape[1] == 1:
-            return np.hstack([1.0 - p, p])
-        total = p.sum(axis=1, keepdims=True)
-        return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
-
-
 _LINK = """link : str, link or None, default=None
         The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
         with a nondecreasing ``mean(s)``. None is"""
 
-_STEPS = """step : 'auto', float > 0, name or list, default='auto'
-        The names are 'theorem-4.1', 'theorem-5.1' and 'theorem-5.2': steps computed from the
-        longest row and the potential's convexity, safe and slow. In stochastic form 'auto' tries
-        several multiples of Theorem 5.2's step. Every combination of potential, constraint and step
-        is learned, all in the same passes.
+_STEPS = """step : 'auto', float > 0 or list, default='auto'
+        In stochastic form 'auto' tries several multiples of Theorem 5.2's step. Every combination
+        of potential, constraint and step is learned, all in the same passes. Safe, slow steps are
+        those of `tunefree.bounds.reflectron_step`.
     solver : {'auto', 'batch', 'stochastic'}, default='auto'
         Full batches, or passes of steps of ``batch_size`` rows. 'auto' is 'batch', and for a source
         that can be read once only 'stochastic'; `partial_fit` is stochastic.
@@ -693,16 +444,16 @@ _STEPS = """step : 'auto', float > 0, name or list, default='auto'
     batch_size : int, default=1
         Rows a stochastic step. With 1, a step costs only the entries of its row, unless there is
         a constraint other than 'non_negative' or 'box'.
-    feature_map : callable, transformer, kernel or str, optional
-        Features in place of the columns: a function of rows, an object with ``fit`` and
-        ``transform``, or a part of `tunefree.kernels` or its name (the Alphatron, whose potential
-        is the Euclidean one). Kernels compare rows in standardised columns; 'rbf' and 'laplacian'
-        have the median distance as bandwidth."""
+    feature_map : kernel or str, optional
+        A part of `tunefree.kernels` or its name: coordinates in the kernel's feature space in place
+        of the columns (the Alphatron, whose potential is the Euclidean one). Kernels compare rows
+        in standardised columns; 'rbf' and 'laplacian' have the median distance as bandwidth. For
+        other features put a transformer before the model, by ``make_pipeline``."""
 
 _SEED = """random_state : int, RandomState or None, default=None
         Seed of the hash by which rows are held out."""
 
-_TEXTS = {
+TEXTS = {
     "link": _LINK,
     "geometry": GEOMETRY.replace("{also}", ""),
     "steps": _STEPS,
@@ -712,7 +463,7 @@ _TEXTS = {
 }
 
 
-class _Settings:
+class ReflectronSettings:
     """The settings of both Reflectrons."""
 
     def __init__(
@@ -745,8 +496,8 @@ class _Settings:
         self.random_state = random_state
 
 
-@documented(**_TEXTS)
-class ReflectronRegressor(_Settings, MirrorRegressor):
+@documented(**TEXTS)
+class ReflectronRegressor(ReflectronSettings, MirrorRegressor):
     r"""The Reflectron for numbers: mirror descent on a link's own matching loss.
 
     .. math:: \nabla\psi(\theta_{t+1}) = \nabla\psi(\theta_t)
@@ -824,8 +575,7 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
         self
         """
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
-        weights = base.check_weights(sample_weight, X)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        weights, targets = base.check_weights(sample_weight, X), as_columns(y)
         setup = self._setup(self._law())
         warn_outside(share_outside(targets, setup.link), setup.link)
         validation = self._validation(X_val, y_val, setup.family)
@@ -848,80 +598,3 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
         # The means of a bounded link cannot fit targets of any size.
         tags.regressor_tags.poor_score = bool(np.isfinite(link_range(self._law()[1])).any())
         return tags
-
-
-@documented(**_TEXTS)
-class ReflectronClassifier(_Settings, MirrorClassifier):
-    r"""The Reflectron for classes: mirror descent on one-hot targets, through any link.
-
-    Two classes are one output, whose mean is the probability of the second class; of more classes
-    each is one output. For a softmax, ordered classes and inference see `GLMClassifier`; for the
-    method `ReflectronRegressor`.
-
-    Parameters
-    ----------
-    {link} 'logit'.
-    {geometry}
-    {steps}
-    {common}
-    {seed}
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
-    class_count_ : ndarray of shape (n_classes,)
-        The weight of the rows of each class.
-    {fitted}
-
-    Raises
-    ------
-    ValueError
-        For NaN or infinity, labels of one class, weights that are all zero, a decreasing link, or
-        a pair of constraint and potential without a rule.
-
-    References
-    ----------
-    Boffi, Tu and Slotine 2021, "The Reflectron: Exploiting geometry for learning generalized
-    linear models", eq. 7-8; Boffi and Slotine 2020, appendix B.1 (one-hot targets); the automatic
-    step is this library's.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from tunefree import ReflectronClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = ReflectronClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> bool(model.score(X[400:], y[400:]) > 0.95)
-    True
-    """
-
-    def _law(self, y=None):
-        return Matching(), self._link()
-
-    @report_progress
-    def fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        sample_weight: ArrayLike | None = None,
-        X_val: MatrixLike = None,
-        y_val: TargetLike = None,
-    ) -> Self:
-        """Learn from rows in memory.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
-        X_val, y_val : array-like, optional
-            Validation rows, in place of held-out rows.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_labels(X, y, sample_weight, X_val, y_val)

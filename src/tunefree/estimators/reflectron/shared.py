@@ -9,7 +9,15 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from tunefree._process import product, workers
 from tunefree.data.units import Units
-from tunefree.designs import Shared, as_dense, canonical, equations, one_index_type, stacked
+from tunefree.designs import (
+    Shared,
+    as_columns,
+    as_dense,
+    canonical,
+    equations,
+    one_index_type,
+    stacked,
+)
 from tunefree.estimators import base
 from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import (
@@ -18,13 +26,12 @@ from tunefree.estimators.reflectron.descent import (
     Training,
     descend,
     leaderboard,
-    link_of,
-    link_range,
     pose,
 )
 from tunefree.estimators.reflectron.reflectron import share_outside, warn_outside
 from tunefree.families import Matching
 from tunefree.learners.reflectron.mirror import Batch
+from tunefree.links import link_of, link_range
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 
@@ -155,9 +162,9 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         y = check_array(y, ensure_2d=False, input_name="y", dtype=np.float64)
         if y.ndim > 2:
             raise ValueError(f"y has {y.ndim} axes: give one row of k targets for each sample.")
-        samples, k = self._samples(X, y.reshape(len(y), -1).shape[1], reset=True)
+        targets = as_columns(y)
+        samples, k = self._samples(X, targets.shape[1], reset=True)
         check_consistent_length(samples, y)
-        targets = y.reshape(len(y), -1)
         if targets.shape[1] != k:
             raise ValueError(
                 f"y has {targets.shape[1]} targets a sample, and the matrices {k} rows."

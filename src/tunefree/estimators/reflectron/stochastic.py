@@ -5,17 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
+from tunefree._warn import warn
 from tunefree.bounds import reflectron_step
-from tunefree.constraints.rules import is_separable
+from tunefree.constraints.rules import acts_on_entries, is_separable
 from tunefree.data.order import Visits
 from tunefree.engine.run import Rows, run
-from tunefree.estimators.reflectron.descent import (
-    THEOREMS,
-    DescentResult,
-    Setup,
-    strong_convexity,
-)
+from tunefree.estimators.reflectron.descent import DescentResult, Setup
 from tunefree.estimators.state_checks import require, same_form
 from tunefree.families import Family, Matching
 from tunefree.learners.reflectron.mirror import NONE, Batch
@@ -31,26 +28,24 @@ class Rule(NamedTuple):
     """What the runs of a model have in common."""
 
     setup: Setup
-    rounds: int  # most rows
-
-    @property
-    def weight(self):
-        """The weight of residuals."""
-        return stochastic_weight(self.setup.family, self.setup.link)
 
     def runs(self, d, k, unit=1.0):
         """Runs for rows in a unit; constraints hold in the user's unit."""
-        setup, weight, runs = self.setup, self.weight, []
+        setup, runs = self.setup, []
+        weight = stochastic_weight(setup.family, setup.link)
         for configuration in setup.configurations:
-            u, own = unit if _is_scalable(configuration) else 1.0, configuration
-            if configuration.constraint is not None and u != 1.0:
-                own = configuration._replace(constraint=configuration.constraint.scaled(u))
-            longer = intercept_step(configuration.potential, setup.settings.fit_intercept)
+            potential, constraint, u = configuration.potential, configuration.constraint, 1.0
+            if _is_scalable(configuration):
+                u = float(unit)
+            scaled = configuration
+            if constraint is not None and u != 1.0:
+                scaled = configuration._replace(constraint=constraint.scaled(u))
+            longer = max(1.0, _beta(potential)) * float(setup.settings.fit_intercept)
             how = setup.scheme, weight, longer, d, setup.settings.batch_size
-            reported = paced(configuration, self, d, k)
-            for (named, _), (scaled, pace) in zip(reported, paced(own, self, d, k), strict=True):
-                learner = stochastic(setup.link, scaled, *how)
-                runs.append(Run(named, learner, None, pace, float(u)))
+            size = d if configuration.per_output else k * d
+            for step, pace in paces(configuration, setup.link, longer, size):
+                learner = stochastic(setup.link, scaled._replace(step=step), *how)
+                runs.append(Run(configuration._replace(step=step), learner, None, pace, u))
         return runs
 
     def stream(self, d, k, start, is_open):
@@ -87,13 +82,33 @@ class Rule(NamedTuple):
             fresh = fresh.learn(*rows)
         return fresh
 
+    def read(self, stream):
+        """Coefficients and intercepts of the best run, and (risk, rows, configuration) of all."""
+        halving: Any = self.measured(stream, now=True)
+        runs = sorted(halving.runs, key=lambda run: run.risk())
+        board = [(run.risk(), halving.seen, run.configuration) for run in runs]
+        theta, offset = runs[0].read()
+        if halving.diverged(runs[0]):
+            theta, offset = halving.constant()
+            warn(
+                "Every step of this stream diverged, and predictions are the mean of the targets "
+                "so far: give smaller steps, or targets in units in which they are near 1.",
+                ConvergenceWarning,
+            )
+        elif halving.beaten(runs[0]):
+            warn(
+                "The targets' mean would have predicted this stream better than every step: "
+                "give smaller steps, or rows in random order.",
+                ConvergenceWarning,
+            )
+        n = len(theta) - stream.is_open
+        return theta[:n], offset[:n], board
+
 
 def _is_coupled(configuration):
     """Whether an output's parameters depend on the other outputs."""
     potential, constraint, _, per_output = configuration
-    alone = is_separable(potential) and (
-        constraint is None or getattr(constraint, "dual_bounds", lambda _: None)(potential)
-    )
+    alone = is_separable(potential) and acts_on_entries(constraint, potential)
     return not (per_output or alone)
 
 
@@ -111,38 +126,27 @@ def _beta(potential):
     return float(getattr(of, "beta", 0.0))
 
 
-def intercept_step(potential, intercept):
-    """The steps of an intercept relative to those of the duals; 0 without an intercept."""
-    return max(1.0, _beta(potential)) * float(intercept)
+def paces(configuration, link, longer, size):
+    """(Step, pace) of a fixed step, or of several multiples of the automatic one.
 
-
-def paced(configuration, rule, d, k=1):
-    """(Configuration, pace) for each multiple of an automatic stochastic step, or for the step."""
-    step, link, weight = configuration.step, rule.setup.link, rule.weight
-    intercept = rule.setup.settings.fit_intercept
-    if isinstance(step, float):
-        return [(configuration, Pace(step))]
+    `longer` is how much longer the steps of an intercept are, and `size` counts the coefficients on
+    which the potential acts. The automatic step ignores the constraint, so that one which is not
+    active changes nothing. If the convexity of a potential is unknown, one of the multiples must
+    fit.
+    """
+    potential, step = configuration.potential, configuration.step
+    if step is not None:
+        return [(step, Pace(step))]
     bound = link.bound() if hasattr(link, "bound") else 1.0
-    largest = 1.0 if weight is None or callable(weight) else bound
-    extra = intercept_step(configuration.potential, intercept)
-    if step is None:
-        # The step ignores the constraint, so that one which is not active changes nothing. If the
-        # convexity is unknown, one of the multiples must fit.
-        sigma, exponent = strong_convexity(configuration._replace(constraint=None), d, k)
-        convexity = sigma if sigma is not None and sigma > 0.0 else 1.0
-        base = reflectron_step(1.0, bound, convexity=convexity, weight=largest, theorem="5.2")
-        # A hypentropy's parameters change hypot(x, beta) times as much as their duals.
-        pace = Pace(None, base, exponent, extra, euclidean=_beta(configuration.potential))
-        return [
-            (configuration._replace(step=f"auto x {m:g}"), pace._replace(numerator=m * base))
-            for m in MULTIPLES
-        ]
-    sigma, exponent = strong_convexity(configuration, d, k)
-    convexity = min(sigma, 1.0) if intercept else sigma
-    name = "4.1" if step == "theorem-4.1" else "5.2"
-    base = reflectron_step(1.0, bound, convexity=convexity, weight=largest, theorem=name)
-    most = 1.0 / np.sqrt(rule.rounds) if THEOREMS[step] == "5.1" else np.inf
-    return [(configuration, Pace(None, base, exponent, extra, float(most)))]
+    sigma, p = 0.0, 2.0
+    if hasattr(potential, "convexity"):
+        sigma, p = potential.convexity(size, np.inf)
+    base = reflectron_step(1.0, bound, convexity=sigma or 1.0, theorem="5.2")
+    # A hypentropy's parameters change hypot(x, beta) times as much as their duals.
+    exponent, beta = np.inf if p == 1.0 else p / (p - 1.0), _beta(potential)
+    return [
+        (f"auto x {m:g}", Pace(None, m * base, exponent, longer, euclidean=beta)) for m in MULTIPLES
+    ]
 
 
 def check_halving(halving, d):
@@ -231,57 +235,61 @@ class Passes(NamedTuple):
 
 def descend_in_steps(problem, progress):
     """Learn from some rows until the risk on the others stops falling; then again from all rows."""
-    setup, settings = problem.setup, problem.setup.settings
-    targets, visits, rows, held = problem.targets, problem.visits, problem.rows, problem.held
-    d, k, link = problem.X.shape[1], targets.shape[1], setup.link
+    setup, settings, choosing = problem.setup, problem.setup.settings, problem.choosing
+    rows, held, k = problem.rows, problem.held, problem.targets.shape[1]
+    d, most = problem.X.shape[1], settings.most_passes
     centred = settings.fit_intercept and not sparse.issparse(problem.X)
     columns = problem.units(problem.X[rows], centred)
-    batch = Batch(None, targets[rows], problem.weights, held)
+    batch = Batch(None, problem.targets[rows], problem.weights, held)
     theta, offset = setup.start(columns, batch, problem.members)
     if offset is not None:
         offset = np.reshape(offset, (-1, k))[-1]  # of the member without held-out rows
-    start, most = (theta, offset), settings.most_passes
-    rule, watch = Rule(setup, most * len(rows)), progress.passes(2 * most)
-    Z, choosing, runs = columns.rows(problem.X), problem.choosing, rule.runs(d, k)
-    X_held, y_held, w_held = Z[rows], targets[rows], problem.weights
+    Z, start = columns.rows(problem.X), (theta, offset)
+    measured = Z[rows], batch.targets, batch.weights
     if problem.validation is not None:
-        X_held, y_held, w_held = columns.rows(problem.validation[0]), *problem.validation[1:]
+        measured = columns.rows(problem.validation[0]), *problem.validation[1:]
     elif choosing:
-        X_held, y_held, w_held = (a[held > NONE] for a in (X_held, y_held, w_held))
-
-    def measure(theta, offset):
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.square(link.mean(X_held @ theta.T + offset) - y_held).sum(axis=1)
-        return float(w_held @ squares / w_held.sum())
-
-    learns = np.zeros(len(targets), bool)
+        measured = tuple(a[held > NONE] for a in measured)
+    measure, runs = _risk(setup.link, *measured), Rule(setup).runs(d, k)
+    learns = np.zeros(len(problem.targets), bool)
     learns[rows[held == NONE]] = True
-    learner = Passes(measure, settings.tol, choosing)
+    passes, watch = Passes(measure, settings.tol, choosing), progress.passes(2 * most)
     begun = Halving.begin(runs, d, k, start)
     hopeless = HOPELESS * measure(*begun.runs[0].read())
-    state = learner.init(begun)
-    result = run(learner, state, Rows(Z, targets, _only(visits, learns)), max_passes=most, **watch)
-    state, n_passes = result.state, result.n_passes
-    order = sorted(state.best, key=lambda c: state.best[c].risk)
-    chosen = state.best[order[0]]
+    source = Rows(Z, problem.targets, _only(problem.visits, learns))
+    found = run(passes, passes.init(begun), source, max_passes=most, **watch)
+    best, n_passes = found.state.best, found.n_passes
+    order = sorted(best, key=lambda c: best[c].risk)
+    chosen = best[order[0]]
     if not np.isfinite(chosen.risk) or chosen.risk > hopeless > 0.0:
         raise ValueError(
             "No step was finite, or all diverged: give a smaller step, or step='auto'."
         )
     theta, offset = chosen.theta, chosen.offset
     if choosing and problem.validation is None:
-        again = Passes()
-        ended = watch.get("on_pass")
+        again, ended = Passes(), watch.get("on_pass")
         if ended is not None:  # callbacks are called, but do not stop these passes
             watch = watch | {"on_pass": lambda state: ended(state) and False}
         fresh = again.init(Halving.begin([runs[order[0]]], d, k, start))
-        source = Rows(Z, targets, visits)
+        source = Rows(Z, problem.targets, problem.visits)
         last = run(again, fresh, source, max_passes=chosen.epoch, **watch)
         n_passes += last.n_passes
         theta, offset = last.state.halving.runs[0].read()
-    board = [(state.best[c].risk, state.best[c].epoch, runs[c].configuration) for c in order]
-    trace = {"held_risk": np.array(state.curves)}
-    return DescentResult(theta, offset, board, trace, n_passes, setup.family, link, columns)
+    board = [(best[c].risk, best[c].epoch, runs[c].configuration) for c in order]
+    trace = {"held_risk": np.array(found.state.curves)}
+    law = setup.family, setup.link
+    return DescentResult(theta, offset, board, trace, n_passes, *law, columns)
+
+
+def _risk(link, X, targets, weights):
+    """The mean squared error as a function of coefficients and intercepts."""
+
+    def measure(theta, offset):
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.square(link.mean(X @ theta.T + offset) - targets).sum(axis=1)
+        return float(weights @ squares / weights.sum())
+
+    return measure
 
 
 def _only(visits, learns):

@@ -10,16 +10,17 @@ from tunefree.columns import Deviations
 from tunefree.data.order import row_hash
 from tunefree.data.units import Units
 from tunefree.estimators.from_source import RepeatableSource, SourceSample
-from tunefree.estimators.reflectron.descent import follow, link_range, members_of
+from tunefree.estimators.reflectron.descent import Descent
 from tunefree.families import Matching
-from tunefree.learners.reflectron.mirror import NONE, Batch, bound
+from tunefree.learners.reflectron.mirror import NONE, Batch
+from tunefree.links import link_range
 from tunefree.protocols import BlockSource
 from tunefree.select.families import with_first_step
 
 
 @dataclass(frozen=True)
 class Surveyed(BlockSource):
-    """The blocks of a source, made as it is read in every pass; also a design of all its rows."""
+    """The blocks of a source, made as it is read in every pass."""
 
     rows: RepeatableSource
     columns: Units
@@ -30,15 +31,6 @@ class Surveyed(BlockSource):
         """The blocks of a pass."""
         for X, y, weights in self.rows.pieces():
             yield Batch(self.columns.design(X), self.targets(y), weights, self.held(X))
-
-    @property
-    def shape(self):
-        """Rows and columns."""
-        return self.rows.rows, self.rows.width
-
-    def norms(self, p):
-        """The p-norm of every row."""
-        return np.concatenate([batch.design.norms(p) for batch in self.blocks(0)])
 
     def gram(self, weights):
         """X' diag(weights) X, by the rows' own weights."""
@@ -55,7 +47,7 @@ class Survey:
 
     def __init__(self, rows, setup, random_state, classify, learns_law):
         self.rows, self.seed = rows, seed_of(random_state)
-        self.n_folds, _ = setup.settings.folds(np.inf, setup.settings.n_splits)
+        self.n_folds = setup.settings.folds(np.inf, setup.settings.n_splits).number
         low, high = family_range(setup.family, setup.link)
         self.moments: Any = None
         self.sample: Any = None
@@ -96,24 +88,24 @@ class Survey:
         `start` it is that of the targets' means.
         """
         rows, folds, k = self.rows, np.arange(self.n_folds), sums.shape[1]
-        held = members_of(folds, setup.settings.folds(rows.rows, setup.settings.n_splits)[1])
+        held = setup.settings.folds(rows.rows, setup.settings.n_splits).members(folds)
         choosing = bool(self.weight[held > NONE].sum() > 0.0)
         if not choosing:
             held[:] = NONE
         setup.check_choice(choosing, rows.rows)
         source = Surveyed(rows, columns, targets, lambda X: held[self.fold_of(X)])
-        setup = setup.in_units(columns, source, k)
+        setup = setup.in_units(columns)
         learner = setup.learner(1 + max(0, held.max()), choosing)
         if start is None:
             # It depends on the means of targets only: one row for each fold is enough.
             means = sums / np.maximum(self.weight, np.finfo(float).tiny)[:, None]
             start = setup.start(columns, Batch(None, means, self.weight, held), learner.members)
         if learner.family is not None:
-            learner = setup.with_geometries(learner, source.shape)
+            learner = setup.with_geometries(learner, (rows.rows, rows.width))
             learner = with_first_step(learner, start[1], k)
-            bounded = bound(learner.configurations, source, None, float(self.weight.sum()))
-            learner = learner._replace(configurations=bounded)
-        return follow(setup, learner, source, columns, start, k, rows.dtype, **how)[0]
+            learner = learner.with_metric(source, None, self.weight.sum())
+        descent = Descent(columns, k, rows.dtype, setup.settings.most_passes, **how)
+        return descent.follow(learner, start, source)[0]
 
 
 def _target_columns(y, classify):

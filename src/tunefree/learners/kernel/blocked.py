@@ -52,16 +52,15 @@ class Support:
 
     def append(self, rows, sizes):
         """Append rows and their sizes, as the kernel defines them."""
-        n = rows.shape[0]
+        before, self._n = self._n, self._n + rows.shape[0]
         if sizes is not None:
-            self._sizes = _extended(self._sizes, self._n, n)
-            self._sizes[self._n : self._n + n] = sizes
+            self._sizes = _extended(self._sizes, self._n)
+            self._sizes[before : self._n] = sizes
         if sparse.issparse(self._rows):
             self._waiting.append(rows)
         else:
-            self._rows = _extended(self._rows, self._n, n)
-            self._rows[self._n : self._n + n] = rows
-        self._n += n
+            self._rows = _extended(self._rows, self._n)
+            self._rows[before : self._n] = rows
 
     @property
     def rows(self):
@@ -82,12 +81,12 @@ class Support:
         return other
 
 
-def _extended(array, used, new):
-    """The array, or a longer copy, with space for new rows after those in use."""
-    if used + new <= len(array):
+def _extended(array, n):
+    """The array, or if it has fewer than n rows a copy with at least as many; new ones are 0."""
+    if n <= len(array):
         return array
-    bigger = np.empty((max(2 * len(array), used + new, TILE), *array.shape[1:]), array.dtype)
-    bigger[:used] = array[:used]
+    bigger = np.zeros((max(2 * len(array), n, TILE), *array.shape[1:]), array.dtype)
+    bigger[: len(array)] = array
     return bigger
 
 
@@ -112,18 +111,19 @@ def bandwidths(values, gammas, root=None, memory=None):
     by the next one, too.
     """
     for i, gamma in enumerate(gammas):
-        if gamma is not None and root is None:
+        if gamma is None:
+            yield values
+        elif root is None:
             out = values if i + 1 == len(gammas) else None
             if out is None and memory is not None:
                 out = memory(values.shape, values.dtype, "bandwidth")
             yield decay(values, gamma, out)
-            continue
-        if gamma is not None:
+        else:
             times: Any = _doublings(root, gamma)
             for _ in range(times):
                 values *= values
             root = gamma
-        yield values
+            yield values
 
 
 class Facts(NamedTuple):
@@ -552,15 +552,11 @@ class Blocked:
     def _grow(self, n):
         """Extend to at least n slots, and their capacity."""
         self.n_slots = max(n, self.n_slots)
-        capacity = len(self.states[0].z)
-        if n <= capacity:
-            return
-        capacity = max(2 * capacity, n, TILE)
-        for i, s in enumerate(self.states):
-            z, u = np.zeros((capacity, self.n_outputs)), np.zeros((capacity, self.n_outputs))
-            z[: len(s.z)], u[: len(s.u)] = s.z, s.u
-            self.states[i] = s._replace(z=z, u=u)
-        self._tables = None
+        if n > len(self.states[0].z):
+            self.states = [
+                s._replace(z=_extended(s.z, n), u=_extended(s.u, n)) for s in self.states
+            ]
+            self._tables = None
 
     def restart(self):
         """Restart the averages of all members."""

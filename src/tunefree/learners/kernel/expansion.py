@@ -1,7 +1,7 @@
 """Functions written over support rows, and their values on many rows, quickly.
 
-f(x) = sum_k sum_s k(x, x_s) c_ks is the predictor of every kernel learner here. If several kernels
-share the support, as the bandwidths of one family do, their distances are computed once.
+f(x) = sum_k sum_s k(x, x_s) c_ks is the predictor of every kernel learner here. The kernels are the
+bandwidths of one family, whose distances are computed once.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ DENSE = 0.05
 
 
 class Expansion(NamedTuple):
-    """One function, or several, over support rows.
+    """One function, or several, over support rows, of one kernel or of bandwidths of one family.
 
     Examples
     --------
@@ -62,33 +62,20 @@ class Expansion(NamedTuple):
 
     def _block_values(self):
         """The function that evaluates a block of rows."""
-        if all(isinstance(k, Linear) for k in self.kernels):
-            weights = self.support.T @ sum(self.coefs)
+        kernel, support = self.kernels[0], self.support
+        if isinstance(kernel, Linear):
+            weights = support.T @ self.coefs[0]
             return lambda rows: np.asarray(rows @ weights, np.float64)
-        support, team = self.support, Workers()  # one thread a block of rows, with its own memory
+        team = Workers()  # one thread a block of rows, with its own memory
         m, numbers = support.shape[0], support.dtype.kind == "i"
-        is_sparse = sparse.issparse(support)
+        is_sparse, radial = sparse.issparse(support), hasattr(kernel, "distances")
         fill = is_sparse and support.nnz > DENSE * m * support.shape[1]
         tables = [c.astype(self.dtype, copy=False) for c in self.coefs]
-        share, centre = all(hasattr(k, "distances") for k in self.kernels), None
-        if share and m and not is_sparse:  # so distances keep their digits
+        gammas, centre = [k.gamma if radial else None for k in self.kernels], None
+        if radial and m and not is_sparse:  # so distances keep their digits
             centre = support.mean(axis=0)
             support = support - centre
-        pairs = [((k,), (table,)) for k, table in zip(self.kernels, tables, strict=True)]
-        pairs = [(self.kernels, tables)] if share else pairs
-        families: list[Any] = [(*pair, Facts.of(pair[0][0], support)) for pair in pairs]
-
-        def sums(rows, kernels, tables, support_facts):
-            kernel, n = kernels[0], rows.shape[0]
-            gammas = [k.gamma if hasattr(k, "distances") else None for k in kernels]
-            facts = Facts.of(kernel, rows)
-
-            def tile_of(start, stop):
-                tile = support_facts[start:stop]
-                tile = tile._replace(rows=tile.rows.toarray()) if fill else tile
-                return base(kernel, None, facts, tile, team.memory((n, stop - start), self.dtype))
-
-            return products(team, gammas, None, tile_of, m, tables)
+        support_facts = Facts.of(kernel, support)
 
         def values(rows):
             if not numbers:
@@ -96,9 +83,17 @@ class Expansion(NamedTuple):
                 if fill or not is_sparse:
                     rows = as_dense(rows)
                 rows = rows if centre is None else rows - centre
+            facts = Facts.of(kernel, rows)
+
+            def tile_of(start, stop):
+                tile = support_facts[start:stop]
+                tile = tile._replace(rows=tile.rows.toarray()) if fill else tile
+                memory = team.memory((rows.shape[0], stop - start), self.dtype)
+                return base(kernel, None, facts, tile, memory)
+
             total: Any = np.zeros((rows.shape[0], self.n_outputs))
-            for family in families if m else ():
-                for part in sums(rows, *family):
+            if m:
+                for part in products(team, gammas, None, tile_of, m, tables):
                     total += part
             return total
 

@@ -167,16 +167,18 @@ def parts_of(n, whole=_WHOLE):
     return [slice(i, min(i + step, n)) for i in range(0, n, max(step, 1))]
 
 
-def _stretches(kernel, A):
-    """Blocks of rows for tasks that compute their distances to all rows."""
-    return parts_of(len(A)) if kernel.power == 2 or A.shape[1] <= HALVED else [slice(None)]
+def _against_all(kernel, A):
+    """Blocks of rows whose distances to all rows are a task, and their places."""
+    if kernel.power == 1 and A.shape[1] > HALVED:  # half of the distances of A to itself is enough
+        return [(A, slice(None))]
+    return [(A[part], part) for part in parts_of(len(A))]
 
 
 def gram(geometry, A, team):
     """Kernel values of transformed rows with themselves."""
-    K, parts = np.empty((len(A), len(A)), A.dtype), _stretches(geometry.kernel, A)
-    whole = len(parts) == 1
-    team.map(lambda part: geometry.gram(A if whole else A[part], A, K[part]), parts)
+    K = np.empty((len(A), len(A)), A.dtype)
+    blocks = _against_all(geometry.kernel, A)
+    team.map(lambda block: geometry.gram(block[0], A, K[block[1]]), blocks)
     return K
 
 
@@ -296,7 +298,6 @@ class _Evidence:
     def __init__(self, kernel, Z, Y, weights, shared, labels=False, team=ALONE):
         self.kernel, self.Z, self.Y, self.weights, self.shared = kernel, Z, Y, weights, shared
         self.labels, self.team, self.parts = labels, team, parts_of(len(Z))
-        self.stretches = _stretches(kernel, Z)
         self.q = int(shared.max()) + 1
         # Indicators of classes are far from normal, and they are not independent outputs.
         self.outputs, self.spread = (1, _OF_LABELS) if labels else (Y.shape[1], _RATES)
@@ -313,15 +314,15 @@ class _Evidence:
         D, E, K = np.empty((3, n, n), A.dtype)
         beta: Any = np.float32(g.slope)
 
+        def distances(block):
+            rows, part = block
+            kernel.distances(rows, A, sizes[part], sizes, D[part])
+
         def values(part):
             decay(D[part], 1.0, E[part])
             _mix(D[part], E[part], sizes[part], sizes, beta, K[part])
 
-        whole = len(self.stretches) == 1
-        self.team.map(
-            lambda part: kernel.distances(A if whole else A[part], A, sizes[part], sizes, D[part]),
-            self.stretches,
-        )
+        self.team.map(distances, _against_all(kernel, A))
         self.team.map(values, self.parts)
         K[np.diag_indices(n)] += np.asarray(g.penalty / self.weights, K.dtype)
         found = _inverted(K, self.team) if g.penalty >= _SINGLE else None
@@ -349,7 +350,7 @@ class _Evidence:
 
         slope[q + 1] = half * g.slope * sum(self.team.map(weigh, self.parts)) + scaled[1] / _WIDTH
         if kernel.power == 2:
-            spread = sum(self.team.map(lambda part: kernel.spread_of(A, W, part), self.parts))
+            spread = sum(self.team.map(lambda part: kernel.spread(A, W, part), self.parts))
         else:
             step = 16 if len(self.parts) > 1 else A.shape[1]
             columns = [slice(j, j + step) for j in range(0, A.shape[1], step)]

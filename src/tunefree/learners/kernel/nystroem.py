@@ -207,19 +207,9 @@ def _lower(corner, least):
             least *= 10.0
 
 
-def _step(m, n):
-    """Rows of a block of m features."""
-    return max(1, _BLOCK // m, min(_ROWS, n))
-
-
-def cells(m, n):
-    """Numbers in a block of m features of n rows."""
-    return m * min(_step(m, n), n)
-
-
 def blocks(landmarks, n):
     """Blocks of n rows, the same for any number of threads."""
-    step = _step(landmarks.size, n)
+    step = max(1, _BLOCK // landmarks.size, min(_ROWS, n))
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 

@@ -159,25 +159,20 @@ class Compression(NamedTuple):
     change: float  # root mean square of the predictor's change on these rows, relative to its size
 
 
-def compress(
-    f, rows, loss, *, tolerance=None, count=None, support_rows=None, most=None, n_jobs=None
-):
+def compress(f, rows, loss, *, tolerance=None, count=None, n_jobs=None):
     """Project an expansion onto landmarks: a given number, or as few as keep the loss.
 
     `loss` is a function of the values on `rows`. With a tolerance several numbers are tried. The
     smallest one is taken from which on the loss stays within ``tolerance * loss(0)`` of the loss
-    before. If there is none, the expansion is returned unchanged. For a precomputed kernel
-    `support_rows` are the support's rows of kernel values. At most `most` rows are candidates. Also
-    returns the landmarks' positions in the support, the most important first, and a report.
+    before. If there is none, the expansion is returned unchanged. Also returns the landmarks'
+    positions in the support, the most important first, and a report.
     """
-    candidates = f.support if support_rows is None else support_rows
     m = f.support.shape[0]
-    q = CANDIDATES if count is None else max(CANDIDATES, 2 * count)
-    q = min(m, q if most is None else min(q, most))
+    q = min(m, CANDIDATES if count is None else max(CANDIDATES, 2 * count))
     at = np.arange(q) * m // max(q, 1)
     before = f(rows, n_jobs)
     loss_before = loss(before)
-    projection = _landmarks(f, candidates[at], at, count or q, n_jobs)
+    projection = _landmarks(f, at, count or q, n_jobs)
     chosen = at[projection.indices]
     if count is None:
         count = _smallest(f, chosen, projection, rows, loss, loss_before, tolerance)
@@ -194,12 +189,12 @@ def compress(
     return small, kept, Compression(m, count, loss_before, loss(after), change)
 
 
-def _landmarks(f, candidates, at, count, n_jobs):
-    """Landmarks among the candidates, for each kernel's part of the expansion."""
-    support = _double(f.support[at])
-    grams = [k.gram(_double(candidates), support) for k in f.kernels]
+def _landmarks(f, at, count, n_jobs):
+    """Landmarks among the support rows `at`, for each kernel's part of the expansion."""
+    rows = f.support[at].astype(np.float64)
+    grams = [k.gram(rows, rows) for k in f.kernels]
     values = [
-        Expansion((k,), f.support, (c,))(candidates, n_jobs)
+        Expansion((k,), f.support, (c,))(f.support[at], n_jobs)
         for k, c in zip(f.kernels, f.coefs, strict=True)
     ]
     return choose(grams, values, count, RIDGE[f.dtype.char])
@@ -207,8 +202,8 @@ def _landmarks(f, candidates, at, count, n_jobs):
 
 def _smallest(f, chosen, projection, rows, loss, loss_before, tolerance):
     """The smallest number of landmarks from which on the loss is within the tolerance, or None."""
-    support = _double(f.support[chosen])
-    grams = [k.gram(_double(rows), support).T for k in f.kernels]
+    rows, support = rows.astype(np.float64), f.support[chosen].astype(np.float64)
+    grams = [k.gram(rows, support).T for k in f.kernels]
     bases = projection.basis(grams)
     allowed = tolerance * loss(np.zeros((rows.shape[0], f.n_outputs)))
     values, done, best = np.zeros((rows.shape[0], f.n_outputs)), 0, None
@@ -231,11 +226,6 @@ def _sizes(most):
         count = max(count + 1, int(count * _FINER))
     if most:
         yield most
-
-
-def _double(rows):
-    """Rows in double precision; row numbers are unchanged."""
-    return rows if rows.dtype.kind == "i" else rows.astype(np.float64)
 
 
 def limit_support(engine, n_rows, max_support):

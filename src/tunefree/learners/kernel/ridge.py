@@ -1,4 +1,4 @@
-r"""Kernel ridge regression: the problem, its solution, four solvers, and the memory they take.
+r"""Kernel ridge regression: the problem, its solution, and four solvers.
 
 Each solver has ``solve(problem)``, which gives a `Solution`:
 
@@ -7,20 +7,16 @@ Each solver has ``solve(problem)``, which gives a `Solution`:
 - `AllRowsSolver`: all rows, by conjugate gradients;
 - `SumsSolver`: features of landmarks, from sums over rows of which the problem is a sample.
 
-`tunefree.select.kernel_ridge` chooses among them. Memory is that of a fit at its peak, in addition
-to the data: matrices of :math:`n^2` or :math:`m^2` numbers that are alive at once, blocks of every
-thread, and arrays of all rows. Not counted are columns of parameters and single tiles, less than a
-few megabytes.
+`tunefree.select.kernel_ridge` chooses among them.
 """
 
-from bisect import bisect_left
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._process import ALONE, amount, product, workers
+from tunefree._process import ALONE, product, workers
 from tunefree.designs import as_dense, elsewhere, here
-from tunefree.learners.kernel.full import NEAR, full, preconditioner_rows, rescaled
+from tunefree.learners.kernel.full import full, preconditioner_rows, rescaled
 from tunefree.learners.kernel.geometry import exact, n_permuted_rows, permutation_effects
 from tunefree.learners.kernel.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn
 from tunefree.learners.kernel.nystroem import (
@@ -30,7 +26,6 @@ from tunefree.learners.kernel.nystroem import (
     ProductSums,
     RowBlocks,
     accumulate,
-    cells,
     make_landmarks,
     pivots,
     refined,
@@ -44,17 +39,8 @@ EXACT_ROWS = 8000
 _HELD_OUT, _HELD = 2000, 1000
 # Landmarks of the smallest fit for which permutation effects are computed on fewer rows.
 _FEW_LANDMARKS = 500
-# With a memory limit there are at least so many landmarks (also of the preconditioner) and rows of
-# the search.
-_LEAST = 64
-# Vectors of all rows' targets that squared errors and the log loss keep.
-_VECTORS, _LOG_VECTORS = 20, 80
 # Features of up to so many bytes are cached while the log loss is minimized.
-_CACHED_BYTES = 1e9
-# Threads that are planned for, and one more for every so many bytes of the limit.
-_THREADS, _MORE = 2, 1e9
-# Bytes of all small arrays.
-_SMALL = 4e6
+_CACHED = 1e9
 # Rounding may change a prediction by such a share of the range of the targets. From so many
 # landmarks on kernel values have single precision if that changes predictions of so many rows by
 # at most a tenth of it.
@@ -78,124 +64,8 @@ class KernelOptions(NamedTuple):
 
     kernel: str
     n_landmarks: Any
-    log_loss: bool
     labels: bool  # whether targets are signs of classes
     seed: int
-
-
-class MemoryBudget(NamedTuple):
-    """The shape of a fit, and the bytes that it may take.
-
-    Methods with the name of a step or a solver give its bytes.
-
-    Examples
-    --------
-    >>> options = KernelOptions("rbf", "auto", False, False, 0)
-    >>> budget = MemoryBudget(5000, 10, 10, 1, 8, options, 1e8)
-    >>> budget.allows(budget.exact(5000, 1000)), budget.most(budget.landmarks, 4000)
-    (False, 869)
-    """
-
-    n: int  # rows
-    d: int  # columns
-    q: int  # coordinates of the view
-    k: int  # outputs
-    size: int  # bytes of a number of the rows
-    options: KernelOptions
-    bytes: float = np.inf  # the limit
-
-    @property
-    def threads(self):
-        """The threads that are planned for; sizes do not depend on how many there really are."""
-        return int(_THREADS + min(self.bytes, 1e12) // _MORE)
-
-    @property
-    def given(self):
-        """Bytes of the rows as arrays, in the order of learning and as the view's knots."""
-        return 4.0 * self.n * self.d * self.size
-
-    @property
-    def rows(self):
-        """Bytes of all rows with any solver: as given, as coordinates, transformed, and targets."""
-        transformed = 4.0 * self.n * self.q * self.size
-        vectors = _LOG_VECTORS if self.options.log_loss else _VECTORS
-        return _SMALL + self.given + transformed + 8.0 * self.n * self.k * vectors
-
-    def search(self, m):
-        """The evidence of m rows: four matrices in single precision, three in double.
-
-        Also a compression: the matrix and basis of m candidates, and as many rows to evaluate it.
-        """
-        return 40.0 * m**2
-
-    def exact(self, n, held):
-        """The factor of n rows in their matrix's memory, the inverse of held-out rows, its root."""
-        products = 8.0 * self.threads * held * max(held / 8, 256)
-        return 8.0 * n**2 + 16.0 * held**2 + products
-
-    def exact_solver(self, held):
-        """`exact` for all rows, or the matrices of the log loss; infinite if it is not allowed."""
-        if self.n > EXACT_ROWS or self.options.n_landmarks not in ("auto", "all"):
-            return np.inf
-        needed = self.exact(self.n, held)
-        if not self.options.log_loss:
-            return needed
-        # The matrix of all rows, its factor, an earlier one, and a copy.
-        return max(needed, 4.0 * (8 if self.n < _MANY else 4) * self.n**2)
-
-    def landmarks(self, m):
-        """M landmarks: bases, sums, an eigendecomposition; each thread's block and sums."""
-        threads = self.threads
-        sums, blocks = max(64.0, 24.0 + 16.0 * threads), 24.0 * threads * cells(m, self.n)
-        return sums * m**2 + blocks + 310.0 * (m + 2000.0) * self.k
-
-    def landmark_solver(self, m):
-        """`landmarks`, and their features if the log loss caches them."""
-        features = 8.0 * self.n * m * self.options.log_loss
-        return self.landmarks(m) + min(features, _CACHED_BYTES)
-
-    def tiles(self, m):
-        """All rows with a preconditioner of m landmarks: these, blocks of rows, pending sums."""
-        near = min(NEAR, m)
-        blocks = 8.0 * near * (self.n + 4.0 * self.threads * near)
-        return self.landmarks(m) + blocks + 8.0 * self.n * self.k * (2 * self.threads + 1)
-
-    def permutation_effects(self, m, n):
-        """Kernel values of m rows with n, before and after columns are permuted."""
-        return 28.0 * m * n
-
-    def allows(self, needed):
-        """Whether so many bytes fit the limit, together with those of the rows."""
-        return self.rows + needed <= self.bytes
-
-    def most(self, needed, n):
-        """The largest m up to n for which `needed(m)` bytes are allowed, or 0."""
-
-        def refused(m):
-            return not self.allows(needed(m))
-
-        return bisect_left(range(1, int(n) + 1), True, key=refused)
-
-    def least(self):
-        """Bytes of the smallest solver that the options allow."""
-        m = self.options.n_landmarks
-        if self.options.kernel == "linear":
-            return self.landmarks(self.q)
-        least = min(self.n, _LEAST)
-        if m == "all":
-            solver = self.tiles(least) if self.n > _HELD_OUT else np.inf
-        else:
-            solver = self.landmarks(least if m == "auto" else min(m, self.n))
-        return max(self.search(least), min(self.exact_solver(n_held_out(self.n)), solver))
-
-    def check(self, name):
-        """Raise MemoryError if not even the `least` bytes are allowed."""
-        if not self.allows(self.least()):
-            raise MemoryError(
-                f"max_memory={amount(self.bytes)} is too little: {name} takes at least "
-                f"{amount(self.rows + self.least())} in addition to the data. Give fewer columns "
-                "or landmarks."
-            )
 
 
 class KernelTransform(NamedTuple):
@@ -224,16 +94,11 @@ class KernelProblem(NamedTuple):
     n_held: int
     given: np.ndarray  # numbers of the held-out rows, in the order in which they were given
     groups: Any  # of all rows, of which held-out ones are held out as a whole; None without
-    memory: MemoryBudget
+    options: KernelOptions
     team: Any
     transform: Any = None
     A: Any = None  # rows in the units of the kernel
     permutes: bool = True  # whether permutation effects are computed
-
-    @property
-    def options(self):
-        """What the user asks for."""
-        return self.memory.options
 
     @property
     def geometry(self):
@@ -247,17 +112,13 @@ class KernelProblem(NamedTuple):
 
     @property
     def exact(self):
-        """Whether few rows are solved exactly: if memory and the user allow it."""
+        """Whether few rows are solved exactly, as the user allows."""
         few = len(self.A) <= EXACT_ROWS and self.options.n_landmarks in ("auto", "all")
-        if self.geometry is None or not few:
-            return False
-        return self.memory.allows(self.memory.exact_solver(self.n_held))
+        return self.geometry is not None and few
 
     def transformed(self, transform):
         """The problem in the units of a kernel."""
-        A = transform(self.X)
-        memory = self.memory._replace(q=A.shape[1])
-        return self._replace(transform=transform, A=A, memory=memory)
+        return self._replace(transform=transform, A=transform(self.X))
 
     def held_out(self, values):
         """The held-out rows of some values of all rows."""
@@ -274,7 +135,6 @@ class KernelProblem(NamedTuple):
         if not self.permutes:
             return self.given[:0]
         most = n_permuted_rows(n_landmarks, self.X.shape[1], held)
-        most = self.memory.most(lambda rows: self.memory.permutation_effects(rows, n), most)
         return n - held + self.given[self.given < held][:most]
 
 
@@ -334,17 +194,13 @@ class LandmarkSolver(NamedTuple):
 class AllRowsSolver(NamedTuple):
     """All rows, by conjugate gradients."""
 
-    n_sample: int  # rows on which the penalty and the scale of the rates are chosen
-    n_preconditioner: int  # landmarks of the preconditioner, at most
-
     def solve(self, problem):
         """The solution, whose kernel has a new scale of the rates."""
-        p = problem
-        geometry = rescaled(p.geometry, p.A, p.Y, p.weights, self.n_sample, p.team)
+        p, n_rest = problem, len(problem.A) - problem.n_held
+        geometry = rescaled(p.geometry, p.A, p.Y, p.weights, n_rest, p.team)
         p = p.transformed(p.transform._replace(geometry=geometry))
         p = p._replace(A=p.A.astype(np.float32))
-        m = min(self.n_preconditioner, preconditioner_rows(len(p.A), geometry.penalty))
-        coef, intercept, held_out = full(p, m)
+        coef, intercept, held_out = full(p, preconditioner_rows(len(p.A), geometry.penalty))
         features, permuted = Landmarks(p.A, geometry), p.permuted_rows(len(coef))
         found = coef, intercept, held_out, geometry.penalty
         return Solution(p.transform, features, *found, permuted)
@@ -430,21 +286,17 @@ def minimize_log_loss(problem, solution):
 
 def _function_space(problem, landmarks):
     """The functions over which the log loss is minimized: of landmarks, or of all rows."""
-    geometry, memory, team, A = problem.geometry, problem.memory, problem.team, problem.A
-    n = len(A)
+    geometry, team, A, n = problem.geometry, problem.team, problem.A, len(problem.A)
     if geometry is not None and not landmarks.basis.size:
         centers = landmarks.centers
         if problem.exact:
             centers = centers.astype(np.float32 if n >= _MANY else np.float64, copy=False)
             return OnMatrix(geometry.gram(centers, centers))
-        n_rows = memory.most(memory.tiles, preconditioner_rows(n, 0.0))
-        return OnTiles(centers[:n_rows], geometry, centers, team)
+        return OnTiles(centers[: preconditioner_rows(n, 0.0)], geometry, centers, team)
     dtype: Any = np.float64 if geometry is None or n <= EXACT_ROWS else np.float32
     if geometry is None:  # with a constant, as kernels have
         landmarks, A = ColumnFeatures(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
-    free = memory.bytes - memory.rows - memory.landmarks(landmarks.size)
-    cached = min(_CACHED_BYTES, free) / np.dtype(dtype).itemsize
-    return OnLandmarks(landmarks, RowBlocks(A, dtype), n, cached, team)
+    return OnLandmarks(landmarks, RowBlocks(A, dtype), n, _CACHED / np.dtype(dtype).itemsize, team)
 
 
 def column_effects(problem, solution, groups):

@@ -93,7 +93,3 @@ class Classical(NamedTuple):
         """End a pass."""
         state = state._replace(n_rows=state.seen)
         return state, bool(state.counts[_STREAK] >= state.n_rows)
-
-    def read(self, state):
-        """The weight vector."""
-        return state.w

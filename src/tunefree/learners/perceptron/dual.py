@@ -114,14 +114,6 @@ class Accelerated(NamedTuple):
             )
         return state, self.goal.reached(c, state.radius)
 
-    def read(self, state):
-        """The best predictor so far, a vector of the space."""
-        return state.certificate.w
-
-    def observe(self, state):
-        """What a trace shows."""
-        return state.certificate.shown()
-
     def _open(self, state, view, weights):
         prior = weights / weights.sum()
         p = prior if state.p is None else state.p
@@ -202,14 +194,6 @@ class MinNorm(NamedTuple):
     def turn(self, state):
         """End a round."""
         return state, state.stalled or self.goal.reached(state.certificate, state.radius)
-
-    def read(self, state):
-        """The best predictor so far, a vector of the space."""
-        return state.certificate.w
-
-    def observe(self, state):
-        """What a trace shows."""
-        return state.certificate.shown(support=len(state.p))
 
     def _open(self, state, view, weights):
         squares = np.where(weights > 0.0, view.squares(), np.inf)

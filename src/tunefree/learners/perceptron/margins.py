@@ -199,10 +199,6 @@ class Certificate(NamedTuple):
         """The relative width of the interval."""
         return (self.upper - self.lower) / self.upper if self.upper > 0.0 else 1.0
 
-    def shown(self, **more):
-        """What the trace of a run shows."""
-        return {"lower": self.lower, "upper": self.upper, "errors": self.errors, **more}
-
 
 def certify(space, block, w, p):
     """The `Certificate` of w and p alone, rounding included; p sums to 1."""

@@ -89,14 +89,11 @@ def _advance(x, step, sums, longer, trial, w, out):
 class EntropyPlayer(NamedTuple):
     """Negative entropy, as in the paper: D is the Kullback-Leibler divergence.
 
-    A player plays argmin_p <p, g> + D(p, p_{t-1}), D the divergence of its potential.
+    A player plays argmin_p <p, g> + D(p, p_{t-1}), D the divergence of its potential, which is
+    strongly convex in the 1-norm with lambda = 1.
     """
 
     streams = True
-
-    def convexity(self):
-        """Strong convexity with respect to the 1-norm."""
-        return 1.0
 
     def range(self, least):
         """Largest divergence from a p_0 whose smallest entry is `least`."""
@@ -116,15 +113,10 @@ class EntropyPlayer(NamedTuple):
 class EuclideanPlayer(NamedTuple):
     """Half the squared distance in units of p_0: D(p, p') = sum (p - p')^2 / (2 p_0).
 
-    Strongly convex with lambda = 1 in the 1-norm, as the entropy, but its range is (n - 1) / 2
-    instead of log n. It needs all rows in one block.
+    Its range is (n - 1) / 2 instead of log n. It needs all rows in one block.
     """
 
     streams = False
-
-    def convexity(self):
-        """Strong convexity with respect to the 1-norm."""
-        return 1.0
 
     def range(self, least):
         """Largest divergence from a p_0 whose smallest entry is `least`."""
@@ -313,17 +305,9 @@ class Optimistic(NamedTuple):
         state = state._replace(sweep=Sweep(), n_sweeps=state.n_sweeps + 1)
         return state, self._done(state)
 
-    def read(self, state):
-        """The best predictor so far, a vector of the space."""
-        return state.certificate.w
-
-    def observe(self, state):
-        """What a trace shows."""
-        return state.certificate.shown(step=state.step)
-
     def _shortest(self, state):
         """The paper's step."""
-        return np.sqrt(self.player.convexity()) / state.radius if state.radius > 0.0 else 0.0
+        return 1.0 / state.radius if state.radius > 0.0 else 0.0
 
     def _open(self, state, x):
         """End the first pass: the scale of the data, and p_0."""

@@ -18,11 +18,12 @@ Source: Boffi and Slotine 2020, eq. 5, 7 and 8.
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
+from scipy.optimize import minimize_scalar
 
-from tunefree.links import residuals
+from tunefree._process import one_blas_thread
 
-METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 SMALL = 1e-3  # standard deviation of a random start
 ATOL = 1e-9
 # The natural flow must resolve duals, too, where parameters are near 0: for the power 1.1 the
@@ -30,6 +31,7 @@ ATOL = 1e-9
 # tolerances stop an integrator where a parameter changes its sign.
 RESOLUTION, LEAST_ATOL = 1e-4, 1e-200
 STATIONARY = 1e-6  # |g| relative to |g| at the start
+EVENTS = "stationary", "rise"
 _TIME_STEP = 1e-4  # of the time so far: for the slope of the hold-out risk
 
 
@@ -40,11 +42,19 @@ class Sample(NamedTuple):
     targets: np.ndarray
     weights: np.ndarray
 
+    @property
+    def shares(self):
+        """The weights of rows in a mean over samples."""
+        return self.weights / self.weights.sum() * getattr(self.design, "outputs", 1)
+
+    def errors(self, link, theta, offset):
+        """u(s) - y of every row and output."""
+        return link.mean(self.design.apply(theta.T) + offset) - self.targets
+
     def risk(self, link, theta, offset):
         """Mean squared error, summed over the outputs."""
-        r = link.mean(self.design.apply(theta.T) + offset) - self.targets
-        share = self.weights / self.weights.sum() * getattr(self.design, "outputs", 1)
-        return float(share @ (r * r).sum(axis=1))
+        r = self.errors(link, theta, offset)
+        return float(self.shares @ (r * r).sum(axis=1))
 
 
 def natural_atol(potential, size):
@@ -67,7 +77,6 @@ class Flow(NamedTuple):
     sample: Sample
     link: Any
     potential: Any
-    weight: Any = None
     natural: bool = False
     intercept: bool = False
 
@@ -85,10 +94,9 @@ class Flow(NamedTuple):
 
     def gradient(self, theta, offset):
         """The pseudogradient, (k, d) and (k,)."""
-        design, targets, weights = self.sample
-        r, _ = residuals(self.link, self.weight, design.apply(theta.T) + offset, targets)
-        r *= (weights / weights.sum() * getattr(design, "outputs", 1))[:, None]
-        return np.ascontiguousarray(design.adjoint(r).T), r.sum(axis=0)
+        sample = self.sample
+        r = sample.errors(self.link, theta, offset) * sample.shares[:, None]
+        return np.ascontiguousarray(sample.design.adjoint(r).T), r.sum(axis=0)
 
     def field(self, t, unknowns):
         """The time derivative of the unknowns."""
@@ -128,36 +136,73 @@ class Flow(NamedTuple):
         return self._laid_out(theta, offset)
 
 
-class Piece(NamedTuple):
-    """A part of a flow: the integrator's own steps, with both ends.
+class Trajectory:
+    """The trajectory of a flow: parameters and risks at every time.
 
-    `between` maps a time to the unknowns, also between two steps.
+    Attributes
+    ----------
+    times : ndarray of shape (m,)
+        The integrator's own steps.
+    risk : ndarray of shape (m,)
+        Mean squared error there (summed over outputs) on the rows learned from.
+    held_risk : ndarray of shape (m,) or None
+        The same on X_val.
+    events : dict of ndarray
+        Times at which the hold-out risk began to rise, or the flow became stationary.
+    ended : str
+        'horizon', 'rise' or 'stationary'.
+    n_evaluations : int
+        Passes over the rows.
+
+    Examples
+    --------
+    >>> from tunefree.dynamics import flow
+    >>> path = flow(np.eye(2), [0.9, 0.2], horizon=50.0)
+    >>> coef, intercept = path.at(25.0)
+    >>> coef.shape, bool(path.risk[-1] < path.risk[0])
+    ((1, 2), True)
     """
 
-    times: np.ndarray
-    states: np.ndarray
-    between: Any
-    events: dict
-    ended: str
-    n_evaluations: int
+    def __init__(self, flow, held, solution, ended, n_evaluations):
+        self._flow, self._held, self._between = flow, held, solution.sol
+        self.times, self.ended, self.n_evaluations = solution.t, ended, n_evaluations
+        self.events = dict(zip(EVENTS, solution.t_events, strict=False))
+        self.risk = self.risk_at(self.times)
+        self.held_risk = None if held is None else self.risk_at(self.times, held=True)
+
+    @one_blas_thread()
+    def at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters (k, d) and intercepts (k,) at a time from 0 to the end."""
+        if not self.times[0] <= time <= self.times[-1]:
+            raise ValueError(f"time={time!r} is not between 0 and {self.times[-1]:g}.")
+        return self._flow.point(self._between(time))
+
+    @one_blas_thread()
+    def risk_at(self, times: ArrayLike, *, held: bool = False) -> np.ndarray:
+        """Mean squared errors at some times, on the rows learned from or on X_val."""
+        sample = self._held if held else self._flow.sample
+        return np.array([sample.risk(self._flow.link, *self.at(t)) for t in np.atleast_1d(times)])
+
+    @one_blas_thread()
+    def best_time(self) -> float:
+        """The time of the lowest risk on X_val, also between the integrator's steps."""
+        held_risk: Any = self.held_risk
+        i = int(np.argmin(held_risk))
+        low, high = self.times[max(i - 1, 0)], self.times[min(i + 1, len(self.times) - 1)]
+        found = minimize_scalar(
+            lambda t: self.risk_at(t, held=True)[0],
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 1e-6 * high},
+        )
+        return float(found.x if found.fun < held_risk[i] else self.times[i])
 
 
-def follow(
-    flow,
-    start,
-    stop,
-    unknowns,
-    *,
-    held: Any = None,
-    method: Any = "DOP853",
-    rtol=1e-6,
-    atol=None,
-    until=(),
-):
-    """Follow a flow from one time to another, or until an event.
+def follow(flow, unknowns, horizon, held, *, method: Any, rtol, atol, until):
+    """The `Trajectory` of a flow until the horizon, or until an event.
 
-    The events are 'rise' (of the risk on the sample `held`) and 'stationary'; those in `until` end
-    the flow.
+    The events are 'stationary' and 'rise' (of the risk on the sample `held`, if there is one);
+    those in `until` end the flow.
     """
     calls = [0]
     if atol is None:
@@ -179,29 +224,28 @@ def follow(
         return size(y) - STATIONARY * initial
 
     def rise(t, y):
-        h, slope = _TIME_STEP * t + 1e-10 * stop, field(t, y)
+        h, slope = _TIME_STEP * t + 1e-10 * horizon, field(t, y)
         after = held.risk(flow.link, *flow.point(y + h * slope))
         return after - held.risk(flow.link, *flow.point(y - h * slope))
 
-    checks = {"stationary": stationary} | ({} if held is None else {"rise": rise})
-    for name, event in checks.items():
-        event.terminal, event.direction = name in until, -1.0 if name == "stationary" else 1.0
-    asked = {"dense_output": True, "events": list(checks.values())}
-    integrator = {"method": method, "rtol": rtol, "atol": atol}
-    found = solve_ivp(field, (start, stop), unknowns, **integrator, **asked)
+    checks: list[Any] = [stationary] if held is None else [stationary, rise]
+    for event, direction in zip(checks, (-1.0, 1.0), strict=False):
+        event.terminal, event.direction = event.__name__ in until, direction
+    options = {"method": method, "rtol": rtol, "atol": atol, "dense_output": True}
+    found: Any = solve_ivp(field, (0.0, horizon), unknowns, events=checks, **options)
     if found.status < 0:
-        raise ValueError(
-            f"The integrator {method} failed at time {found.t[-1]:g} of {stop:g}: {found.message} "
-            + (
+        advice = "Give a shorter horizon, another method, or larger tolerances."
+        if flow.natural:
+            advice = (
                 f"Where a parameter reaches 0 the natural-gradient flow needs atol={atol:g} to be "
                 "larger; or follow the mirror flow, which is the same curve."
-                if flow.natural
-                else "Give a shorter horizon, another method, or larger tolerances."
             )
+        raise ValueError(
+            f"The integrator {method} failed at time {found.t[-1]:g} of {horizon:g}: "
+            f"{found.message} {advice}"
         )
-    events = dict(zip(checks, found.t_events, strict=True))
     ended = "horizon"
-    for name in until:
-        if found.status == 1 and len(events.get(name, ())):
+    for name, times in zip(EVENTS, found.t_events, strict=False):
+        if found.status == 1 and name in until and len(times):
             ended = name
-    return Piece(found.t, found.y.T, found.sol, events, ended, calls[0])
+    return Trajectory(flow, held, found, ended, calls[0])

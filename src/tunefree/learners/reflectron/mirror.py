@@ -20,50 +20,18 @@ which makes the matching loss fall, projected or not. The step is then multiplie
 otherwise halved. The gradient is needed for the next step anyway, so the test costs nothing; a
 rejected trial costs one pass.
 
-Chains of steps (`ChainedSteps`) follow the same curve in fewer passes. A plain step h follows the
-mirror flow w' = -g(theta), but the steepest direction limits its length, while the remaining error
-lies in flat directions. A chain of j = 1, 2, ... steps from w_0,
-
-.. math:: w_j = w_{j-1} + \Bigl(1 - \frac1j\Bigr)(w_{j-1} - w_{j-2})
-                - \Bigl(2 - \frac1j\Bigr)\, h\, g(\theta_{j-1}),
-
-is the Runge-Kutta-Legendre method of j stages. Along an eigenvector of a linear w -> g(theta(w))
-with the eigenvalue l it multiplies by the Legendre polynomial P_j(1 - h l), which is at most 1 in
-absolute value where h l <= 2, and is 1 - l h j (j + 1) / 2 + ... for small l: after j passes the
-flow's time is h j (j + 1) / 2, to first order, and not h j. Without a constraint w stays a
-combination of gradients, so that on data that can be fitted exactly the limit is that of the plain
-iteration. A chain ends when it would be longer than twice the time before it. So it stays near the
-flow, and early stopping finds the same point as on the plain path. (Nesterov's weights, which have
-no such bound, end at higher hold-out risks.)
-
-With D = theta_j - theta_{j-1}, a trial is kept if both
-
-.. math:: h \langle g(\theta_j) - g(\theta_{j-1}), D\rangle
-             \le c\, \langle w_j - w_{j-1}, D\rangle,
-          \qquad \langle g(\theta_j), \theta_j - \theta_0\rangle \le 0,
-
-with c = 1.3, or if j = 1 and the first holds with c = 1. The first measures h l along D, the second
-the progress: g is the gradient of the convex matching loss F, so F(theta_j) <= F(theta_0)
-+ <g(theta_j), theta_j - theta_0>, and j = 1 with c = 1 is the plain step's own test. Hence F is
-never above its value at the chain's start, and from chain to chain it does not rise, for any
-potential, projected or not. Within a chain it may rise; nothing is proved about the rate where
-theta(w) or g is not linear. A rejected trial ends the chain: the next begins at the last accepted
-point, with a smaller h if h was too long.
+Steps may also come in chains (`learners.reflectron.chains`).
 
 Source: Boffi, Tu and Slotine 2021, eq. 7-8; the automatic step and the stacking are this library's.
-Chains: Meyer, Balsara and Aslam 2014, "A stabilized Runge-Kutta-Legendre method for explicit
-super-time-stepping of parabolic and mixed equations"; the flow: Boffi and Slotine 2020; both tests
-and the lengths of chains are this library's.
 """
 
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tunefree._process import team
 from tunefree.constraints import SchattenBall
-from tunefree.links import residuals
 from tunefree.potentials import Euclidean, Spectral
 
 NONE = -1  # no member
@@ -72,10 +40,6 @@ _ROUNDING = 1e-14  # smaller relative moves are rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
 _PIECE = 4096  # rows
-# Of chains.
-_STIFFNESS = 1.3  # c: below 2, as the steepest direction may be steeper than those measured
-_LONGEST_TIME, _MOST_STEPS = 2.0, 30  # longest chain: relative to the time before it; in steps
-_SAFETY, _CHAIN_GROWTH, _CHAIN_SHRINKAGE = 0.8, 2.0, (0.1, 0.7)
 
 
 class Configuration(NamedTuple):
@@ -125,19 +89,6 @@ def of_singular_values(potential, constraint):
     return ball and isinstance(potential, Euclidean)
 
 
-def bound(configurations, design, weights, total=None):
-    """The configurations; potentials with a metric get that of these rows, of `total` weight."""
-    unbound = [c.potential for c in configurations if hasattr(c.potential, "bound")]
-    if not unbound:
-        return configurations
-    moments = np.asarray(design.gram(weights), dtype=np.float64)
-    first = unbound[0].bound(moments, float(weights.sum()) if total is None else total)
-    return tuple(
-        c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
-        for c in configurations
-    )
-
-
 class Batch(NamedTuple):
     """A block of rows, targets of shape (n, k) and weights for batch learners.
 
@@ -157,25 +108,18 @@ class Batch(NamedTuple):
         offset = None if self.offset is None else self.offset[rows]
         return Batch(self.design.rows(rows), self.targets[rows], self.weights[rows], held, offset)
 
+    def indices(self, theta, offset):
+        """The indices s = X theta + b, (n, ..., k), for theta (..., k, d) and b (..., k)."""
+        s = self.design.apply(theta.reshape(-1, theta.shape[-1]).T) + offset.reshape(-1)
+        s = s.reshape(-1, *offset.shape)
+        return s if self.offset is None else s + np.expand_dims(self.offset, (*range(1, s.ndim),))
+
     def pieces(self):
         """The same in pieces whose products and residuals stay in the cache."""
         n = len(self.targets)
         if n < 4 * _PIECE:
             return [self]
         return [self.part(slice(i, min(i + _PIECE, n))) for i in range(0, n, _PIECE)]
-
-
-class _Judged(NamedTuple):
-    """Two members of numbers of shape (n, configurations, members, k), for each row.
-
-    The first member, and the one that the row is held out from.
-    """
-
-    held: np.ndarray
-
-    def __call__(self, a):
-        held_out = a[np.arange(len(a)), :, np.maximum(self.held, 0)]
-        return np.stack([a[:, :, 0], held_out], axis=2)
 
 
 class Point(NamedTuple):
@@ -208,10 +152,6 @@ class Sums(NamedTuple):
         """The sums of both."""
         return Sums(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def less(self, other):
-        """The difference of both."""
-        return Sums(*(a - b for a, b in zip(self, other, strict=True)))
-
 
 class State(NamedTuple):
     """The state of a run; L of the C configurations are still running."""
@@ -240,30 +180,6 @@ class State(NamedTuple):
     patience: np.ndarray  # points to wait for progress, at least
     half: np.ndarray  # the lowest risk when the accepted points were last a power of two
     chain: Any = None  # the `Chain` of the L running ones
-
-
-class Chain(NamedTuple):
-    """The chains of the running configurations."""
-
-    before: Point  # the point accepted before the present one
-    origin: Point  # the chain's start
-    number: np.ndarray  # j of the next point
-    since: np.ndarray  # the flow's time at the start
-    worst: np.ndarray  # the largest h l so far
-
-    def take(self, index):
-        """Some of the configurations."""
-        points = self.before.take(index), self.origin.take(index)
-        return Chain(*points, *(a[index] for a in self[2:]))
-
-    def restarted(self, mask, now, time):
-        """The chains, some of them begun anew at the points `now`."""
-        return self._replace(
-            origin=now.where(mask, self.origin),
-            number=np.where(mask, 1, self.number),
-            since=np.where(mask, time, self.since),
-            worst=np.where(mask, 0.0, self.worst),
-        )
 
 
 class PlainSteps(NamedTuple):
@@ -295,60 +211,6 @@ class PlainSteps(NamedTuple):
         return None
 
 
-class ChainedSteps(NamedTuple):
-    """Chains of steps, where the step is automatic; the `Chain` of a state is where they are."""
-
-    def begin(self, start):
-        """The chains at their start."""
-        n = len(start.dual)
-        return Chain(start, start, np.ones(n, int), np.zeros(n), np.zeros(n))
-
-    def is_good(self, state, gradient, slope, curvature, move):
-        """Whether the loss is proved to stay below its value at the chain's start."""
-        origin, trial = state.chain.origin, state.trial
-        progress = inner(gradient, trial.theta - origin.theta)
-        progress += inner(slope, trial.offset - origin.offset)
-        plain = (state.chain.number == 1) & (curvature <= move)
-        return plain | ((curvature <= _STIFFNESS * move) & (progress <= 0.0))
-
-    def next_steps(self, state, accept, moved, curvature, move):
-        """The time of accepted trials, the next steps, and the next `Chain`."""
-        chain, live = state.chain, state.live
-        step, j, automatic = state.step[live], chain.number, state.automatic[live]
-        advance = np.where(moved, step * j, 0.0)
-        with np.errstate(all="ignore"):
-            stiffness = np.where(move > 0.0, step * curvature / move, 0.0)  # h l
-            worst = np.where(moved, np.maximum(chain.worst, stiffness), chain.worst)
-            grown = np.minimum(_CHAIN_GROWTH, _SAFETY * _STIFFNESS / np.maximum(worst, 1e-300))
-            limit = np.where(j == 1, 1.0, _STIFFNESS)
-            shrunk = np.clip(_SAFETY * limit / stiffness, *_CHAIN_SHRINKAGE)
-        shrunk = np.where(np.isfinite(stiffness), shrunk, _CHAIN_SHRINKAGE[0])
-        # Uphill, but h is not too long: the next chain begins with the same h.
-        shrunk = np.where((j > 1) & (stiffness <= _STIFFNESS), 1.0, shrunk)
-        longer = 0.5 * step * (j + 1) * (j + 2)
-        full = (j >= _MOST_STEPS) | (longer > _LONGEST_TIME * np.maximum(chain.since, step))
-        factor = np.where(accept, np.where(moved & full, grown, 1.0), shrunk)
-        now = state.trial.where(accept, state.now)
-        chain = chain._replace(
-            before=state.now.where(accept, chain.before), number=j + 1, worst=worst
-        )
-        chain = chain.restarted(~moved | full | ~automatic, now, state.time[live] + advance)
-        return advance, np.where(automatic, step * factor, step), chain
-
-    def next_points(self, state, step, single, units):
-        """The next duals and intercepts; a `single` step is the first of a chain."""
-        now, before, j = state.now, state.chain.before, np.where(single, 1, state.chain.number)
-        keep, length = (a[:, None, None] for a in (1.0 - 1.0 / j, (2.0 - 1.0 / j) * step))
-        dual = now.dual + keep[..., None] * (now.dual - before.dual)
-        offset = now.offset + keep * (now.offset - before.offset)
-        dual -= length[..., None] * state.gradient
-        return dual, offset - length / units * state.offset_gradient
-
-    def restarted(self, state, single):
-        """The `Chain` after steps to infinity were shortened."""
-        return state.chain.restarted(single, state.now, state.time[state.live])
-
-
 class Mirror(NamedTuple):
     """Batch learner of one or more configurations.
 
@@ -359,7 +221,6 @@ class Mirror(NamedTuple):
 
     link: Any
     configurations: tuple
-    weight: Any = None  # or 'slope' or a function, which need fixed steps
     intercept: bool = True  # outside potential and constraint
     members: int = 1  # of each configuration
     first_step: float = 1.0  # where automatic steps start; any value does
@@ -368,7 +229,19 @@ class Mirror(NamedTuple):
     tol: float = 1e-3  # the fall that is progress, relative to the risk and a tenth of the start's
     last: bool = False  # read the last point, not the best
     family: Any = None  # scores and deviances in place of residuals and squared errors
-    steps: Any = PlainSteps()  # or `ChainedSteps`
+    steps: Any = PlainSteps()  # or `chains.ChainedSteps`
+
+    def with_metric(self, design, weights, total):
+        """The learner whose potentials with a metric have that of these rows, of `total` weight."""
+        unbound = [c.potential for c in self.configurations if hasattr(c.potential, "bound")]
+        if not unbound:
+            return self
+        first = unbound[0].bound(np.asarray(design.gram(weights), dtype=np.float64), float(total))
+        bound = (
+            c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
+            for c in self.configurations
+        )
+        return self._replace(configurations=tuple(bound))
 
     def init(self, d, k=1, theta=None, offset=None):
         """The state before the first sweep.
@@ -436,10 +309,7 @@ class Mirror(NamedTuple):
     def indices(self, state, batch):
         """Indices of rows by every member of the chosen configuration: (n, members, k)."""
         c = self.chosen(state)
-        theta, offset = state.best.theta[c], state.best.offset[c]
-        s = batch.design.apply(theta.reshape(-1, theta.shape[-1]).T).astype(np.float64)
-        s = s.reshape(-1, *offset.shape) + offset
-        return s if batch.offset is None else s + batch.offset[:, None, None]
+        return batch.indices(state.best.theta[c], state.best.offset[c])
 
     def held_out(self, state, batch):
         """Indices of rows by the member that they are held out from, or else by the first."""
@@ -454,13 +324,8 @@ class Mirror(NamedTuple):
         return state._replace(sums=reduce(Sums.add, parts, state.sums))
 
     def merge(self, base, parts):
-        """Add up what several workers scanned, each from `base`."""
-        sums = base.sums
-        if np.ndim(sums.gradient) == 0:  # nothing to subtract: one copy less of a wide array
-            return base._replace(sums=reduce(Sums.add, [part.sums for part in parts]))
-        for part in parts:
-            sums = sums.add(part.sums.less(base.sums))
-        return base._replace(sums=sums)
+        """Add up what several workers scanned, each from the `base` of a pass."""
+        return base._replace(sums=reduce(Sums.add, [part.sums for part in parts]))
 
     def turn(self, state):
         """Accept or reject every trial point, and make the next ones."""
@@ -601,9 +466,9 @@ class Mirror(NamedTuple):
         """The configuration of the lowest risk."""
         return int(np.argmin(state.score))
 
-    def read(self, state, c=None):
-        """Parameters (k, d) and intercepts (k,) of a configuration, by default the chosen one."""
-        c = self.chosen(state) if c is None else c
+    def read(self, state):
+        """Parameters (k, d) and intercepts (k,) of the chosen configuration."""
+        c = self.chosen(state)
         return state.best.theta[c, 0], state.best.offset[c, 0]
 
     def observe(self, state):
@@ -616,23 +481,18 @@ class Mirror(NamedTuple):
 def _summed(learner, trial, block):
     """The `Sums` of a block at the trial points."""
     outputs = getattr(block.design, "outputs", 1)  # rows a sample, where these share weights
-    theta, offset = trial.theta, trial.offset
-    n_live, members, k, d = theta.shape
-    margins = block.design.apply(theta.reshape(-1, d).T) + offset.reshape(-1)
-    margins = margins.reshape(-1, n_live, members, k)
-    if block.offset is not None:
-        margins = margins + block.offset[:, None, None, None]
-    targets = block.targets[:, None, None, :]
+    theta, members = trial.theta, trial.theta.shape[1]
+    s, targets = block.indices(theta, trial.offset), block.targets[:, None, None, :]
     held = np.broadcast_to(block.held, len(targets))
     is_held = held[:, None] == np.arange(members)
     measured, learns = block.weights[:, None] * is_held, block.weights[:, None] * ~is_held
     if learner.family is None:
-        r, squares = residuals(learner.link, learner.weight, margins, targets)
-        squares = squares.sum(axis=3)
+        r = learner.link.mean(s) - targets
+        squares = (r * r).sum(axis=3)
         risk = np.einsum("im,ilm->l", measured, squares)
     else:
-        judged = None if members == 1 else _Judged(held)
-        r, squares = learner.family.residuals(learner.link, margins, targets, judged)
+        judged = None if members == 1 else partial(_first_and_held_out, held)
+        r, squares = learner.family.residuals(learner.link, s, targets, judged)
         squares = squares.sum(axis=3)
         with np.errstate(invalid="ignore"):
             risk = measured.sum(axis=1) @ squares[:, :, -1]
@@ -644,12 +504,21 @@ def _summed(learner, trial, block):
             gradient = np.broadcast_to(gradient.mean(axis=2, keepdims=True), theta.shape)
     return Sums(
         gradient,
-        r.sum(axis=0).reshape(offset.shape),
+        r.sum(axis=0).reshape(trial.offset.shape),
         learns.sum(axis=0) / outputs,
         learns[:, 0] @ squares[:, :, 0],
         risk,
         float(measured.sum()) / outputs,
     )
+
+
+def _first_and_held_out(held, a):
+    """Of numbers (n, configurations, members, k) those of two members, for each row.
+
+    They are the first member, and the one that the row is held out from.
+    """
+    held_out = a[np.arange(len(a)), :, np.maximum(held, 0)]
+    return np.stack([a[:, :, 0], held_out], axis=2)
 
 
 def inner(a, b):

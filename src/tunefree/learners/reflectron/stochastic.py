@@ -2,7 +2,7 @@ r"""The Reflectron in steps of one row, at the cost of its entries, or of a few 
 
 .. math::
     \nabla\psi(\phi_{t+1}) = \nabla\psi(\theta_t)
-        - \lambda_t\, \xi(s_t)\,(u(s_t) - y_t)\, x_t, \qquad
+        - \lambda_t\, (u(s_t) - y_t)\, x_t, \qquad
     \theta_{t+1} = \Pi(\phi_{t+1}), \qquad s_t = \langle\theta_t, x_t\rangle
 
 Of parameters theta_j = factor(S, R) c_j, S = sum_j stat(w_j) (`tunefree.potentials.coordinates`), a
@@ -31,11 +31,11 @@ import numpy as np
 
 from tunefree._jit import PartKernel, kernel, verb
 from tunefree.averaging import Uniform, mass
+from tunefree.constraints.rules import acts_on_entries
 from tunefree.designs import count, design_of, entry, index, stacked
-from tunefree.links import residuals
 from tunefree.potentials.coordinates import coordinate, factor, reference, stat
 
-mean, slope = verb("mean"), verb("slope")
+mean = verb("mean")
 
 # The clock: rounds, mass of the average, discounted risk, its weight, the round to halve them at.
 ROUNDS, MASS, RISK, WEIGHT, HALF = 0, 1, 2, 3, 4
@@ -45,6 +45,15 @@ ROUNDS, MASS, RISK, WEIGHT, HALF = 0, 1, 2, 3, 4
 _FALL, _MOST, _EXCESS = 2.0**-40, 1e200, 2.0**10
 # The columns of `scale`: S, its rounding errors, its peak, and the reference R.
 TOTAL, REST, PEAK, REFERENCE = 0, 1, 2, 3
+
+
+@kernel
+def _discount(clock, rows):
+    """Halve the sums of the risk if the rows have doubled."""
+    if rows >= clock[HALF]:
+        clock[HALF] *= 2.0
+        clock[RISK] *= 0.5
+        clock[WEIGHT] *= 0.5
 
 
 @kernel
@@ -79,7 +88,7 @@ def _renew(part, g, dual, coords, scale, sums, seen, running):
 
 @PartKernel
 def _scan(
-    design, targets, importance, steps, part, link, by_slope, scheme, averaged, intercept, limits,
+    design, targets, importance, steps, part, link, scheme, averaged, intercept, limits,
     dual, coords, scale, sums, seen, running, offset, offset_sum, clock,
 ):  # fmt: skip
     """Predict and learn rows in order."""
@@ -88,10 +97,7 @@ def _scan(
     for i in range(targets.shape[0]):
         if not np.isfinite(clock[RISK]):
             return
-        if clock[ROUNDS] >= clock[HALF]:
-            clock[HALF] *= 2.0
-            clock[RISK] *= 0.5
-            clock[WEIGHT] *= 0.5
+        _discount(clock, clock[ROUNDS])
         share = mass(scheme, clock[ROUNDS], clock[ROUNDS] + 1.0)
         clock[MASS] += share
         for g in range(n_groups):
@@ -113,10 +119,7 @@ def _scan(
                 read = (summed + offset_sum[k]) / clock[MASS]
             error = mean(link, read) - targets[i, k]
             clock[RISK] += importance[i] * error * error
-            r[k] = mean(link, margin) - targets[i, k]
-            if by_slope:
-                r[k] *= slope(link, margin)
-            r[k] *= steps[i] * importance[i]
+            r[k] = (mean(link, margin) - targets[i, k]) * (steps[i] * importance[i])
             if not np.isfinite(r[k]):
                 clock[RISK] = np.inf
                 return
@@ -182,7 +185,6 @@ class Lazy(NamedTuple):
     link: Any
     configuration: Any
     scheme: Any
-    weight: Any = None
     intercept: float = 1.0  # how much longer its steps are; 0 has none
 
     def init(self, d, k=1, theta=None, offset=None):
@@ -218,7 +220,7 @@ class Lazy(NamedTuple):
         scheme, averaged = (Uniform(), False) if self.scheme is None else (self.scheme, True)
         _scan(
             design, targets, importance, steps, self._part(*state.dual.shape), self.link,
-            self.weight is not None, scheme, averaged, self.intercept, self._limits(), *state,
+            scheme, averaged, self.intercept, self._limits(), *state,
         )  # fmt: skip
         return state
 
@@ -262,7 +264,7 @@ class MiniBatches(NamedTuple):
     link: Any
     configuration: Any
     scheme: Any
-    weight: Any = None
+    weight: Any = None  # xi(s): a function of indices by which residuals are multiplied
     intercept: float = 1.0  # how much longer its steps are; 0 has none
     size: int = 1
 
@@ -295,10 +297,7 @@ class MiniBatches(NamedTuple):
         if not np.isfinite(clock[RISK]):
             return state
         design = design_of(rows)
-        if clock[ROUNDS] * self.size >= clock[HALF]:
-            clock[HALF] *= 2.0
-            clock[RISK] *= 0.5
-            clock[WEIGHT] *= 0.5
+        _discount(clock, clock[ROUNDS] * self.size)
         share = 0.0
         if self.scheme is not None:
             share = self.scheme.mass(clock[ROUNDS], clock[ROUNDS] + 1.0)
@@ -309,15 +308,18 @@ class MiniBatches(NamedTuple):
             offset_sum=state.offset_sum + share * state.offset,
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            margins = design.apply(state.theta.T) + state.offset
-            r, squares = residuals(self.link, self.weight, margins, targets)
+            s = design.apply(state.theta.T) + state.offset
+            r = read = self.link.mean(s) - targets
+            if self.weight is not None:
+                r = self.weight(s) * r
             if share:
                 theta, offset = self.read(state)
-                squares = np.square(self.link.mean(design.apply(theta.T) + offset) - targets)
+                read = self.link.mean(design.apply(theta.T) + offset) - targets
             r = (steps * importance)[:, None] * r / len(targets)
             dual = state.dual - design.adjoint(r).T
             theta, dual = (a[0] for a in self.configuration.place(dual[None]))
-        clock[RISK] += importance @ squares.sum(axis=1)
+            squares = np.square(read).sum(axis=1)
+        clock[RISK] += importance @ squares
         clock[WEIGHT] += importance.sum()
         if not (np.isfinite(theta).all() and np.isfinite(r).all()):
             clock[RISK] = np.inf
@@ -348,10 +350,8 @@ class MiniBatches(NamedTuple):
 def stochastic(link, configuration, scheme, weight, intercept, d, size=1):
     """The cheapest learner of a configuration."""
     potential, constraint = configuration.potential, configuration.constraint
-    lazy = size == 1 and (weight is None or isinstance(weight, str)) and isinstance(link, tuple)
-    if lazy and constraint is not None:
-        bounds = getattr(constraint, "dual_bounds", None)
-        lazy = bounds is not None and bounds(potential) is not None
+    lazy = size == 1 and weight is None and isinstance(link, tuple)
+    lazy &= acts_on_entries(constraint, potential)
     if lazy and hasattr(potential, "coordinates") and potential.coordinates(d) is not None:
-        return Lazy(link, configuration, scheme, weight, intercept)
+        return Lazy(link, configuration, scheme, intercept)
     return MiniBatches(link, configuration, scheme, weight, intercept, size)

@@ -136,10 +136,6 @@ class SGD(NamedTuple):
         """End a pass."""
         return state._replace(epoch=state.epoch + 1), state.epoch + 1 >= self.n_passes
 
-    def read(self, state, centre=0.0):
-        """The current iterate, of shape (n_columns, n_outputs)."""
-        return (state.weights - state.shift[0][:, None] * centre).T
-
 
 @kernel
 def _gather_geometric(rows, scalars, rates, out):

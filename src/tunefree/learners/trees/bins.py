@@ -42,7 +42,7 @@ class Bins(NamedTuple):
             _bin_columns(np.ascontiguousarray(X), self.borders, self.starts, out)
             return out
         for j, values in enumerate(_columns_of(X)):
-            _bin_values(values, self.borders[self.starts[j] : self.starts[j + 1]], out[j])
+            _bin_columns(values[:, None], self.borders, self.starts[j : j + 2], out[j : j + 1])
         return out
 
 
@@ -88,26 +88,19 @@ def _between(low, high):
         return np.where((low <= middle) & (middle < high), middle, low)
 
 
-@kernel
-def _bin_values(values, borders, out):
-    """Write the bins of values."""
-    for i in range(values.shape[0]):
-        x = values[i]
-        if np.isnan(x):
-            out[i] = 0
-            continue
-        low, high = 0, borders.shape[0]
-        while low < high:
-            middle = (low + high) >> 1
-            if x > borders[middle]:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = low + 1
-
-
-@kernel
+@kernel(borrows=True)
 def _bin_columns(X, borders, starts, out):
-    """Write the bins of all columns."""
+    """Write the bins of columns: binary search."""
     for j in range(X.shape[1]):
-        _bin_values(X[:, j], borders[starts[j] : starts[j + 1]], out[j])
+        for i in range(X.shape[0]):
+            x, low, high = X[i, j], starts[j], starts[j + 1]
+            if np.isnan(x):
+                out[j, i] = 0
+                continue
+            while low < high:
+                middle = (low + high) >> 1
+                if x > borders[middle]:
+                    low = middle + 1
+                else:
+                    high = middle
+            out[j, i] = low - starts[j] + 1

@@ -44,6 +44,8 @@ _PATIENCE, MOST_ROUNDS = 30, 2000
 _MOST_SPLIT_ROWS = 131_072
 # For more outputs than this, splits are found on so many random projections of them.
 _MOST_OUTPUTS = 4
+# The column, threshold and side of missing values of a level without a split: all rows go left.
+_NO_SPLIT = np.array([[0], [255], [0]])
 # Rows that trees predict at once: their bins stay in the cache.
 BLOCK = 4096
 
@@ -82,11 +84,13 @@ class Forest(NamedTuple):
 
     def relevances(self, n_columns):
         """The mean squared effects of the splits on each column, added over all trees."""
-        out, depth = np.zeros(n_columns), self.columns.shape[1]
-        for columns, values in zip(self.columns, self.values, strict=True):
-            for level, column in enumerate(columns):
-                halves = values.reshape(1 << level, 2, 1 << (depth - 1 - level), -1)
-                out[column] += np.square(halves[:, 1] - halves[:, 0]).mean()
+        trees, depth = self.columns.shape
+        out, effects = np.zeros(n_columns), np.empty((trees, depth))
+        for level in range(depth):
+            half = len(self.start) << (depth - 1 - level)
+            left, right = np.moveaxis(self.values.reshape(trees, 1 << level, 2, half), 2, 0)
+            effects[:, level] = np.square(right - left).reshape(trees, half << level).mean(axis=1)
+        np.add.at(out, self.columns, effects)
         return out
 
     def onnx(self, g, X, bins):
@@ -133,11 +137,13 @@ class BinnedRows(NamedTuple):
 class Booster:
     """Learns trees of one depth from rows, and predicts held-out rows after every round."""
 
-    def __init__(self, sample, held_out, loss, bins, depth, seed, step=STEP, signs=None, halt=None):
-        self._sample, self._held_out, self._loss = sample, held_out, loss
-        self._sizes, self._depth, self._step = bins.sizes(), depth, step
+    def __init__(self, sample, held_out, loss, bins, depth, seed, signs=None, halt=None):
+        self._sample, self.held_out, self._loss = sample, held_out, loss
+        self._sizes, self._depth = bins.sizes(), depth
         self._signs = signs if signs is not None and signs.any() else None
         self._random, self._halt = np.random.default_rng(seed), halt
+        self._total = sample.weights.sum()
+        self._parts = [(part, sample.weights[part].sum()) for part in _parts(len(sample.weights))]
         self._has_missing = (sample.codes == 0).any(axis=1)
         self._fours, self._firsts = fours_of(sample.codes), first_bins(self._sizes)
         self.start = loss.start(sample)
@@ -157,20 +163,19 @@ class Booster:
 
     def forest(self, n_trees):
         """The first trees."""
-        kept = self.trees[:n_trees]
-        leaves, outputs = 1 << self._depth, len(self.start)
-        empty = [
-            np.empty((0, self._depth), np.int32),
-            np.empty((0, self._depth), np.uint8),
-            np.empty((0, self._depth), np.bool_),
-            np.empty((0, leaves, outputs)),
-        ]
-        parts: list[Any] = [np.stack(p) for p in zip(*kept, strict=True)] if kept else empty
-        return Forest(parts[0], parts[1], parts[2], parts[3], self.start)
+        shape = -1, self._depth
+        parts = list(zip(*self.trees[:n_trees], strict=True)) or [[]] * 4
+        return Forest(
+            np.array(parts[0], np.int32).reshape(shape),
+            np.array(parts[1], np.uint8).reshape(shape),
+            np.array(parts[2], np.bool_).reshape(shape),
+            np.array(parts[3], np.float64).reshape(-1, 1 << self._depth, len(self.start)),
+            self.start,
+        )
 
     def _risk(self):
         """The losses of every other held-out row, and of the rest."""
-        out = self._held_out
+        out = self.held_out
         if not len(out.weights):
             return np.zeros(2)
         losses = self._loss.losses(self.held_out_scores, out.targets) * out.weights
@@ -180,17 +185,34 @@ class Booster:
         """Add a tree; False if no split lowers the loss."""
         if self._halt is not None and self._halt.is_set():
             raise KeyboardInterrupt
-        sample, depth = self._sample, self._depth
+        sample, held_out = self._sample, self.held_out.codes
         gradients, curvatures = self._loss.slopes(self._scores, sample.targets)
         gradients *= sample.weights[:, None]
         curvatures *= sample.weights[:, None]
-        part = self._split_rows()
+        splits = self._splits(gradients, curvatures, memory)
+        if splits is None:
+            return False
+        leaves, n_leaves = leaves_of(sample.codes, *splits), 1 << self._depth
+        ridges = RIDGE * curvatures.sum(axis=0) / self._total
+        values = STEP * self._loss.values(
+            leaves, n_leaves, gradients, curvatures, ridges, self._scores, sample.targets
+        )
+        if self._signs is not None:
+            filled = np.bincount(leaves, minlength=n_leaves) > 0
+            values = increasing(values, splits[0], self._signs, filled)
+        self._scores += values[leaves]
+        self.trees.append((*splits, values))
+        one = [part[None] for part in self.trees[-1]]
+        add_trees(held_out, *one, np.empty(held_out.shape[1], np.uint8), self.held_out_scores)
+        return True
+
+    def _splits(self, gradients, curvatures, memory):
+        """Columns, thresholds and sides of missing values; None if no split lowers the loss."""
+        part, total = self._parts[len(self.trees) % len(self._parts)]
         shared = _mean_of_outputs(curvatures[part])
-        total = sample.weights.sum()
         words, units = packed(self._sketch(gradients[part]), shared)
-        ridge = RIDGE * shared.sum() / sample.weights[part].sum()
         n_levels = grow(
-            sample.codes,
+            self._sample.codes,
             self._fours,
             part.start,
             self._sizes,
@@ -198,44 +220,27 @@ class Booster:
             words,
             units,
             self._has_missing,
-            depth,
-            ridge,
+            self._depth,
+            RIDGE * shared.sum() / total,
             self._signs,
             memory,
         )
-        if not n_levels:
-            return False
-        # Levels without a split send all rows to the left.
-        splits = memory.splits
-        splits[0, n_levels:], splits[1, n_levels:], splits[2, n_levels:] = 0, 255, 0
-        kinds = np.int32, np.uint8, np.bool_
-        columns, thresholds, missing = (s.astype(k) for s, k in zip(splits, kinds, strict=True))
-        leaves = leaves_of(sample.codes, columns, thresholds, missing)
-        ridges = RIDGE * curvatures.sum(axis=0) / total
-        values = self._step * self._loss.values(
-            leaves, 1 << depth, gradients, curvatures, ridges, sample.targets - self._scores
-        )
-        if self._signs is not None:
-            filled = np.bincount(leaves, minlength=1 << depth) > 0
-            values = increasing(values, columns, self._signs, filled)
-        self._scores += values[leaves]
-        held_out = leaves_of(self._held_out.codes, columns, thresholds, missing)
-        self.held_out_scores += values[held_out]
-        self.trees.append((columns, thresholds, missing, values))
-        return True
-
-    def _split_rows(self):
-        """The rows that choose the splits of the next tree: few enough, and others every round."""
-        n = len(self._sample.weights)
-        count = max(1, -(-n // _MOST_SPLIT_ROWS))
-        i = len(self.trees) % count
-        return slice(i * n // count, (i + 1) * n // count)
+        memory.splits[:, n_levels:] = _NO_SPLIT
+        columns, thresholds, missing = memory.splits
+        found = columns.copy(), thresholds.astype(np.uint8), missing.astype(np.bool_)
+        return found if n_levels else None
 
     def _sketch(self, gradients):
         outputs = gradients.shape[1]
         if outputs <= _MOST_OUTPUTS:
             return gradients
         return gradients @ self._random.standard_normal((outputs, _MOST_OUTPUTS))
+
+
+def _parts(n):
+    """Parts of n rows, few enough to choose the splits of a tree: another part every round."""
+    count = max(1, -(-n // _MOST_SPLIT_ROWS))
+    return [slice(i * n // count, (i + 1) * n // count) for i in range(count)]
 
 
 def _mean_of_outputs(numbers):
@@ -251,7 +256,7 @@ class Boosted(NamedTuple):
 
 
 def n_reports(most_rounds):
-    """How often `boost` yields at most for a depth."""
+    """How often `boost` reports at most for a depth."""
     return -(-most_rounds // _PATIENCE)
 
 
@@ -259,7 +264,6 @@ class DepthLearners:
     """Learners of trees of one depth: one without each fold, and one of all rows."""
 
     def __init__(self, sample, folds, *options):
-        self._sample, self._folds = sample, folds
         parts = [(sample.part(train), sample.part(out)) for train, out in folds]
         self._boosters = [Booster(*part, *options) for part in parts]
         self._last = Booster(sample, sample.part(slice(0, 0)), *options)
@@ -278,31 +282,29 @@ class DepthLearners:
 
     def find_best(self):
         """Find the round of least held-out loss."""
-        losses = [[r.sum() for r in booster.risks] for booster in self._boosters]
-        self._curve = np.sum(losses, axis=0)
+        risks = [booster.risks[len(self._curve) :] for booster in self._boosters]
+        self._curve = np.append(self._curve, np.sum(risks, axis=2).sum(axis=0))
         self._best = int(np.argmin(self._curve))
 
     def result(self):
         """The `Boosted`."""
-        scores = _held_out_scores(self._sample, self._folds, self._boosters)
         self._last.run(self._best)
-        total = sum(self._sample.weights[out].sum() for _, out in self._folds)
-        return Boosted(self._last.forest(self._best), scores, self._curve / total)
+        total = sum(booster.held_out.weights.sum() for booster in self._boosters)
+        forest, scores = self._last.forest(self._best), _held_out_scores(self._boosters)
+        return Boosted(forest, scores, self._curve / total)
 
 
-def boost(
-    sample, folds, loss, bins, depths, seed=0, step=STEP, signs=None, most_rounds=MOST_ROUNDS
-):
+def boost(sample, folds, loss, bins, depths, seed, signs, most_rounds, report):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
     other folds choose it, with one fold the other half of its rows.
 
-    A generator: after some rounds it yields once for every depth, is sent whether these were the
-    last, and returns a list of `Boosted`.
+    After some rounds `report` is called once for every depth: it returns whether these were the
+    last. Returned is a list of `Boosted`.
     """
     halt = threading.Event()
-    sweeps = [DepthLearners(sample, folds, loss, bins, d, seed, step, signs, halt) for d in depths]
+    sweeps = [DepthLearners(sample, folds, loss, bins, d, seed, signs, halt) for d in depths]
     running, stopped = sweeps, False
     while running and not stopped:
         # The deepest trees take longest.
@@ -314,24 +316,24 @@ def boost(
             raise
         for sweep in running:
             sweep.find_best()
-            stopped = yield
+            stopped = report()
         running = [sweep for sweep in running if not sweep.is_over(most_rounds)]
     return team().map(DepthLearners.result, sweeps)
 
 
-def _held_out_scores(sample, folds, boosters):
+def _held_out_scores(boosters):
     """Held-out scores of rounds that were chosen by other held-out rows."""
     curves = np.array([booster.risks for booster in boosters])  # of shape (folds, rounds, halves)
     out = []
-    for f, (booster, (_, rows)) in enumerate(zip(boosters, folds, strict=True)):
-        scores = np.empty((len(rows), len(booster.start)))
-        parts, others = [slice(None)], [(curves.sum(axis=0) - curves[f]).sum(axis=1)]
-        if len(folds) == 1:
+    for booster, own in zip(boosters, curves, strict=True):
+        parts, others = [slice(None)], [(curves.sum(axis=0) - own).sum(axis=1)]
+        if len(boosters) == 1:
             parts = [slice(0, None, 2), slice(1, None, 2)]
-            others = [curves[0, :, 1], curves[0, :, 0]]
+            others = [own[:, 1], own[:, 0]]
+        held_out = booster.held_out
+        scores = held_out.offset + np.zeros_like(held_out.targets)
         for part, risks in zip(parts, others, strict=True):
             forest = booster.forest(int(np.argmin(risks)))
-            scores[part] = forest.scores(np.ascontiguousarray(sample.codes[:, rows[part]]))
-        offset = sample.offset if np.ndim(sample.offset) == 0 else sample.offset[rows]
-        out.append(scores + offset)
+            scores[part] += forest.scores(np.ascontiguousarray(held_out.codes[:, part]))
+        out.append(scores)
     return np.concatenate(out)

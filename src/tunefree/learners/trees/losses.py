@@ -12,7 +12,7 @@ from tunefree.learners.trees.tree import leaf_sums
 _CERTAIN, _RAREST = 500.0, 1e-15
 
 
-def newton_values(leaves, n_leaves, gradients, curvatures, ridge, residuals):
+def newton_values(leaves, n_leaves, gradients, curvatures, ridge, scores, targets):
     """The Newton steps of all leaves and outputs."""
     sums = leaf_sums(leaves, n_leaves, gradients)
     return sums / (leaf_sums(leaves, n_leaves, curvatures) + ridge)
@@ -72,11 +72,11 @@ class QuantileLoss(NamedTuple):
         """The pinball loss of every row."""
         return self.family.deviance(targets, scores).sum(axis=1)
 
-    def values(self, leaves, n_leaves, gradients, curvatures, ridge, residuals):
+    def values(self, leaves, n_leaves, gradients, curvatures, ridge, scores, targets):
         """The values of all leaves, before the step: here curvatures are the weights of rows."""
         weights, out = leaf_sums(leaves, n_leaves, curvatures), np.empty((n_leaves, len(ridge)))
         for j, q in enumerate(self.family.q):
-            numbers, each = residuals[:, j], curvatures[:, j]
+            numbers, each = targets[:, j] - scores[:, j], curvatures[:, j]
             order = np.argsort(numbers, kind="stable")
             out[:, j] = _leaf_quantiles(leaves, numbers, each, order, q * weights[:, j])
         return out * (weights / (weights + ridge))
@@ -148,7 +148,7 @@ class LogLoss(NamedTuple):
     shift = staticmethod(no_shift)
 
 
-@kernel
+@kernel(borrows=True)
 def _slopes_of_two(scores, targets, gradients, curvatures):
     for i in range(scores.shape[0]):
         p = 1.0 / (1.0 + fast_exp(minimum(maximum(-scores[i, 0], -_CERTAIN), _CERTAIN)))
@@ -156,7 +156,7 @@ def _slopes_of_two(scores, targets, gradients, curvatures):
         curvatures[i, 0] = p * (1.0 - p)
 
 
-@kernel
+@kernel(borrows=True)
 def _losses_of_two(scores, targets, out):
     for i in range(scores.shape[0]):
         s = scores[i, 0]
@@ -165,7 +165,7 @@ def _losses_of_two(scores, targets, out):
         )
 
 
-@kernel
+@kernel(borrows=True)
 def _highest(scores, i):
     highest = scores[i, 0]
     for c in range(1, scores.shape[1]):
@@ -173,7 +173,7 @@ def _highest(scores, i):
     return highest
 
 
-@kernel
+@kernel(borrows=True)
 def _slopes_of_several(scores, targets, gradients, curvatures):
     k = scores.shape[1]
     for i in range(scores.shape[0]):
@@ -187,7 +187,7 @@ def _slopes_of_several(scores, targets, gradients, curvatures):
             curvatures[i, c] = p * (1.0 - p)
 
 
-@kernel
+@kernel(borrows=True)
 def _losses_of_several(scores, targets, out):
     k = scores.shape[1]
     for i in range(scores.shape[0]):

@@ -22,6 +22,8 @@ import numpy as np
 from tunefree._jit import kernel, maximum, minimum
 from tunefree._process import team
 
+# These kernels make no arrays.
+borrowing = kernel(borrows=True)
 # Two numbers share a word of 64 bits: sums of up to 2^30 units each.
 _UNITS = 2.0**30
 # Exact sums of single numbers.
@@ -34,7 +36,7 @@ _PLACES = np.zeros(64, dtype=np.uint8)
 _PLACES[[(int(_DE_BRUIJN) << i & (1 << 64) - 1) >> 58 for i in range(64)]] = np.arange(64)
 
 
-@kernel
+@borrowing
 def _unit(numbers, most):
     """A power of two in which the sizes of numbers add up to at most `most`."""
     total = 0.0
@@ -55,7 +57,7 @@ def packed(gradients, curvatures):
     return words, units
 
 
-@kernel
+@borrowing
 def _pack(gradients, curvatures, words, units):
     n, k = gradients.shape
     for j in range(k + 1):
@@ -67,16 +69,11 @@ def _pack(gradients, curvatures, words, units):
             words[j // 2, i] += (whole << 32) if j % 2 else whole
 
 
-@kernel
-def _low(word):
-    """The first number of a word."""
-    return np.float64(np.int32(word & 0xFFFFFFFF))
-
-
-@kernel
-def _high(word):
-    """The second number of a word."""
-    return np.float64(np.int32((word + 0x80000000) >> 32))
+@borrowing
+def _number(word, k):
+    """The first number of a word for even k, the second one for odd k."""
+    carry, places = (0x80000000, 32) if k % 2 else (0, 0)
+    return np.float64(np.int32(np.uint64(word + carry) >> np.uint64(places)))
 
 
 def fours_of(codes):
@@ -96,7 +93,7 @@ def first_bins(sizes):
     return firsts
 
 
-@kernel
+@borrowing
 def _count(four, rows, words, firsts, out):
     """Add the words of rows to the histograms of four columns, which start at `firsts`."""
     for w in range(words.shape[0]):
@@ -112,7 +109,7 @@ def _count(four, rows, words, firsts, out):
             d[four[row, 3]] += word
 
 
-@kernel
+@borrowing
 def _accumulate(words, first, sums):
     """Write the sums over the bins from `first` up to each, as ``sums[word, bin]``."""
     for w in range(words.shape[0]):
@@ -122,61 +119,57 @@ def _accumulate(words, first, sums):
             sums[w, b] = total
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract"}, borrows=True)
 def _gain(a, own, g, h):
     """What a split gains for one output, if the left side has the sums a and own, both g and h."""
     c, other = g - a, h - own
     return (a * a * other + c * c * own) / (own * other)
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract"}, borrows=True)
 def _add_gains(sums, totals, units, ridge, first, last, gains):
     """Add the gains of a leaf's splits after every bin from `first` to before `last`."""
     h, unit = totals[0] + 2.0 * ridge, units[0]
     weights, out = sums[0, first:last], gains[first:last]
     for k in range(1, totals.shape[0]):
         numbers = sums[k // 2, first:last]
-        if k % 2:
-            for b in range(out.shape[0]):
-                own = _low(weights[b]) * unit + ridge
-                out[b] += _gain(_high(numbers[b]) * units[k], own, totals[k], h)
-        else:
-            for b in range(out.shape[0]):
-                own = _low(weights[b]) * unit + ridge
-                out[b] += _gain(_low(numbers[b]) * units[k], own, totals[k], h)
+        for b in range(out.shape[0]):
+            own = _number(weights[b], 0) * unit + ridge
+            out[b] += _gain(_number(numbers[b], k) * units[k], own, totals[k], h)
 
 
-@kernel
+@borrowing
 def _is_reversed(a, own, g, h, sign):
     """Whether a split with these sums (`_gain`) orders the values of its sides wrongly."""
     return sign * ((g - a) * own - a * (h - own)) < 0.0
 
 
-@kernel
+@borrowing
 def _add_monotone_gains(sums, totals, units, ridge, first, last, sign, gains):
     """`_add_gains` of one output: a leaf that a split would give the wrong order stays whole."""
     h, g = totals[0] + 2.0 * ridge, totals[1]
     for b in range(first, last):
-        own, a = _low(sums[0, b]) * units[0] + ridge, _high(sums[0, b]) * units[1]
+        own = _number(sums[0, b], 0) * units[0] + ridge
+        a = _number(sums[0, b], 1) * units[1]
         if _is_reversed(a, own, g, h, sign):
             gains[b] += g * g / (h - ridge)
         else:
             gains[b] += _gain(a, own, g, h)
 
 
-@kernel
+@borrowing
 def _is_small(starts, leaf, size):
     return _BINS_PER_ROW * (starts[leaf + 1] - starts[leaf]) <= size
 
 
-@kernel
+@borrowing
 def _lowest_bit(bits):
     """The place of the lowest bit of 64 that is 1."""
     alone = bits & (~bits + np.uint64(1))
     return np.int64(_PLACES[(alone * _DE_BRUIJN) >> np.uint64(58)])
 
 
-@kernel
+@borrowing
 def _add_steps(codes, rows, bins, present, words, totals, units, ridge, first, last, sign, steps):
     """Add a small leaf's changes of the gain from bin to bin; return the gain before the first.
 
@@ -206,10 +199,9 @@ def _add_steps(codes, rows, bins, present, words, totals, units, ridge, first, l
                 bins[w, code] = 0
             if not inside:
                 continue
-            own, after = _low(bins[0, 256]) * units[0] + ridge, 0.0
+            own, after = _number(bins[0, 256], 0) * units[0] + ridge, 0.0
             for k in range(1, totals.shape[0]):
-                sums = bins[k // 2, 256]
-                a = (_high(sums) if k % 2 else _low(sums)) * units[k]
+                a = _number(bins[k // 2, 256], k) * units[k]
                 if sign is not None and _is_reversed(a, own, totals[k], h, sign):
                     after += totals[k] * totals[k] / (h - ridge)
                 else:
@@ -220,7 +212,7 @@ def _add_steps(codes, rows, bins, present, words, totals, units, ridge, first, l
     return whole
 
 
-@kernel
+@borrowing
 def _partition(codes, threshold, missing, rows, spare, start, end):
     """Sort rows of a leaf stably to the left and right; return where the right ones start."""
     place, others = start, 0
@@ -237,7 +229,7 @@ def _partition(codes, threshold, missing, rows, spare, start, end):
     return place
 
 
-@kernel
+@borrowing
 def _assign_slots(starts, slot, n_parents):
     """Give the smaller child of every leaf a new histogram, and the larger one its parent's."""
     for p in range(n_parents - 1, -1, -1):
@@ -246,7 +238,7 @@ def _assign_slots(starts, slot, n_parents):
         slot[2 * p], slot[2 * p + 1] = (new, old) if left_is_new else (old, new)
 
 
-@kernel
+@borrowing
 def _count_columns(four, words, memory, n_parents, firsts, sizes):
     """Fill the histograms of four columns: count the smaller of two leaves, and subtract it."""
     rows, starts, slot, histograms = memory.rows[0], memory.starts, memory.slot, memory.histograms
@@ -270,7 +262,7 @@ def _count_columns(four, words, memory, n_parents, firsts, sizes):
                     other[w, b] -= counted[w, b]
 
 
-@kernel
+@borrowing
 def _sum_words(rows, words, sums):
     """Write the sums over rows."""
     for w in range(words.shape[0]):
@@ -280,7 +272,7 @@ def _sum_words(rows, words, sums):
         sums[w] = total
 
 
-@kernel
+@borrowing
 def _sum_children(left, right, words, leaf, sums):
     """Replace a leaf's sums by those of its children: add the smaller one, and subtract it."""
     small, rows = (2 * leaf, left) if len(left) <= len(right) else (2 * leaf + 1, right)
@@ -292,7 +284,7 @@ def _sum_children(left, right, words, leaf, sums):
         sums[small, w] = spare[w]
 
 
-@kernel
+@borrowing
 def _split_leaves(codes, split, words, memory, n_leaves):
     """Split every leaf of a level: its rows, and the sums of their words."""
     rows, spare, starts = memory.rows[0], memory.rows[1], memory.starts
@@ -303,34 +295,28 @@ def _split_leaves(codes, split, words, memory, n_leaves):
         _sum_children(rows[start:middle], rows[middle:stop], words, leaf, memory.words)
 
 
-@kernel
-def _write_numbers(sums, units, totals):
-    """Write the numbers in the words of every leaf's sums."""
-    for leaf in range(totals.shape[0]):
-        for w in range(sums.shape[1]):
-            totals[leaf, 2 * w] = _low(sums[leaf, w]) * units[2 * w]
-            totals[leaf, 2 * w + 1] = _high(sums[leaf, w]) * units[2 * w + 1]
-
-
-@kernel
+@borrowing
 def _heavier_right(sums, n_leaves):
     """Whether the right children of a level's leaves have more curvature."""
     difference = 0.0
     for leaf in range(0, 2 * n_leaves, 2):
-        difference += _low(sums[leaf + 1, 0]) - _low(sums[leaf, 0])
+        difference += _number(sums[leaf + 1, 0], 0) - _number(sums[leaf, 0], 0)
     return difference > 0.0
 
 
-@kernel
-def _gain_without_split(totals, ridge):
+@borrowing
+def _gain_without_split(sums, units, ridge, totals):
+    """Write the numbers in the words of every leaf's sums, and return the gain."""
     gain = 0.0
     for leaf in range(totals.shape[0]):
-        for k in range(1, totals.shape[1]):
-            gain += totals[leaf, k] * totals[leaf, k] / (totals[leaf, 0] + ridge)
+        for k in range(units.shape[0]):
+            totals[leaf, k] = _number(sums[leaf, k // 2], k) * units[k]
+            if k > 0:
+                gain += totals[leaf, k] * totals[leaf, k] / (totals[leaf, 0] + ridge)
     return gain
 
 
-@kernel
+@borrowing
 def _score_column(codes, words, table, memory, totals, units, ridge, first, sign):
     """Write the gains of a column's thresholds, and return the best one; -1 if there is none.
 
@@ -402,7 +388,7 @@ def tree_memory(sizes, depth, n_outputs, n_rows):
     )
 
 
-@kernel
+@borrowing
 def grow(
     codes, fours, first_row, sizes, firsts, words, units, has_missing, depth, ridge, signs, memory
 ):
@@ -437,8 +423,7 @@ def grow(
         n_leaves = 1 << level
         _assign_slots(starts, slot, n_leaves // 2)
         totals = memory.totals[:n_leaves]
-        _write_numbers(memory.words, units, totals)
-        best = _gain_without_split(totals, ridge) * (1.0 + 1e-9)
+        best = _gain_without_split(memory.words, units, ridge, totals) * (1.0 + 1e-9)
         columns[level] = -1
         for j in range(d):
             if j % 4 == 0:
@@ -465,7 +450,7 @@ def grow(
     return depth
 
 
-@kernel
+@borrowing
 def _find_leaves(codes, columns, thresholds, missing, out):
     """Write the leaf of every row; the first level is the highest bit."""
     n = codes.shape[1]
@@ -487,7 +472,7 @@ def leaf_sums(leaves, n_leaves, numbers):
     return out
 
 
-@kernel
+@borrowing
 def _sum_exactly(leaves, numbers, sums, out):
     n, k = numbers.shape
     for c in range(k):
@@ -500,7 +485,7 @@ def _sum_exactly(leaves, numbers, sums, out):
             out[leaf, c] = sums[leaf] * unit
 
 
-@kernel
+@borrowing
 def add_trees(codes, columns, thresholds, missing, values, leaves, scores):
     """Add the values of the rows' leaves in all trees to their scores.
 

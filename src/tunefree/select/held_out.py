@@ -1,0 +1,126 @@
+"""Held-out rows: which they are, and how well candidates predict them.
+
+Below 2,000 rows there are five folds, beyond a single one of five is held out.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
+FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
+# A candidate is stopped when it is worse by so many standard errors.
+_STOPPED = 2.5
+
+
+class Entry(NamedTuple):
+    """The evaluation of one candidate: its held-out predictions, and what they cost."""
+
+    candidate: Any
+    scores: np.ndarray  # held-out scores, of shape (n_scored, n_outputs)
+    losses: np.ndarray  # mistakes or squared errors, of shape (n_scored,)
+    # Log-losses with the best slope and offsets; of regression squared errors again.
+    proper_losses: np.ndarray
+    rows: np.ndarray  # the numbers of the rows scored
+    seconds: float
+    status: str  # 'finished', 'stopped ...', or why it was skipped
+    # 'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
+    trace: dict | None = None
+    fitted: Any = None  # on all rows, if the evaluation made such a fit
+    # Changes of the first rows' scores when columns come from the next row, of shape
+    # (n_changes, n_rows, n_outputs).
+    permutation_effects: np.ndarray | None = None
+    optimism: float = 0.0  # q / (2 n), for q parameters that a search fitted to the n rows
+
+    @classmethod
+    def unscored(cls, candidate, status):
+        """Of a candidate without held-out predictions."""
+        empty, rows = np.empty(0), np.empty(0, dtype=np.int64)
+        return cls(candidate, empty[:, None], empty, empty, rows, 0.0, status)
+
+
+def n_folds(n):
+    """The number of folds of n rows."""
+    return _FOLDS if n < FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
+
+
+def folds_of(strata, groups=None, count=None):
+    """Fold number of every row, even within each stratum, and the number of folds.
+
+    Parameters
+    ----------
+    strata : ndarray of int of shape (n,)
+        Class numbers, or zeros; rows in random order.
+    groups : ndarray of int of shape (n,), optional
+        Numbers of groups, none of which is split. The largest are assigned first, each to the fold
+        that has the smallest share of the group's strata.
+    count : int, optional
+        How many folds, in place of the automatic number.
+
+    Examples
+    --------
+    >>> folds_of(np.array([0, 0, 0, 0, 0, 1, 1]))
+    (array([0, 1, 2, 3, 4, 0, 1]), 5)
+    >>> folds_of(np.zeros(5, int), np.array([0, 0, 1, 2, 2]))
+    (array([0, 0, 2, 1, 1]), 3)
+    """
+    if count is None:
+        count = n_folds(len(strata))
+    if groups is None:
+        fold = np.empty(len(strata), dtype=np.int64)
+        for stratum in np.unique(strata):
+            members = np.flatnonzero(strata == stratum)
+            fold[members] = np.arange(len(members)) % count
+        return fold, count
+    table = np.zeros((groups.max() + 1, strata.max() + 1))
+    np.add.at(table, (groups, strata), 1.0)
+    count = min(count, len(table))
+    share, held = table / np.maximum(table.sum(axis=0), 1.0), np.zeros((count, table.shape[1]))
+    fold = np.empty(len(table), dtype=np.int64)
+    for group in np.argsort(-table.sum(axis=1), kind="stable"):
+        fold[group] = np.argmin(held @ share[group])
+        held[fold[group]] += share[group]
+    return fold[groups], count
+
+
+def automatic_folds(strata, groups=None):
+    """Training rows and held-out rows of five folds, or of one if rows are many."""
+    fold, count = folds_of(strata, groups)
+    used = range(count if len(strata) < FEW_ROWS else 1)
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
+
+
+def finished(entries):
+    """Those with scores of all held-out rows."""
+    return [e for e in entries if e.status == "finished" and len(e.losses)]
+
+
+def lowest(entries, weights):
+    """The entry of least held-out loss."""
+    return min(entries, key=lambda e: weights[e.rows] @ e.proper_losses)
+
+
+def loses(entry, others, weights):
+    """Whether an entry is clearly worse than the best of others that are finished."""
+    others = finished(others)
+    if not others:
+        return False
+    best = lowest(others, weights)
+    same_rows = np.searchsorted(best.rows, entry.rows)
+    gap = entry.proper_losses - best.proper_losses[same_rows]
+    mean, error = weighted_mean(gap, weights[entry.rows])
+    return mean > _STOPPED * error
+
+
+def weighted_mean(values, weights):
+    """Mean and its standard error.
+
+    Examples
+    --------
+    >>> mean, se = weighted_mean(np.array([0.0, 1.0]), np.ones(2))
+    >>> float(mean), round(float(se), 3)
+    (0.5, 0.354)
+    """
+    total = weights.sum()
+    mean = weights @ values / total
+    return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
