@@ -162,10 +162,9 @@ def _record_answer(now, bets, m, code, weight, mixers):
 
 
 @kernel
-def learn_class(
-    now, learned, m, code, weight, is_late, members, probabilities, mixers, snapshot, scratch
-):
+def learn_class(now, learned, m, code, weight, is_late, outputs, snapshot, scratch):
     """Update the mixers by the class of a row that was predicted."""
+    members, probabilities, mixers = outputs
     if is_late:
         _write_probabilities(members, m, probabilities)
     power = power_of(now, snapshot, weight, is_late)

@@ -68,10 +68,9 @@ from tunefree.learners.mixture.votes import store_row, vote
 
 
 @kernel
-def _score(
-    is_whole, targets, now, weights, covariances, last_row, row, scores, directions, memory, scratch
-):
-    """Scores of all members."""
+def _score(is_whole, targets, model, row, scores, directions, memory, scratch):
+    """Scores of all members of a model: its numbers, weights, covariances and last row."""
+    now, weights, covariances, last_row = model
     mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)  # this row included
     score_lines(weights, row, scores)
     find_directions(is_whole, covariances, last_row, now.rows, row, directions)
@@ -122,40 +121,19 @@ def run_rows(
         Where to write the answers.
     """
     now, learned, snapshot, scratch = numbers[0], learned_[0], snapshot_[0], scratch_[0]
+    model, statistics = (now, weights, covariances, last_row), (moments, outliers, latest)
+    outputs = members, probabilities, mixers
     m, is_whole, answers = len(scores), form == WHOLE, len(out) > 0
     for i in range(len(row_weights)):
         first, stop, weight = starts[i], starts[i + 1], row_weights[i]
         learn = weight > 0.0
         predict = not (learn and is_late)
-        n = standardize(
-            form == SPARSE,
-            now,
-            moments,
-            outliers,
-            latest,
-            columns[first:stop],
-            values[first:stop],
-            weight if learn else 1.0,
-            learn,
-            places,
-            rows[0],
-        )
+        entries = columns[first:stop], values[first:stop], weight if learn else 1.0
+        n = standardize(form == SPARSE, now, statistics, entries, learn, places, rows[0])
         row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
         is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not learn)
         if is_new:
-            _score(
-                is_whole,
-                targets,
-                now,
-                weights,
-                covariances,
-                last_row,
-                row,
-                scores,
-                directions,
-                memory,
-                scratch,
-            )
+            _score(is_whole, targets, model, row, scores, directions, memory, scratch)
         if is_new and predict:
             if targets is not None:
                 d = moments.shape[1] if is_whole else 0
@@ -173,37 +151,13 @@ def run_rows(
                 record_error(now, learned.bets, y, weight, mixers[ANSWER], False)
                 continue
             if unit != now.unit or centre != now.centre:
-                _score(
-                    is_whole,
-                    targets,
-                    now,
-                    weights,
-                    covariances,
-                    last_row,
-                    row,
-                    scores,
-                    directions,
-                    memory,
-                    scratch,
-                )
+                _score(is_whole, targets, model, row, scores, directions, memory, scratch)
             if now.rows >= 2.0:  # one target has no deviation
                 learn_number(now, learned, y, weight, is_late, members, mixers, snapshot, scratch)
             number_slopes(now, learned.member_variances, y, weight, scores[0], scratch)
             store_row(memory, np.int64(now.rows), row.z, y, weight)
         if codes is not None:
-            learn_class(
-                now,
-                learned,
-                m,
-                codes[i],
-                weight,
-                is_late,
-                members,
-                probabilities,
-                mixers,
-                snapshot,
-                scratch,
-            )
+            learn_class(now, learned, m, codes[i], weight, is_late, outputs, snapshot, scratch)
             class_slopes(codes[i], weight, scores, by_class, scratch)
             store_row(memory, np.int64(now.rows), row.z, codes[i], weight)
         find_steps(weight, row.norm, scratch)

@@ -86,18 +86,17 @@ def _store_entry(sparse, all_moments, latest, j, x, moments):
 
 
 @kernel
-def standardize(
-    sparse, now, all_moments, outliers, latest, entries, values, weight, store, places, z
-):
+def standardize(sparse, now, statistics, entries, store, places, z):
     """Standardise the row, the constant first, and return how many entries it has.
 
-    The row itself counts in the means and variances used; they are kept only if `store`. A sparse
-    row names the columns of its `entries`.
+    The row itself counts in the means and variances used; they are kept only if `store`. `entries`
+    are the columns, which only a sparse row names, the values and the weight of the row.
     """
+    (all_moments, outliers, latest), (columns, values, weight) = statistics, entries
     is_outlying, n = False, 1
     places[0], z[0] = 0, 1.0
     for i in range(len(values)):
-        j, x = (entries[i] if sparse else i), values[i]
+        j, x = (columns[i] if sparse else i), values[i]
         if not sparse:
             places[n], z[n] = j + 1, 0.0
             n += 1
