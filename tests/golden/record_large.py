@@ -346,7 +346,7 @@ CASES = {
         {}, numbers, beside=WEIGHTS, reads=("predict_interval",), callbacks=True
     ),
     "KernelRidgeRegressor/file": Case({}, numbers, learn=from_file, reads=("predict_interval",)),
-    "KernelRidgeRegressor/compress, memory": Case(
+    "KernelRidgeRegressor/compress": Case(
         {"n_landmarks": 200, "compress": 60}, two_targets, 6000
     ),
     "OptimisticPerceptron/weights": Case({"max_iter": 500}, classes, beside=WEIGHTS),
