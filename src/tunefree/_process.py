@@ -233,7 +233,6 @@ def _libc() -> Any:
 _SHARE = 0.75
 
 
-@cache
 def machine_memory():
     """Bytes that a fit may use: three quarters of the limit of the machine or the process."""
     try:

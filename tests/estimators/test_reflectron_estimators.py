@@ -236,7 +236,7 @@ def test_warm_start_goes_on_from_the_last_coefficients():
         ({"step": 0.0}, "neither 'auto' nor a positive number"),
         ({"validation_fraction": 0.0}, "needs rows held out"),
         ({"max_iter": 0}, "not a positive integer"),
-        ({"max_iter": 1.5}, "nor a positive integer"),
+        ({"max_iter": 1.5}, "not a positive integer"),
         ({"potential": "entropy", "constraint": "l1"}, "There is no rule"),
         ({"potential": "entropy", "constraint": Box()}, "There is no rule"),
     ],

@@ -238,7 +238,7 @@ def test_the_online_interval_holds_at_all_times_for_risks_that_move():
 def test_the_risk_says_what_it_rests_on():
     losses = np.random.default_rng(0).permutation(np.repeat([0.0, 1.0], [90, 10]))
     ends = {
-        "hedged": risk.held_out(losses, np.ones(100), bounded=True),
+        "Waudby-Smith-Ramdas": risk.held_out(losses, np.ones(100), bounded=True),
         "Clopper": risk.held_out(losses, np.ones(100), bounded=True, once=True),
         "approximate": risk.held_out(losses, np.ones(100), bounded=False),
     }

@@ -221,6 +221,9 @@ class LearnsByMixture(Threaded, BaseEstimator):
         self._learn_row(x, y, w, key)
 
     def _learn(self, X, y, sample_weight=None, classes=()) -> Self:
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         X = self._as_records(X)
         if _is_records(X):
             weights = base.check_weights(sample_weight, np.empty((len(X), 1)), stream=True)
