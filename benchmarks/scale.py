@@ -129,7 +129,7 @@ def warm_up(folder):
     """Compile and cache all kernels that are used below."""
     (folder / "small.svm").write_bytes(lines(2000, 3))
     measured([*MAIN, "train", "small.svm", "small", "--checkpoint", "c"], folder)
-    make_csv(folder / "small.csv", 1)
+    make_csv(folder / "small.csv", 1000)
     measured([*MAIN, "train", "small.csv", "small", "--checkpoint", "d"], folder)
 
 

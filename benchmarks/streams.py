@@ -244,10 +244,10 @@ def quickest(rows):
             pistol.partial_fit(X[i : i + 1], y[i : i + 1])
 
     chunk = np.arange(1001) * X.shape[1], np.empty(0, dtype=np.int64), X[:1000].ravel()
-    codes = y[:1000].astype(np.int64)
+    codes, ones = y[:1000].astype(np.int64), np.ones(1000)
     for name, call, n in (
         ("a question and its answer, dicts", one_by_one, 20),
-        ("a row of a chunk", lambda: model.mixture_.learn(chunk, codes), 1000),
+        ("a row of a chunk", lambda: model.mixture_.learn(chunk, codes, ones), 1000),
         ("PiSTOL's partial_fit of one row", singly, 64),
     ):
         least, end = math.inf, time.monotonic() + 8.0

@@ -257,6 +257,7 @@ def additive_off():
 
 # The steps of `--without`.
 STEPS = {
+    "trees": lambda: constants(("estimators.candidates", "_TREE_ROWS", np.inf)),
     "ranks": lambda: constants(("columns", "_ALIKE", -2.0)),
     "levels": lambda: constants(("columns", "_LEVELS", 0)),
     "laplace": lambda: without_kernel("laplacian"),

@@ -47,8 +47,18 @@ def note(message):
 
 def answer(text):
     """Write a result, whole lines without the last newline, to stdout."""
-    with failing(FAILED, "standard output"):
+    try:
         print(shown(text) if sys.stdout.isatty() else text, flush=True)
+    except OSError as problem:
+        _discard_output()
+        if isinstance(problem, BrokenPipeError):
+            raise
+        stop(f"standard output: {problem.strerror}", FAILED)
+
+
+def _discard_output():
+    """Let Python drop what it could not write to stdout, in place of an error as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def stop(message, code) -> NoReturn:
@@ -71,7 +81,7 @@ def outcomes():
         except MemoryError as problem:
             stop(str(problem) or "not enough memory", FAILED)
         except BrokenPipeError:  # the reader of our output has closed it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             raise typer.Exit(FAILED) from None
 
 
