@@ -369,10 +369,13 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         parameters, codes = attributes["_trusted"]
         if any(attributes[name] is not value for name, value in parameters):
             return False
-        X, labels = plain_rows(self, X), y.tolist() if isinstance(y, np.ndarray) else y
+        X = plain_rows(self, X, missing=True)
+        labels = y.tolist() if isinstance(y, np.ndarray) else y
         if X is None or len(X) > _SHORT or X.dtype.name != self._dtype:
             return False
-        if not isinstance(labels, list) or len(labels) != len(X) or np.abs(X).max() > base.HUGE:
+        if not isinstance(labels, list) or len(labels) != len(X):
+            return False
+        if not np.abs(X).max() <= base.HUGE:  # also of NaN
             return False
         targets = self._quick_targets(labels, codes)
         if targets is None:
