@@ -500,7 +500,7 @@ def _explanations(estimator, X, names):
     order = np.argsort(scores.max(axis=1), kind="stable")
     words = f"Shapley values of {len(order)} of these rows: what each column adds to the mean "
     words += "score of training rows. Scores are predictions; of classes log-odds, of trees for "
-    words += "counts and amounts logarithms."
+    words += "counts and amounts logarithms. Bars of negative values are orange."
     if found.std_error is not None:
         words += " Values of kernels are sampled."
     tables = [_explanation(found, "mean of these rows")]
