@@ -9,8 +9,7 @@ CV+: five folds. crepes: on the split of MAPIE, with kNN difficulties. Interval 
 those of MAPIE split; CPU seconds are those of fit and prediction, with one thread of BLAS. SE of a
 coverage: from the new rows and the held-out rows. Equal cover: mean sizes over those of MAPIE LAC,
 with a threshold for the probabilities of each method so that 90 % of the new rows are covered.
-Log-losses: difference to that without calibration, in standard errors. Extra: CPU seconds for
-keeping held-out predictions, over those of the fit.
+Log-losses: difference to that without calibration, in standard errors.
 
 Risks: 1,000 draws of 300 rows from five tables, the rest of each is the truth; against an exact
 interval (Clopper-Pearson) from a fifth held out. Coefficients: 1,000 draws of each design.
@@ -62,19 +61,11 @@ def model(task, **more):
 
 
 def fitted(task, X, y, **more):
-    """A model, CPU seconds of its fit, and those of keeping held-out predictions."""
-    made, spent = model(task, **more), []
-    keep = type(made)._set_held_out
-
-    def timed(*given):
-        with Clock() as clock:
-            out = keep(*given)
-        spent.append(clock.cpu)
-        return out
-
-    with patch.object(type(made), "_set_held_out", timed), Clock() as clock:
+    """A model, and CPU seconds of its fit."""
+    made = model(task, **more)
+    with Clock() as clock:
         made.fit(X, y)
-    return made, clock.cpu, spent[0]
+    return made, clock.cpu
 
 
 def split(data):
@@ -87,36 +78,36 @@ def split(data):
 
 
 def interval_methods(data):
-    """Yield (method, intervals (n, 2), CPU seconds, held-out rows, extra)."""
+    """Yield (method, intervals (n, 2), CPU seconds, held-out rows)."""
     from crepes import WrapRegressor
     from crepes.extras import DifficultyEstimator
     from mapie.regression import CrossConformalRegressor, SplitConformalRegressor
 
     X, y, Z = data.X_train, data.y_train, data.X_test
     for name, copies in (("ours", None), ("ours, copies", 5)):
-        made, cpu, extra = fitted("Regressor", X, y, cross_fit=copies)
+        made, cpu = fitted("Regressor", X, y, cross_fit=copies)
         with Clock() as clock:
             ends = made.predict_interval(Z, ALPHA)[1][..., 0]
         held_out = len(made.held_out_[0].residuals) if copies is None else len(y)
-        yield name, ends, cpu + clock.cpu, held_out, extra / cpu
+        yield name, ends, cpu + clock.cpu, held_out
     learn, hold = split(data)
     with Clock() as clock:
         made = model("Regressor").fit(X[learn], y[learn])
         known = SplitConformalRegressor(made, confidence_level=1 - ALPHA, prefit=True)
         ends = known.conformalize(X[hold], y[hold]).predict_interval(Z)[1][..., 0]
-    yield "MAPIE split", ends, clock.cpu, len(hold), 0.0
+    yield "MAPIE split", ends, clock.cpu, len(hold)
     fit = clock.cpu
     with Clock() as clock:
         hard = DifficultyEstimator().fit(X=X[learn], y=y[learn], scaler=True)
         wrap = WrapRegressor(made).calibrate(X[hold], y[hold], de=hard)
         ends = wrap.predict_int(Z, confidence=1 - ALPHA)
-    yield "crepes", ends, fit + clock.cpu, len(hold), 0.0
+    yield "crepes", ends, fit + clock.cpu, len(hold)
     with Clock() as clock:
         cross = CrossConformalRegressor(
             model("Regressor"), confidence_level=1 - ALPHA, method="plus", cv=5
         )
         ends = cross.fit_conformalize(X, y).predict_interval(Z)[1][..., 0]
-    yield "MAPIE CV+", ends, clock.cpu, len(y), 0.0
+    yield "MAPIE CV+", ends, clock.cpu, len(y)
 
 
 def intervals(names, folder):
@@ -128,11 +119,11 @@ def intervals(names, folder):
         if data.task != "Regressor":
             continue
         console.print(f"[dim]{name}[/dim]")
-        for method, ends, cpu, m, extra in interval_methods(data):
+        for method, ends, cpu, m in interval_methods(data):
             low, high = ends.T
             inside = (low <= data.y_test) & (data.y_test <= high)
             found[half, name, method] = {
-                "cover": inside.mean(), "width": np.mean(high - low), "cpu": cpu, "extra": extra,
+                "cover": inside.mean(), "width": np.mean(high - low), "cpu": cpu,
                 "score": interval_score(low, high, data.y_test, ALPHA).mean(),
                 "se": np.sqrt(ALPHA * (1 - ALPHA) * (1 / len(inside) + 1 / m)),
             }  # fmt: skip
@@ -165,11 +156,10 @@ def show_intervals(found):
                 m, f"{cover.mean():.3f}", f"{cover.min():.3f}", f"{cover.max():.3f}",
                 f"{short:.3f}", ratio(rows, base, "width"), ratio(rows, base, "score"),
                 ratio(rows, plus, "score"), f"{np.median([r['cpu'] for r in rows]):.2f}",
-                ratio(rows, plus, "cpu"), f"{np.median([r['extra'] for r in rows]):.1%}",
-                f"{max(r['extra'] for r in rows):.1%}",
+                ratio(rows, plus, "cpu"),
             ])  # fmt: skip
         head = ["method", "cover", "least", "most", "least + SE", "width", "score", "over CV+",
-                "CPU s", "CPU / CV+", "extra", "most"]  # fmt: skip
+                "CPU s", "CPU / CV+"]  # fmt: skip
         table(f"Intervals, {half} ({len(some)} tables): geometric means of ratios", head, lines)
 
 
@@ -182,16 +172,16 @@ def ratio(rows, base, key):
 
 
 def set_methods(data, codes, new):
-    """Yield (method, sets, probabilities, CPU seconds, held-out rows, extra) and the model."""
+    """Yield (method, sets, model, CPU seconds, held-out rows)."""
     from mapie.classification import SplitConformalClassifier
 
     X, Z = data.X_train, data.X_test
     for name, copies in (("ours", None), ("ours, copies", 5)):
-        made, cpu, extra = fitted("Classifier", X, codes, cross_fit=copies)
+        made, cpu = fitted("Classifier", X, codes, cross_fit=copies)
         with Clock() as clock:
             sets = made.predict_set(Z, ALPHA)[1][..., 0]
-        m = len(made.held_out_.codes) if copies is None else len(codes)
-        yield name, sets, made, cpu + clock.cpu, m, extra / cpu
+        m = len(made.held_out_.weights) if copies is None else len(codes)
+        yield name, sets, made, cpu + clock.cpu, m
     learn, hold = split(data)
     with Clock() as clock:
         made = model("Classifier").fit(X[learn], codes[learn])
@@ -202,7 +192,7 @@ def set_methods(data, codes, new):
                 made, confidence_level=1 - ALPHA, prefit=True, conformity_score=score
             )
             sets = known.conformalize(X[hold], codes[hold]).predict_set(Z)[1][..., 0]
-        yield f"MAPIE {score.upper()}", sets, made, clock.cpu + more.cpu, len(hold), 0.0
+        yield f"MAPIE {score.upper()}", sets, made, clock.cpu + more.cpu, len(hold)
 
 
 def size_at(p, codes, share=1 - ALPHA):
@@ -243,12 +233,12 @@ def sets(names, folder):
         console.print(f"[dim]{name}[/dim]")
         classes, codes = np.unique(data.y_train, return_inverse=True)
         new = np.searchsorted(classes, data.y_test)
-        for method, inside, made, cpu, m, extra in set_methods(data, codes, new):
+        for method, inside, made, cpu, m in set_methods(data, codes, new):
             p = np.zeros((len(new), len(classes)))
             p[:, made.classes_] = made.predict_proba(data.X_test)
             found[half, name, method] = {
                 "cover": inside[np.arange(len(new)), new].mean(), "size": inside.sum(1).mean(),
-                "equal": size_at(p, new), "cpu": cpu, "extra": extra,
+                "equal": size_at(p, new), "cpu": cpu,
                 "se": np.sqrt(ALPHA * (1 - ALPHA) * (1 / len(new) + 1 / m)),
             }  # fmt: skip
             if method == "ours":
@@ -288,11 +278,9 @@ def show_sets(found, losses):
                 f"{min(r['cover'] + r['se'] for r in rows):.3f}",
                 f"{np.mean([r['size'] for r in rows]):.3f}", ratio(rows, base, "equal"),
                 f"{np.median([r['cpu'] for r in rows]):.2f}",
-                f"{np.median([r['extra'] for r in rows]):.1%}",
-                f"{max(r['extra'] for r in rows):.1%}",
             ])  # fmt: skip
         head = ["method", "tables", "cover", "least", "most", "least + SE", "size", "equal cover",
-                "CPU s", "extra", "most"]  # fmt: skip
+                "CPU s"]  # fmt: skip
         table(f"Sets, {half} ({len(some)} tables)", head, lines)
     columns = ["data", "half", "uncalibrated", "ours", "venn-abers", "chosen", "difference / SE"]
     table("Log-loss of probabilities (venn-abers: on a fifth held out)", columns, losses)
