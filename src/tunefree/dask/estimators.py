@@ -7,7 +7,7 @@ row several times (23.6 % instead of 14.9 % errors on a9a).
 """
 
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -183,17 +183,7 @@ class Distributed:
             return getattr(local, method)(X)
         if X.ndim != 2:
             raise ValueError(f"X has {X.ndim} dimension; it needs two, rows and columns.")
-        none = np.zeros((0, X.shape[1]))
-        if hasattr(X, "columns"):
-            import pandas as pd
-
-            meta = _call_framed(pd.DataFrame(none, columns=X.columns), local, method)
-            return X.map_partitions(_call_framed, local, method, meta=meta)
-        meta = _call(none, local, method)
-        if X.numblocks[1] > 1:
-            X = X.rechunk({1: -1})
-        shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
-        return X.map_blocks(_call, local, method, dtype=meta.dtype, meta=meta, **shape)
+        return (_mapped_frame if hasattr(X, "columns") else _mapped_array)(X, local, method)
 
     def predict(self, X: Any) -> Any:
         """Predictions; lazy and of the type of X if X is a Dask collection."""
@@ -229,30 +219,45 @@ class DistributedClassifier(Distributed):
         return self._lazily("decision_function", X)
 
 
-def _call(block, local, method):
+def _mapped_array(X, local, method):
+    meta = _on_block(np.zeros((0, X.shape[1])), local, method)
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
+    return X.map_blocks(_on_block, local, method, dtype=meta.dtype, meta=meta, **shape)
+
+
+def _mapped_frame(X, local, method):
+    import pandas as pd
+
+    meta = _on_frame(pd.DataFrame(np.zeros((0, X.shape[1])), columns=X.columns), local, method)
+    return X.map_partitions(_on_frame, local, method, meta=meta)
+
+
+def _on_block(block, local, method):
     """A method on a block of rows, which may be empty."""
     return getattr(local, method)(_nonempty(block))[: block.shape[0]]
 
 
+def _on_frame(frame, local, method):
+    """The same as a series or frame; columns that are classes have their names."""
+    import pandas as pd
+
+    values = getattr(local, method)(_nonempty(frame))
+    if values.ndim == 1:
+        predicted = pd.Series(values, name="prediction")
+    else:
+        names = local.classes_ if is_classifier(local) else map(str, range(values.shape[1]))
+        predicted = pd.DataFrame(values, columns=list(names))
+    return predicted.iloc[: len(frame)].set_axis(frame.index)
+
+
 def _nonempty(block):
-    """The block, or one row of zeros if it is empty."""
+    """The block, or one row of zeros if it is empty: local methods need a row."""
     if block.shape[0]:
         return block
     row = np.zeros((1, block.shape[1]))
     return type(block)(row, columns=block.columns) if hasattr(block, "columns") else row
-
-
-def _call_framed(block, local, method):
-    """The same as a series or frame; columns that are classes have their names."""
-    import pandas as pd
-
-    values = getattr(local, method)(_nonempty(block))
-    if values.ndim == 1:
-        framed = pd.Series(values, name="prediction")
-    else:
-        names = local.classes_ if is_classifier(local) else map(str, range(values.shape[1]))
-        framed = pd.DataFrame(values, columns=list(names))
-    return framed.iloc[: len(block)].set_axis(block.index)
 
 
 def _targets_and_strata(part, estimator):
@@ -305,59 +310,14 @@ def _batches_in_units(cluster, worker, columns, family, seed):
     return RemoteBatches(cluster, _batches, worker, columns, seed, centre=centre)
 
 
-class _Descends(Distributed):
-    """Fits a generalized linear model or a Reflectron: a pass is a round."""
-
-    def _clips_outliers(self):
-        settings = Settings.of(self)
-        return settings.solver != "batch" or bool(settings.standardize)
-
-    def _fit_on(self, cluster):
-        setup = self._setup(self._law())
-        self._refuse_local_options(setup.settings)
-        self.feature_map_ = self._stream = None
-        family, link, seed = setup.family, setup.link, seed_of(self.random_state)
-        if is_classifier(self):
-            family, link = self._law(self.classes_)
-        else:
-            self._flat = not cluster.facts[0].n_outputs
-        worker = self._with_settings_only()
-        moments = cluster.total("moments", _moments, worker, merge=joined)
-        sample = cluster.drawn(seed + 1) if self._learns_law(family) else None
-        columns = Units.unchanged(cluster.n_columns)
-        if setup.settings.standardize:
-            columns = Units.of_moments(moments, self.fit_intercept)
-        source = _batches_in_units(cluster, worker, columns, family, seed)
-        held = _any_held(cluster, source, len(setup.configurations))
-        cluster.parts = None  # from here on the rows are in the learner's units
-        target, start = moments.means.targets, (None, None)
-        if sample is not None:
-            family, link, start = self._law_of(sample, columns)
-        elif self.fit_intercept:
-            start = None, index_of_mean(link, family.start(target[None], np.ones(1)))
-        learner = setup._replace(family=family, link=link).learner(2 if held else 1, held)
-        most = setup.settings.most_passes
-        descent = Descent(columns, len(target), cluster.dtype, most, self._progress)
-        result, _ = descent.follow(learner, start, source)
-        self._publish(result, cluster.dtype)
-
-    def _refuse_local_options(self, settings):
-        """Refuse options that need all rows on one machine."""
-        if settings.solver == "stochastic" or settings.feature_map is not None:
-            raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
-        if getattr(self, "formula", None) is not None:
-            raise ValueError("On a cluster give the columns in place of formula=.")
-        if self.class_weight is not None:
-            raise ValueError("On a cluster give sample_weight in place of class_weight.")
-
-    def _with_settings_only(self):
-        """An estimator for the workers: of what was learned it has the classes only."""
-        worker = type(self)()
-        own = {n: v for n, v in vars(self).items() if not n.startswith("_") and not n.endswith("_")}
-        vars(worker).update(own)
-        if is_classifier(self):
-            worker.classes_ = self.classes_
-        return worker
+def _refuse_local_options(model, settings):
+    """Refuse options that need all rows on one machine."""
+    if settings.solver == "stochastic" or settings.feature_map is not None:
+        raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
+    if getattr(model, "formula", None) is not None:
+        raise ValueError("On a cluster give the columns in place of formula=.")
+    if model.class_weight is not None:
+        raise ValueError("On a cluster give sample_weight in place of class_weight.")
 
 
 def _any_held(cluster, source, n_configurations):
@@ -370,6 +330,48 @@ def _any_held(cluster, source, n_configurations):
             "positive validation_fraction, larger partitions, or a single potential."
         )
     return held
+
+
+def _descend(model, cluster):
+    """The fit of generalized linear models and Reflectrons: a pass is a round."""
+    setup = model._setup(model._law())
+    _refuse_local_options(model, setup.settings)
+    model.feature_map_ = model._stream = None
+    family, link, seed = setup.family, setup.link, seed_of(model.random_state)
+    if is_classifier(model):
+        family, link = model._law(model.classes_)
+    else:
+        model._flat = not cluster.facts[0].n_outputs
+    worker = copy(model)  # `model` itself learns on the client meanwhile
+    moments = cluster.total("moments", _moments, worker, merge=joined)
+    sample = cluster.drawn(seed + 1) if model._learns_law(family) else None
+    columns = Units.unchanged(cluster.n_columns)
+    if setup.settings.standardize:
+        columns = Units.of_moments(moments, model.fit_intercept)
+    source = _batches_in_units(cluster, worker, columns, family, seed)
+    held = _any_held(cluster, source, len(setup.configurations))
+    cluster.parts = None  # from here on the rows are in the learner's units
+    target, start = moments.means.targets, (None, None)
+    if sample is not None:
+        family, link, start = model._law_of(sample, columns)
+    elif model.fit_intercept:
+        start = None, index_of_mean(link, family.start(target[None], np.ones(1)))
+    learner = setup._replace(family=family, link=link).learner(2 if held else 1, held)
+    most = setup.settings.most_passes
+    descent = Descent(columns, len(target), cluster.dtype, most, model._progress)
+    result, _ = descent.follow(learner, start, source)
+    model._publish(result, cluster.dtype)
+
+
+class _Descends(Distributed):
+    """Fits by passes over all rows."""
+
+    def _clips_outliers(self):
+        settings = Settings.of(self)
+        return settings.solver != "batch" or bool(settings.standardize)
+
+    def _fit_on(self, cluster):
+        _descend(self, cluster)
 
 
 class DaskGLMRegressor(_Descends, glm.GLMRegressor):
@@ -430,7 +432,7 @@ def _ranges(part):
     return Ranges.of(*_rows(part))
 
 
-class Listed(NamedTuple):
+class DistinctRows(NamedTuple):
     """The distinct rows of a partition with their total weights, by index, without a copy."""
 
     X: Any
@@ -449,26 +451,26 @@ class Listed(NamedTuple):
             yield Z, root * (self.targets[rows] - view.target), weights
 
 
-def _listed(part, seed):
+def _distinct(part, seed):
     X, targets, weights = _rows(part)
     rows, totals = hashed_visits(X, targets, weights, seed).unique()
-    return Listed(X, targets, rows, totals * (weights.sum() / totals.sum()))
+    return DistinctRows(X, targets, rows, totals * (weights.sum() / totals.sum()))
 
 
-def _products(listed, view):
+def _products(distinct, view):
     """Z'WZ and Z'Wy."""
     gram = products = 0.0
-    for Z, y, _ in listed.blocks(view):
+    for Z, y, _ in distinct.blocks(view):
         gram, products = gram + Z.T @ Z, products + Z.T @ y
     return gram, products
 
 
-def _held_out(listed, view, spectrum, alphas, per_weight):
+def _held_out(distinct, view, spectrum, alphas, per_weight):
     """Held-out squared errors for every penalty."""
     return (
         sum(
             spectrum.held_out(Z @ spectrum.right, y, weights * per_weight, alphas)
-            for Z, y, weights in listed.blocks(view)
+            for Z, y, weights in distinct.blocks(view)
         ),
     )
 
@@ -566,33 +568,27 @@ class DaskRidgePathRegressor(Distributed, ridge.RidgePathRegressor):
             mean, target = np.zeros_like(mean), np.zeros_like(target)
         view = spanned(mean, target, ranges.low, ranges.high)
         if self.solver_ == "exact":
-            self._exactly(cluster.even(), view, total)
+            self._fit_exactly(cluster.even(), view, total)
         else:
-            self._by_runs(cluster, view, total)
+            self._fit_by_runs(cluster, view, total)
 
-    def _exactly(self, cluster, view, total):
+    def _fit_exactly(self, cluster, view, total):
         view = view if self.standardize else view.unscaled()
-        listed = cluster.each("rows", _listed, seed_of(self.random_state))
-        gram, products = cluster.total("products", _products, view, merge=added, parts=listed)
+        distinct = cluster.each("rows", _distinct, seed_of(self.random_state))
+        gram, products = cluster.total("products", _products, view, merge=added, parts=distinct)
         self.alphas_ = penalties(self.alphas, float(np.trace(gram)))
         spectrum = Spectrum.of(gram, products)
         per_weight = bool(self.fit_intercept) / total
         asked = view, spectrum, self.alphas_, per_weight
-        (sums,) = cluster.total("held-out errors", _held_out, *asked, merge=added, parts=listed)
+        (sums,) = cluster.total("held-out errors", _held_out, *asked, merge=added, parts=distinct)
         model = SGDRun(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
         risks = sums / total
         k = ridge.best_scheme(self.alphas_, risks)
         self._choose(view, model, [None] * len(self.alphas_), risks, k, 1)
 
-    def _by_runs(self, cluster, view, total):
-        seed, scaling = seed_of(self.random_state), self.standardize
-        if scaling == "auto":
-            scaling = True
-            if any(f.sparse for f in cluster.facts):
-                scaled, raw = cluster.total(
-                    "scaling", _scaling_risks, seed, self.fit_intercept, merge=added
-                )
-                scaling = scaled < raw
+    def _fit_by_runs(self, cluster, view, total):
+        seed = seed_of(self.random_state)
+        scaling = self._scaling(cluster, seed)
         grid, others = self._grid()
         choose = grid and (others or self.alphas is None or np.size(self.alphas) > 1)
         runs = cluster.each(
@@ -614,6 +610,17 @@ class DaskRidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         rates = step / total * self.alphas_ / total
         schemes = [*(Geometric(float(rate)) for rate in rates), *others]
         self._choose(view, model, schemes, risks, k, round(n_passes / total))
+
+    def _scaling(self, cluster, seed):
+        """Whether columns are scaled: sparse ones only if that predicts better."""
+        if self.standardize != "auto":
+            return self.standardize
+        if not any(f.sparse for f in cluster.facts):
+            return True
+        scaled, raw = cluster.total(
+            "scaling", _scaling_risks, seed, self.fit_intercept, merge=added
+        )
+        return scaled < raw
 
 
 class _Sampled(Distributed):
