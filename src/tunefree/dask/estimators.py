@@ -50,7 +50,7 @@ class ClusterRows(Cluster):
 
     def fitted(self, model):
         """A local model fitted to all rows; None if it needs them on one machine."""
-        on_cluster = globals().get(f"Dask{type(model).__name__}")
+        on_cluster = globals().get(f"Dask{type(model).__name__}")  # such as DaskGLMRegressor
         if on_cluster is not None:
             remote = on_cluster(**model.get_params(deep=False))
             remote._fit_parts(self)
