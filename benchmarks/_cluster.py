@@ -152,9 +152,9 @@ def settings(passes, potential="euclidean"):
 
 def fit_seconds(X, y, passes, before=lambda epoch: None, potential="euclidean", **options):
     """Wall seconds of a fit of so many passes, and its coefficients."""
-    from tunefree.dask import ReflectronRegressor
+    from tunefree.dask import DaskReflectronRegressor
 
-    model = ReflectronRegressor()
+    model = DaskReflectronRegressor()
     vars(model).update(settings(passes, potential))
     start = time.perf_counter()
     with _watched(before):

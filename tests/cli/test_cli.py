@@ -544,34 +544,6 @@ def test_grades_of_text_have_the_order_that_they_are_given(here):
         assert "is for --" in run("train", "grades.csv", "o", *wrong, code=2).stderr
 
 
-@pytest.mark.parametrize("solver", ["sgd", "exact"])
-def test_the_path_is_what_the_library_finds(here, solver):
-    result = run("path", "data.csv", "--alphas", "100,1,.01", "--solver", solver, "-o", "p.csv")
-    model = tunefree.RidgePathRegressor(
-        "geometric", solver=solver, alphas=[100, 1, 0.01], random_state=0
-    ).fit(ROWS, VALUES)
-    shown = np.genfromtxt(result.stdout.splitlines(), delimiter=",", names=True)
-    np.testing.assert_array_equal(shown["alpha"], model.alphas_)
-    np.testing.assert_array_equal(shown["validation_mse"], model.validation_scores_)
-    written = np.genfromtxt(here / "p.csv", delimiter=",", names=True)
-    np.testing.assert_array_equal(written["intercept"], model.intercepts_)
-    np.testing.assert_array_equal(np.transpose([written[c] for c in "abc"]), model.coefs_)
-    found = json.loads(run("path", "data.csv", "--solver", solver, "--json").stdout)
-    assert found["solver"] == solver and len(found["path"]) == 50
-    assert min(found["path"], key=lambda row: row["validation_mse"])["alpha"] == found["alpha"]
-
-
-def test_the_path_is_drawn_and_bad_input_is_named(here):
-    pytest.importorskip("matplotlib")
-    run("path", "data.libsvm", "--plot", "p.png")
-    assert (here / "p.png").read_bytes().startswith(b"\x89PNG")
-    assert "--alphas 1,x" in run("path", "data.csv", "--alphas", "1,x", code=2).stderr
-    assert "--alphas 0" in run("path", "data.csv", "--alphas", "0", code=2).stderr
-    assert "none/p.csv" in run("path", "data.csv", "-o", "none/p.csv", code=2).stderr
-    assert "--target" in run("path", "data.libsvm", "--target", "y", code=2).stderr
-    assert "kinds.csv:2" in run("path", "kinds.csv", code=3).stderr
-
-
 def test_an_option_goes_to_every_estimator_that_has_it_and_implies_the_task(here):
     """Counts of few values are classes, unless an option is about numbers."""
     rng = np.random.default_rng(0)
@@ -621,7 +593,6 @@ def test_columns_are_dropped_whatever_they_hold(here):
 def test_decimal_commas_are_numbers_for_every_command(here):
     text = csv_text(frame(y=VALUES), ";").replace(".", ",")
     (here / "eu.csv").write_text(text)
-    assert run("path", "eu.csv").stdout == run("path", "data.csv").stdout
     for data, model in (("eu.csv", "m"), ("data.csv", "n")):
         run("train", data, model, *PISTOL)
     assert predictions("m", "eu.csv") == predictions("n", "data.csv")
@@ -643,7 +614,7 @@ def test_a_wrong_value_is_named_in_plain_words(here, options, words):
 
 
 def test_help_names_groups_and_no_types(here):
-    for command in ("train", "predict", "eval", "path", "report", "inspect", "stream"):
+    for command in ("train", "predict", "eval", "report", "inspect", "stream"):
         text = run(command, "--help").stdout
         assert "<bool>" not in text and "…" not in text
     for panel in ("Columns", "Model", "File format", "Large files"):

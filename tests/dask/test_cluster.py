@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 
 import tunefree
 from hidden import with_settings
@@ -49,7 +49,7 @@ def near(**settings):
 
 def far(**settings):
     """The same on a cluster."""
-    return with_settings(tfd.ReflectronRegressor, link="logit", **settings)
+    return with_settings(tfd.DaskReflectronRegressor, link="logit", **settings)
 
 
 SETTINGS = [
@@ -73,7 +73,7 @@ def test_a_batch_learner_equals_its_local_run(client, setting):
 def test_the_perceptron_equals_its_run_over_blocks(client):
     X, y = load_iris(return_X_y=True)
     local = tunefree.OptimisticPerceptron(max_iter=40)
-    there = tfd.OptimisticPerceptron(max_iter=40)
+    there = tfd.DaskOptimisticPerceptron(max_iter=40)
     local.fit_source(lambda: [(X[:70], y[:70]), (X[70:], y[70:])])
     there.fit(da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40))
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
@@ -91,22 +91,6 @@ def test_weights_are_repetitions_over_partitions_of_any_size(client):
     )
     b = far(**setting).fit(*(da.from_array(v[repeated], chunks=97) for v in (X, y)))
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9, atol=1e-11)
-
-
-def test_pistol_averages_predictors_and_classifies_as_well(client):
-    X, y = load_breast_cancer(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))
-    X, y = X[order], np.array(["benign", "malignant"])[y[order]]
-    local = tunefree.PiSTOLClassifier(random_state=0).fit(X[:400], y[:400])
-    there = tfd.PiSTOLClassifier(random_state=0)
-    there.fit(da.from_array(X[:400], chunks=(100, 10)), da.from_array(y[:400], chunks=100))
-    lazy = there.predict(da.from_array(X[400:], chunks=(50, 30)))
-    assert isinstance(lazy, da.Array)
-    error, alone = np.mean(lazy.compute() != y[400:]), np.mean(local.predict(X[400:]) != y[400:])
-    assert error <= alone + 0.02
-    assert there.to_local().classes_.tolist() == ["benign", "malignant"]
-    proba = there.predict_proba(da.from_array(X[400:], chunks=(50, 30)))
-    np.testing.assert_allclose(proba.compute(), there.to_local().predict_proba(X[400:]))
 
 
 def test_frames_and_unknown_chunks(client):
@@ -174,7 +158,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     X, y = rows(2000)
     arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
     model = with_settings(
-        tfd.ReflectronRegressor,
+        tfd.DaskReflectronRegressor,
         link="logit",
         validation_fraction=0.0,
         potential="euclidean",
@@ -234,7 +218,7 @@ def test_a_worker_holds_less_than_three_times_its_partition(client, name):
             if "Reflectron" in name
             else {"solver": "exact"}
         )
-        getattr(tfd, name)(max_iter=2, **setting).fit(X, X[:, 0] + X[:, 1])
+        getattr(tfd, f"Dask{name}")(max_iter=2, **setting).fit(X, X[:, 0] + X[:, 1])
 
     fit(1000)  # code is loaded
     before = client.run(_memory, True)
@@ -259,7 +243,7 @@ def test_no_task_gathers_the_rows(client):
                 self.seen[str(key)] = max(nbytes or 0, self.seen.get(str(key), 0))
 
     client.register_plugin(Sizes(), name="sizes")
-    tfd.ReflectronRegressor("logit", max_iter=5, potential="euclidean").fit(
+    tfd.DaskReflectronRegressor("logit", max_iter=5, potential="euclidean").fit(
         da.from_array(X, chunks=(500, 20)), da.from_array(y, chunks=500)
     )
     seen = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["sizes"].seen)
@@ -354,7 +338,7 @@ def test_a_round_that_hangs_names_its_partition(impatient):
 def test_bad_rows_are_named(client, spoil, message):
     X, y = spoil(*rows(400))
     with pytest.raises(ValueError, match=message):
-        tfd.ReflectronRegressor("logit").fit(
+        tfd.DaskReflectronRegressor("logit").fit(
             da.from_array(X, chunks=100), da.from_array(y, chunks=100)
         )
 
@@ -368,7 +352,7 @@ def _with(values, at, value):
 def test_what_is_not_a_dask_collection_is_refused(client):
     X, y = rows(100)
     with pytest.raises(TypeError, match="X is a ndarray, not a Dask"):
-        tfd.PiSTOLClassifier().fit(X, y > 0.5)
+        tfd.DaskGLMClassifier().fit(X, y > 0.5)
 
 
 @pytest.mark.parametrize("name", ["RidgePathRegressor", "ReflectronRegressor"])
@@ -380,7 +364,7 @@ def test_one_absurd_entry_is_taken_as_missing_here_as_in_memory(client, name):
     Z, t = X[:400].copy(), y[:400].copy()
     Z[250, 1], t[17] = -1e25, 1e30
     options = {} if name == "RidgePathRegressor" else {"link": "identity"}
-    model = getattr(tunefree.dask, name)(random_state=0, **options)
+    model = getattr(tfd, f"Dask{name}")(random_state=0, **options)
     with pytest.warns(UserWarning, match="as any other: 1 in 1 distinct rows") as told:
         model.fit(da.from_array(Z, chunks=(100, 4)), da.from_array(t, chunks=100), client=client)
     words = sorted(str(w.message) for w in told)
@@ -396,7 +380,7 @@ def test_a_failed_refit_on_a_cluster_leaves_the_model_that_was(client, monkeypat
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     rows = da.from_array(X, chunks=(100, 3)), da.from_array(X[:, 0], chunks=100)
-    model = tunefree.dask.RidgePathRegressor().fit(*rows, client=client)
+    model = tunefree.dask.DaskRidgePathRegressor().fit(*rows, client=client)
     before = vars(model).copy()
     for problem in (KeyboardInterrupt, RuntimeError):
 

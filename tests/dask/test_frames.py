@@ -42,7 +42,7 @@ FAST = {"max_iter": 5, "potential": "euclidean"}
 
 
 def test_columns_of_any_number_type_and_labels_of_any_kind(client, frame):
-    model = tfd.ReflectronClassifier(**FAST).fit(frame[COLUMNS], frame["label"])
+    model = tfd.DaskReflectronClassifier(**FAST).fit(frame[COLUMNS], frame["label"])
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.score(frame[COLUMNS], frame["label"]) > 0.9
     lazy = model.predict_proba(frame[COLUMNS])
@@ -57,7 +57,7 @@ def test_columns_of_any_number_type_and_labels_of_any_kind(client, frame):
 
 def test_partitions_without_rows_are_learned_and_predicted(client, frame):
     some = frame.loc[frame.index < 100]  # the third partition is empty
-    model = tfd.ReflectronClassifier(**FAST).fit(some[COLUMNS], some["text"])
+    model = tfd.DaskReflectronClassifier(**FAST).fit(some[COLUMNS], some["text"])
     assert len(model.predict(some[COLUMNS]).compute()) == 100
     unknown = some[COLUMNS].to_dask_array()
     assert model.predict_proba(unknown).compute().shape == (100, 2)
@@ -66,10 +66,10 @@ def test_partitions_without_rows_are_learned_and_predicted(client, frame):
 @pytest.mark.parametrize(
     "kind, columns, target, message",
     [
-        ("PiSTOLClassifier", ["a", "text"], "text", r"partition \d: X: encode columns \['text'\]"),
-        ("PiSTOLClassifier", ["a", "when"], "text", r"partition \d: X: encode columns \['when'\]"),
-        ("PiSTOLClassifier", ["a", "hole"], "text", r"partition \d: Input X contains NaN"),
-        ("PiSTOLClassifier", ["a"], "gap", r"partition \d: y holds labels of several types"),
+        ("GLMClassifier", ["a", "text"], "text", r"partition \d: X: encode columns \['text'\]"),
+        ("GLMClassifier", ["a", "when"], "text", r"partition \d: X: encode columns \['when'\]"),
+        ("GLMClassifier", ["a", "hole"], "text", r"partition \d: Input X contains NaN"),
+        ("GLMClassifier", ["a"], "gap", r"partition \d: y holds labels of several types"),
         ("ReflectronClassifier", ["a"], "number", r"partition \d: y holds fractions"),
         # partition 1 has fractions and no hole: the first partition's error is the one that is told
         ("ReflectronClassifier", ["a"], "hole", r"partition 0: Input y contains NaN"),
@@ -81,15 +81,17 @@ def test_a_partition_that_cannot_be_learned_from_is_named(
     client, frame, kind, columns, target, message
 ):
     with pytest.raises(ValueError, match=message):
-        getattr(tfd, kind)().fit(frame[columns], frame[target])
+        getattr(tfd, f"Dask{kind}")().fit(frame[columns], frame[target])
 
 
 def test_rows_of_another_shape_are_refused_before_work_starts(client, frame):
     with pytest.raises(NotFittedError):
-        tfd.ReflectronRegressor("logit").predict(frame[["a"]])
+        tfd.DaskReflectronRegressor("logit").predict(frame[["a"]])
     with pytest.raises(NotFittedError):
-        tfd.ReflectronRegressor("logit").to_local()
-    model = tfd.ReflectronRegressor(link="identity", **FAST).fit(frame[COLUMNS], frame["number"])
+        tfd.DaskReflectronRegressor("logit").to_local()
+    model = tfd.DaskReflectronRegressor(link="identity", **FAST).fit(
+        frame[COLUMNS], frame["number"]
+    )
     with pytest.raises(ValueError, match="(?s)missing.*flag"):
         model.predict(frame[["a", "b", "whole"]])
     with pytest.raises(ValueError, match="3 features, but ReflectronRegressor is expecting 4"):
@@ -99,5 +101,5 @@ def test_rows_of_another_shape_are_refused_before_work_starts(client, frame):
 
 
 def test_streams_are_for_the_local_estimators():
-    assert not hasattr(tfd.PiSTOLClassifier(), "partial_fit")
-    assert not hasattr(tfd.RidgePathRegressor(), "fit_source")
+    assert not hasattr(tfd.DaskGLMClassifier(), "partial_fit")
+    assert not hasattr(tfd.DaskRidgePathRegressor(), "fit_source")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from tunefree._registry import estimator_class
 from tunefree.estimators import trees
@@ -12,6 +13,7 @@ pytest.importorskip("distributed")
 import dask.array as da  # noqa: E402
 
 from tunefree import dask as tfd  # noqa: E402
+from tunefree.dask.estimators import ClusterRows  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -27,13 +29,14 @@ LABELS = np.where(Y > 0.3, "b", np.where(Y < -0.5, "a", "c"))
         ("KernelRidgeRegressor", Y, {}),
         ("KernelRidgeClassifier", LABELS, {"kernel": "laplacian"}),
         ("TuneFreeRegressor", Y, {"candidates": ("kernel",)}),
+        ("TuneFreeClassifier", LABELS, {"candidates": ("linear",)}),
     ],
 )
 def test_sums_over_partitions_are_those_over_a_source(client, monkeypatch, name, y, options):
     monkeypatch.setattr(ridge, "EXACT_ROWS", 300)
     rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
     local = estimator_class(name)(random_state=0, **options).fit_source((X, y))
-    there = getattr(tfd, name)(random_state=0, **options).fit(*rows)
+    there = getattr(tfd, f"Dask{name}")(random_state=0, **options).fit(*rows)
     told = "decision_function" if y is LABELS else "predict"
     expected = getattr(local, told)(X)
     lazy = getattr(there, told)(rows[0]) if told == "predict" else there._lazily(told, rows[0])
@@ -47,16 +50,18 @@ def test_trees_learn_an_even_sample(client, monkeypatch, name, y):
     monkeypatch.setattr(trees, "_MOST_SAMPLED", 300)
     rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
     local = estimator_class(f"BoostedTrees{name}")(random_state=0).fit_source((X, y))
-    there = getattr(tfd, f"BoostedTrees{name}")(random_state=0).fit(*rows)
+    there = getattr(tfd, f"DaskBoostedTrees{name}")(random_state=0).fit(*rows)
     assert (there.to_local().predict(X) == local.predict(X)).all()
     assert (there.predict(rows[0]).compute() == local.predict(X)).all()
     assert there.score(*rows) > 0.85
 
 
-def test_linear_models_of_a_stack_are_averaged_runs(client, monkeypatch):
-    monkeypatch.setattr(ridge, "EXACT_ROWS", 300)
-    y = X @ [1.0, -2.0] > 0.1
-    rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
-    model = tfd.TuneFreeClassifier(candidates=("linear",), random_state=0).fit(*rows)
-    assert "Fitted on all 900 rows: linear" in model.report_.reason
-    assert model.score(*rows) > 0.95
+@pytest.mark.parametrize("kind, y", [("Regressor", Y), ("Classifier", LABELS)])
+def test_pistol_in_a_stack_goes_from_partition_to_partition(client, kind, y):
+    """The bits are those of a file."""
+    rows = da.from_array(X, chunks=(400, 2)), da.from_array(y, chunks=400)
+    cluster = ClusterRows(*rows, classify=kind == "Classifier")
+    model = estimator_class(f"PiSTOL{kind}")(random_state=0)
+    found, local = cluster.fitted(clone(model)), model.fit_source((X, y))
+    assert (found.coef_ == local.coef_).all() and (found.predict(X) == local.predict(X)).all()
+    assert cluster.fitted(estimator_class(f"KernelPiSTOL{kind}")()) is None

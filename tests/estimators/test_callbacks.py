@@ -202,7 +202,7 @@ def test_many_passes_are_told_of_in_groups(monkeypatch):
 
 def test_estimators_on_a_cluster_have_no_callbacks():
     on_cluster = pytest.importorskip("tunefree.dask")
-    assert not hasattr(on_cluster.PiSTOLClassifier(), "set_callbacks")
+    assert not hasattr(on_cluster.DaskGLMClassifier(), "set_callbacks")
 
 
 def test_progress_bar_counts_passes(monkeypatch):

@@ -283,7 +283,8 @@ def distributed():
         LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        for name in there.__all__:
+        for exported in there.__all__:
+            name = exported.removeprefix("Dask")
             task, *_ = SETTINGS[name]
             X, y = data(task)
             codes = (
@@ -294,7 +295,7 @@ def distributed():
                 "ReflectronRegressor": {"link": "logit"},
                 "GLMRegressor": {"family": "binomial"},
             }
-            model = getattr(there, name)(**named.get(name, {}))
+            model = getattr(there, exported)(**named.get(name, {}))
             if "random_state" in model.get_params():
                 model.set_params(random_state=0)
             if name == "OptimisticPerceptron":
@@ -336,7 +337,7 @@ def groups():
 def group_of(case):
     """The group that a case belongs to.
 
-    >>> group_of("PiSTOLRegressor/0/numbers/dense"), group_of("dask.PiSTOLRegressor")
+    >>> group_of("PiSTOLRegressor/0/numbers/dense"), group_of("dask.GLMRegressor")
     ('PiSTOLRegressor', 'dask')
     """
     first, slash, _ = case.partition("/")

@@ -58,8 +58,6 @@ STEPS = [
          " --every 100 --json"),
     Step("inspect a linear model, json", "inspect linear.model --json"),
     Step("train ridge", "train numbers.csv ridge.model --estimator ridge"),
-    Step("path", "path numbers.csv --out path.csv", writes="path.csv"),
-    Step("path, json", "path numbers.csv --alphas 10,1,.1 --json"),
     Step("stream numbers", "stream numbers.csv -o live.csv --delay 3", writes="live.csv"),
     Step("stream classes, json", "stream kinds.csv --target kind --json"),
     Step("a misspelt column", "train numbers.csv m --target prise", status=3),

@@ -28,7 +28,7 @@ from tunefree.cli.console import (
 )
 
 # Options that name a file to write.
-_WRITTEN = ("output", "out", "html", "plot", "checkpoint")
+_WRITTEN = ("output", "html", "checkpoint")
 
 
 def _without_types(params):
@@ -97,7 +97,6 @@ def _command(name, takes, module, **reads):
 _command("train", options.TrainOptions, "train", data=BAD_DATA)
 _command("predict", options.PredictOptions, "apply", model=BAD_MODEL, data=BAD_DATA)
 _command("eval", options.EvalOptions, "evaluate", model=BAD_MODEL, data=BAD_DATA)
-_command("path", options.PathOptions, "path", data=BAD_DATA)
 _command("report", options.ReportOptions, "page", model=BAD_MODEL, data=BAD_DATA)
 _command("inspect", options.InspectOptions, "report", model=BAD_MODEL)
 _command("stream", options.StreamOptions, "stream", data=BAD_DATA)

@@ -14,7 +14,6 @@ _RESULTS = "Results"
 
 TASKS = ("auto", "classification", "regression")
 ESTIMATORS = ("auto", "trees", "pistol", "kernel", "glm", "reflectron", "ridge", "separator")
-SOLVERS = ("auto", "sgd", "exact")
 FORMATS = ("libsvm", "csv", "jsonl", "parquet", "arrow", "npy", "npz")
 ROW_FORMATS = ("libsvm", "csv", "jsonl")
 BAD_ROWS = ("error", "skip")
@@ -392,38 +391,6 @@ class DemoOptions(NamedTuple):
     folder: Annotated[
         str, typer.Argument(metavar="[FOLDER]", help="the folder of the files that it writes")
     ] = "tunefree-demo"
-
-
-class PathOptions(NamedTuple):
-    """Print the regularization path of ridge regression for DATA: each penalty and its error.
-
-    The error is the mean squared error on held-out rows (leave-one-out for the exact solver).
-    """
-
-    data: DataFile
-    target: Target = None
-    drop: Drop = None
-    weight_column: Weight = None
-    alphas: Annotated[
-        str | None,
-        _option(_MODEL, "A,B,...", "penalties, as in Ridge (default: 50 of them)"),
-    ] = None
-    solver: Annotated[
-        str, _choice(_MODEL, SOLVERS, "auto: exact where that is cheaper, else averaged SGD (sgd)")
-    ] = "auto"
-    passes: Passes = None
-    seed: Seed = 0
-    format: FormatOption = None
-    header: Header = None
-    n_features: Features = None
-    out: Annotated[
-        str | None,
-        _option(_RESULTS, "FILE", "write all coefficients there, as csv", "--out", "-o"),
-    ] = None
-    plot: Annotated[
-        str | None, _option(_RESULTS, "PNG", "draw the path there (needs matplotlib)")
-    ] = None
-    json: Json = False
 
 
 class StreamOptions(NamedTuple):

@@ -215,6 +215,11 @@ class Cluster:
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify, guard))
         self.names = list(range(len(self.parts)))
         self._read_facts("reading the partitions")
+        self._check_shapes()
+        self._warn_of_outliers()
+
+    def _check_shapes(self):
+        """Refuse partitions with other numbers of columns than the first."""
         first = self.facts[0]
         for i, f in zip(self.names, self.facts, strict=True):
             for name in ("n_columns", "n_outputs"):
@@ -222,6 +227,9 @@ class Cluster:
                 if mine != other:
                     others = f"partition {self.names[0]} has {mine}"
                     raise ValueError(f"partition {i} has {name}={other}, and {others}.")
+
+    def _warn_of_outliers(self):
+        """One warning for X and one for y."""
         for name in ("X", "y"):
             pairs = zip(self.names, self.facts, strict=True)
             odd = [(i, o) for i, f in pairs for o in f.odd if o.name == name]
@@ -299,15 +307,14 @@ class Cluster:
         parts = self.parts if parts is None else parts
         return self._submit(what, function, parts, arguments, at)[1]
 
-    def total(self, what, function, *arguments, merge, parts=None, at=None, names=None):
+    def total(self, what, function, *arguments, merge, parts=None):
         """The results of function(partition, ...), merged in a tree, and last on the client.
 
-        `merge` is called with two results and the arguments. `names` are those of the partitions of
-        each of `parts`, if these are not single partitions.
+        `merge` is called with two results and the arguments.
         """
         parts = self.parts if parts is None else parts
-        (key, sent), added = self._submit(what, function, parts, arguments, at)
-        level, merged = 0, added
+        (key, sent), results = self._submit(what, function, parts, arguments)
+        level, merged = 0, results
         while len(merged) > _FAN_IN:
             level += 1
             groups = [merged[i : i + _FAN_IN] for i in range(0, len(merged), _FAN_IN)]
@@ -317,9 +324,9 @@ class Cluster:
                 )
                 for i, g in enumerate(groups)
             ]
-        return _merged(merge, self.gather(merged, what, added, names), *arguments)
+        return _merged(merge, self.gather(merged, what, results), *arguments)
 
-    def _submit(self, what, function, parts, arguments, at):
+    def _submit(self, what, function, parts, arguments, at=None):
         """A task for each of `parts`; also their common key, and the arguments as they are sent."""
         at = [None] * len(parts) if at is None else at
         key = f"tunefree-{what.replace(' ', '-')}-{uuid.uuid4().hex[:12]}"
@@ -329,13 +336,13 @@ class Cluster:
             else a
             for i, a in enumerate(arguments)
         ]
-        return (key, sent), [
-            self.client.submit(
-                _alone, function, part, *sent, key=f"{key}-{i}", pure=False,
-                workers=worker, allow_other_workers=worker is not None,
-            )
-            for i, (part, worker) in enumerate(zip(parts, at, strict=True))
-        ]  # fmt: skip
+        tasks = []
+        for i, (part, worker) in enumerate(zip(parts, at, strict=True)):
+            how = {"key": f"{key}-{i}", "pure": False, "workers": worker}
+            if worker is not None:
+                how["allow_other_workers"] = True
+            tasks.append(self.client.submit(_alone, function, part, *sent, **how))
+        return (key, sent), tasks
 
     def assigned(self, futures):
         """Futures of the partitions, assigned to the threads of the workers, evenly.
@@ -349,22 +356,23 @@ class Cluster:
         rows = [f.n_rows for f in self.facts]
         workers_of, rest = self.client.who_has(futures), []
 
-        def load(thread):
+        def n_rows(thread):
             return sum(rows[i] for i in thread)
 
         for i, future in enumerate(futures):
             local = [t for worker in workers_of[future.key] for t in threads.get(worker, [])]
-            thread = min(local, key=load, default=rest)
-            full = thread is rest or (load(thread) + rows[i] / 2) * len(lists) > self.n_rows
+            thread = min(local, key=n_rows, default=rest)
+            full = thread is rest or (n_rows(thread) + rows[i] / 2) * len(lists) > self.n_rows
             (rest if full else thread).append(i)
         for i in sorted(rest, key=lambda i: -rows[i]):
-            min(lists, key=load).append(i)
+            min(lists, key=n_rows).append(i)
         return [(worker, thread) for worker, own in threads.items() for thread in own if thread]
 
     def gather(self, futures, what, pending=None, names=None):
         """Results of futures, or the error of the first partition that failed.
 
-        After `timeout` seconds a TimeoutError names the partitions without an answer.
+        After `timeout` seconds a TimeoutError names the partitions without an answer: those of
+        the `pending` futures, by default of `futures`.
         """
         try:
             wait(futures, timeout=self.timeout)
@@ -443,22 +451,24 @@ class RemoteBatches(Remote):
         """The state after all batches."""
         narrow: Any = learner if hasattr(learner, "narrowed") else None
         needed = narrow.asked(state, self.centre) if narrow else state
+        changes = self._swept_despite_losses(learner, needed, epoch)
+        if narrow:
+            columns = [one.columns for one in self._scanners]
+            sums = [change["sums"] for change in changes]
+            return narrow.gathered(state, zip(sums, columns, strict=True), self.centre)
+        return state._replace(**_merged(_merge_changes, changes, learner, state))
+
+    def _swept_despite_losses(self, learner, needed, epoch) -> Any:
+        """The changes by each scanner; batches are assigned again when a worker is lost."""
         for retries in range(_TRIES, -1, -1):
             try:
                 if not self._scanners:
                     self._assign()
-                parts = self._swept(learner, needed, epoch)
-                break
+                return self._swept(learner, needed, epoch)
             except (OSError, RuntimeError) as problem:
-                lost = isinstance(problem, OSError) or "Actor" in str(problem)
-                if isinstance(problem, TimeoutError) or not lost or not retries:
+                if not retries or not _is_loss(problem):
                     raise
                 self._scanners = []
-        if narrow:
-            columns = [one.columns for one in self._scanners]
-            sums = [part["sums"] for part in parts]
-            return narrow.gathered(state, zip(sums, columns, strict=True), self.centre)
-        return state._replace(**_merged(_merge_changes, parts, learner, state))
 
     def _swept(self, learner, needed, epoch):
         """The changes by each scanner."""
@@ -478,6 +488,13 @@ class RemoteBatches(Remote):
                 workers = [one.worker for one in late]
                 raise self.cluster.timeout_error(f"pass {epoch}", names, workers) from None
         return found
+
+
+def _is_loss(problem):
+    """Whether an error of actors is the loss of a worker."""
+    if isinstance(problem, TimeoutError):  # which is an OSError, too
+        return False
+    return isinstance(problem, OSError) or "Actor" in str(problem)
 
 
 class Scanner:

@@ -1,13 +1,13 @@
 """The estimators of `tunefree` on a Dask cluster: only the source of the rows differs.
 
 For batch learners a pass is a round (`RemoteBatches`), and the result is the local one up to the
-order of the sums. Least squares are solved from sums, or as averages of independent runs. The duals
-of PiSTOL cannot be added (their sum has learned every row several times: 23.6 % instead of 14.9 %
-errors on a9a). So the predictors of independent runs, which are averages of iterates, are averaged
-by the weights of their rows.
+order of the sums. Least squares are solved from sums, or as averages of independent runs. PiSTOL,
+as a model of a stack, goes from partition to partition: sums of its duals would have learned every
+row several times (23.6 % instead of 14.9 % errors on a9a).
 """
 
 from collections.abc import Callable
+from copy import copy, deepcopy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,11 +27,11 @@ from tunefree.estimators import (
     base,
     least_squares,
     perceptron,
-    pistol,
     ridge,
     trees,
 )
 from tunefree.estimators.fitting import forget_fit, rollback_on_error
+from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
 from tunefree.estimators.reflectron import classifier, glm, reflectron
@@ -50,12 +50,26 @@ class ClusterRows(Cluster):
 
     def fitted(self, model):
         """A local model fitted to all rows; None if it needs them on one machine."""
-        kind = globals().get(type(model).__name__)
-        if kind is None:
-            return None
-        remote = kind(**model.get_params(deep=False))
-        remote._fit_shown(self)
-        return remote.to_local()
+        on_cluster = globals().get(f"Dask{type(model).__name__}")  # such as DaskGLMRegressor
+        if on_cluster is not None:
+            remote = on_cluster(**model.get_params(deep=False))
+            remote._fit_parts(self)
+            return remote.to_local()
+        return self._fitted_in_turn(model) if isinstance(model, FitsSource) else None
+
+    def _fitted_in_turn(self, model):
+        """An online learner that goes from partition to partition, as `fit_source` would."""
+        options = {"classes": self.classes()} if is_classifier(model) else {}
+        for name, part in zip(self.names, self.parts, strict=True):
+            learned = self.each("turn", _learned, model, options, parts=[part])
+            (model,) = self.gather(learned, "learning in turn", names=[name])
+        return model
+
+
+def _learned(part, model, options):
+    part = part.positive()
+    model = deepcopy(model)  # the task may be repeated
+    return model.partial_fit(part.X, part.y, sample_weight=part.weights, **options)
 
 
 class Distributed:
@@ -72,8 +86,6 @@ class Distributed:
 
     # Whether partitions with more rows than the share of a thread are cut: where sums are computed.
     _EVEN = True
-    # Whether outliers are taken as missing; PiSTOL clips them itself, in every partition.
-    _GUARDED = False
 
     def fit(
         self,
@@ -113,20 +125,20 @@ class Distributed:
             return self._fit_cluster(X, y, sample_weight, client, timeout)
 
     def _fit_cluster(self, X, y, sample_weight, client, timeout):
-        solver = getattr(self, "solver", "auto")
-        raw = solver == "batch" and not getattr(self, "standardize", True)
-        as_given = solver in ("exact", "sgd") or raw
-        guard = self._GUARDED and not as_given
-        how = {"classify": is_classifier(self), "guard": guard}
+        how = {"classify": is_classifier(self), "guard": self._clips_outliers()}
         cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
         forget_fit(self)
-        self._fit_shown(cluster.even() if self._EVEN else cluster)
+        self._fit_parts(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(n, str) for n in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
 
-    def _fit_shown(self, cluster):
+    def _clips_outliers(self):
+        """Whether outliers of a partition are taken as missing."""
+        return False
+
+    def _fit_parts(self, cluster):
         self.n_features_in_ = cluster.n_columns
         if is_classifier(self):
             self.classes_ = cluster.classes()
@@ -171,17 +183,7 @@ class Distributed:
             return getattr(local, method)(X)
         if X.ndim != 2:
             raise ValueError(f"X has {X.ndim} dimension; it needs two, rows and columns.")
-        none = np.zeros((0, X.shape[1]))
-        if hasattr(X, "columns"):
-            import pandas as pd
-
-            meta = _call_framed(pd.DataFrame(none, columns=X.columns), local, method)
-            return X.map_partitions(_call_framed, local, method, meta=meta)
-        meta = _call(none, local, method)
-        if X.numblocks[1] > 1:
-            X = X.rechunk({1: -1})
-        shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
-        return X.map_blocks(_call, local, method, dtype=meta.dtype, meta=meta, **shape)
+        return (_mapped_frame if hasattr(X, "columns") else _mapped_array)(X, local, method)
 
     def predict(self, X: Any) -> Any:
         """Predictions; lazy and of the type of X if X is a Dask collection."""
@@ -217,33 +219,48 @@ class DistributedClassifier(Distributed):
         return self._lazily("decision_function", X)
 
 
-def _call(block, local, method):
+def _mapped_array(X, local, method):
+    meta = _on_block(np.zeros((0, X.shape[1])), local, method)
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
+    return X.map_blocks(_on_block, local, method, dtype=meta.dtype, meta=meta, **shape)
+
+
+def _mapped_frame(X, local, method):
+    import pandas as pd
+
+    meta = _on_frame(pd.DataFrame(np.zeros((0, X.shape[1])), columns=X.columns), local, method)
+    return X.map_partitions(_on_frame, local, method, meta=meta)
+
+
+def _on_block(block, local, method):
     """A method on a block of rows, which may be empty."""
     return getattr(local, method)(_nonempty(block))[: block.shape[0]]
 
 
+def _on_frame(frame, local, method):
+    """The same as a series or frame; columns that are classes have their names."""
+    import pandas as pd
+
+    values = getattr(local, method)(_nonempty(frame))
+    if values.ndim == 1:
+        predicted = pd.Series(values, name="prediction")
+    else:
+        names = local.classes_ if is_classifier(local) else map(str, range(values.shape[1]))
+        predicted = pd.DataFrame(values, columns=list(names))
+    return predicted.iloc[: len(frame)].set_axis(frame.index)
+
+
 def _nonempty(block):
-    """The block, or one row of zeros if it is empty."""
+    """The block, or one row of zeros if it is empty: local methods need a row."""
     if block.shape[0]:
         return block
     row = np.zeros((1, block.shape[1]))
     return type(block)(row, columns=block.columns) if hasattr(block, "columns") else row
 
 
-def _call_framed(block, local, method):
-    """The same as a series or frame; columns that are classes have their names."""
-    import pandas as pd
-
-    values = getattr(local, method)(_nonempty(block))
-    if values.ndim == 1:
-        framed = pd.Series(values, name="prediction")
-    else:
-        names = local.classes_ if is_classifier(local) else map(str, range(values.shape[1]))
-        framed = pd.DataFrame(values, columns=list(names))
-    return framed.iloc[: len(block)].set_axis(block.index)
-
-
-def _numbers(part, estimator):
+def _targets_and_strata(part, estimator):
     """The targets of a partition for the learner, and the strata for holding out."""
     if not is_classifier(estimator):
         targets = part.y.reshape(len(part.y), -1).astype(np.float64)
@@ -254,7 +271,7 @@ def _numbers(part, estimator):
 
 def _moments(part, estimator):
     part = part.positive()
-    return Deviations.of(part.X, _numbers(part, estimator)[0], part.weights)
+    return Deviations.of(part.X, _targets_and_strata(part, estimator)[0], part.weights)
 
 
 def _batches(part, estimator, columns, seed):
@@ -265,7 +282,7 @@ def _batches(part, estimator, columns, seed):
     """
     part = part.positive()
     X, weights = part.X, part.weights
-    targets, strata = _numbers(part, estimator)
+    targets, strata = _targets_and_strata(part, estimator)
     visits = hashed_visits(X, targets, weights, seed)
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
@@ -281,18 +298,7 @@ def _batches(part, estimator, columns, seed):
 
 
 def _held_weight(batches):
-    return float(sum(s.weights[s.held > NONE].sum() for s in batches))
-
-
-def _refuse_local_options(self, setup):
-    """Refuse options that need all rows on one machine."""
-    settings = setup.settings
-    if settings.solver == "stochastic" or settings.feature_map is not None:
-        raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
-    if getattr(self, "formula", None) is not None:
-        raise ValueError("On a cluster give the columns in place of formula=.")
-    if self.class_weight is not None:
-        raise ValueError("On a cluster give sample_weight in place of class_weight.")
+    return float(sum(batch.weights[batch.held > NONE].sum() for batch in batches))
 
 
 def _batches_in_units(cluster, worker, columns, family, seed):
@@ -304,49 +310,71 @@ def _batches_in_units(cluster, worker, columns, family, seed):
     return RemoteBatches(cluster, _batches, worker, columns, seed, centre=centre)
 
 
-def _fit_by_descent(self, cluster):
-    """The fit of generalized linear models and Reflectrons."""
-    setup = self._setup(self._law())
-    _refuse_local_options(self, setup)
-    self.feature_map_ = self._stream = None
-    family, link, seed = setup.family, setup.link, seed_of(self.random_state)
-    worker = type(self)()  # the same settings, without what was learned
-    own = {n: v for n, v in vars(self).items() if not n.startswith("_") and not n.endswith("_")}
-    vars(worker).update(own)
-    if is_classifier(self):
-        worker.classes_ = self.classes_
-        family, link = self._law(self.classes_)
+def _refuse_local_options(model, settings):
+    """Refuse options that need all rows on one machine."""
+    if settings.solver == "stochastic" or settings.feature_map is not None:
+        raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
+    if getattr(model, "formula", None) is not None:
+        raise ValueError("On a cluster give the columns in place of formula=.")
+    if model.class_weight is not None:
+        raise ValueError("On a cluster give sample_weight in place of class_weight.")
+
+
+def _any_held(cluster, source, n_configurations):
+    """Whether rows are held out, which a choice among configurations needs."""
+    weights = cluster.each("held", _held_weight, parts=source.batches)
+    held = sum(cluster.gather(weights, "holding out")) > 0.0
+    if not held and n_configurations > 1:
+        raise ValueError(
+            f"Choosing among {n_configurations} configurations needs held-out rows: give a "
+            "positive validation_fraction, larger partitions, or a single potential."
+        )
+    return held
+
+
+def _descend(model, cluster):
+    """The fit of generalized linear models and Reflectrons: a pass is a round."""
+    setup = model._setup(model._law())
+    _refuse_local_options(model, setup.settings)
+    model.feature_map_ = model._stream = None
+    family, link, seed = setup.family, setup.link, seed_of(model.random_state)
+    if is_classifier(model):
+        family, link = model._law(model.classes_)
     else:
-        self._flat = not cluster.facts[0].n_outputs
+        model._flat = not cluster.facts[0].n_outputs
+    worker = copy(model)  # `model` itself learns on the client meanwhile
     moments = cluster.total("moments", _moments, worker, merge=joined)
-    sample = cluster.drawn(seed + 1) if self._learns_law(family) else None
+    sample = cluster.drawn(seed + 1) if model._learns_law(family) else None
     columns = Units.unchanged(cluster.n_columns)
     if setup.settings.standardize:
-        columns = Units.of_moments(moments, self.fit_intercept)
+        columns = Units.of_moments(moments, model.fit_intercept)
     source = _batches_in_units(cluster, worker, columns, family, seed)
-    held = cluster.each("held", _held_weight, parts=source.batches)
-    held = sum(cluster.gather(held, "holding out"))
+    held = _any_held(cluster, source, len(setup.configurations))
     cluster.parts = None  # from here on the rows are in the learner's units
-    if not held and len(setup.configurations) > 1:
-        raise ValueError(
-            f"Choosing among {len(setup.configurations)} configurations needs held-out rows: give "
-            "a positive validation_fraction, larger partitions, or a single potential."
-        )
-    theta = offset = None
-    target = moments.means.targets
+    target, start = moments.means.targets, (None, None)
     if sample is not None:
-        family, link, (theta, offset) = self._law_of(sample, columns)
-    else:
-        if self.fit_intercept:
-            offset = index_of_mean(link, family.start(target[None], np.ones(1)))
-    setup, k = setup._replace(family=family, link=link), len(target)
-    learner = setup.learner(2 if held else 1, bool(held))
-    descent = Descent(columns, k, cluster.dtype, setup.settings.most_passes, self._progress)
-    result, _ = descent.follow(learner, (theta, offset), source)
-    self._publish(result, cluster.dtype)
+        family, link, start = model._law_of(sample, columns)
+    elif model.fit_intercept:
+        start = None, index_of_mean(link, family.start(target[None], np.ones(1)))
+    learner = setup._replace(family=family, link=link).learner(2 if held else 1, held)
+    most = setup.settings.most_passes
+    descent = Descent(columns, len(target), cluster.dtype, most, model._progress)
+    result, _ = descent.follow(learner, start, source)
+    model._publish(result, cluster.dtype)
 
 
-class GLMRegressor(Distributed, glm.GLMRegressor):
+class _Descends(Distributed):
+    """Fits by passes over all rows."""
+
+    def _clips_outliers(self):
+        settings = Settings.of(self)
+        return settings.solver != "batch" or bool(settings.standardize)
+
+    def _fit_on(self, cluster):
+        _descend(self, cluster)
+
+
+class DaskGLMRegressor(_Descends, glm.GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
     Each pass is one round: each worker sums up its partitions, and the client takes the step. With
@@ -354,29 +382,17 @@ class GLMRegressor(Distributed, glm.GLMRegressor):
     of every partition is held out; `n_splits` is only for rows in memory.
     """
 
-    _GUARDED = True
-    _fit_on = _fit_by_descent
+
+class DaskGLMClassifier(_Descends, DistributedClassifier, glm.GLMClassifier):
+    """`tunefree.GLMClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
-class GLMClassifier(DistributedClassifier, glm.GLMClassifier):
-    """`tunefree.GLMClassifier` on rows of a Dask cluster; see `GLMRegressor`."""
-
-    _GUARDED = True
-    _fit_on = _fit_by_descent
+class DaskReflectronRegressor(_Descends, reflectron.ReflectronRegressor):
+    """`tunefree.ReflectronRegressor` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
-class ReflectronRegressor(Distributed, reflectron.ReflectronRegressor):
-    """`tunefree.ReflectronRegressor` on rows of a Dask cluster; see `GLMRegressor`."""
-
-    _GUARDED = True
-    _fit_on = _fit_by_descent
-
-
-class ReflectronClassifier(DistributedClassifier, classifier.ReflectronClassifier):
-    """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `GLMRegressor`."""
-
-    _GUARDED = True
-    _fit_on = _fit_by_descent
+class DaskReflectronClassifier(_Descends, DistributedClassifier, classifier.ReflectronClassifier):
+    """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
 def _signed(part, classes, k):
@@ -384,7 +400,7 @@ def _signed(part, classes, k):
     return [perceptron.signed(part.X, part.y, part.weights, positive=classes[k])]
 
 
-class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
+class DaskOptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
     """`tunefree.OptimisticPerceptron` on rows of a Dask cluster.
 
     The method of the paper, whose state has O(n_features) numbers: each pass is one round. There
@@ -406,95 +422,6 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
         return self._lazily("decision_function", X)
 
 
-class Predictor(NamedTuple):
-    """Weighted means of the runs of partitions, and extremes."""
-
-    weight: float
-    means: tuple  # coefficients, intercepts, and where columns are clipped the limits, (2, d)
-    risks: dict  # by candidate: weighted sum of its progressive risk, and the weight
-    n_passes: int  # the largest number of passes of a run
-    target_range: np.ndarray = np.zeros((2, 0))  # (2, n_outputs): lowest and highest target
-
-    def join(self, other):
-        """Both together; limits are those of all partitions, or of none."""
-        share = other.weight / (self.weight + other.weight)
-        pairs = zip(self.means, other.means, strict=False)
-        lows, highs = zip(self.target_range, other.target_range, strict=True)
-        names = {*self.risks, *other.risks}
-        return Predictor(
-            self.weight + other.weight,
-            tuple(mine + share * (theirs - mine) for mine, theirs in pairs),
-            {n: self.risks.get(n, 0.0) + other.risks.get(n, 0.0) for n in names},
-            max(self.n_passes, other.n_passes),
-            np.array([np.minimum(*lows), np.maximum(*highs)]),
-        )
-
-
-def _predictor(model, part):
-    weight, board = float(part.weights.sum()), model.leaderboard_
-    key = next((k for k in board[0] if k.startswith("progressive")), None)
-    risks = {e["name"]: np.array([weight * e[key], weight]) for e in board} if key else {}
-    means = np.asarray(model.coef_, float), np.asarray(model.intercept_, float)
-    return Predictor(weight, means, risks, model.n_iter_)
-
-
-def _classifier(part, estimator, classes):
-    """The classifier of a partition: by `fit`, or by `partial_fit` if classes are missing here."""
-    present = np.unique(part.y[part.weights > 0.0])
-    if len(present) == len(classes):
-        model = estimator.fit(part.X, part.y, sample_weight=part.weights)
-    else:
-        model = estimator.partial_fit(part.X, part.y, classes, sample_weight=part.weights)
-    return _predictor(model, part)
-
-
-def _regressor(part, estimator):
-    """The regressor of a partition, with limits of columns and predictions."""
-    model = estimator.fit(part.X, part.y, sample_weight=part.weights)
-    found = _predictor(model, part)
-    limits = () if model.input_limits_ is None else (model.input_limits_,)
-    target_range = np.asarray(model.prediction_limits_, float)
-    return found._replace(means=found.means + limits, target_range=target_range)
-
-
-def _fit_runs(self, cluster, fit_part, *arguments):
-    """Average the predictors of `fit_part(part, estimator, ...)`, and publish the result."""
-    self._check()
-    m = cluster.total("runs", fit_part, self._local(), *arguments, merge=joined)
-    self.coef_, self.intercept_ = (mean.astype(cluster.dtype) for mean in m.means[:2])
-    self.n_iter_ = m.n_passes
-    self.leaderboard_ = sorted(
-        ({"name": n, "progressive_error": r / w} for n, (r, w) in m.risks.items() if w),
-        key=lambda entry: entry["progressive_error"],
-    )
-    return m
-
-
-class PiSTOLClassifier(DistributedClassifier, pistol.PiSTOLClassifier):
-    """`tunefree.PiSTOLClassifier` on rows of a Dask cluster: one round, predictors averaged.
-
-    Each partition should be a random sample of the rows: shuffle data that are sorted by class. A
-    partition without all classes is learned in one pass.
-    """
-
-    _EVEN = False  # one run for each partition: cut partitions would have shorter runs
-
-    def _fit_on(self, cluster):
-        _fit_runs(self, cluster, _classifier, self.classes_)
-
-
-class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
-    """`tunefree.PiSTOLRegressor` on rows of a Dask cluster: one round, predictors averaged."""
-
-    _EVEN = False
-
-    def _fit_on(self, cluster):
-        m = _fit_runs(self, cluster, _regressor)
-        _, _, *limits = m.means
-        self.input_limits_ = limits[0].astype(cluster.dtype) if limits else None
-        self.prediction_limits_ = m.target_range.astype(cluster.dtype)
-
-
 def _rows(part):
     """Rows of positive weight, their targets as columns, and the weights."""
     part = part.positive()
@@ -505,7 +432,7 @@ def _ranges(part):
     return Ranges.of(*_rows(part))
 
 
-class Listed(NamedTuple):
+class DistinctRows(NamedTuple):
     """The distinct rows of a partition with their total weights, by index, without a copy."""
 
     X: Any
@@ -524,32 +451,32 @@ class Listed(NamedTuple):
             yield Z, root * (self.targets[rows] - view.target), weights
 
 
-def _listed(part, seed):
+def _distinct(part, seed):
     X, targets, weights = _rows(part)
     rows, totals = hashed_visits(X, targets, weights, seed).unique()
-    return Listed(X, targets, rows, totals * (weights.sum() / totals.sum()))
+    return DistinctRows(X, targets, rows, totals * (weights.sum() / totals.sum()))
 
 
-def _products(listed, view):
+def _products(distinct, view):
     """Z'WZ and Z'Wy."""
     gram = products = 0.0
-    for Z, y, _ in listed.blocks(view):
+    for Z, y, _ in distinct.blocks(view):
         gram, products = gram + Z.T @ Z, products + Z.T @ y
     return gram, products
 
 
-def _held_out(listed, view, spectrum, alphas, per_weight):
+def _held_out(distinct, view, spectrum, alphas, per_weight):
     """Held-out squared errors for every penalty."""
     return (
         sum(
             spectrum.held_out(Z @ spectrum.right, y, weights * per_weight, alphas)
-            for Z, y, weights in listed.blocks(view)
+            for Z, y, weights in distinct.blocks(view)
         ),
     )
 
 
-class Ran(NamedTuple):
-    """A run of SGD on a partition; it stays on its worker."""
+class PartitionRun(NamedTuple):
+    """SGD on a partition; its state stays on the worker."""
 
     problem: LeastSquares
     state: tuple
@@ -567,37 +494,37 @@ def _scaling_risks(part, seed, intercept):
     return tuple(part.weights.sum() * np.asarray(risks))
 
 
-def _ran(part, view, seed, intercept, scaling, max_iter, choose):
+def _run_sgd(part, view, seed, intercept, scaling, max_iter, choose):
     X, targets, weights = _rows(part)
     rows = UniqueRows.of(X, targets, weights, seed)
     problem = rows.pose(intercept=intercept, scaling=scaling, view=view)
     n_passes = least_squares.passes(max_iter, int(problem.visits.repeats.sum()))
     n_folds = least_squares.folds(problem)[1] if choose and len(problem.totals) > 1 else 0
     state = least_squares.descend(problem, n_passes, n_folds)
-    return Ran(problem, state, n_folds, n_passes, float(weights.sum()))
+    return PartitionRun(problem, state, n_folds, n_passes, float(weights.sum()))
 
 
-def _size(ran):
+def _size(run):
     """Squared norms, step and passes, for sums over partitions."""
-    return ran.problem.sized(), ran.weight * ran.problem.step(), ran.weight * ran.n_passes
+    return run.problem.sized(), run.weight * run.problem.step(), run.weight * run.n_passes
 
 
-def _risks(ran, *schemes):
+def _risks(run, *schemes):
     """Held-out errors of every scheme times the weight of the partition, and the weight."""
-    if not ran.n_folds:
+    if not run.n_folds:
         return 0.0, 0.0
-    risks, _ = least_squares.held_out_risks(ran.problem, ran.state, ran.schemes(*schemes))
-    return ran.weight * risks, ran.weight
+    risks, _ = least_squares.held_out_risks(run.problem, run.state, run.schemes(*schemes))
+    return run.weight * risks, run.weight
 
 
-def _average(ran, k, *schemes):
+def _average(run, k, *schemes):
     """The path, or its scheme k, in the units of X, times the weight of the partition."""
-    chosen = ran.schemes(*schemes)
-    model = least_squares.read(ran.problem, ran.state, chosen if k is None else [chosen[k]])
-    return tuple(ran.weight * a for a in model.fold(ran.problem.columns))
+    chosen = run.schemes(*schemes)
+    model = least_squares.read(run.problem, run.state, chosen if k is None else [chosen[k]])
+    return tuple(run.weight * a for a in model.fold(run.problem.columns))
 
 
-class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
+class DaskRidgePathRegressor(Distributed, ridge.RidgePathRegressor):
     """`tunefree.RidgePathRegressor` on rows of a Dask cluster.
 
     With at most 1000 columns, however many rows, ridge regression is solved exactly: products of
@@ -613,16 +540,19 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
     --------
     >>> import dask.array as da
     >>> from distributed import Client
-    >>> from tunefree.dask import RidgePathRegressor
+    >>> from tunefree.dask import DaskRidgePathRegressor
     >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
     >>> y = X[:, 0] - 2.0 * X[:, 1] + 5.0
     >>> with Client(processes=False, dashboard_address=":0") as client:
-    ...     model = RidgePathRegressor().fit(X, y)
+    ...     model = DaskRidgePathRegressor().fit(X, y)
     >>> model.coef_.round(2) + 0.0, round(float(model.intercept_), 2), model.solver_
     (array([ 1., -2.,  0.]), 5.0, 'exact')
     """
 
-    _GUARDED, _EVEN = True, False  # unless it is solved exactly
+    _EVEN = False  # cut partitions would have shorter runs of SGD
+
+    def _clips_outliers(self):
+        return self.solver not in ("exact", "sgd")
 
     def _fit_on(self, cluster):
         self._check()
@@ -638,37 +568,31 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
             mean, target = np.zeros_like(mean), np.zeros_like(target)
         view = spanned(mean, target, ranges.low, ranges.high)
         if self.solver_ == "exact":
-            self._exactly(cluster.even(), view, total)
+            self._fit_exactly(cluster.even(), view, total)
         else:
-            self._by_runs(cluster, view, total)
+            self._fit_by_runs(cluster, view, total)
 
-    def _exactly(self, cluster, view, total):
+    def _fit_exactly(self, cluster, view, total):
         view = view if self.standardize else view.unscaled()
-        listed = cluster.each("rows", _listed, seed_of(self.random_state))
-        gram, products = cluster.total("products", _products, view, merge=added, parts=listed)
+        distinct = cluster.each("rows", _distinct, seed_of(self.random_state))
+        gram, products = cluster.total("products", _products, view, merge=added, parts=distinct)
         self.alphas_ = penalties(self.alphas, float(np.trace(gram)))
         spectrum = Spectrum.of(gram, products)
         per_weight = bool(self.fit_intercept) / total
         asked = view, spectrum, self.alphas_, per_weight
-        (sums,) = cluster.total("held-out errors", _held_out, *asked, merge=added, parts=listed)
+        (sums,) = cluster.total("held-out errors", _held_out, *asked, merge=added, parts=distinct)
         model = SGDRun(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
         risks = sums / total
         k = ridge.best_scheme(self.alphas_, risks)
         self._choose(view, model, [None] * len(self.alphas_), risks, k, 1)
 
-    def _by_runs(self, cluster, view, total):
-        seed, scaling = seed_of(self.random_state), self.standardize
-        if scaling == "auto":
-            scaling = True
-            if any(f.sparse for f in cluster.facts):
-                scaled, raw = cluster.total(
-                    "scaling", _scaling_risks, seed, self.fit_intercept, merge=added
-                )
-                scaling = scaled < raw
+    def _fit_by_runs(self, cluster, view, total):
+        seed = seed_of(self.random_state)
+        scaling = self._scaling(cluster, seed)
         grid, others = self._grid()
         choose = grid and (others or self.alphas is None or np.size(self.alphas) > 1)
         runs = cluster.each(
-            "run", _ran, view, seed, self.fit_intercept, scaling, self.max_iter, bool(choose)
+            "run", _run_sgd, view, seed, self.fit_intercept, scaling, self.max_iter, bool(choose)
         )
         size, step, n_passes = cluster.total("size", _size, merge=added, parts=runs)
         self.alphas_ = penalties(self.alphas, size)
@@ -687,6 +611,17 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         schemes = [*(Geometric(float(rate)) for rate in rates), *others]
         self._choose(view, model, schemes, risks, k, round(n_passes / total))
 
+    def _scaling(self, cluster, seed):
+        """Whether columns are scaled: sparse ones only if that predicts better."""
+        if self.standardize != "auto":
+            return self.standardize
+        if not any(f.sparse for f in cluster.facts):
+            return True
+        scaled, raw = cluster.total(
+            "scaling", _scaling_risks, seed, self.fit_intercept, merge=added
+        )
+        return scaled < raw
+
 
 class _Sampled(Distributed):
     """Learns from a sample on the client, and from sums over all rows."""
@@ -697,7 +632,7 @@ class _Sampled(Distributed):
         vars(self).update(vars(local))
 
 
-class KernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
+class DaskKernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
     """`tunefree.KernelRidgeRegressor` on rows of a Dask cluster.
 
     Two rounds. The first draws 8,000 distinct rows evenly, by their hash; the client chooses view,
@@ -707,11 +642,13 @@ class KernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
     """
 
 
-class KernelRidgeClassifier(_Sampled, DistributedClassifier, kernel_ridge.KernelRidgeClassifier):
-    """`tunefree.KernelRidgeClassifier` on rows of a Dask cluster; see `KernelRidgeRegressor`."""
+class DaskKernelRidgeClassifier(
+    _Sampled, DistributedClassifier, kernel_ridge.KernelRidgeClassifier
+):
+    """`tunefree.KernelRidgeClassifier` on a Dask cluster; see `DaskKernelRidgeRegressor`."""
 
 
-class BoostedTreesRegressor(_Sampled, trees.BoostedTreesRegressor):
+class DaskBoostedTreesRegressor(_Sampled, trees.BoostedTreesRegressor):
     """`tunefree.BoostedTreesRegressor` on rows of a Dask cluster.
 
     The client learns at most 100,000 distinct rows, drawn evenly by their hash. `fit_source` of one
@@ -719,20 +656,20 @@ class BoostedTreesRegressor(_Sampled, trees.BoostedTreesRegressor):
     """
 
 
-class BoostedTreesClassifier(_Sampled, DistributedClassifier, trees.BoostedTreesClassifier):
-    """`tunefree.BoostedTreesClassifier` on a Dask cluster; see `BoostedTreesRegressor`."""
+class DaskBoostedTreesClassifier(_Sampled, DistributedClassifier, trees.BoostedTreesClassifier):
+    """`tunefree.BoostedTreesClassifier` on a Dask cluster; see `DaskBoostedTreesRegressor`."""
 
 
-class TuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):
+class DaskTuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):
     """`tunefree.TuneFreeRegressor` on rows of a Dask cluster, of numbers.
 
     The client compares the candidates on 8,000 distinct rows, drawn evenly by their hash. The
     weights of the stack, its calibration and its held-out predictions are from these rows. Then the
-    models learn all rows: kernels on landmarks and ridge regression from sums, the Reflectron in
-    rounds, PiSTOL by averaged runs. Kernel PiSTOL keeps its fit to the sample, as noted in
+    models learn all rows: kernels on landmarks and ridge regression from sums, GLMs in rounds, and
+    PiSTOL partition by partition, in order. Kernel PiSTOL keeps its fit to the sample, as noted in
     `report_`.
     """
 
 
-class TuneFreeClassifier(_Sampled, DistributedClassifier, auto.TuneFreeClassifier):
-    """`tunefree.TuneFreeClassifier` on rows of a Dask cluster; see `TuneFreeRegressor`."""
+class DaskTuneFreeClassifier(_Sampled, DistributedClassifier, auto.TuneFreeClassifier):
+    """`tunefree.TuneFreeClassifier` on rows of a Dask cluster; see `DaskTuneFreeRegressor`."""
