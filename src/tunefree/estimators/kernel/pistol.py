@@ -63,7 +63,6 @@ from tunefree.robust import (
     location_and_scale,
     shares_as_scores,
     shrinkage_factor,
-    shrinkage_factor_of_classes,
 )
 from tunefree.select.bandwidths import (
     HoldOutSelection,
@@ -597,11 +596,9 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         self.regret_ = _regret(engine) if self.setting in _PROVED else NO_RULE
         _, f, y, weights, _ = outcome
         a = base.temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
+        share = 1.0
         if self.calibrate and self.setting == "auto" and self.average == "auto":
-            p, shares = (base.probabilities(each, joint=True) for each in (a * f, prior[None]))
-            share = shrinkage_factor_of_classes(p, shares[0], base.codes_of(y), weights)
-        else:
-            share = 1.0
+            share = base.class_shrinkage(a * f, prior, base.codes_of(y), weights)
         self.intercept_, factor = (1.0 - share) * prior, share * a
         held_out = self._held_out_predictions(outcome, factor)
         return factor, factor * f + self.intercept_, held_out

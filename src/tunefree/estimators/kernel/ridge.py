@@ -45,7 +45,6 @@ from tunefree.robust import (
     clip_outliers,
     shares_as_scores,
     shrinkage_factor,
-    shrinkage_factor_of_classes,
 )
 from tunefree.select.kernel_ridge import (
     choose_geometry,
@@ -643,9 +642,9 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         if table.held is None:
             codes = base.codes_of(targets)
             optimism = predictor.transform.optimism
-            null, factor = _shrinkage(scores, codes, weights, optimism)
+            null = shares_as_scores(codes, weights, scores.shape[1])
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
-                share = factor
+                share = base.class_shrinkage(scores, null, codes, weights, optimism)
             if share < 1.0:
                 intercept, scores = (null + share * (s - null) for s in (intercept, scores))
             result = _held_out_classes(scores, codes, weights)
@@ -662,7 +661,8 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         scores, targets, weights, _ = held_out
         codes, slope = base.codes_of(targets), base.temperature(scores, targets, weights)
         scores = slope * scores
-        null, share = _shrinkage(scores, codes, weights)
+        null = shares_as_scores(codes, weights, scores.shape[1])
+        share = base.class_shrinkage(scores, null, codes, weights)
         factor = share * min(slope / fitted.slope, 1.0)
         intercept = (1.0 - share) * null + factor * fitted.predictor.intercept
         return fitted._replace(
@@ -681,13 +681,6 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self.decision_function(X), joint=True)
-
-
-def _shrinkage(scores, codes, weights, optimism=0.0):
-    """Log-odds of the classes' shares, and how far predictions go from these."""
-    null = shares_as_scores(codes, weights, scores.shape[1])
-    p, prior = (base.probabilities(each, joint=True) for each in (scores, null[None]))
-    return null, shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
 
 
 def _held_out_classes(scores, codes, weights):
