@@ -201,6 +201,6 @@ class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
     def _standard(self, encoded, rows, totals, dtype):
         targets = encoded[0]
         standard = Standard.of(np.unique(targets, axis=0), tails=True)
-        ends = np.full((2, targets.shape[1]), np.inf) * [[-1.0], [1.0]]
-        self._set_units(standard, ends, dtype)
-        return standard(targets), (standard, None)  # no way back to the mean
+        ends = np.full((2, targets.shape[1]), np.inf, dtype)
+        ends[0] = -np.inf
+        return standard(targets), (standard, ends, None)  # no way back to the mean

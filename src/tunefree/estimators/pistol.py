@@ -67,7 +67,6 @@ from tunefree.protocols import (
 from tunefree.robust import (
     DELTA,
     EXTREME,
-    OutlierFilter,
     clip_outliers,
     column_caps,
     shares_as_scores,
@@ -81,6 +80,7 @@ from tunefree.select.portfolio import (
     regression_members,
     sparse_members,
     stream_members,
+    with_average,
 )
 from tunefree.select.progressive_risk import recent_rows
 from tunefree.uncertainty import risk
@@ -127,28 +127,11 @@ class PiSTOLRun(NamedTuple):
     state: PortfolioState
     scale: Any = None  # a `TargetScale`, of real targets
 
-    @property
-    def dense(self):
-        """Whether a view of the columns needs dense rows."""
-        return any(view.dense for view in self.state.views.values())
-
     def again(self, problem):
         """The problem in the form that the views need, and the run before more passes over it."""
-        problem = problem._replace(X=as_dense(problem.X) if self.dense else problem.X)
+        if any(view.dense for view in self.state.views.values()):
+            problem = problem._replace(X=as_dense(problem.X))
         return problem, self._replace(state=self.state._replace(epoch=1))
-
-    def stream(self, n_columns, guarded):
-        """A stream that continues from here, with the columns' statistics of `fit`."""
-        portfolio, state, scale = self
-        stream = Stream(portfolio, None, sparse=not self.dense, renew=False, scale=scale)
-        stream.guarded = guarded
-        if guarded:
-            shifts = [view.shift for view in state.views.values() if view.shift is not None]
-            centres = [shifts[0] if shifts else np.zeros(n_columns)]
-            centres += [] if scale is None else [scale.m]
-            stream.guards = tuple(map(OutlierFilter.of, centres))
-        stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
-        return stream
 
 
 class Line(NamedTuple):
@@ -303,14 +286,12 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         if self.average == "auto":
             return members, tail
         scheme = scheme_of(self.average)
-        fraction = getattr(scheme, "fraction", None)
+        fraction = getattr(scheme, "fraction", None)  # of 'tail' and 'last'
         if fraction is None:
-            tail = 1.0
-        elif stream and fraction > 0.0:  # the end of a stream is not known
-            scheme, tail = PolynomialDecay(), 1.0
-        else:
-            return members, fraction
-        return tuple(m._replace(learner=m.learner._replace(average=scheme)) for m in members), tail
+            return with_average(members, scheme), 1.0
+        if stream and fraction > 0.0:  # the end of a stream is not known
+            return with_average(members, PolynomialDecay()), 1.0
+        return members, fraction
 
     @all_or_nothing
     def _learn_chunk(self, X, y, sample_weight, classes=None):
@@ -349,7 +330,7 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
                 "This model holds a predictor but no learner to continue from: save it with "
                 "save_model(model, path, learner=True), or fit it again."
             )
-        return self._run.stream(self.n_features_in_, self._filters_outliers())
+        return Stream.after_fit(*self._run, self.n_features_in_, self._filters_outliers())
 
     def _read_stream(self):
         ready = self._stream.opened()
