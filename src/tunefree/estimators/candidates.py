@@ -188,7 +188,7 @@ class Candidate:
         """The `Entry` of the candidate, after those of `others`."""
         return self.evaluation.evaluate(self, problem, others)
 
-    def entry_of_one_fit(self, problem, model, scores, cost):
+    def entry_with_permutations(self, problem, model, scores, cost):
         """The `Entry` of a fit to all rows, each predicted in the time of `cost` kernel values."""
         rows, fitted = np.flatnonzero(problem.held()), Fitted((), model)
         some = rows[: n_permuted_rows(cost, problem.shape.d, len(rows))]
@@ -336,7 +336,7 @@ class BoostedTrees(Candidate):
         model = clone(self.estimator)
         scores = model._learn(*problem[:3], problem.folds, self.most_rounds)
         scores = problem.score.of_all(scores, model)
-        return self.entry_of_one_fit(problem, model, scores, _TREE_COST)
+        return self.entry_with_permutations(problem, model, scores, _TREE_COST)
 
 
 @dataclass(frozen=True)
@@ -362,7 +362,7 @@ class KernelPiSTOL(Candidate):
             scores = Fitted((), model).scores(problem.X[held], problem.score)
         else:
             scores = problem.score.of_all(model._learn(*problem[:3], held=held), model)
-        return self.entry_of_one_fit(problem, model, scores, self.most_rows)
+        return self.entry_with_permutations(problem, model, scores, self.most_rows)
 
 
 def permutation_effects(fitted, problem, rows):

@@ -1082,7 +1082,8 @@ class PiSTOLRegressor(
             coefs.append(factor * coef)
             intercepts.append(intercept)
             predictions.append(factor * p + (level if squared and self.fit_intercept else mean))
-        coef, predicted = (sum(parts) / len(chosen) for parts in (coefs, predictions))
+        coef: Any = sum(coefs) / len(chosen)
+        predicted: Any = sum(predictions) / len(chosen)
         if not self.fit_intercept:
             intercept = np.zeros(coef.shape[1])
         elif squared:

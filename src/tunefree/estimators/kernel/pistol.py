@@ -718,11 +718,12 @@ class KernelRegressor(
     """A kernel estimator of targets with any location and scale."""
 
     _CLASSIFY, _LIMIT = False, 30
+    _loss: Callable  # abstract: the loss of the parameter `loss`
 
     @property
     def _tails(self):
         """Whether quantiles are used for the targets' units: not with a loss for outliers."""
-        return not getattr(LOSSES.find(self.loss), "outliers", False)
+        return not getattr(self._loss(), "outliers", False)
 
     def _encode(self, y, kept, weights):
         targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
@@ -755,7 +756,7 @@ class KernelRegressor(
     @property
     def _of_mean(self):
         """Whether the loss is least at the mean."""
-        return getattr(LOSSES.find(self.loss), "elicits_mean", False)
+        return getattr(self._loss(), "elicits_mean", False)
 
     def _selection_loss(self):
         return squared_errors if self._of_mean else absolute_errors
@@ -895,11 +896,14 @@ class KernelPiSTOLRegressor(KernelRegressor):
         self.random_state = random_state
 
     def _check(self):
-        make_loss(self.loss, "regression")
+        self._loss()
         return super()._check()
 
+    def _loss(self):
+        return make_loss(self.loss, "regression")
+
     def _learner(self, n_rounds, largest=1.0):
-        loss = make_loss(self.loss, "regression")
+        loss = self._loss()
         return Isotropic(_RULE, loss if np.isfinite(loss.bound()) else within(loss, DELTA))
 
     @all_or_nothing

@@ -244,11 +244,9 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         weights = base.check_weights(sample_weight, X)
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
+        size = X.shape[0] * X.shape[1] * X.dtype.itemsize
         check_memory(
-            4.0
-            * X.shape[0]
-            * X.shape[1]
-            * X.dtype.itemsize,  # also in the order of learning, and as knots
+            4.0 * size,  # also in the order of learning, and as knots
             f"{type(self).__name__} stores rows as arrays: {X.shape[0]} x {X.shape[1]}",
             "Hash or select columns, or use PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
         )
@@ -301,15 +299,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
                 problem = _of_log_loss(problem)
                 solution = minimize_log_loss(problem, solution)
             if stream is not None:
-                source, ends = stream
-                low, high = problem.limits
-                if not self._CLASSIFY:  # at most a width beyond the range of the sample
-                    limits = tuple(np.clip(ends, 2.0 * low - high, 2.0 * high - low))
-                    problem = problem._replace(limits=limits)
-                transform = TargetTransform(
-                    table.classes, problem.limits, problem.level, problem.unit
-                )
-                solution = choose_sums(problem, solution, source, transform)
+                problem, solution = _of_all_rows(problem, solution, table.classes, *stream)
             fitted = self._evaluated(problem, solution, targets, column_groups)
         fitted = self._finished(fitted, table)
         if table.held is None:
@@ -389,6 +379,19 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             transform, self.landmarks_, self.dual_coef_, self.intercept_, self.single_precision_
         )
         return predictor(base.check_rows(self, X), self.n_jobs)
+
+
+def _of_all_rows(problem, solution, classes, source, ends):
+    """The problem with limits for a source's rows, and the solution by sums over these.
+
+    `ends` are the lowest and the highest targets of the source.
+    """
+    if classes is None:  # at most a width beyond the range of the sample
+        low, high = problem.limits
+        limits = tuple(np.clip(ends, 2.0 * low - high, 2.0 * high - low))
+        problem = problem._replace(limits=limits)
+    transform = TargetTransform(classes, problem.limits, problem.level, problem.unit)
+    return problem, choose_sums(problem, solution, source, transform)
 
 
 def _of_log_loss(problem):
@@ -495,10 +498,8 @@ class KernelRidgeRegressor(
         predictor, (low, high) = fitted.predictor, fitted.limits
         if table.held is None:
             predictions, y, weights, X = fitted.held_out
-            predictions, mean = (
-                np.clip(predictions, low, high),
-                np.average(y, axis=0, weights=weights),
-            )
+            predictions = np.clip(predictions, low, high)
+            mean = np.average(y, axis=0, weights=weights)
             share, intercept = np.ones(len(mean)), predictor.intercept
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
                 optimism = predictor.transform.optimism
