@@ -107,7 +107,7 @@ class KernelPerceptron(KernelClassifier, _Baseline):
                 at = np.flatnonzero(f.coefs[0][:, k])
                 votes = np.sign(np.cumsum(K[:, at] * f.coefs[0][at, k].astype(float), axis=1))
                 out[start : start + _VOTED, k] = votes @ lives[at] / max(lives.sum(), 1.0)
-        return out[:, 0] if out.shape[1] == 1 else out
+        return base.squeezed(out)
 
 
 def _lives(engine):

@@ -68,7 +68,6 @@ class Fitted(NamedTuple):
 
     view: tuple
     model: Any
-    found: Any = None  # what the model reports of held-out rows
 
     def without_held_out(self):
         """The same without the model's own held-out predictions: only the stack keeps some."""
@@ -114,16 +113,17 @@ class Folds:
     def evaluate(self, candidate, problem, others):
         """The `Entry` of a candidate."""
         donor, folds = view_donor(others), self._folds(problem)
-        models, parts, rows = [], [], []
-        for i, fold in enumerate(folds):
+        models, parts = [], []
+        for done, fold in enumerate(folds, 1):
             scores, model = self._predicted(candidate, problem, fold, donor)
-            models, parts, rows = [*models, model], [*parts, scores], [*rows, fold[1]]
-            numbers = np.concatenate(rows)
-            order = np.argsort(numbers)
+            models.append(model)
+            parts.append(scores)
+            rows = np.concatenate([held for _, held in folds[:done]])
+            order = np.argsort(rows)
             scores = np.concatenate(parts)[order]
-            entry = problem.entry(candidate, scores, numbers[order], models[0])
-            if i + 1 < len(folds) and loses(entry, others, problem.weights):
-                return entry._replace(status=f"stopped after {i + 1} of {len(folds)} folds")
+            entry = problem.entry(candidate, scores, rows[order], models[0])
+            if done < len(folds) and loses(entry, others, problem.weights):
+                return entry._replace(status=f"stopped after {done} of {len(folds)} folds")
         return entry
 
     def _n_folds(self, n):
@@ -150,8 +150,8 @@ class ThreeFolds(Folds):
         return [(np.arange(len(fold)), np.flatnonzero(fold == f)) for f in range(count)]
 
     def _predicted(self, candidate, problem, fold, donor):
-        fitted, scores = candidate.hold_out(problem, donor, np.isin(*fold), None)
-        return scores, fitted.model
+        model, scores, _ = candidate.hold_out(problem, donor, np.isin(*fold), None)
+        return scores, model
 
 
 # The kinds of candidates.
@@ -241,25 +241,26 @@ class KernelRidge(Candidate):
         """The candidate with so many landmarks."""
         return self.with_options(n_landmarks=limit)
 
-    def fit(self, X, y, weights, donor=None, **options):
-        """A `Fitted` candidate; `options` are those of the estimator's `_learn`."""
+    def fit(self, X, y, weights, donor=None, column_groups=()):
+        """A `Fitted` candidate; with None no effects of permuted columns are computed."""
         model = clone(self.estimator)
-        found = model._learn(X, y, sample_weight=weights, like=donor, **options)
-        return Fitted((), model, found)
+        model._learn(X, y, sample_weight=weights, like=donor, column_groups=column_groups)
+        return Fitted((), model)
 
     def hold_out(self, problem, donor, held, column_groups):
-        """A candidate `Fitted` to all rows, and the scores of the rows `held`."""
-        fitted = self.fit(
-            *problem[:3], donor=donor, held=held, groups=problem.groups, column_groups=column_groups
+        """A fit to all rows: the model, the scores of the rows `held`, and the `FittedKernel`."""
+        model, groups = clone(self.estimator), problem.groups
+        found = model._learn(
+            *problem[:3], like=donor, held=held, groups=groups, column_groups=column_groups
         )
-        return fitted, problem.score.of_all(fitted.found.held_out.predictions, fitted.model)
+        return model, problem.score.of_all(found.held_out.predictions, model), found
 
     def in_one_fit(self, problem, donor):
         """The `Entry` of one fit to all rows."""
-        fitted, scores = self.hold_out(problem, donor, problem.held(), problem.column_groups)
-        found = fitted.found
+        held, column_groups = problem.held(), problem.column_groups
+        model, scores, found = self.hold_out(problem, donor, held, column_groups)
         optimism = found.predictor.transform.optimism
-        return problem.entry_of_one_fit(self, fitted, scores, found.effects, optimism)
+        return problem.entry_of_one_fit(self, Fitted((), model), scores, found.effects, optimism)
 
     def compressed(self, entry, problem, most):
         """The entry with at most so many landmarks."""
@@ -387,7 +388,7 @@ def view_donor(entries):
 # Which candidates suit a problem. Functions return those, and why others are skipped.
 
 
-class Skipped(NamedTuple):
+class Unsuited(NamedTuple):
     """A candidate that does not suit a problem."""
 
     name: str
@@ -403,8 +404,8 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
         found = _of_kinds(problem, kinds, n_jobs, compress)
     else:
         found = _monotone(problem, kinds, n_jobs)
-    made = [c for c in found if not isinstance(c, Skipped)]
-    skipped = {c.name: c.reason for c in found if isinstance(c, Skipped)}
+    skipped = {c.name: c.reason for c in found if isinstance(c, Unsuited)}
+    made = [c for c in found if c.name not in skipped]
     if not made:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
         columns = f"{problem.shape.d} columns"
@@ -414,32 +415,34 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
 
 def _of_kinds(problem, kinds, n_jobs, compress):
     """The candidates without signs of columns."""
-    (n, d), on_ranks, linear, kernels, trees = problem.shape[:2], [], [], [], []
+    (n, d), found = problem.shape[:2], []
     on_landmarks = d <= MOST_COLUMNS and n * d <= _MOST_CELLS
     solved_exactly = not problem.is_sparse() and n <= ridge.EXACT_ROWS
     both = "linear" in kinds and "kernel" in kinds and on_landmarks
-    if "linear" in kinds and not (both and solved_exactly):  # else ridge on ranks is enough
-        linear = _linear_models(problem)
     if both and d <= _FEW_COLUMNS:
-        on_ranks = _ridge_on_ranks(problem, n_jobs)
-    if "kernel" in kinds and on_landmarks:
-        kernels = _kernels(problem, n_jobs)
-    elif "kernel" in kinds:
-        kernels = _kernel_pistol(problem, n_jobs, compress)
+        found += _ridge_on_ranks(problem, n_jobs)
+    if "linear" in kinds and not (both and solved_exactly):  # else ridge on ranks is enough
+        found += _linear_models(problem)
     if "trees" in kinds:
-        trees = _trees(problem, n_jobs)
-    return [*on_ranks, *linear, *trees, *kernels, *_glm_of_loss(problem)]
+        found += _trees(problem, n_jobs)
+    if "kernel" in kinds and on_landmarks:
+        found += _kernels(problem, n_jobs)
+    elif "kernel" in kinds:
+        found += _kernel_pistol(problem, n_jobs, compress)
+    return found + _glm_of_loss(problem)
 
 
 def _monotone(problem, kinds, n_jobs):
     """The candidates that increase or decrease with some columns."""
-    trees, linear = _trees(problem, n_jobs) if "trees" in kinds else [], []
+    found = []
     if "linear" in kinds:
         family = _family_of(problem) or ("binomial" if problem.classify else "gaussian")
         model = _estimator(problem, "GLM", family=family, constraint=Monotone(tuple(problem.signs)))
-        linear = [GLM("GLM, monotone", model)]
-    others = Skipped("kernels and other linear models", "they do not keep monotonic_cst")
-    return [*linear, *trees, others]
+        found.append(GLM("GLM, monotone", model))
+    if "trees" in kinds:
+        found += _trees(problem, n_jobs)
+    others = Unsuited("kernels and other linear models", "they do not keep monotonic_cst")
+    return [*found, others]
 
 
 def _linear_models(problem):
@@ -453,14 +456,14 @@ def _linear_models(problem):
     if not is_sparse and shape.entries >= 0.25 * shape.n * shape.d:
         found.append(AsinhPiSTOL("linear, asinh columns", pistol))
     else:
-        skipped.append(Skipped("linear, asinh columns", "most entries are zero"))
+        skipped.append(Unsuited("linear, asinh columns", "most entries are zero"))
     wide = _WIDE <= shape.d <= _WIDEST and shape.n < _NARROW * shape.d
     if wide and (classify or shape.k == 1):
         family = "auto" if classify else "gaussian"
         found.append(GLM("GLM", _estimator(problem, "GLM", family=family)))
     else:
         reason = "many rows for each column, or too few or too many columns"
-        skipped.append(Skipped("GLM", reason))
+        skipped.append(Unsuited("GLM", reason))
     return [*sorted(found, key=lambda c: c.cost(shape).seconds), *skipped]
 
 
@@ -511,11 +514,11 @@ def _evaluation_of_kernels(problem):
 def _kernel_pistol(problem, n_jobs, compress):
     """Kernel PiSTOL, for rows of too many columns for other kernels."""
     n, name = problem.shape.n, "kernel PiSTOL"
-    others = Skipped(KERNELS["rbf"], f"{problem.shape.d} columns are too many")
+    others = Unsuited(KERNELS["rbf"], f"{problem.shape.d} columns are too many")
     if problem.given:
-        return [others, Skipped(name, "with cv= it would be fitted fold by fold")]
+        return [others, Unsuited(name, "with cv= it would be fitted fold by fold")]
     if problem.groups is not None:
-        return [others, Skipped(name, "it cannot hold out whole groups")]
+        return [others, Unsuited(name, "it cannot hold out whole groups")]
     limits = tuple(m for m in (costs.MOST_ROWS // 2, costs.MOST_ROWS // 4) if m < n)
     made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
     return [others, KernelPiSTOL(name, made, OneFit() if n >= FEW_ROWS else Folds(), limits)]
@@ -525,13 +528,13 @@ def _trees(problem, n_jobs):
     """Boosted trees."""
     shape, score, options = problem.shape, problem.score, {}
     if shape.d > MOST_COLUMNS:
-        return [Skipped(_TREES, f"{shape.d} columns are too many")]
+        return [Unsuited(_TREES, f"{shape.d} columns are too many")]
     if shape.n < _TREE_ROWS:
-        return [Skipped(_TREES, f"{shape.n} rows are too few")]
+        return [Unsuited(_TREES, f"{shape.n} rows are too few")]
     if isinstance(score, Means):
         options = {"loss": type(score.family).__name__.lower()}
         if options["loss"] not in ("poisson", "gamma", "tweedie"):
-            return [Skipped(_TREES, f"trees have no loss {options['loss']}")]
+            return [Unsuited(_TREES, f"trees have no loss {options['loss']}")]
     elif isinstance(score, Quantiles):
         options = {"loss": "quantile", "quantile": score.family.levels}
     if problem.signs is not None:
@@ -598,7 +601,7 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
     ahead: dict[str, Entry] = {}  # of kernels that were evaluated with the one before them
     reasons = {step.candidate: step.reason for step in plan.steps}
     comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
-    together = _side_by_side([c for c in candidates if not reasons[c.name]], plan, problem)
+    in_threads = _side_by_side([c for c in candidates if not reasons[c.name]], plan, problem)
 
     def status(candidate):
         """Why a candidate is not evaluated; None if it is."""
@@ -620,7 +623,7 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
             continue
         callbacks.begin(candidate.name)
         if candidate.name not in ahead:
-            group = together if candidate in together else [candidate]
+            group = in_threads if candidate in in_threads else [candidate]
             ahead |= _evaluated(group, problem, entries)
         entries.append(ahead[candidate.name])
         callbacks.evaluated(entries[-1], problem.weights)

@@ -233,7 +233,7 @@ class StackProblem(NamedTuple):
             scores,
             np.flatnonzero(self.held()),
             fitted.model,
-            fitted=fitted._replace(found=None),
+            fitted=fitted,
             optimism=optimism,
             permutation_effects=effects if complete else None,
         )
