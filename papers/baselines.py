@@ -107,7 +107,7 @@ class KernelPerceptron(KernelClassifier, _Baseline):
                 at = np.flatnonzero(f.coefs[0][:, k])
                 votes = np.sign(np.cumsum(K[:, at] * f.coefs[0][at, k].astype(float), axis=1))
                 out[start : start + _VOTED, k] = votes @ lives[at] / max(lives.sum(), 1.0)
-        return out[:, 0] if out.shape[1] == 1 else out
+        return base.squeezed(out)
 
 
 def _lives(engine):
@@ -201,6 +201,6 @@ class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
     def _standard(self, encoded, rows, totals, dtype):
         targets = encoded[0]
         standard = Standard.of(np.unique(targets, axis=0), tails=True)
-        ends = np.full((2, targets.shape[1]), np.inf) * [[-1.0], [1.0]]
-        self._set_units(standard, ends, dtype)
-        return standard(targets), (standard, None)  # no way back to the mean
+        ends = np.full((2, targets.shape[1]), np.inf, dtype)
+        ends[0] = -np.inf
+        return standard(targets), (standard, ends, None)  # no way back to the mean

@@ -51,6 +51,20 @@ class Stream:
         self.state: Any = None
         self.moments: Any = None
 
+    @classmethod
+    def after_fit(cls, portfolio, state, scale, n_columns, guarded):
+        """A stream that goes on after passes over rows in memory, with their statistics."""
+        views = state.views.values()
+        dense = any(view.dense for view in views)
+        stream = cls(portfolio, None, sparse=not dense, renew=False, scale=scale, guarded=guarded)
+        if guarded:
+            shifts = [view.shift for view in views if view.shift is not None]
+            centres = [shifts[0] if shifts else np.zeros(n_columns)]
+            centres += [] if scale is None else [scale.m]
+            stream.guards = tuple(map(OutlierFilter.of, centres))
+        stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
+        return stream
+
     def n_outputs(self):
         """The number of outputs; None before the first row."""
         if self.state is not None:

@@ -86,6 +86,7 @@ from tunefree.select.stacking import (
     choose_stack,
     least_mean,
     weighted_sum,
+    with_loss_of_stack,
 )
 from tunefree.uncertainty.intervals import HeldOutProbabilities, ResidualScores
 
@@ -157,7 +158,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         plan, candidates = plan_candidates(candidates, limits, problem)
         with ignore_outlier_warnings():
             entries = evaluate_candidates(candidates, plan, problem, self._progress)
-            problem, entries = problem.with_loss_of_stack(entries)
+            problem, entries = with_loss_of_stack(problem, entries)
             chosen, scores, compression = choose_stack(entries, problem), {}, None
             if scorer is not None and finished(entries):
                 chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)

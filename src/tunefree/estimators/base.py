@@ -30,6 +30,7 @@ from tunefree.designs import (
 )
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike
+from tunefree.robust import shrinkage_factor_of_classes
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 FLOATS = [np.float64, np.float32]
@@ -448,6 +449,12 @@ def probabilities(scores, joint):
         return softmax(scores, axis=1)
     p = expit(scores)
     return p / p.sum(axis=1, keepdims=True)
+
+
+def class_shrinkage(scores, null, codes, weights, optimism=0.0):
+    """How far log-odds go from `null`, those of the classes' shares, by held-out rows: 0 to 1."""
+    p, prior = (probabilities(each, joint=True) for each in (scores, null[None]))
+    return shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
 
 
 def held_out_predictions(predictions, targets, weights, ends=None, unit=None):

@@ -68,7 +68,6 @@ class Fitted(NamedTuple):
 
     view: tuple
     model: Any
-    found: Any = None  # what the model reports of held-out rows
 
     def without_held_out(self):
         """The same without the model's own held-out predictions: only the stack keeps some."""
@@ -92,9 +91,9 @@ class Fitted(NamedTuple):
 class OneFit:
     """One fit to all rows also gives the held-out predictions."""
 
-    def cost(self, candidate, shape, folds=None):
-        """The `Cost` of the evaluation and the last fit."""
-        return candidate.cost(shape)
+    def sizes(self, n, folds=None):
+        """Numbers of rows of the fits before the last one: there is none."""
+        return []
 
     def evaluate(self, candidate, problem, others):
         """The `Entry` of a candidate."""
@@ -104,30 +103,27 @@ class OneFit:
 class Folds:
     """A fit to the other folds predicts each fold, as long as the candidate can still win."""
 
-    def cost(self, candidate, shape, folds=None):
-        """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
-        if folds is None:
-            count = self._n_folds(shape.n)
-            size = max(1, int(shape.n * (1 - 1 / count)))
-            sizes = [size] * (count if shape.n < FEW_ROWS else 1)
-        else:
-            sizes = [len(train) for train, _ in folds]
-        whole, parts = candidate.cost(shape), [candidate.cost(shape.rows(n)) for n in sizes]
-        return Cost(whole.seconds + sum(part.seconds for part in parts), whole.bytes)
+    def sizes(self, n, folds=None):
+        """Numbers of rows of the fits that evaluate n rows, on `folds` if they are given."""
+        if folds is not None:
+            return [len(train) for train, _ in folds]
+        count = self._n_folds(n)
+        return [max(1, int(n * (1 - 1 / count)))] * (count if n < FEW_ROWS else 1)
 
     def evaluate(self, candidate, problem, others):
         """The `Entry` of a candidate."""
         donor, folds = view_donor(others), self._folds(problem)
-        models, parts, rows = [], [], []
-        for i, fold in enumerate(folds):
+        models, parts = [], []
+        for done, fold in enumerate(folds, 1):
             scores, model = self._predicted(candidate, problem, fold, donor)
-            models, parts, rows = [*models, model], [*parts, scores], [*rows, fold[1]]
-            numbers = np.concatenate(rows)
-            order = np.argsort(numbers)
+            models.append(model)
+            parts.append(scores)
+            rows = np.concatenate([held for _, held in folds[:done]])
+            order = np.argsort(rows)
             scores = np.concatenate(parts)[order]
-            entry = problem.entry(candidate, scores, numbers[order], models[0])
-            if i + 1 < len(folds) and loses(entry, others, problem.weights):
-                return entry._replace(status=f"stopped after {i + 1} of {len(folds)} folds")
+            entry = problem.entry(candidate, scores, rows[order], models[0])
+            if done < len(folds) and loses(entry, others, problem.weights):
+                return entry._replace(status=f"stopped after {done} of {len(folds)} folds")
         return entry
 
     def _n_folds(self, n):
@@ -154,8 +150,8 @@ class ThreeFolds(Folds):
         return [(np.arange(len(fold)), np.flatnonzero(fold == f)) for f in range(count)]
 
     def _predicted(self, candidate, problem, fold, donor):
-        fitted = candidate.fit_and_hold_out(problem, donor, np.isin(*fold), None)
-        return candidate.held_out_scores(problem, fitted), fitted.model
+        model, scores, _ = candidate.hold_out(problem, donor, np.isin(*fold), None)
+        return scores, model
 
 
 # The kinds of candidates.
@@ -174,7 +170,9 @@ class Candidate:
 
     def total_cost(self, shape, folds=None):
         """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
-        return self.evaluation.cost(self, shape, folds)
+        whole = self.cost(shape)
+        parts = [self.cost(shape.rows(n)) for n in self.evaluation.sizes(shape.n, folds)]
+        return Cost(whole.seconds + sum(part.seconds for part in parts), whole.bytes)
 
     def fit(self, X, y, weights, donor=None):
         """A `Fitted` candidate; `donor` is a model whose view of the columns is reused."""
@@ -190,7 +188,7 @@ class Candidate:
         """The `Entry` of the candidate, after those of `others`."""
         return self.evaluation.evaluate(self, problem, others)
 
-    def entry_of_one_fit(self, problem, model, scores, cost):
+    def entry_with_permutations(self, problem, model, scores, cost):
         """The `Entry` of a fit to all rows, each predicted in the time of `cost` kernel values."""
         rows, fitted = np.flatnonzero(problem.held()), Fitted((), model)
         some = rows[: n_permuted_rows(cost, problem.shape.d, len(rows))]
@@ -243,28 +241,26 @@ class KernelRidge(Candidate):
         """The candidate with so many landmarks."""
         return self.with_options(n_landmarks=limit)
 
-    def fit(self, X, y, weights, donor=None, **options):
-        """A `Fitted` candidate; `options` are those of the estimator's `_learn`."""
+    def fit(self, X, y, weights, donor=None, column_groups=()):
+        """A `Fitted` candidate; with None no effects of permuted columns are computed."""
         model = clone(self.estimator)
-        found = model._learn(X, y, sample_weight=weights, like=donor, **options)
-        return Fitted((), model, found)
+        model._learn(X, y, sample_weight=weights, like=donor, column_groups=column_groups)
+        return Fitted((), model)
 
-    def fit_and_hold_out(self, problem, donor, held, column_groups):
-        """A candidate `Fitted` to all rows, with predictions of the rows `held`."""
-        return self.fit(
-            *problem[:3], donor=donor, held=held, groups=problem.groups, column_groups=column_groups
+    def hold_out(self, problem, donor, held, column_groups):
+        """A fit to all rows: the model, the scores of the rows `held`, and the `FittedKernel`."""
+        model, groups = clone(self.estimator), problem.groups
+        found = model._learn(
+            *problem[:3], like=donor, held=held, groups=groups, column_groups=column_groups
         )
-
-    def held_out_scores(self, problem, fitted):
-        """The scores of held-out rows of a fit."""
-        return problem.score.of_all(fitted.found.held_out.predictions, fitted.model)
+        return model, problem.score.of_all(found.held_out.predictions, model), found
 
     def in_one_fit(self, problem, donor):
         """The `Entry` of one fit to all rows."""
-        fitted = self.fit_and_hold_out(problem, donor, problem.held(), problem.column_groups)
-        scores, found = self.held_out_scores(problem, fitted), fitted.found
+        held, column_groups = problem.held(), problem.column_groups
+        model, scores, found = self.hold_out(problem, donor, held, column_groups)
         optimism = found.predictor.transform.optimism
-        return problem.entry_of_one_fit(self, fitted, scores, found.effects, optimism)
+        return problem.entry_of_one_fit(self, Fitted((), model), scores, found.effects, optimism)
 
     def compressed(self, entry, problem, most):
         """The entry with at most so many landmarks."""
@@ -341,7 +337,7 @@ class BoostedTrees(Candidate):
         model = clone(self.estimator)
         scores = model._learn(*problem[:3], problem.folds, self.most_rounds)
         scores = problem.score.of_all(scores, model)
-        return self.entry_of_one_fit(problem, model, scores, _TREE_COST)
+        return self.entry_with_permutations(problem, model, scores, _TREE_COST)
 
 
 @dataclass(frozen=True)
@@ -367,7 +363,7 @@ class KernelPiSTOL(Candidate):
             scores = Fitted((), model).scores(problem.X[held], problem.score)
         else:
             scores = problem.score.of_all(model._learn(*problem[:3], held=held), model)
-        return self.entry_of_one_fit(problem, model, scores, self.most_rows)
+        return self.entry_with_permutations(problem, model, scores, self.most_rows)
 
 
 def permutation_effects(fitted, problem, rows):
@@ -389,7 +385,14 @@ def view_donor(entries):
     return donors[-1].fitted.model if donors else None
 
 
-# Which candidates suit a problem. Functions enter in `skipped` why others do not.
+# Which candidates suit a problem. Functions return those, and why others are skipped.
+
+
+class Unsuited(NamedTuple):
+    """A candidate that does not suit a problem."""
+
+    name: str
+    reason: str
 
 
 def make_candidates(problem, kinds, n_jobs=None, compress=None):
@@ -397,11 +400,12 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
 
     `kinds` are some of 'linear', 'kernel', 'trees'; `compress` is a number of landmarks, or None.
     """
-    skipped: dict[str, str] = {}
     if problem.signs is None:
-        made = _of_kinds(problem, kinds, n_jobs, compress, skipped)
+        found = _of_kinds(problem, kinds, n_jobs, compress)
     else:
-        made = _monotone(problem, kinds, n_jobs, skipped)
+        found = _monotone(problem, kinds, n_jobs)
+    skipped = {c.name: c.reason for c in found if isinstance(c, Unsuited)}
+    made = [c for c in found if c.name not in skipped]
     if not made:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
         columns = f"{problem.shape.d} columns"
@@ -409,54 +413,58 @@ def make_candidates(problem, kinds, n_jobs=None, compress=None):
     return made, skipped
 
 
-def _of_kinds(problem, kinds, n_jobs, compress, skipped):
+def _of_kinds(problem, kinds, n_jobs, compress):
     """The candidates without signs of columns."""
-    (n, d), on_ranks, linear, kernels, trees = problem.shape[:2], [], [], [], []
+    (n, d), found = problem.shape[:2], []
     on_landmarks = d <= MOST_COLUMNS and n * d <= _MOST_CELLS
     solved_exactly = not problem.is_sparse() and n <= ridge.EXACT_ROWS
     both = "linear" in kinds and "kernel" in kinds and on_landmarks
-    if "linear" in kinds and not (both and solved_exactly):  # else ridge on ranks is enough
-        linear = _linear_models(problem, skipped)
     if both and d <= _FEW_COLUMNS:
-        on_ranks = _ridge_on_ranks(problem, n_jobs)
-    if "kernel" in kinds and on_landmarks:
-        kernels = _kernels(problem, n_jobs)
-    elif "kernel" in kinds:
-        kernels = _kernel_pistol(problem, n_jobs, compress, skipped)
+        found += _ridge_on_ranks(problem, n_jobs)
+    if "linear" in kinds and not (both and solved_exactly):  # else ridge on ranks is enough
+        found += _linear_models(problem)
     if "trees" in kinds:
-        trees = _trees(problem, n_jobs, skipped)
-    return [*on_ranks, *linear, *trees, *kernels, *_glm_of_loss(problem)]
+        found += _trees(problem, n_jobs)
+    if "kernel" in kinds and on_landmarks:
+        found += _kernels(problem, n_jobs)
+    elif "kernel" in kinds:
+        found += _kernel_pistol(problem, n_jobs, compress)
+    return found + _glm_of_loss(problem)
 
 
-def _monotone(problem, kinds, n_jobs, skipped):
+def _monotone(problem, kinds, n_jobs):
     """The candidates that increase or decrease with some columns."""
-    trees, linear = _trees(problem, n_jobs, skipped) if "trees" in kinds else [], []
+    found = []
     if "linear" in kinds:
         family = _family_of(problem) or ("binomial" if problem.classify else "gaussian")
         model = _estimator(problem, "GLM", family=family, constraint=Monotone(tuple(problem.signs)))
-        linear = [GLM("GLM, monotone", model)]
-    skipped["kernels and other linear models"] = "they do not keep monotonic_cst"
-    return [*linear, *trees]
+        found.append(GLM("GLM, monotone", model))
+    if "trees" in kinds:
+        found += _trees(problem, n_jobs)
+    others = Unsuited("kernels and other linear models", "they do not keep monotonic_cst")
+    return [*found, others]
 
 
-def _linear_models(problem, skipped):
+def _linear_models(problem):
     """Linear models from cheap to expensive."""
     shape, is_sparse, classify = problem.shape, problem.is_sparse(), problem.classify
     pistol = _estimator(problem, "PiSTOL")
     found: list[Candidate] = [LinearPiSTOL("linear", pistol)]
+    skipped = []
     if not classify and (not is_sparse or shape.d <= 1000):
         found.insert(0, Ridge("ridge", _estimator(problem, "RidgePath")))
     if not is_sparse and shape.entries >= 0.25 * shape.n * shape.d:
         found.append(AsinhPiSTOL("linear, asinh columns", pistol))
     else:
-        skipped["linear, asinh columns"] = "most entries are zero"
+        skipped.append(Unsuited("linear, asinh columns", "most entries are zero"))
     wide = _WIDE <= shape.d <= _WIDEST and shape.n < _NARROW * shape.d
     if wide and (classify or shape.k == 1):
         family = "auto" if classify else "gaussian"
         found.append(GLM("GLM", _estimator(problem, "GLM", family=family)))
     else:
-        skipped["GLM"] = "many rows for each column, or too few or too many columns"
-    return sorted(found, key=lambda c: c.cost(shape).seconds)
+        reason = "many rows for each column, or too few or too many columns"
+        skipped.append(Unsuited("GLM", reason))
+    return [*sorted(found, key=lambda c: c.cost(shape).seconds), *skipped]
 
 
 def _glm_of_loss(problem):
@@ -503,38 +511,34 @@ def _evaluation_of_kernels(problem):
     return OneFit() if problem.groups is None or n <= ridge.EXACT_ROWS else Folds()
 
 
-def _kernel_pistol(problem, n_jobs, compress, skipped):
+def _kernel_pistol(problem, n_jobs, compress):
     """Kernel PiSTOL, for rows of too many columns for other kernels."""
     n, name = problem.shape.n, "kernel PiSTOL"
-    skipped[KERNELS["rbf"]] = f"{problem.shape.d} columns are too many"
+    others = Unsuited(KERNELS["rbf"], f"{problem.shape.d} columns are too many")
     if problem.given:
-        skipped[name] = "with cv= it would be fitted fold by fold"
-    elif problem.groups is not None:
-        skipped[name] = "it cannot hold out whole groups"
-    if name in skipped:
-        return []
+        return [others, Unsuited(name, "with cv= it would be fitted fold by fold")]
+    if problem.groups is not None:
+        return [others, Unsuited(name, "it cannot hold out whole groups")]
     limits = tuple(m for m in (costs.MOST_ROWS // 2, costs.MOST_ROWS // 4) if m < n)
     made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
-    return [KernelPiSTOL(name, made, OneFit() if n >= FEW_ROWS else Folds(), limits)]
+    return [others, KernelPiSTOL(name, made, OneFit() if n >= FEW_ROWS else Folds(), limits)]
 
 
-def _trees(problem, n_jobs, skipped):
+def _trees(problem, n_jobs):
     """Boosted trees."""
     shape, score, options = problem.shape, problem.score, {}
+    if shape.d > MOST_COLUMNS:
+        return [Unsuited(_TREES, f"{shape.d} columns are too many")]
+    if shape.n < _TREE_ROWS:
+        return [Unsuited(_TREES, f"{shape.n} rows are too few")]
     if isinstance(score, Means):
         options = {"loss": type(score.family).__name__.lower()}
         if options["loss"] not in ("poisson", "gamma", "tweedie"):
-            skipped[_TREES] = f"trees have no loss {options['loss']}"
+            return [Unsuited(_TREES, f"trees have no loss {options['loss']}")]
     elif isinstance(score, Quantiles):
         options = {"loss": "quantile", "quantile": score.family.levels}
     if problem.signs is not None:
         options["monotonic_cst"] = problem.signs
-    if shape.d > MOST_COLUMNS:
-        skipped[_TREES] = f"{shape.d} columns are too many"
-    elif shape.n < _TREE_ROWS:
-        skipped[_TREES] = f"{shape.n} rows are too few"
-    if _TREES in skipped:
-        return []
     made = _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options)
     return [BoostedTrees(_TREES, made, OneFit(), _FEWER_ROUNDS)]
 
@@ -594,27 +598,21 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
     list of Entry
     """
     entries: list[Entry] = []
-    known: dict[str, Entry] = {}
-    not_planned = {step.candidate: step.reason for step in plan.steps}
+    ahead: dict[str, Entry] = {}  # of kernels that were evaluated with the one before them
+    reasons = {step.candidate: step.reason for step in plan.steps}
     comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
-    side_by_side = _side_by_side([c for c in candidates if not not_planned[c.name]], plan, problem)
+    in_threads = _side_by_side([c for c in candidates if not reasons[c.name]], plan, problem)
 
     def status(candidate):
         """Why a candidate is not evaluated; None if it is."""
         if callbacks.stopped:
             return "skipped: a callback stopped the fit"
-        if not_planned[candidate.name]:
-            return f"skipped: {not_planned[candidate.name]}"
+        if reasons[candidate.name]:
+            return f"skipped: {reasons[candidate.name]}"
         if comparable:
             return None
         first = all(e.status != "finished" for e in entries)
         return "finished" if first else "too few rows to compare"
-
-    def evaluate(candidate):
-        """The `Entry` of a candidate, with its seconds."""
-        start = time.perf_counter()
-        entry = candidate.evaluate(problem, list(entries))
-        return entry._replace(seconds=time.perf_counter() - start)
 
     callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
     for candidate in candidates:
@@ -624,14 +622,29 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
             callbacks.evaluated(entries[-1], problem.weights)
             continue
         callbacks.begin(candidate.name)
-        if candidate in side_by_side and not known:
-            with workers(candidate.estimator.n_jobs) as team:
-                found = team.map(evaluate, side_by_side)
-            known = {entry.candidate.name: entry for entry in found}
-        entries.append(known.get(candidate.name) or evaluate(candidate))
+        if candidate.name not in ahead:
+            group = in_threads if candidate in in_threads else [candidate]
+            ahead |= _evaluated(group, problem, entries)
+        entries.append(ahead[candidate.name])
         callbacks.evaluated(entries[-1], problem.weights)
         callbacks.end()
     return entries
+
+
+def _evaluated(candidates, problem, others):
+    """The `Entry` of each candidate by name, after those of `others`; several in threads."""
+
+    def timed(candidate):
+        start = time.perf_counter()
+        entry = candidate.evaluate(problem, list(others))
+        return entry._replace(seconds=time.perf_counter() - start)
+
+    if len(candidates) == 1:
+        found = [timed(candidates[0])]
+    else:
+        with workers(candidates[0].estimator.n_jobs) as team:
+            found = team.map(timed, candidates)
+    return {entry.candidate.name: entry for entry in found}
 
 
 class LastFits(NamedTuple):

@@ -4,6 +4,7 @@
 that is read out. `partial_fit` gives the rows of a stream to the same portfolio.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -66,12 +67,10 @@ from tunefree.protocols import (
 from tunefree.robust import (
     DELTA,
     EXTREME,
-    OutlierFilter,
     clip_outliers,
     column_caps,
     shares_as_scores,
     shrinkage_factor,
-    shrinkage_factor_of_classes,
 )
 from tunefree.select.portfolio import (
     Portfolio,
@@ -81,6 +80,7 @@ from tunefree.select.portfolio import (
     regression_members,
     sparse_members,
     stream_members,
+    with_average,
 )
 from tunefree.select.progressive_risk import recent_rows
 from tunefree.uncertainty import risk
@@ -127,28 +127,11 @@ class PiSTOLRun(NamedTuple):
     state: PortfolioState
     scale: Any = None  # a `TargetScale`, of real targets
 
-    @property
-    def dense(self):
-        """Whether a view of the columns needs dense rows."""
-        return any(view.dense for view in self.state.views.values())
-
     def again(self, problem):
         """The problem in the form that the views need, and the run before more passes over it."""
-        problem = problem._replace(X=as_dense(problem.X) if self.dense else problem.X)
+        if any(view.dense for view in self.state.views.values()):
+            problem = problem._replace(X=as_dense(problem.X))
         return problem, self._replace(state=self.state._replace(epoch=1))
-
-    def stream(self, n_columns, guarded):
-        """A stream that continues from here, with the columns' statistics of `fit`."""
-        portfolio, state, scale = self
-        stream = Stream(portfolio, None, sparse=not self.dense, renew=False, scale=scale)
-        stream.guarded = guarded
-        if guarded:
-            shifts = [view.shift for view in state.views.values() if view.shift is not None]
-            centres = [shifts[0] if shifts else np.zeros(n_columns)]
-            centres += [] if scale is None else [scale.m]
-            stream.guards = tuple(map(OutlierFilter.of, centres))
-        stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
-        return stream
 
 
 class Line(NamedTuple):
@@ -162,7 +145,7 @@ class Line(NamedTuple):
 class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
-    A subclass has the parameters below, and the methods that raise NotImplementedError here.
+    A subclass has the parameters and the methods that are declared here.
     """
 
     setting: str
@@ -171,6 +154,25 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     shuffle: bool
     warm_start: bool
     random_state: Seed
+
+    # The loss of the parameter `loss`; None for the members' own.
+    _loss: Callable
+    # Whether outliers among the entries are filtered.
+    _filters_outliers: Callable
+    # Rows of positive weight as a `PiSTOLProblem`.
+    _problem: Callable
+    # The problem as it is learned, and a `PiSTOLRun` before the first row.
+    _begin: Callable
+    # The members for a stream, and the `TargetScale` of numbers; None for classes.
+    _stream_members: Callable
+    # Targets and weights of a chunk, and the targets of each label for `_quickly`.
+    _chunk: Callable
+    # The targets of labels that need no further check; None if one does.
+    _quick_targets: Callable
+    # The `Line` that is read out; `problem` are the rows of a fit, None on a stream.
+    _read: Callable
+    # Set the attributes that make up the predictor, and its held-out predictions.
+    _publish_line: Callable
 
     def _check(self):
         """Refuse parameter values that mean nothing, naming the parameter."""
@@ -195,17 +197,21 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         -------
         self
         """
-        self._check()
         before = vars(self).get("_run") if self.warm_start else None
+        problem = self._fit(X, y, sample_weight, before)
+        if before is None:
+            self._shrink_by_folds(problem)
+        return self
+
+    def _fit(self, X, y, sample_weight, before=None):
+        """Learn rows, from the start or after the run `before`; returns the problem."""
+        self._check()
         rows = self._rows(X, y, sample_weight, reset=before is None)
         problem = self._problem(*base.of_positive_weight(*rows), warm=before is not None)
         problem, start = self._begin(problem) if before is None else before.again(problem)
-        learned = self._learn(problem, start)
-        self._publish(learned, problem)
-        self._run, self._stream = learned, None
-        if before is None:
-            self._compare(problem)
-        return self
+        self._run, self._stream = self._learn(problem, start), None
+        self._publish(self._run, problem)
+        return problem
 
     def _rows(self, X, y, sample_weight, reset, stream=False):
         """Rows, targets and weights, checked."""
@@ -280,14 +286,12 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         if self.average == "auto":
             return members, tail
         scheme = scheme_of(self.average)
-        fraction = getattr(scheme, "fraction", None)
+        fraction = getattr(scheme, "fraction", None)  # of 'tail' and 'last'
         if fraction is None:
-            tail = 1.0
-        elif stream and fraction > 0.0:  # the end of a stream is not known
-            scheme, tail = PolynomialDecay(), 1.0
-        else:
-            return members, fraction
-        return tuple(m._replace(learner=m.learner._replace(average=scheme)) for m in members), tail
+            return with_average(members, scheme), 1.0
+        if stream and fraction > 0.0:  # the end of a stream is not known
+            return with_average(members, PolynomialDecay()), 1.0
+        return members, fraction
 
     @all_or_nothing
     def _learn_chunk(self, X, y, sample_weight, classes=None):
@@ -326,7 +330,7 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
                 "This model holds a predictor but no learner to continue from: save it with "
                 "save_model(model, path, learner=True), or fit it again."
             )
-        return self._run.stream(self.n_features_in_, self._filters_outliers())
+        return Stream.after_fit(*self._run, self.n_features_in_, self._filters_outliers())
 
     def _read_stream(self):
         ready = self._stream.opened()
@@ -387,43 +391,7 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         self._forget_read()
         return True
 
-    def _loss(self):
-        """The loss of the parameter `loss`; None for the members' own."""
-        raise NotImplementedError
-
-    def _filters_outliers(self):
-        """Whether outliers among the entries are filtered."""
-        raise NotImplementedError
-
-    def _problem(self, X, y, weights, warm):
-        """Rows of positive weight as a `PiSTOLProblem`."""
-        raise NotImplementedError
-
-    def _begin(self, problem):
-        """The problem as it is learned, and a `PiSTOLRun` before the first row."""
-        raise NotImplementedError
-
-    def _stream_members(self, sparse_data, d):
-        """The members for a stream, and the `TargetScale` of numbers; None for classes."""
-        raise NotImplementedError
-
-    def _chunk(self, stream, y, weights, classes):
-        """Targets and weights of a chunk, and the targets of each label for `_quickly`."""
-        raise NotImplementedError
-
-    def _quick_targets(self, labels, codes):
-        """The targets of labels that need no further check; None if one does."""
-        raise NotImplementedError
-
-    def _read(self, run, problem=None, candidates=None):
-        """The `Line` that is read out."""
-        raise NotImplementedError
-
-    def _publish_line(self, run, line):
-        """Set the attributes that make up the predictor, and its held-out predictions."""
-        raise NotImplementedError
-
-    def _compare(self, problem):
+    def _shrink_by_folds(self, problem):
         """Do nothing; only decisions of a regression grow by overfitting."""
 
     def regret_bound(self, coef: ArrayLike, intercept: ArrayLike = 0.0) -> float:
@@ -466,20 +434,7 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
             raise ValueError(f"coef has {coef.size} entries, and coef_ has {fitted.size}.")
         coef = coef.reshape(fitted.shape)
         intercept = np.broadcast_to(np.asarray(intercept, dtype=float), (len(fitted),))
-        slopes, level = coef / s[:, None], (intercept - m) / s
-        if view.shift is not None:
-            level = level + slopes @ view.shift
-        if view.scale is not None:
-            if slopes[:, view.scale == 0.0].any():
-                raise ValueError(
-                    "The competitor uses constant columns: set their coefficients to 0."
-                )
-            slopes = slopes / np.where(view.scale == 0.0, 1.0, view.scale)
-        if view.bias != 0.0:
-            level = level / view.bias
-        elif level.any():
-            raise ValueError("This model has no intercept: give a competitor with intercept=0.")
-        return run_regret(regret, np.hypot(np.linalg.norm(slopes, axis=1), level))
+        return run_regret(regret, norms_in_view(view, coef / s[:, None], (intercept - m) / s))
 
 
 def is_dense(X):
@@ -518,6 +473,21 @@ def linear_regret(run, moving=False):
     return regret, view._replace(low=None, high=None, rotation=None), location, unit
 
 
+def norms_in_view(view, slopes, level):
+    """The norm of each linear function of columns, as one of the columns of a view."""
+    if view.shift is not None:
+        level = level + slopes @ view.shift
+    if view.scale is not None:
+        if slopes[:, view.scale == 0.0].any():
+            raise ValueError("The competitor uses constant columns: set their coefficients to 0.")
+        slopes = slopes / np.where(view.scale == 0.0, 1.0, view.scale)
+    if view.bias != 0.0:
+        level = level / view.bias
+    elif level.any():
+        raise ValueError("This model has no intercept: give a competitor with intercept=0.")
+    return np.hypot(np.linalg.norm(slopes, axis=1), level)
+
+
 def _has_probabilities(estimator):
     if estimator.setting == "auto" or getattr(estimator._loss(), "probabilities", False):
         return True
@@ -525,6 +495,35 @@ def _has_probabilities(estimator):
         f"predict_proba needs setting='auto' or a logistic or multinomial loss; this is "
         f"setting={estimator.setting!r} with loss={estimator.loss!r}."
     )
+
+
+def line_of_one(portfolio, state):
+    """The `Line` of a portfolio of one member."""
+    ((i, last),) = portfolio.candidates(state)
+    coef, intercept = portfolio.weights(state, i, last)
+    recent, targets, weights = recent_rows(state.progress)
+    scored = targets.shape[1] - portfolio.unseen
+    held_out = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
+    return Line(coef[:, :scored], intercept[:scored], held_out)
+
+
+def calibrated(state, coef, intercept, predicted):
+    """The `Line` of a blend, times the temperature that makes its decisions log-odds."""
+    _, targets, weights = recent_rows(state.progress, most=len(predicted))
+    targets = targets[:, : predicted.shape[1]]
+    a = base.temperature(predicted, targets, weights)
+    return Line(a * coef, a * intercept, (a * predicted, targets, weights))
+
+
+def shrunk_to_shares(line, codes, totals):
+    """A `Line` shrunk to the log-odds of the classes' shares, by its held-out predictions."""
+    scores, targets, weights = line.held_out
+    null = shares_as_scores(codes, totals, scores.shape[1])
+    factor = base.class_shrinkage(scores, null, base.codes_of(targets), weights)
+    if factor == 1.0:
+        return line
+    intercept, scores = (null + factor * (each - null) for each in (line.intercept, scores))
+    return Line(factor * line.coef, intercept, (scores, targets, weights))
 
 
 class PiSTOLClassifier(
@@ -759,35 +758,17 @@ class PiSTOLClassifier(
         return table[codes], weights, quick if self.class_weight is None else {}
 
     def _read(self, run, problem=None, candidates=None):
-        """Coefficients and intercepts: the blend of the portfolio, calibrated to log-odds."""
+        """One member; or the blend of the portfolio, as log-odds."""
         portfolio, state, _ = run
         if self.setting != "auto":
-            ((i, last),) = portfolio.candidates(state)
-            coef, intercept = portfolio.weights(state, i, last)
-            recent, targets, weights = recent_rows(state.progress)
-            scored = targets.shape[1] - portfolio.unseen
-            held_out = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
-            return Line(coef[:, :scored], intercept[:scored], held_out)
-
+            return line_of_one(portfolio, state)
         X, most = None, _CALIBRATION_ROWS
         if problem is not None:
             X, most = problem.X[problem.rows[:_SIZE_ROWS]], _SIZE_ROWS
-        coef, intercept, predicted = portfolio.blend(state, X, candidates, most)
-        _, targets, weights = recent_rows(state.progress, most=len(predicted))
-        targets = targets[:, : predicted.shape[1]]
-        a = base.temperature(predicted, targets, weights)
-        coef, intercept, predictions = a * coef, a * intercept, a * predicted
-        if problem is not None and self.fit_intercept:
-            codes = base.codes_of(problem.targets[problem.rows])
-            null = shares_as_scores(codes, problem.totals, predictions.shape[1])
-            p, prior = (base.probabilities(each, joint=True) for each in (predictions, null[None]))
-            factor = shrinkage_factor_of_classes(p, prior[0], base.codes_of(targets), weights)
-            if factor < 1.0:
-                intercept, predictions = (
-                    null + factor * (each - null) for each in (intercept, predictions)
-                )
-                coef = factor * coef
-        return Line(coef, intercept, (predictions, targets, weights))
+        line = calibrated(state, *portfolio.blend(state, X, candidates, most))
+        if problem is None or not self.fit_intercept:
+            return line
+        return shrunk_to_shares(line, base.codes_of(problem.targets[problem.rows]), problem.totals)
 
     def _estimand(self, y):
         if self._loss() not in (None, Logistic(), Multinomial()):
@@ -940,7 +921,6 @@ class PiSTOLRegressor(
     """
 
     _ON_DEMAND = (*PiSTOLClassifier._ON_DEMAND, "input_limits_", "prediction_limits_")
-    _is_fold = False
 
     def __init__(
         self,
@@ -999,7 +979,7 @@ class PiSTOLRegressor(
         views = ("standardised", "whitened", "strongly_whitened") if several else (view,)
         return regression_members(loss, d, views)
 
-    def _compare(self, problem):
+    def _shrink_by_folds(self, problem):
         """Shrink towards the mean by the held-out predictions of five folds.
 
         Only where there are few rows a column: several passes then overfit, and predictions made
@@ -1009,7 +989,7 @@ class PiSTOLRegressor(
         n, dense = len(rows), not sparse.issparse(X)
         has_mean = self.fit_intercept and getattr(self._loss(), "elicits_mean", False)
         few_rows = n < min(_COMPARED_ROWS, _COMPARED_PER_COLUMN * X.shape[1])
-        if self._is_fold or not (has_mean and dense and few_rows):
+        if not (has_mean and dense and few_rows):
             return
         predictions, fold = np.empty((n, y.shape[1])), np.arange(n) % _FOLDS
         mean = np.average(y[rows], axis=0, weights=totals)
@@ -1017,8 +997,7 @@ class PiSTOLRegressor(
         for f in range(_FOLDS if n >= _FOLDS else 0):
             others, held = rows[fold != f], rows[fold == f]
             model = clone(self)
-            model._is_fold = True
-            model.fit(X[others], y[others], totals[fold != f])
+            model._fit(X[others], y[others], totals[fold != f])
             predictions[fold == f] = model.predict(X[held]).reshape(len(held), -1)
         factor = shrinkage_factor(predictions - mean, y[rows] - mean, totals)
         if (factor < 1.0).any():
@@ -1090,29 +1069,28 @@ class PiSTOLRegressor(
         recent, targets, weights = recent_rows(state.progress, max(0.0, (n_rows - first) / n_rows))
         y = np.clip(targets, *scale.standardise(np.array(scale.limit)))
         level = np.average(y, axis=0, weights=weights)
-        y = y - level
-        chosen = candidates or portfolio.candidates(state)
-        coef: Any = 0.0
-        predictions: Any = 0.0
-        squared = scale.elicits_mean
+        chosen, squared = candidates or portfolio.candidates(state), scale.elicits_mean
+        coefs, intercepts, predictions = [], [], []
         for i, last in chosen:
+            coef, intercept = portfolio.weights(state, i, last)
             p = recent[:, 2 * i + last]
             mean = np.average(p, axis=0, weights=weights)
-            p = p - mean
-            energy = np.maximum(weights @ (p * p), 1e-300)
-            kappa = np.clip(weights @ (p * y) / energy, 0.0, 1.0) if squared else 1.0
-            coef = coef + kappa * portfolio.weights(state, i, last)[0]
-            predictions = predictions + (
-                kappa * p + (level if squared and self.fit_intercept else mean)
-            )
-        coef, held_out = coef / len(chosen), (predictions / len(chosen), targets, weights)
+            p, factor = p - mean, 1.0
+            if squared:
+                energy = np.maximum(weights @ (p * p), 1e-300)
+                factor = np.clip(weights @ (p * (y - level)) / energy, 0.0, 1.0)
+            coefs.append(factor * coef)
+            intercepts.append(intercept)
+            predictions.append(factor * p + (level if squared and self.fit_intercept else mean))
+        coef: Any = sum(coefs) / len(chosen)
+        predicted: Any = sum(predictions) / len(chosen)
         if not self.fit_intercept:
             intercept = np.zeros(coef.shape[1])
         elif squared:
             intercept = scale.mean_y - scale.mean_x @ coef
         else:
-            intercept = np.mean([portfolio.weights(state, *c)[1] for c in chosen], axis=0)
-        return Line(coef, intercept, held_out)
+            intercept = np.mean(intercepts, axis=0)
+        return Line(coef, intercept, (predicted, targets, weights))
 
     def _publish_line(self, run, line):
         scale, dtype = run.scale, np.dtype(self._dtype)

@@ -14,12 +14,12 @@ from tunefree.data.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import MOST_COLUMNS
 from tunefree.estimators.exposures import Terms
-from tunefree.families import HuberT, Quantile
+from tunefree.families import Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.preprocessing import TablePreprocessor, source_layout
 from tunefree.select.costs import Shape, shape_of
-from tunefree.select.held_out import Entry, automatic_folds, finished
-from tunefree.select.stacking import Quantiles, RobustMeans, choose_stack
+from tunefree.select.held_out import Entry, automatic_folds
+from tunefree.select.stacking import Quantiles
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import Residuals
 
@@ -233,29 +233,10 @@ class StackProblem(NamedTuple):
             scores,
             np.flatnonzero(self.held()),
             fitted.model,
-            fitted=fitted._replace(found=None),
+            fitted=fitted,
             optimism=optimism,
             permutation_effects=effects if complete else None,
         )
-
-    def with_loss_of_stack(self, entries):
-        """The problem with the loss of the stack, and the entries' losses by it.
-
-        They differ for Huber's loss, whose scale is that of the errors of the stack of medians.
-        """
-        targets = self.targets
-        if not isinstance(getattr(targets, "family", None), HuberT) or not finished(entries):
-            return self, entries
-        medians = choose_stack(entries, self)
-        _, y, weights = self.part(medians.rows)
-        family = targets.family.learned(y[:, None], medians.scores(), weights)
-        score, out = RobustMeans(family), []
-        for e in entries:
-            if len(e.losses):
-                losses = score.evaluate(e.scores, *self.part(e.rows)[1:])
-                e = e._replace(losses=losses[0], proper_losses=losses[1])
-            out.append(e)
-        return self._replace(score=score, targets=targets._replace(family=family)), out
 
 
 def _trace(model):

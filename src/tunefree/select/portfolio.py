@@ -250,7 +250,12 @@ def stream_members(sparse_data, loss=None, whiten=True):
     """
     loss = loss or Logistic()
     members = sparse_members(1, loss) if sparse_data else dense_members(1, loss, whiten)
-    return tuple(m._replace(learner=m.learner._replace(average=PolynomialDecay())) for m in members)
+    return with_average(members, PolynomialDecay())
+
+
+def with_average(members, scheme):
+    """The members with another average of their iterates."""
+    return tuple(m._replace(learner=m.learner._replace(average=scheme)) for m in members)
 
 
 def regression_members(loss, n_columns, views):

@@ -21,7 +21,7 @@ from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 
 from tunefree._format import number
-from tunefree.families import quantiles
+from tunefree.families import HuberT, quantiles
 from tunefree.links import Identity
 from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
 from tunefree.select.held_out import finished, lowest, weighted_mean
@@ -103,6 +103,28 @@ def choose_stack(entries, problem):
         reason += f", {number(best_risk)} for {best.candidate.name!r} alone"
     stack = stack._replace(weights=stack.weights[order], shares=stack.shares[order])
     return Chosen(stack, [evaluated[i] for i in order], f"{reason}.")
+
+
+def with_loss_of_stack(problem, entries):
+    """The problem with the loss of the stack, and the entries' losses by it.
+
+    They differ for Huber's loss, whose scale is that of the errors of the stack of medians.
+    """
+    targets = problem.targets
+    if not isinstance(getattr(targets, "family", None), HuberT) or not finished(entries):
+        return problem, entries
+    medians = choose_stack(entries, problem)
+    _, y, weights = problem.part(medians.rows)
+    family = targets.family.learned(y[:, None], medians.scores(), weights)
+    score, targets = RobustMeans(family), targets._replace(family=family)
+
+    def evaluated(entry):
+        if not len(entry.losses):
+            return entry
+        losses, proper_losses = score.evaluate(entry.scores, *problem.part(entry.rows)[1:])
+        return entry._replace(losses=losses, proper_losses=proper_losses)
+
+    return problem._replace(score=score, targets=targets), [evaluated(e) for e in entries]
 
 
 def permutation_importances(chosen, problem):
@@ -416,7 +438,7 @@ class Quantiles(NamedTuple):
         return "the median" if self._is_median() else "the quantiles of all rows"
 
     def constant(self, y, weights):
-        """The quantiles of the targets."""
+        """The quantiles or the median of the targets."""
         return self.family.start(self.family.targets(y[:, None]), weights)
 
     def of_all(self, predictions, model):
@@ -425,7 +447,7 @@ class Quantiles(NamedTuple):
         return np.repeat(scores, self.n_outputs // scores.shape[1], axis=1)
 
     def losses(self, predicted, y):
-        """Pinball losses of quantiles in order, added over the levels."""
+        """Deviances of predictions in order, added over the outputs."""
         return self.family.deviance(y.reshape(-1, 1), np.sort(predicted, axis=1)).sum(axis=1)
 
     def evaluate(self, predicted, y, weights):
@@ -435,9 +457,8 @@ class Quantiles(NamedTuple):
 
     def stack(self, scores, y, weights, _=0.0):
         """The stack of least pinball loss."""
-        targets = self.family.targets(y[:, None])
         losses = [_Pinball(float(q)) for q in self.family.q]
-        return stack_locations(scores, targets, weights, self.family, losses)
+        return stack_locations(scores, y, weights, self.family, losses)
 
 
 class RobustMeans(NamedTuple):
@@ -446,24 +467,15 @@ class RobustMeans(NamedTuple):
     family: Any  # `tunefree.families.HuberT`, of a known scale
     task, kind = "regression", "Huber loss"
     n_outputs = 1
-    limits, of_all, evaluate = Targets.limits, Targets.of_all, Quantiles.evaluate
-    constant_name = "the median"
-
-    def constant(self, y, weights):
-        """The median."""
-        return self.family.start(y[:, None], weights)
-
-    def losses(self, predicted, y):
-        """Huber's losses."""
-        return self.family.deviance(y.reshape(-1), predicted[:, 0])
+    limits, of_all, constant_name = Targets.limits, Targets.of_all, "the median"
+    constant, losses, evaluate = Quantiles.constant, Quantiles.losses, Quantiles.evaluate
 
     def stack(self, scores, y, weights, optimism=0.0):
         """The stack of least loss."""
-        losses, y = [_Huber(self.family)], y[:, None]
-        return stack_locations(scores, y, weights, self.family, losses, optimism)
+        return stack_locations(scores, y, weights, self.family, [_Huber(self.family)], optimism)
 
 
-def stack_locations(predictions, targets, weights, family, losses, optimism=0.0):
+def stack_locations(predictions, y, weights, family, losses, optimism=0.0):
     """The stack of quantiles or robust means: of least pinball loss, or least Huber's loss.
 
     Every output has non-negative weights of its own, and is shrunk towards the best constant.
@@ -471,8 +483,7 @@ def stack_locations(predictions, targets, weights, family, losses, optimism=0.0)
     Parameters
     ----------
     predictions : list of ndarray of shape (n, n_outputs)
-    targets : ndarray of shape (n, n_outputs)
-    weights : ndarray of shape (n,)
+    y, weights : ndarray of shape (n,)
     family : Quantile or HuberT
     losses : list of `_Pinball` or `_Huber`
         The loss of every output, smoothed.
@@ -484,7 +495,7 @@ def stack_locations(predictions, targets, weights, family, losses, optimism=0.0)
     -------
     Stack
     """
-    share = weights / weights.sum()
+    share, targets = weights / weights.sum(), family.targets(y[:, None])
 
     def deviances(joined):
         return family.deviance(targets, joined).sum(axis=1)

@@ -63,7 +63,6 @@ from tunefree.robust import (
     location_and_scale,
     shares_as_scores,
     shrinkage_factor,
-    shrinkage_factor_of_classes,
 )
 from tunefree.select.bandwidths import (
     HoldOutSelection,
@@ -205,34 +204,34 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     def _plan(self, team, problem, choice, apart):
         """The learner, its engine, the source, and the most passes."""
-        kernel, classify, auto = choice.recipe.kernel, self._CLASSIFY, self.max_iter == "auto"
-        n = len(problem.visits.rows)
-        if self.average == "auto":
-            most = None if auto else self.max_iter
-            when = read_outs(problem.n_visits, most, self._LIMIT)
-            data = choice.data(team, problem, choice.gammas, when != [1])
-            learner = self._learner(n, data.largest)
-            if when == [1] and apart is None:
-                rules = [r._replace(average=PolynomialDecay()) for r in self._rivals(learner)]
-                members = [Member(*pair) for pair in product(choice.gammas, rules)]
-                runner = ProgressiveSelection(team, self._selection_loss(), classify)
-            else:
-                members = [
-                    Member(g, learner, name) for g in choice.gammas for name in ("part", "all")
-                ]
-                loss_of = self._selection_loss()
-                runner = HoldOutSelection(team, data, when, loss_of, classify, apart)
-            watched = getattr(runner, "held", None)
-            return runner, data.engine(kernel, members, watched=watched), data, when[-1]
-        suffix, scheme = self.average == "last-pass", self._scheme()
-        n_passes = (3 if suffix else 1) if auto else self.max_iter
+        if self.average != "auto":
+            return self._plan_one(team, problem, choice)
+        kernel, gammas, loss_of = choice.recipe.kernel, choice.gammas, self._selection_loss()
+        most = None if self.max_iter == "auto" else self.max_iter
+        when = read_outs(problem.n_visits, most, self._LIMIT)
+        data = choice.data(team, problem, gammas, when != [1])
+        learner = self._learner(len(problem.visits.rows), data.largest)
+        if when == [1] and apart is None:
+            rules = [r._replace(average=PolynomialDecay()) for r in self._rivals(learner)]
+            members = [Member(*pair) for pair in product(gammas, rules)]
+            runner = ProgressiveSelection(team, loss_of, self._CLASSIFY)
+            return runner, data.engine(kernel, members), data, 1
+        members = [Member(g, learner, name) for g in gammas for name in ("part", "all")]
+        runner = HoldOutSelection(team, data, when, loss_of, self._CLASSIFY, apart)
+        return runner, data.engine(kernel, members, watched=runner.held), data, when[-1]
+
+    def _plan_one(self, team, problem, choice):
+        """The plan where the user has chosen the average: one bandwidth."""
+        suffix, scheme, n_passes = self.average == "last-pass", self._scheme(), self.max_iter
+        if n_passes == "auto":
+            n_passes = 3 if suffix else 1
         last, late = self._reads_last(), hasattr(scheme, "within")
         data = choice.data(team, problem, [choice.best], n_passes > 1)
-        learner = self._learner(n, data.largest)
+        learner = self._learner(len(problem.visits.rows), data.largest)
         if not last:
             learner = learner._replace(average=placed(scheme, problem.n_visits * n_passes))
-        runner = SingleRun(team, n_passes, classify, suffix=suffix, last=last, late=late)
-        engine = data.engine(kernel, [Member(choice.best, learner)], self._apart())
+        runner = SingleRun(team, n_passes, self._CLASSIFY, suffix=suffix, last=last, late=late)
+        engine = data.engine(choice.recipe.kernel, [Member(choice.best, learner)], self._apart())
         return runner, engine, data, n_passes
 
     def _reads_last(self):
@@ -597,11 +596,9 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         self.regret_ = _regret(engine) if self.setting in _PROVED else NO_RULE
         _, f, y, weights, _ = outcome
         a = base.temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
+        share = 1.0
         if self.calibrate and self.setting == "auto" and self.average == "auto":
-            p, shares = (base.probabilities(each, joint=True) for each in (a * f, prior[None]))
-            share = shrinkage_factor_of_classes(p, shares[0], base.codes_of(y), weights)
-        else:
-            share = 1.0
+            share = base.class_shrinkage(a * f, prior, base.codes_of(y), weights)
         self.intercept_, factor = (1.0 - share) * prior, share * a
         held_out = self._held_out_predictions(outcome, factor)
         return factor, factor * f + self.intercept_, held_out
@@ -721,11 +718,12 @@ class KernelRegressor(
     """A kernel estimator of targets with any location and scale."""
 
     _CLASSIFY, _LIMIT = False, 30
+    _loss: Callable  # abstract: the loss of the parameter `loss`
 
     @property
     def _tails(self):
         """Whether quantiles are used for the targets' units: not with a loss for outliers."""
-        return not getattr(LOSSES.find(self.loss), "outliers", False)
+        return not getattr(self._loss(), "outliers", False)
 
     def _encode(self, y, kept, weights):
         targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
@@ -736,13 +734,16 @@ class KernelRegressor(
         targets = clip_outliers(encoded[0], rows, EXTREME)
         standard = Standard.of(targets[rows], self._tails)
         limited = np.clip(standard(targets), -DELTA, DELTA) * standard.s + standard.m
-        self._set_units(standard, [limited.min(axis=0), limited.max(axis=0)], dtype)
-        targets = standard(targets)
-        return targets, (standard, np.average(targets[rows], axis=0, weights=totals))
+        ends = np.array([limited.min(axis=0), limited.max(axis=0)], dtype=dtype)
+        targets, mean = standard(targets), None
+        if self._of_mean:
+            mean = np.average(targets[rows], axis=0, weights=totals)
+        return targets, (standard, ends, mean)
 
-    def _set_units(self, standard, ends, dtype):
-        m, s = standard
-        self.scale_, self.prediction_limits_ = s.astype(dtype), np.array(ends, dtype=dtype)
+    def _publish_units(self, standard, ends):
+        """Set the attributes that turn values of the learner into targets."""
+        (m, s), dtype = standard, ends.dtype
+        self.scale_, self.prediction_limits_ = s.astype(dtype), ends
         (self.intercept_,) = base.of_targets(self._flat, m.astype(dtype))
 
     def _held_out_predictions(self, outcome, factor):
@@ -755,7 +756,7 @@ class KernelRegressor(
     @property
     def _of_mean(self):
         """Whether the loss is least at the mean."""
-        return getattr(LOSSES.find(self.loss), "elicits_mean", False)
+        return getattr(self._loss(), "elicits_mean", False)
 
     def _selection_loss(self):
         return squared_errors if self._of_mean else absolute_errors
@@ -764,21 +765,16 @@ class KernelRegressor(
         return np.square(values - targets).sum(axis=1)
 
     def _finish(self, engine, outcome, prior):
-        ((m, s), mean), share = prior, 1.0
+        (m, s), ends, mean = prior
         f, y, weights = outcome.decisions, outcome.targets, outcome.weights
-        if mean is None or not self._of_mean:
-            mean = 0.0
-        else:
+        share, constant = 1.0, 0.0
+        if mean is not None:
             share = shrinkage_factor(f - mean, y - mean, weights)
-            mean = (1.0 - share) * mean
-            self._set_units(
-                (m + s * mean, s), self.prediction_limits_, self.prediction_limits_.dtype
-            )
-        predictions = (mean + share * f) * s + m
-        held_out = base.held_out_predictions(
-            predictions, y * s + m, weights, self.prediction_limits_
-        )
-        return share, np.clip(predictions, *self.prediction_limits_), held_out
+            constant = (1.0 - share) * mean
+        self._publish_units((m + s * constant, s), ends)
+        predictions = (constant + share * f) * s + m
+        held_out = base.held_out_predictions(predictions, y * s + m, weights, ends)
+        return share, np.clip(predictions, *ends), held_out
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Targets, within `prediction_limits_`, of shape (n_samples,) or (n_samples, n_targets).
@@ -900,11 +896,14 @@ class KernelPiSTOLRegressor(KernelRegressor):
         self.random_state = random_state
 
     def _check(self):
-        make_loss(self.loss, "regression")
+        self._loss()
         return super()._check()
 
+    def _loss(self):
+        return make_loss(self.loss, "regression")
+
     def _learner(self, n_rounds, largest=1.0):
-        loss = make_loss(self.loss, "regression")
+        loss = self._loss()
         return Isotropic(_RULE, loss if np.isfinite(loss.bound()) else within(loss, DELTA))
 
     @all_or_nothing
@@ -941,6 +940,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
     def _read_stream(self):
         ready = self._stream.caught_up(self.n_jobs)
         m, s = ready.scale
-        self._set_units(ready.scale, [m - DELTA * s, m + DELTA * s], self._dtype)
+        ends = np.array([m - DELTA * s, m + DELTA * s], dtype=self._dtype)
+        self._publish_units(ready.scale, ends)
         outcome, board = ready.read()
         self._publish_stream(ready, outcome, board)

@@ -222,15 +222,12 @@ class Choice(NamedTuple):
         """The user's bandwidth, or the best of a grid on the first rows, without those `apart`."""
         views = recipe.views(problem)
         if not (recipe.radial and recipe.auto):
-            rows = problem.rows() if recipe.scaled else None
-            if recipe.scaled and views[0].name != "raw":
-                rows = views[0].show(rows)
-            recipe = recipe.resolved(rows, problem.weights)
-            return cls(recipe, views[0], [recipe.gamma if recipe.radial else None], [], {})
-        kernel, n = recipe.kernel, len(problem.stored)
+            return cls.given(recipe, views[0], problem)
+        kernel, n, visits = recipe.kernel, len(problem.stored), problem.visits
         most = min(n, max(PRESELECTION, n // 8))
-        visits, results = problem.visits if apart is None else problem.visits.without(apart), []
-        passes = KernelPasses(team, classify=classify)
+        if apart is not None:
+            visits = visits.without(apart)
+        passes, results = KernelPasses(team, classify=classify), []
         for view in views:
             rows = view.show(problem.rows(most))
             unit = median_gamma(kernel, rows)
@@ -240,17 +237,18 @@ class Choice(NamedTuple):
             state = run(passes, passes.init(data.engine(kernel, members)), data).state
             results.append((view, members, state.progress))
         view, members, progress = min(results, key=lambda result: risks(result[2]).min())
-        chosen, board, curves = {members[i].name for i in shortlist(progress)}, [], {}
-        for tried, candidates, record in results:
-            rows, errors = curve(record)
-            for m, risk, error in zip(candidates, risks(record), errors.T, strict=True):
-                curves[m.name], risk = error, float(risk)
-                found = {"name": m.name, "view": tried.name, "gamma": m.gamma}
-                board.append(found | {"progressive_error": risk, "chosen": m.name in chosen})
-        board.sort(key=lambda row: (not row["chosen"], row["progressive_error"]))
-        trace = {"rows": rows, "progressive_error": curves}
-        gammas = [m.gamma for m in members if m.name in chosen]
-        return cls(recipe, view, gammas, board, trace)
+        chosen = [members[i] for i in shortlist(progress)]
+        board, trace = _board_and_trace(results, {m.name for m in chosen})
+        return cls(recipe, view, [m.gamma for m in chosen], board, trace)
+
+    @classmethod
+    def given(cls, recipe, view, problem):
+        """The user's bandwidth, or none."""
+        rows = problem.rows() if recipe.scaled else None
+        if recipe.scaled and view.name != "raw":
+            rows = view.show(rows)
+        recipe = recipe.resolved(rows, problem.weights)
+        return cls(recipe, view, [recipe.gamma if recipe.radial else None], [], {})
 
     def data(self, team, problem, gammas, keep):
         """The source of a run; with `keep` the values of all pairs are cached, if they fit."""
@@ -266,3 +264,16 @@ class Choice(NamedTuple):
         if keep and len(problem.stored) <= CACHED * (4 / rows.dtype.itemsize) ** 0.5:
             cache = pairs(team, kernel, gammas, facts)
         return Data(facts, squares, problem.targets, problem.visits, cache)
+
+
+def _board_and_trace(results, chosen):
+    """The leaderboard of a pre-selection, those of the names `chosen` first, and its errors."""
+    board, errors = [], {}
+    for view, members, progress in results:
+        rows, curves = curve(progress)
+        for m, risk, error in zip(members, risks(progress), curves.T, strict=True):
+            errors[m.name] = error
+            found = {"name": m.name, "view": view.name, "gamma": m.gamma}
+            board.append(found | {"progressive_error": float(risk), "chosen": m.name in chosen})
+    board.sort(key=lambda row: (not row["chosen"], row["progressive_error"]))
+    return board, {"rows": rows, "progressive_error": errors}

@@ -45,7 +45,6 @@ from tunefree.robust import (
     clip_outliers,
     shares_as_scores,
     shrinkage_factor,
-    shrinkage_factor_of_classes,
 )
 from tunefree.select.kernel_ridge import (
     choose_geometry,
@@ -245,11 +244,9 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         weights = base.check_weights(sample_weight, X)
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
+        size = X.shape[0] * X.shape[1] * X.dtype.itemsize
         check_memory(
-            4.0
-            * X.shape[0]
-            * X.shape[1]
-            * X.dtype.itemsize,  # also in the order of learning, and as knots
+            4.0 * size,  # also in the order of learning, and as knots
             f"{type(self).__name__} stores rows as arrays: {X.shape[0]} x {X.shape[1]}",
             "Hash or select columns, or use PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
         )
@@ -302,15 +299,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
                 problem = _of_log_loss(problem)
                 solution = minimize_log_loss(problem, solution)
             if stream is not None:
-                source, ends = stream
-                low, high = problem.limits
-                if not self._CLASSIFY:  # at most a width beyond the range of the sample
-                    limits = tuple(np.clip(ends, 2.0 * low - high, 2.0 * high - low))
-                    problem = problem._replace(limits=limits)
-                transform = TargetTransform(
-                    table.classes, problem.limits, problem.level, problem.unit
-                )
-                solution = choose_sums(problem, solution, source, transform)
+                problem, solution = _of_all_rows(problem, solution, table.classes, *stream)
             fitted = self._evaluated(problem, solution, targets, column_groups)
         fitted = self._finished(fitted, table)
         if table.held is None:
@@ -390,6 +379,19 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             transform, self.landmarks_, self.dual_coef_, self.intercept_, self.single_precision_
         )
         return predictor(base.check_rows(self, X), self.n_jobs)
+
+
+def _of_all_rows(problem, solution, classes, source, ends):
+    """The problem with limits for a source's rows, and the solution by sums over these.
+
+    `ends` are the lowest and the highest targets of the source.
+    """
+    if classes is None:  # at most a width beyond the range of the sample
+        low, high = problem.limits
+        limits = tuple(np.clip(ends, 2.0 * low - high, 2.0 * high - low))
+        problem = problem._replace(limits=limits)
+    transform = TargetTransform(classes, problem.limits, problem.level, problem.unit)
+    return problem, choose_sums(problem, solution, source, transform)
 
 
 def _of_log_loss(problem):
@@ -496,10 +498,8 @@ class KernelRidgeRegressor(
         predictor, (low, high) = fitted.predictor, fitted.limits
         if table.held is None:
             predictions, y, weights, X = fitted.held_out
-            predictions, mean = (
-                np.clip(predictions, low, high),
-                np.average(y, axis=0, weights=weights),
-            )
+            predictions = np.clip(predictions, low, high)
+            mean = np.average(y, axis=0, weights=weights)
             share, intercept = np.ones(len(mean)), predictor.intercept
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
                 optimism = predictor.transform.optimism
@@ -643,9 +643,9 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         if table.held is None:
             codes = base.codes_of(targets)
             optimism = predictor.transform.optimism
-            null, factor = _shrinkage(scores, codes, weights, optimism)
+            null = shares_as_scores(codes, weights, scores.shape[1])
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
-                share = factor
+                share = base.class_shrinkage(scores, null, codes, weights, optimism)
             if share < 1.0:
                 intercept, scores = (null + share * (s - null) for s in (intercept, scores))
             result = _held_out_classes(scores, codes, weights)
@@ -662,7 +662,8 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         scores, targets, weights, _ = held_out
         codes, slope = base.codes_of(targets), base.temperature(scores, targets, weights)
         scores = slope * scores
-        null, share = _shrinkage(scores, codes, weights)
+        null = shares_as_scores(codes, weights, scores.shape[1])
+        share = base.class_shrinkage(scores, null, codes, weights)
         factor = share * min(slope / fitted.slope, 1.0)
         intercept = (1.0 - share) * null + factor * fitted.predictor.intercept
         return fitted._replace(
@@ -675,19 +676,11 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return base.squeezed(self._scores(X))
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self.decision_function(X), joint=True)
-
-
-def _shrinkage(scores, codes, weights, optimism=0.0):
-    """Log-odds of the classes' shares, and how far predictions go from these."""
-    null = shares_as_scores(codes, weights, scores.shape[1])
-    p, prior = (base.probabilities(each, joint=True) for each in (scores, null[None]))
-    return null, shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
 
 
 def _held_out_classes(scores, codes, weights):
