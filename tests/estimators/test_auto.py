@@ -454,6 +454,12 @@ def test_what_cannot_judge_is_named(options, y, words):
         TuneFreeClassifier(**options).fit(np.arange(50.0)[:, None], y)
 
 
+def test_a_score_that_does_not_suit_the_task_is_named():
+    X, y, _ = crossed(60)
+    with pytest.raises(ValueError, match="scoring='accuracy': "):
+        TuneFreeRegressor(candidates=("linear",), scoring="accuracy", random_state=0).fit(X, y)
+
+
 def test_class_weights_are_weights_of_rows():
     X, y, _ = crossed(120)
     y = (y > 0.3).astype(int)

@@ -217,11 +217,18 @@ def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them():
     assert held / 40 >= 0.85
 
 
+@pytest.mark.parametrize("name", ["TuneFreeRegressor", "KernelRidgeRegressor", "GLMRegressor"])
+def test_targets_are_the_same_as_truth_values_text_and_numbers(name):
+    X, _, y = rows(80)
+    model, given = estimator_class(name)(random_state=0), (y > 0, y.astype(str), y.astype(float))
+    first, *others = (model.fit(X, y).predict_interval(X[:5])[1] for y in given)
+    assert all((each == first).all() for each in others)
+
+
 def test_the_report_and_the_leaderboard_say_how_sure_they_are(fitted):
     for name in ("TuneFreeRegressor", "TuneFreeClassifier"):
         model = fitted[name]
         assert model.report_.risk_interval == model.risk_interval_
-        assert model.risk_interval_kind_ in str(model.report_) + model.report_._repr_html_()
         for row in model.leaderboard_:
             low, high = row["risk_interval"]
             assert low <= row["risk"] <= high

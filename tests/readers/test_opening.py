@@ -2,6 +2,7 @@ import gzip
 import io
 import pickle
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,6 +12,15 @@ from tunefree.io import DataError, read
 from tunefree.io.files import chunks, whole_lines
 
 TEXT = b"1 1:0.5 2:1\n-1 3:2\n" * 500
+
+
+def test_an_excel_file_is_named(tmp_path):
+    path = tmp_path / "a.xlsx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("[Content_Types].xml", "")
+        archive.writestr("xl/workbook.xml", "")
+    with pytest.raises(DataError, match="an Excel file"):
+        read(path)
 
 
 def test_gzip_is_recognised_by_content(tmp_path):

@@ -209,9 +209,9 @@ def test_a_malformed_table_is_refused_with_its_place(tmp_path, name, size):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"target": "z"}, "there is no target column 'z': the header has 'a', 'b', 'y'"),
-        ({"target": 3}, "there is no target column 3: the file has 3"),
-        ({"weight_column": "w"}, "there is no weight column 'w'"),
+        ({"target": "z"}, "there is no column 'z': the header has 'a', 'b', 'y'"),
+        ({"target": 3}, "there is no column 3: the file has 3"),
+        ({"weight_column": "w"}, "there is no column 'w'"),
         ({"target": "a", "weight_column": "a"}, "one column cannot be both target and weight"),
         ({"n_features": 7}, "3 columns hold 2 features, but 7 are expected"),
     ],

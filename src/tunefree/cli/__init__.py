@@ -51,7 +51,7 @@ class _Group(TyperGroup):
 
 app = typer.Typer(
     cls=_Group,
-    help="Tuning-free linear and kernel learning: no step size, no grid, no cross-validation.",
+    help="Accurate predictions from tables, text and streams, with nothing to tune.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -291,7 +291,7 @@ def _with_coverage(estimator, options):
     if not hasattr(estimator, f"predict_{kind}"):
         stop(f"{options.model} has no {kind}s", USAGE)
     if not 0.0 < options.coverage < 1.0:
-        stop(f"--coverage {options.coverage} is not between 0 and 1", USAGE)
+        stop(f"--coverage {options.coverage} is not between 0 and 1: write .9 for 90 %", USAGE)
     if getattr(estimator, "held_out_", 0) is None:
         stop(f"{options.model} has no held-out predictions, hence no {kind}s", USAGE)
     alpha = round(1.0 - options.coverage, 12)

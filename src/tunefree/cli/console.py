@@ -132,7 +132,9 @@ def check_writable(*paths):
     """Stop, before any work, if a file cannot be written (None: no file)."""
     for path in filter(None, paths):
         folder = os.path.dirname(os.path.realpath(path))
-        if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        if not os.path.isdir(folder):
+            stop(f"{path} cannot be written: there is no folder {folder}", USAGE)
+        if os.path.isdir(path) or not os.access(folder, os.W_OK):
             stop(f"{path} cannot be written", USAGE)
 
 

@@ -108,11 +108,11 @@ Json = Annotated[bool, _option(_RESULTS, None, "print one JSON object to stdout"
 
 
 class TrainOptions(NamedTuple):
-    """Train a model on DATA and write it to MODEL: nothing to tune.
+    """Train a model on DATA and write it to MODEL.
 
     Files above 256 MiB and standard input above 32 MiB are learned while they are read, and so are
-    data with --checkpoint, --hash or --window. The estimator is then pistol, or --estimator ridge,
-    glm, reflectron or (for a file) separator.
+    data with --checkpoint, --hash or --window. The estimator is then pistol (the default), ridge,
+    glm, reflectron or, for a file, separator.
     """
 
     data: DataFile
@@ -162,15 +162,6 @@ class TrainOptions(NamedTuple):
             "column of numbers that are categories, by name or position; may be repeated",
         ),
     ] = None
-    merge_levels: Annotated[
-        bool,
-        _option(
-            _AUTO,
-            None,
-            "make one level of those that are nearly equal, such as Berlin, berlin and Berlni",
-            "--merge-levels",
-        ),
-    ] = False
     task: TaskOption = "auto"
     estimator: Annotated[
         str,
@@ -207,6 +198,15 @@ class TrainOptions(NamedTuple):
     ] = None
     passes: Passes = None
     seed: Seed = 0
+    merge_levels: Annotated[
+        bool,
+        _option(
+            _AUTO,
+            None,
+            "make one level of those that are nearly equal, such as Berlin, berlin and Berlni",
+            "--merge-levels",
+        ),
+    ] = False
     budget: Annotated[
         str | None,
         _option(_AUTO, "TIME", "time limit for comparing and fitting models, such as 30s or 5min"),
@@ -296,8 +296,8 @@ class PredictOptions(NamedTuple):
         _option(
             _RESULTS,
             "FILE",
-            "write to this file instead of stdout: .csv, .jsonl or .parquet with names of columns "
-            "(--id of training, prediction, of classes probabilities), or else the text of stdout",
+            "write to this file instead of stdout; .csv, .jsonl and .parquet begin with the --id "
+            "columns of the training, and have the probabilities of classes",
             "--output",
             "-o",
         ),
@@ -320,7 +320,7 @@ class PredictOptions(NamedTuple):
         _option(
             _RESULTS,
             None,
-            "also what each column adds to the score, as csv: the score is base_value and the "
+            "also what each column adds to the score, as csv: the score is base_value plus the "
             "contributions",
             "--explain",
         ),
@@ -330,8 +330,8 @@ class PredictOptions(NamedTuple):
         _number(
             _RESULTS,
             "SHARE",
-            "also what contains this share of targets, such as .9: csv with both ends of "
-            "intervals, or for classes with 1 for each class in the set",
+            "also intervals, or sets of classes, that contain this share of targets, such as .9; "
+            "csv, with 1 for a class in the set",
         ),
     ] = None
     header: Header = None
@@ -366,7 +366,7 @@ class ReportOptions(NamedTuple):
     model: ModelFile
     data: Annotated[
         str | None,
-        typer.Argument(metavar="[DATA]", help="rows with targets to evaluate the model on"),
+        typer.Argument(metavar="DATA", help="rows with targets to evaluate the model on"),
     ] = None
     output: Annotated[
         str | None,
@@ -386,17 +386,18 @@ class InspectOptions(NamedTuple):
 
 
 class DemoOptions(NamedTuple):
-    """Compare with scikit-learn; train on a table of dates, text and gaps, and write a report."""
+    """Compare with scikit-learn, then train on a mixed table and write a report."""
 
     folder: Annotated[
-        str, typer.Argument(metavar="[FOLDER]", help="the folder of the files that it writes")
+        str, typer.Argument(metavar="FOLDER", help="the folder of the files that it writes")
     ] = "tunefree-demo"
 
 
 class StreamOptions(NamedTuple):
     """Predict each row of DATA, then learn it: for data that arrive in order and may drift.
 
-    Prints the error so far each time the number of rows has doubled, and when drift is noticed.
+    Prints the error of all rows, and of the latest ones (since the line before), each time the
+    number of rows has doubled, and when drift is noticed.
     Text and missing values are accepted; a row without a target is predicted, but not learned.
     """
 

@@ -362,16 +362,18 @@ def _coverage(estimator, rows):
         ends = ends.reshape(len(y), 2)
         inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
         width = float(np.median(np.ptp(ends, axis=1)))
-        title, words = "Prediction intervals", f"Intervals have a median width of {_text(width)}; "
+        title, target = "Prediction intervals", "target"
+        words = f"Intervals have a median width of {_text(width)}; "
         drawn = figures.intervals(predicted, ends, y, 1.0 - _ALPHA)
     else:
         inside = ((y[:, None] == classes) & ends[:, :, 0]).any(axis=1)
         size = ends[:, :, 0].sum(axis=1).mean()
-        title, words = "Prediction sets", f"Sets hold {size:.3g} classes on average; "
+        title, target = "Prediction sets", "true class"
+        words = f"Sets hold {size:.3g} classes on average; "
         drawn = None
     low, high = exact(int(inside.sum()), len(inside))
     words = f"{method}(X, alpha={_ALPHA}) for {len(y)} of these rows. {words}"
-    words += f"{_share(inside.mean())} of them contain the target (95\u00a0%: {_share(low)} to "
+    words += f"{_share(inside.mean())} of them contain the {target} (95\u00a0%: {_share(low)} to "
     words += f"{_share(high)}); the nominal coverage is {100 - 100 * _ALPHA:.0f}\u00a0%."
     return [Section(title, Words(words, "text"), drawn)]
 
@@ -498,14 +500,14 @@ def _explanations(estimator, X, names):
     found = found._replace(feature_names=names)
     scores, classes = found.score.reshape(len(found.values), -1), getattr(estimator, "classes_", ())
     order = np.argsort(scores.max(axis=1), kind="stable")
+    unit = "log-odds" if len(classes) else "predictions (of counts by trees: their logarithms)"
     words = f"Shapley values of {len(order)} of these rows: what each column adds to the mean "
-    words += "score of training rows. Scores are predictions; of classes log-odds, of trees for "
-    words += "counts and amounts logarithms. Bars of negative values are orange."
+    words += f"score of training rows. Scores are {unit}. Bars of negative values are orange."
     if found.std_error is not None:
-        words += " Values of kernels are sampled."
+        words += " Values of kernels are sampled, hence the standard errors."
     tables = [_explanation(found, "mean of these rows")]
-    for name, place in {"lowest": 0, "middle": len(order) // 2, "highest": -1}.items():
-        row, title = int(order[place]), f"row of the {name} score"
+    for name, place in {"lowest": 0, "median": len(order) // 2, "highest": -1}.items():
+        row, title = int(order[place]), f"row with the {name} score"
         if len(classes) > 2:
             title += f": log-odds of {plain(classes.tolist()[scores[row].argmax()])}"
         tables.append(_explanation(found, title, row))

@@ -324,7 +324,8 @@ class _ErrorLines:
         self.before, self.n_drifts = (0, 0.0), len(run.drifts)
         if not quiet:
             name = "error" if run.task == "classification" else "squared error"
-            note(f"{'rows':>14} {name:>14} {'new rows':>14} {'half-life':>10} {'drift at row':>14}")
+            head = f"{'rows':>14} {name:>14} {'latest rows':>14} {'half-life':>10}"
+            note(f"{head} {'drift at row':>14}")
 
     def __call__(self, last=False):
         rows, drifts = self.run.rows, self.run.drifts[self.n_drifts :]

@@ -493,7 +493,10 @@ def choose_by_score(estimator, scorer, chosen, entries, problem):
         stack = {"models_": [known], "views_": [()], "weights_": np.ones(1)}
         stack |= {"table_": known, "offsets_": np.zeros(known.scores.shape[1])}
         vars(model).update(problem.targets.attributes() | stack)
-        return float(scorer(model, rows[:, None], targets, sample_weight=weights))
+        try:
+            return float(scorer(model, rows[:, None], targets, sample_weight=weights))
+        except ValueError as error:
+            raise ValueError(f"scoring={estimator.scoring!r}: {error}") from error
 
     best, highest = chosen, score_of(chosen)
     words = f", {number(highest)} for the stack."
@@ -560,8 +563,8 @@ def cross_fitted(estimator, X, y, sample_weight, problem):
 class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     r"""Classification in one call: a stack of models that are compared on held-out rows.
 
-    It takes any table: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow
-    columns with categories and missing values. The candidates are kernels with a geometry learned
+    It takes any table: arrays, sparse matrices, and pandas, polars or pyarrow frames with text,
+    categories, dates and missing values. The candidates are kernels with a geometry learned
     from the data, boosted trees, ridge regression on ranks and levels, and linear PiSTOL. Each one
     predicts held-out rows: every row below 2,000 rows, else a fifth of them (at most 5,000). The
     model is the weighted sum of candidates with the least log-loss on these rows.
@@ -608,7 +611,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         decrease, -1 where it does not increase, 0 for others; or the signs of some columns by
         name. The candidates are boosted trees and a GLM, which keep them.
     n_jobs : int or None, default=None
-        Threads of kernels, all by default; results do not depend on it.
+        Threads of kernels and trees, all by default; results do not depend on it.
     verbose : bool, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None

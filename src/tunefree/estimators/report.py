@@ -161,10 +161,11 @@ class Report(NamedTuple):
             ("score", "score", number),
             ("seconds", "time", duration),
         ]
-        columns = [c for c in columns if any(c[0] in row for row in self.leaderboard)]
+        shown = {key for row in self.leaderboard for key in row if row[key] is not None}
+        columns = [c for c in columns if c[0] in shown]
         rows = [("candidate", *(title for _, title, _ in columns), "share")]
         for row in self.leaderboard:
-            cells = ["" if row[key] is None else shown(row[key]) for key, _, shown in columns]
+            cells = ["" if row[key] is None else as_text(row[key]) for key, _, as_text in columns]
             status = row["status"].replace("finished", "")
             last = f"{row['share']:.0%}" if row["chosen"] else status
             rows.append((row["candidate"], *cells, last))
@@ -186,7 +187,8 @@ class Report(NamedTuple):
             notes.append(f"Share of prediction variance: {', '.join(shares)}.")
         if self.importances:
             losses = [f"{name} {number(loss, 2)}" for name, loss in self.importances.items()]
-            notes.append(f"Permutation importance (held-out rows): {', '.join(losses)}.")
+            kind = self.verdict.loss_kind
+            notes.append(f"Permutation importance (rise of the {kind}): {', '.join(losses)}.")
         if self.groups:
             rows = [
                 (listed(row["columns"]), row["importance"]) for row in self.groups[:_MOST_GROUPS]
@@ -203,13 +205,12 @@ class Report(NamedTuple):
         return notes
 
     def expected_risk(self):
-        """The interval of the stack's risk on new rows and its method, in sentences."""
+        """The interval of the stack's risk on new rows, in a sentence."""
         if self.risk_interval is None:
             return "The expected error on new rows is unknown: no row was held out."
         as_text = _percent if self.task == "classification" else number
         interval = " to ".join(map(as_text, self.risk_interval))
-        words = f"Expected {self._loss_name()} on new rows: {interval} (95%)."
-        return f"{words} Method: {self.risk_interval_kind}."
+        return f"Expected {self._loss_name()} on new rows: {interval} (95%)."
 
     def _cost(self):
         cost = self.plan.expected

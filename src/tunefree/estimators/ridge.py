@@ -82,13 +82,13 @@ class RidgePathRegressor(
     CallbackSupport,
     BaseEstimator,
 ):
-    r"""Least squares by SGD, regularized by how its iterates are averaged.
+    r"""Ridge regression with many penalties at once, of which the best is chosen.
 
-    SGD with the constant step eta visits the rows in the order of their hash. Averages of its
-    iterates regularize: the geometric one, with weights :math:`(1 + \eta\alpha/n)^{-t}`, is ridge
-    regression with the penalty alpha in expectation, and its test error is comparable. One run
-    gives all averages, and the best is chosen on held-out rows. Where an eigendecomposition is
-    cheaper, ridge regression is solved exactly instead, and alpha is chosen by leave-one-out.
+    With at most 1,000 columns or rows it is solved exactly, and leave-one-out errors choose the
+    penalty alpha. Otherwise SGD with the constant step eta visits the rows in the order of their
+    hash, and averages of its iterates regularize: the geometric one, with weights
+    :math:`(1 + \eta\alpha/n)^{-t}`, is ridge regression with the penalty alpha in expectation,
+    and its test error is comparable. One run gives all averages, and held-out rows choose the best.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class RidgePathRegressor(
     Raises
     ------
     ValueError
-        For NaN or infinity, weights that are all zero, or parameters that mean nothing.
+        For NaN or infinity, weights that are all zero, or parameters out of range.
 
     References
     ----------

@@ -142,7 +142,7 @@ class PredictsIntervals(Threaded):
 
     def _after_fit(self, X, y, sample_weight):
         """Let intervals allow for atoms, by the final model's predictions of their rows."""
-        held_out, y = vars(self).get("held_out_"), np.asarray(y)
+        held_out, y = vars(self).get("held_out_"), np.asarray(y, dtype=np.float64)
         targets = y.reshape(len(y), -1)
         values = [atoms(column) for column in targets.T]
         # Pearson residuals of equal targets differ with the exposure: they have no atoms.

@@ -317,6 +317,8 @@ def _unzip(pieces, size, path):
     try:
         with zipfile.ZipFile(io.BytesIO(b"".join(pieces))) as archive:
             names = [n for n in archive.namelist() if n[-1] != "/" and not n.startswith("__MACOSX")]
+            if "xl/workbook.xml" in names:
+                raise DataError("this is an Excel file: save the sheet as csv", path)
             if len(names) != 1:
                 raise DataError(f"the archive must hold one file, and holds {len(names)}", path)
             with archive.open(names[0]) as stream:

@@ -30,7 +30,7 @@ from tunefree.io.numbers import NOT_A_NUMBER, NUMBER, SLOW, python_number, scan_
 IGNORED, TARGET, WEIGHT = -1, -2, -3
 DELIMITERS = "\t;,"
 LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or an unclosed quote
-TARGET_OR_HEADER = "is it the target or a header? see the options target and header"
+TARGET_OR_HEADER = "if another column is the target, or this is a header, see --target and --header"
 _FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG = range(8)
 _NOT_FINITE = {b"nan", b"inf", b"infinity"}
 
@@ -200,7 +200,7 @@ def _check_distinct(names, place):
 
 def _dropped(wanted, names, width, place):
     """The positions of the columns to drop."""
-    found = (_position(c, names, width, "column to drop", place) for c in wanted.drop or ())
+    found = (_position(c, names, width, place) for c in wanted.drop or ())
     return [position for position in found if position is not None]
 
 
@@ -215,7 +215,7 @@ def _roles(wanted, names, width, dropped, place):
     ):
         if column is None or column is False:
             continue
-        position = _position(column, names, width, what, place)
+        position = _position(column, names, width, place)
         if position in dropped:
             raise DataError(f"the {what} cannot be dropped", *place)
         if position is not None:
@@ -232,7 +232,7 @@ def _places_of(required, names, place):
     return [names.index(name) for name in required]
 
 
-def _position(column, names, width, what, place):
+def _position(column, names, width, place):
     """The position of a column given by name or position; None for an absent `Column`."""
     if isinstance(column, Column):
         if names is not None and column.name is not None:
@@ -244,11 +244,11 @@ def _position(column, names, width, what, place):
         position = int(column)
     except ValueError:
         present = "the file has no header" if names is None else "the header has " + _listed(names)
-        error = DataError(f"there is no {what} {column!r}: {present}", *place)
+        error = DataError(f"there is no column {column!r}: {present}", *place)
         error.hint = did_you_mean(column, names or [])
         raise error from None
     if not -width <= position < width:
-        raise DataError(f"there is no {what} {position}: the file has {width}", *place)
+        raise DataError(f"there is no column {position}: the file has {width}", *place)
     return position % width
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 
-from tunefree._format import number
 from tunefree.families import HuberT, quantiles
 from tunefree.links import Identity
 from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
@@ -96,13 +95,8 @@ def choose_stack(entries, problem):
     if not order:
         order = [next(i for i, e in enumerate(evaluated) if e is best)]
     names = [f"{evaluated[i].candidate.name!r} {stack.shares[i]:.0%}" for i in order]
-    risk = weighted_mean(stack.losses, weights)[0]
-    reason = f"Chosen: {', '.join(names)}. Held-out {score.kind}: {number(risk)}"
-    if len(order) > 1:
-        best_risk = weighted_mean(best.proper_losses, weights)[0]
-        reason += f", {number(best_risk)} for {best.candidate.name!r} alone"
     stack = stack._replace(weights=stack.weights[order], shares=stack.shares[order])
-    return Chosen(stack, [evaluated[i] for i in order], f"{reason}.")
+    return Chosen(stack, [evaluated[i] for i in order], f"Chosen: {', '.join(names)}.")
 
 
 def with_loss_of_stack(problem, entries):

@@ -175,9 +175,9 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
 class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with nothing to tune.
 
-    Mirror descent along the score of the family, in several geometries at once. In place of a
-    penalty, the potential decides which of the predictors that fit is found; held-out rows choose
-    the potential and when to stop. The steps need no constant.
+    Mirror descent along the score of the family, in several geometries at once. There is no
+    penalty and no step size to choose: held-out rows choose the potential (the geometry, which is
+    the regularizer) and when to stop.
 
     Unless the family is named, `fit` infers it from y: shares in [0, 1] are binomial, counts
     Poisson, skewed amounts gamma or (with zeros) Tweedie, others Gaussian. The result is
@@ -191,7 +191,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
     link : str, link or None, default=None
         The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
         with a nondecreasing ``mean(s)``. None is the family's own; 'learned' is a nondecreasing
-        link estimated with the coefficients, and 'auto' the closed form with the lowest deviance on
+        link estimated with the coefficients, and 'auto' the named link with the lowest deviance on
         held-out rows, unless the learned link is better by a standard error. With a named link and
         family='auto' the family is Gaussian where the link does not have the inferred family's
         range.
