@@ -93,3 +93,19 @@ def potrs(factor, B):
     X, n = np.array(B, dtype=factor.dtype, order="F"), len(factor)
     _call("potrs", "L", n, X.shape[1], factor, max(n, 1), X, max(n, 1), ctypes.c_int(0))
     return X
+
+
+def eigh(A):
+    """`numpy.linalg.eigh` in double precision, in the memory of A and of two more such matrices.
+
+    The lower triangle of A is read; A is overwritten.
+    """
+    n, info = len(A), ctypes.c_int(0)
+    values, work = np.empty(n), np.empty(1 + 6 * n + 2 * n * n)
+    integers = np.empty(3 + 5 * n, np.intc)
+    memory = work, len(work), integers, len(integers)
+    _call("syevd", "V", "L", n, A, max(n, 1), values, *memory, info)
+    if info.value:
+        raise np.linalg.LinAlgError("The eigenvalues did not converge.")
+    del work, memory
+    return values, np.ascontiguousarray(A)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tunefree._blas import syrk, trmm
+from tunefree._blas import eigh, syrk, trmm
 from tunefree._process import ALONE
 from tunefree.designs import elsewhere, here, moved
 from tunefree.learners.kernel.geometry import factored, gram, parts_of, root_of
@@ -121,8 +121,8 @@ class ProductSums(NamedTuple):
         return ProductSums(*(a + b for a, b in zip(self, other, strict=True)))
 
     def centred(self):
-        """Products of centred features, and of these with centred targets."""
-        gram = self.second + np.triu(self.second, 1).T
+        """Products of centred features, the lower triangle, and of these with centred targets."""
+        gram = np.array(self.second.T, order="F")
         gram -= np.outer(self.first, self.first / self.total)
         return gram, self.cross - np.outer(self.first, self.targets / self.total)
 
@@ -139,13 +139,14 @@ class RidgePath(NamedTuple):
 
 def make_landmarks(centers, geometry, team=ALONE, ridge=0.0):
     """Landmarks with a basis in which their kernel, with a ridge, is the identity."""
-    K = gram(geometry, centers.astype(np.float64), team)
+    # At most two matrices are in memory: each takes the name of the one before.
+    matrix = np.asfortranarray(gram(geometry, centers.astype(np.float64), team))
     # The small ridge is for equal or nearly equal landmarks.
-    K[np.diag_indices_from(K)] += max(ridge, 1e-9 * np.trace(K))
-    lower = np.asfortranarray(K)
-    if factored(lower, team, _WHOLE):
+    matrix[np.diag_indices_from(matrix)] += max(ridge, 1e-9 * np.trace(matrix))
+    if factored(matrix, team, _WHOLE):
         raise np.linalg.LinAlgError("The kernel matrix of the landmarks is not positive definite.")
-    return Landmarks(centers, geometry, np.asfortranarray(root_of(lower, team, _WHOLE).T))
+    matrix = root_of(matrix, team, _WHOLE)
+    return Landmarks(centers, geometry, np.asfortranarray(matrix.T))
 
 
 def pivots(geometry, A, m, seed, block=_DRAWN):
@@ -269,8 +270,10 @@ def solve(
         shift = weights @ targets / weights.sum()
         make = _accumulate_there if elsewhere() else accumulate
         sums = make(landmarks, rows, targets, weights, shift, team)
-    (products, cross), total = sums.centred(), sums.total
-    values, vectors = np.linalg.eigh(products)
+    products, cross = sums.centred()
+    sums, total = sums._replace(second=None), sums.total  # its memory is needed
+    values, vectors = eigh(products)
+    del products
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
     table = ((vectors.T @ cross)[:, None] * inverse[:, :, None]).reshape(len(cross), -1)
     shape, mean = (len(alphas), targets.shape[1]), sums.first / total @ vectors

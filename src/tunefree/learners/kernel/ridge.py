@@ -217,10 +217,14 @@ class SumsSolver(NamedTuple):
         """The solution; its penalty has the least risk on held-out rows of the sample."""
         p, landmarks = problem, _features(problem, problem.A[: self.n_landmarks])
         asked = p.transform, self.target_transform, landmarks
-        sums = self.source.total("features", _piece_sums, *asked, merge=ProductSums.plus)
         rows = RowBlocks(p.held_out(p.A), np.float64)
         targets, weights = p.held_out(p.Y), p.held_out(p.weights)
-        found = solve(landmarks, rows, targets, weights, team=p.team, sums=sums)
+
+        def sums():
+            return self.source.total("features", _piece_sums, *asked, merge=ProductSums.plus)
+
+        # No variable holds the sums: `solve` frees them.
+        found = solve(landmarks, rows, targets, weights, team=p.team, sums=sums())
         return _of_least_risk(p, landmarks, found)
 
 
