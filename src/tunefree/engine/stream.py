@@ -21,7 +21,7 @@ from tunefree.select.progressive_risk import risks
 
 FIRST = 64
 # Rows that are learned at a time, of dense and of sparse data.
-_MOST, _MOST_SPARSE = 1024, 4096
+_MOST, _MOST_SPARSE = 1024, 8192
 # The limits of dense columns are computed from at least this many rows, evenly spread over all so
 # far, and from as many of the latest rows.
 _SAMPLE = 256
@@ -206,13 +206,13 @@ class Stream:
                 self.sample = self.sample[::2].copy()
         low, high = self.caps
         j = np.flatnonzero(((self.latest < low) | (self.latest > high)).any(axis=0))
-        latest = column_caps(self.latest[:, j], np.arange(len(self.latest)))
-        low[j], high[j] = np.minimum(low[j], latest[0]), np.maximum(high[j], latest[1])
-        views = {k: v._replace(low=low, high=high) for k, v in self.state.views.items()}
-        self.state = self.state._replace(views=views)
+        if len(j):
+            latest = column_caps(self.latest[:, j], np.arange(len(self.latest)))
+            low[j], high[j] = np.minimum(low[j], latest[0]), np.maximum(high[j], latest[1])
 
     def _make_views(self):
-        caps = self.caps
+        """Views of rows that are within `caps` already, or else have the limits of the scale."""
+        caps = None
         if self.scale is not None and not self.sparse:
             caps = self.scale.low, self.scale.high
         return self.views.make(self.moments.moments(), caps)
