@@ -189,6 +189,27 @@ def counts(n, seed=0):
     return X, random.poisson(mean), exposure, mean
 
 
+@pytest.mark.parametrize("loss", ["absolute_error", "huber", "poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
+def test_the_unit_of_targets_makes_no_difference(loss, unit):
+    X, y, *_ = rows(120)
+    y = y if loss in ("absolute_error", "huber") else np.exp(y)
+    model = regressor(loss, candidates=("kernel",))
+    p = model.fit(X, y).predict(X)
+    assert np.corrcoef(p, y)[0, 1] > 0.6
+    assert model.fit(X, unit * y).predict(X) == pytest.approx(unit * p, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "tweedie"])
+def test_an_exposure_may_be_in_years_or_in_seconds(loss):
+    X, y, exposure, _ = counts(150)
+    model = regressor(loss, candidates=("kernel",))
+    p = model.fit(X, y, exposure=exposure).predict(X, exposure=exposure)
+    seconds = 2.0**25 * exposure
+    same = model.fit(X, y, exposure=seconds).predict(X, exposure=seconds)
+    assert same == pytest.approx(p, rel=1e-6)
+
+
 def test_counts_over_an_exposure_are_weighted_rates():
     X, y, exposure, _ = counts(200)
     one = regressor("poisson").fit(X, y, exposure=exposure)

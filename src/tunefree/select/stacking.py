@@ -387,13 +387,17 @@ class Means(NamedTuple):
 
         def fit(models):
             columns = np.maximum(np.column_stack(models), least)
+            start = np.full(len(models), -np.log(len(models)))
+            # The optimizer's tolerances are absolute: the risk has no unit.
+            at_start = share @ family.deviance(y, family.clipped(columns @ np.exp(start)))
+            unit = max(float(at_start), _TINY)
 
             def risk(a, _):
                 mean = family.clipped(columns @ a)
                 slope = 2.0 * share * (mean - y) / family.variance(mean)
-                return share @ family.deviance(y, mean), slope @ columns
+                return share @ family.deviance(y, mean) / unit, slope @ columns / unit
 
-            a, _ = _log_weights(risk, np.full(len(models), -np.log(len(models))))
+            a, _ = _log_weights(risk, start)
             losses = family.deviance(y, family.clipped(columns @ a))
             return a, np.zeros(1), a * (share @ columns), losses
 
@@ -522,7 +526,8 @@ def _factor_of_step(step, residuals, loss, weights, optimism):
     """How far an output goes from the constant: the factor of least squares near the constant.
 
     Near it the loss is a square, with the slopes g of the rows and the curvature H for which the
-    whole step is best. So the targets are g / H, and a unit of the loss is the mean of g^2 / H.
+    whole step is best. So the targets are g / H, in units of their root mean square, and a unit of
+    the loss is the mean of g^2 / H.
     """
     (null, slopes), learned = loss(residuals, _TINY), loss(residuals - step, _TINY)[0]
     products, squares = weights @ (slopes * step), weights @ np.square(step)
@@ -532,7 +537,9 @@ def _factor_of_step(step, residuals, loss, weights, optimism):
     unit = weights @ np.square(slopes) / weights.sum() / curvature
     pair = null[:, None] / unit, learned[:, None] / unit
     target = (slopes / curvature)[:, None]
-    return float(shrinkage_factor(step[:, None], target, weights, pair, optimism)[0])
+    size = np.sqrt(unit / curvature)  # the root mean square of the targets
+    columns = step[:, None] / size, target / size
+    return float(shrinkage_factor(*columns, weights, pair, optimism)[0])
 
 
 class _Pinball(NamedTuple):
@@ -570,17 +577,24 @@ def _least_loss(columns, y, share, loss):
     centre, m = share @ columns, columns.shape[1]
     units = np.maximum(np.sqrt(share @ np.square(columns - centre)), _TINY)
     columns = (columns - centre) / units
-    theta, residuals = np.append(np.zeros(m), np.median(y)), y - np.median(y)
+    median = np.median(y)
+    theta, residuals = np.zeros(m + 1), y - median
+    # The optimizer's tolerances are absolute: parameters and risk have no unit.
+    unit = max(float(share @ np.abs(residuals)), _TINY)
+    size = max(float(share @ loss(residuals, _TINY)[0]), _TINY)
     options: Any = {"method": "L-BFGS-B", "bounds": [(0.0, None)] * m + [(None, None)]}
 
+    def rest(theta):
+        return y - median - unit * (columns @ theta[:m] + theta[m])
+
     def risk(theta, width):
-        losses, slopes = loss(y - columns @ theta[:m] - theta[m], width)
+        losses, slopes = loss(rest(theta), width)
         slopes = share * slopes
-        return share @ losses / width, -np.append(slopes @ columns, slopes.sum()) / width
+        return share @ losses / size, -unit / size * np.append(slopes @ columns, slopes.sum())
 
     for _ in range(_SOLUTIONS):
         width = max(_WIDTH * float(share @ np.abs(residuals)), _TINY)
         theta = minimize(risk, theta, (width,), jac=True, **options).x
-        residuals = y - columns @ theta[:m] - theta[m]
-    a = theta[:m] / units
-    return a, theta[m] + loss.shift(residuals, share) - centre @ a
+        residuals = rest(theta)
+    a = unit * theta[:m] / units
+    return a, median + unit * theta[m] + loss.shift(residuals, share) - centre @ a
