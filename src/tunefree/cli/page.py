@@ -362,18 +362,16 @@ def _coverage(estimator, rows):
         ends = ends.reshape(len(y), 2)
         inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
         width = float(np.median(np.ptp(ends, axis=1)))
-        title, target = "Prediction intervals", "target"
-        words = f"Intervals have a median width of {_text(width)}; "
+        title, words = "Prediction intervals", f"Intervals have a median width of {_text(width)}; "
         drawn = figures.intervals(predicted, ends, y, 1.0 - _ALPHA)
     else:
         inside = ((y[:, None] == classes) & ends[:, :, 0]).any(axis=1)
         size = ends[:, :, 0].sum(axis=1).mean()
-        title, target = "Prediction sets", "true class"
-        words = f"Sets hold {size:.3g} classes on average; "
+        title, words = "Prediction sets", f"Sets hold {size:.3g} classes on average; "
         drawn = None
     low, high = exact(int(inside.sum()), len(inside))
     words = f"{method}(X, alpha={_ALPHA}) for {len(y)} of these rows. {words}"
-    words += f"{_share(inside.mean())} of them contain the {target} (95\u00a0%: {_share(low)} to "
+    words += f"{_share(inside.mean())} of them contain the target (95\u00a0%: {_share(low)} to "
     words += f"{_share(high)}); the nominal coverage is {100 - 100 * _ALPHA:.0f}\u00a0%."
     return [Section(title, Words(words, "text"), drawn)]
 

@@ -185,7 +185,7 @@ class Report(NamedTuple):
         if self.relevances:
             shares = [f"{name} {share:.0%}" for name, share in self.relevances.items()]
             notes.append(f"Share of prediction variance: {', '.join(shares)}.")
-        if self.importances:
+        if self.importances and self.verdict:
             losses = [f"{name} {number(loss, 2)}" for name, loss in self.importances.items()]
             kind = self.verdict.loss_kind
             notes.append(f"Permutation importance (rise of the {kind}): {', '.join(losses)}.")
