@@ -6,7 +6,7 @@ same method body when a kernel calls it. So a formula is written once, and a use
 in kernels as well.
 
 Numba's cache depends on the file of a kernel, not on the files of its parts. So kernels that take
-parts are cached only for parts of this package (`PartKernel`), and the test suite has one
+parts are cached only for parts of this package (`_ours`), and the test suite has one
 ``NUMBA_CACHE_DIR`` for each hash of the sources.
 """
 
@@ -16,7 +16,6 @@ import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -124,56 +123,35 @@ def _cached(function, fastmath, borrows=False) -> Any:
             cache.flush()
             return None
 
-    def save_if_possible(*args):
+    def save_if_possible(signature, result):
         with suppress(OSError):  # a full disk: the next process compiles again
-            save(*args)
+            if all(map(_ours, result.signature.args)):
+                save(signature, result)
 
     cache.load_overload, cache.save_overload = load_if_possible, save_if_possible
     return compiled
 
 
 def kernel(function=None, *, fastmath: bool | set[str] = False, borrows=False) -> Any:
-    """Compile a function without parts from users; it is cached between processes.
+    """Compile a function; it is cached between processes, except for a user's parts.
 
-    One that `borrows` makes no arrays: views of its arguments then need no reference counts, which
-    cost more than the arithmetic on a short row.
+    Arithmetic is strict by default: with reassociation the dot product over a sparse row becomes
+    vector gathers, which are slower than a sum of scalars. One that `borrows` makes no arrays:
+    views of its arguments then need no reference counts, which cost more than the arithmetic on a
+    short row.
     """
     if function is None:
         return lambda f: kernel(f, fastmath=fastmath, borrows=borrows)
     return _cached(function, fastmath, borrows)
 
 
-@cache
-def _is_ours(kind):
-    return kind is tuple or kind.__module__.startswith("tunefree")
-
-
-def _ours(values):
-    """Whether all parts among values, and inside these, are of this package."""
-    for value in values:
-        if isinstance(value, tuple) and not (_is_ours(type(value)) and _ours(value)):
-            return False
-    return True
-
-
-class PartKernel:
-    """A compiled function of parts: cached for our own parts, recompiled for a user's."""
-
-    # Strict arithmetic by default: with reassociation the dot product over a sparse row becomes
-    # vector gathers, which are slower than a sum of scalars.
-    def __init__(self, function, fastmath: bool | set[str] = False):
-        self.function, self._fastmath = function, fastmath
-        self.__doc__, self.__name__ = function.__doc__, function.__name__
-        self._cached = _cached(function, fastmath)
-        self._uncached: Any = None
-
-    def __call__(self, *args):
-        """Run the kernel."""
-        if _ours(args):
-            return self._cached(*args)
-        if self._uncached is None:
-            self._uncached = _compiler(self.function, self._fastmath)
-        return self._uncached(*args)
+def _ours(kind):
+    """Whether a Numba type neither is nor holds a part from outside this package."""
+    if isinstance(kind, types.BaseNamedTuple):
+        is_ours = kind.instance_class.__module__.startswith("tunefree")
+    else:
+        is_ours = True
+    return is_ours and all(map(_ours, getattr(kind, "types", ())))
 
 
 def part(cls):

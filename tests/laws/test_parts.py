@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tunefree import averaging, losses
-from tunefree._jit import PartKernel, fast_exp, part
+from tunefree._jit import fast_exp, kernel, part
 from tunefree.designs import Dense, Many, One
 from tunefree.learners.pistol import rules
 from tunefree.learners.pistol.linear import SETTINGS, Diagonal, Isotropic
@@ -131,13 +131,13 @@ def test_a_users_own_loss_works_in_the_kernels(learner):
 def test_a_users_own_part_is_not_cached():
     """Numba could not see an edit of it: such kernels are compiled in each process."""
 
+    @kernel
     def answer(loss):
         return losses.bound(loss)
 
-    kernel = PartKernel(answer)
-    assert kernel(Hinge()) == 1.0
-    assert kernel._uncached is None
-    assert kernel(Quantile(0.25)) == 0.75
-    assert kernel._uncached is not None
+    assert answer(Hinge()) == 1.0
+    assert answer(Quantile(0.25)) == 0.75
+    assert len(answer.overloads) == 2
+    assert len(answer._cache._cache_file._load_index()) == 1
     with pytest.raises(numba.TypingError):
-        kernel((1.0, 2.0))
+        answer((1.0, 2.0))

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._jit import REASSOCIATE, PartKernel, part
+from tunefree._jit import REASSOCIATE, part
 from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay
 from tunefree.learners.pistol.linear import IsotropicState, coefficients, recursion
@@ -291,7 +291,7 @@ class FeatureSpace(NamedTuple):
             table[1, k, i] = second[k]
 
 
-_learn = PartKernel(recursion, fastmath=REASSOCIATE)
+_learn = compiled(recursion, fastmath=REASSOCIATE)
 
 
 @compiled

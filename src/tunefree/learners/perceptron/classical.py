@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import PartKernel, part
+from tunefree._jit import kernel, part
 from tunefree.designs import count, entry, index
 
 _STREAK, _UPDATES, _PRODUCTS = 0, 1, 2
@@ -37,7 +37,7 @@ class ClassicalState(NamedTuple):
         return int(self.counts[_UPDATES] + self.counts[_PRODUCTS])
 
 
-@PartKernel
+@kernel
 def _cycle(design, signs, weights, bias, w, counts, n_rows, passes):
     """Visit the rows, `passes` times at most, until n_rows in succession have no mistake."""
     d = w.shape[0] - 1 if bias != 0.0 else w.shape[0]

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import PartKernel, kernel, part
+from tunefree._jit import kernel, part
 from tunefree.designs import count, design_of, entry, index
 
 # Twice the unit roundoff: a factor of two for the rounding of the bounds themselves.
 EPS = float(np.finfo(np.float64).eps)
 
 
-@PartKernel
+@kernel
 def _squared_norms(design, out):
     for i in range(out.shape[0]):
         total = 0.0
@@ -31,7 +31,7 @@ def _squared_norms(design, out):
         out[i] = total
 
 
-@PartKernel
+@kernel
 def _row_products(design, rows, j, buffer, out):
     """out[k] = row rows[k] times row j; the buffer (one number a column) is 0 before and after."""
     for k in range(count(design, j)):

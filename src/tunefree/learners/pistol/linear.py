@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import PartKernel, fast_exp, kernel, part
+from tunefree._jit import fast_exp, kernel, part
 from tunefree.averaging import Uniform, mass
 from tunefree.designs import axpy2, count, dot, entry, index, outputs, resized, square, width
 from tunefree.learners.pistol import rules
@@ -128,7 +128,7 @@ def recursion(learner, space, design, targets, weights, state, scores):
             axpy2(space, design, i, vectors, step, lag)
 
 
-_scan = PartKernel(recursion)
+_scan = kernel(recursion)
 
 
 def coefficients(learner, scalars, shared):
@@ -240,7 +240,7 @@ def _predictions(outs, average, design, i, records, stop, last, total):
         last[k], total[k] = h, a
 
 
-@PartKernel
+@kernel
 def _scan_diagonal(learner, outs, design, targets, weights, state, longest, scores):
     """Learn the rows of a design in order.
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import PartKernel, kernel, verb
+from tunefree._jit import kernel, verb
 from tunefree.averaging import Uniform, mass
 from tunefree.constraints.rules import acts_on_entries
 from tunefree.designs import count, design_of, entry, index, stacked
@@ -86,7 +86,7 @@ def _renew(part, g, dual, coords, scale, sums, seen, running):
     running[g], scale[g, PEAK] = 0.0, scale[g, TOTAL]
 
 
-@PartKernel
+@kernel
 def _scan(
     design, targets, importance, steps, part, link, scheme, averaged, intercept, limits,
     dual, coords, scale, sums, seen, running, offset, offset_sum, clock,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from tunefree._jit import PartKernel, kernel
+from tunefree._jit import kernel
 from tunefree.averaging import Geometric, survival
 from tunefree.designs import count, design_of, entry, index, moved
 
@@ -46,7 +46,7 @@ class SGDState(NamedTuple):
         return self._replace(weights=self.weights[part], shift=self.shift[:, part], scalars=scalars)
 
 
-@PartKernel
+@kernel
 def _scan(
     design, rows, targets, importance, step, square, offsets, fold, absent, weights, shift, scalars
 ):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import PartKernel, part
+from tunefree._jit import kernel, part
 from tunefree.designs import as_dense, count, design_of, entry, index, resized
 from tunefree.robust import OutlierFilter
 
@@ -49,7 +49,7 @@ class StreamState(NamedTuple):
         return self
 
 
-@PartKernel
+@kernel
 def _scan(design, rows, targets, importance, log, weights, sums, masses, largest, clock, risks):
     """Predict and learn rows in order."""
     n_outputs, n_averages = weights.shape[1], masses.shape[0]
