@@ -490,7 +490,9 @@ def n_permuted_rows(n, n_columns, n_held):
     return int(min(max(cheap, 10), _MOST_PERMUTED))
 
 
-def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, without=None):
+def permutation_effects(
+    geometry, A, rows, centers, coef, source: Any, columns, without=None, team=ALONE
+):
     r"""How predictions change when columns come from the next row, of shape (n_columns, n, c).
 
     Parameters
@@ -511,6 +513,8 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
     without : tuple of ndarray of shapes (n, m) and (n, c), optional
         Rows of the inverse and residuals of `exact`: row i is then predicted by the coefficients
         :math:`\alpha - A^{-1} e_i (\alpha_i / A^{-1}_{ii})`, which were learned without it.
+    team : Workers, optional
+        Threads, which share the groups.
     """
     A, out = A[rows], np.zeros((len(columns), len(rows), coef.shape[1]))
     if geometry is None:  # a linear model
@@ -529,7 +533,8 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
     D, _ = distances(A, centers)
     E = decay(D, 1.0)
     left = kernel.sizes(A)
-    for effect, group in zip(out, columns, strict=True):
+
+    def compute(effect, group):
         if callable(source):
             permuted: Any = source(group)
             new, sizes = distances(permuted.astype(np.float32), centers)
@@ -537,7 +542,7 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
         else:
             own = np.flatnonzero(np.isin(source, group))
             if not len(own):
-                continue
+                return
             old, sizes = distances(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
             change, lines = np.roll(old, 1, axis=0) - old, np.roll(sizes, 1) - sizes
         # The change of the kernel values.
@@ -546,6 +551,8 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
         effect[:] = values @ coef
         if without is not None:
             effect -= np.einsum("ik,ik->i", values, without[0])[:, None] * without[1]
+
+    team.map(lambda pair: compute(*pair), zip(out, columns, strict=True))
     return out
 
 

@@ -323,7 +323,7 @@ def column_effects(problem, solution, groups):
     source = getattr(p.transform.view, "source", permuted)
     centers = getattr(solution.landmarks, "centers", None)
     return permutation_effects(
-        p.geometry, p.A, rows, centers, solution.coef, source, columns, without
+        p.geometry, p.A, rows, centers, solution.coef, source, columns, without, p.team
     )
 
 
