@@ -121,10 +121,10 @@ def test_names_of_test_files_are_unique():
 # Ceilings, which only fall: who brings a figure down lowers its line, and a capability that costs
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
-    "code tokens": 356_400,
-    "fmt: skip": 18,
+    "code tokens": 355_100,
+    "fmt: skip": 17,
     "issparse": 56,
-    "class names with two homes": 14,
+    "class names with two homes": 0,
     "classes over 250 lines": 0,
     "banned words": 0,
 }
