@@ -145,3 +145,29 @@ def test_intervals_of_rows_with_terms_are_in_the_targets_units(tmp_path):
     np.testing.assert_allclose(one, other, rtol=1e-6)
     with pytest.raises(ValueError, match="fitted without exposure="):
         make.fit(X, y).predict_interval(X, exposure=trials)
+
+
+def test_intervals_about_atoms_count_weights_as_repetitions():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
+    weights = rng.integers(0, 4, 150)
+    rows = np.repeat(np.arange(150), weights)
+    model = tunefree.BoostedTreesRegressor(loss="poisson", random_state=0)
+    weighted = model.fit(X, y, sample_weight=weights).predict_interval(X)[1]
+    repeated = model.fit(X[rows], y[rows]).predict_interval(X)[1]
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
+
+
+def test_several_targets_count_weights_as_repetitions():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    Y = X @ np.ones((2, 2)) + np.column_stack([rng.normal(size=100), rng.exponential(size=100)])
+    weights = rng.integers(0, 4, 100)
+    rows = np.repeat(np.arange(100), weights)
+    model = tunefree.TuneFreeRegressor(("linear",), random_state=0)
+    weighted = model.fit(X, Y, sample_weight=weights)
+    p, ends = weighted.predict(X), weighted.risk_interval_
+    repeated = model.fit(X[rows], Y[rows])
+    np.testing.assert_allclose(p, repeated.predict(X), rtol=1e-9, atol=1e-9)
+    assert ends == pytest.approx(repeated.risk_interval_, rel=1e-9)

@@ -212,6 +212,19 @@ def test_risk_intervals_cover(p):
     assert (np.mean(told, axis=0) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 200)).all()
 
 
+@pytest.mark.parametrize("p", [0.01, 0.2])
+def test_risk_intervals_of_weighted_rows_cover(p):
+    """Weights that balance two classes of 270 and 30 rows: few mistakes are no certainty."""
+    rng, covered = np.random.default_rng(0), 0
+    weights = np.repeat([1.0 / 1.8, 5.0], [270, 30])
+    for _ in range(400):
+        losses = (rng.uniform(size=300) < p).astype(float)
+        low, high = risk.held_out(losses, weights, bounded=True, once=True)[0]
+        covered += low <= p <= high
+    assert covered / 400 >= 0.94
+    assert risk.held_out(0.0 * losses, weights, bounded=True)[0][1] > 0.03
+
+
 def test_the_mean_of_skewed_losses_is_covered():
     """Squares of normal errors: from 20 rows 1.96 standard errors cover .87."""
     rng, held = np.random.default_rng(0), 0

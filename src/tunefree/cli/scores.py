@@ -11,7 +11,7 @@ from tunefree.data.checks import drift_findings, messages
 from tunefree.families import Family
 from tunefree.io.files import DataError, name_of
 from tunefree.preprocessing import source_layout
-from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
+from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, WEIGHTED, exact, of_weighted
 
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
 _MOST = 1e6  # higher unit deviances count as this
@@ -184,10 +184,12 @@ class Scores:
 
     def _risk_interval(self, cost, weight):
         """A 95 % interval of the risk (error or mse) on new rows, and its method."""
-        mean = np.average(cost, weights=weight)
         if self.classes is not None and (weight == 1.0).all():
             ends, kind = exact(int(cost.sum()), len(cost)), EXACT
+        elif self.classes is not None:
+            ends, kind = of_weighted(cost, weight), WEIGHTED
         else:
+            mean = np.average(cost, weights=weight)
             variance = max(np.average(np.square(cost), weights=weight) - mean**2, 0.0)
             error = np.sqrt(variance * np.square(weight).sum()) / weight.sum()
             ends, kind = (max(mean - 1.96 * error, 0.0), mean + 1.96 * error), NORMAL_NEW

@@ -1002,12 +1002,13 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return family
         raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
 
-    def _score(self, family, targets):
+    def _score(self, family, targets, weights):
         """The score of the candidates: squared errors, pinball losses, or deviances."""
         if self.loss == "squared_error":
             spread = np.ones(1)
             if targets.shape[1] > 1:
-                variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
+                mean = np.average(targets, axis=0, weights=weights)
+                variance = np.average(np.square(targets - mean), axis=0, weights=weights)
                 spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
             return Targets(spread)
         if targets.shape[1] > 1:
@@ -1049,7 +1050,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             every = np.asarray(y, dtype=np.float64).reshape(-1, given.shape[1])
         warn_of_changes(given, targets, every, "y")
         family, is_flat = self._family(), rows.y.ndim == 1
-        score = self._score(family, targets)
+        score = self._score(family, targets, rows.weights)
         row_terms = () if rows.exposure is None else ("exposure",)
         flat = is_flat and score.n_outputs == 1
         y = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets

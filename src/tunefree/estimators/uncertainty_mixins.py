@@ -143,16 +143,16 @@ class PredictsIntervals(Threaded):
     def _after_fit(self, X, y, sample_weight):
         """Let intervals allow for atoms, by the final model's predictions of their rows."""
         held_out, y = vars(self).get("held_out_"), np.asarray(y, dtype=np.float64)
-        targets = y.reshape(len(y), -1)
-        values = [atoms(column) for column in targets.T]
+        targets, weights = y.reshape(len(y), -1), np.ones(len(y))
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        values = [atoms(column, weights) for column in targets.T]
         # Pearson residuals of equal targets differ with the exposure: they have no atoms.
         is_pearson = getattr(held_out, "unit", None) is not None
         if held_out is None or is_pearson or not any(map(len, values)):
             return
         of_atoms = [np.isin(*pair) for pair in zip(targets.T, values, strict=True)]
-        rows = np.any(of_atoms, axis=0)
-        if sample_weight is not None:
-            rows &= np.asarray(sample_weight) > 0
+        rows = np.any(of_atoms, axis=0) & (weights > 0.0)
         rows, final = self._final_predictions(X, np.flatnonzero(rows))
         if targets.shape[1] == 1:  # which all quantiles predict
             targets, values = (
@@ -160,16 +160,19 @@ class PredictsIntervals(Threaded):
                 values * final.shape[1],
             )
 
-        def extra(j, predictions, of_these):
-            return allowance(predictions, of_these, final[:, j], targets[rows, j], values[j])
+        def extra(j, predictions, of_these, held_weights):
+            pair = final[:, j], targets[rows, j]
+            return allowance(predictions, of_these, *pair, values[j], held_weights, weights[rows])
 
         if isinstance(held_out, HeldOutPredictions):
             columns = zip(held_out.predictions.T, held_out.targets.T, strict=True)
-            of_columns = [extra(j, *pair) for j, pair in enumerate(columns)]
+            of_columns = [extra(j, *pair, held_out.weights) for j, pair in enumerate(columns)]
             self.held_out_ = held_out._replace(allowance=np.stack(of_columns, axis=1))
             return
         self.held_out_ = tuple(
-            part._replace(allowance=extra(j, part.targets - part.residuals, part.targets))
+            part._replace(
+                allowance=extra(j, part.targets - part.residuals, part.targets, part.weights)
+            )
             for j, part in enumerate(held_out)
         )
 

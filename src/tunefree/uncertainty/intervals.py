@@ -98,17 +98,19 @@ def quantiles(scores, weights, alphas, n_groups=None):
     return np.append(scores[order], np.inf)[position]
 
 
-def atoms(y):
+def atoms(y, weights=None):
     """The values that at least 2 % of the targets have, and at least two of them.
 
     >>> atoms(np.array([0.0, 0.0, 0.0, 1.5, 2.5]))
     array([0.])
     """
-    values, counts = np.unique(y, return_counts=True)
-    return values[(counts >= _ATOM * len(y)) & (counts > 1)]
+    weights = np.ones(len(y)) if weights is None else weights
+    values, place = np.unique(y, return_inverse=True)
+    counts = np.bincount(place, weights) * (effective(weights) / weights.sum())
+    return values[(counts >= _ATOM * counts.sum()) & (counts > 1.0)]
 
 
-def allowance(held_out, y, final, known, values):
+def allowance(held_out, y, final, known, values, weights=None, final_weights=None):
     """How far the final predictions of each atom's rows differ from the held-out ones.
 
     Parameters
@@ -118,6 +120,7 @@ def allowance(held_out, y, final, known, values):
     final, known : ndarray of shape (n_final,)
         Predictions of the final model, and the targets of these rows.
     values : ndarray of shape (n_atoms,)
+    weights, final_weights : ndarray of shape (n,) and (n_final,), optional
 
     Returns
     -------
@@ -134,12 +137,16 @@ def allowance(held_out, y, final, known, values):
     out = np.zeros(len(y))
     if not len(y):
         return out
+    weights = np.ones(len(y)) if weights is None else weights
+    final_weights = np.ones(len(known)) if final_weights is None else final_weights
     tolerance = _TOLERANCE * np.ptp(y)
     for value in values:
         rows = np.flatnonzero(np.abs(y - value) <= tolerance)
         order = rows[np.argsort(held_out[rows], kind="stable")]
-        ranks = (np.arange(len(rows)) + 0.5) / max(len(rows), 1)
-        moved = np.quantile(final[np.abs(known - value) <= tolerance], ranks, method="hazen")
+        mass, same = weights[order], np.abs(known - value) <= tolerance
+        ranks = (np.cumsum(mass) - 0.5 * mass) / max(mass.sum(), 1e-300)
+        options: Any = {"weights": final_weights[same], "method": "inverted_cdf"}
+        moved = np.quantile(final[same], ranks, **options)
         out[order] = np.abs(moved - held_out[order]) + tolerance
     return out
 
@@ -377,9 +384,8 @@ class HeldOutPredictions(NamedTuple):
         square = np.square(self.predictions - self.targets)
         if square.shape[1] == 1:
             return square[:, 0]
-        variance = np.average(
-            np.square(self.targets - self.targets.mean(axis=0)), axis=0, weights=self.weights
-        )
+        mean = np.average(self.targets, axis=0, weights=self.weights)
+        variance = np.average(np.square(self.targets - mean), axis=0, weights=self.weights)
         return (square / np.where(variance > 0.0, variance, 1.0)).mean(axis=1)
 
 

@@ -3,6 +3,7 @@ r"""Intervals for a risk: the share of mistakes, or a mean loss.
 - `exact` is for independent rows that took no part in learning or choosing: a theorem.
 - `hedged` is for losses in [0, 1] of rows held out fold by fold, whose models overlap: a theorem
   for independent losses, here only measured.
+- `of_weighted` is approximate: it is `exact` at the effective number of rows.
 - `skewed` is approximate: for unbounded losses no interval can be proved for finitely many rows.
 - `online` is for a stream whose rows were predicted before they were learned. Let :math:`\mu_t` be
   the risk of the prediction at row t given all before, S the mistakes of the first n rows, and m
@@ -15,9 +16,11 @@ since the logarithm is concave. The left is a martingale. So a mixture of the ri
 :math:`\lambda` exceeds 1 / alpha at any time with probability at most alpha (Ville). It holds at
 all n together, for any stream, and needs S and n alone.
 
-Source: Clopper and Pearson 1934; Hall 1992 ("On the removal of skewness by transformation");
-Waudby-Smith and Ramdas 2024 ("Estimating means of bounded random variables by betting", section
-4.4); Howard et al. 2021 (mixtures). The bound above was derived here.
+Source: Clopper and Pearson 1934; Korn and Graubard 1998 ("Confidence intervals for proportions with
+small expected number of positive counts estimated from survey data"); Hall 1992 ("On the removal of
+skewness by transformation"); Waudby-Smith and Ramdas 2024 ("Estimating means of bounded random
+variables by betting", section 4.4); Howard et al. 2021 (mixtures). The bound above is this
+library's.
 """
 
 import numpy as np
@@ -31,6 +34,7 @@ _LARGEST_BET, _LAMBDAS = 0.75, np.geomspace(1e-3, 4.0, 60)
 HELD_OUT = "Clopper-Pearson on held-out rows (measured; they also chose the stack's few weights)"
 HEDGED = "Waudby-Smith-Ramdas on mistakes on held-out rows (coverage is measured, not proved)"
 SKEWED = "t interval, wider for skewed losses, on held-out rows (approximate; measured)"
+WEIGHTED = "Clopper-Pearson at the effective number of weighted rows (approximate)"
 EXACT = "Clopper-Pearson, 95 %: exact for independent rows that the model has not seen"
 NORMAL_NEW = "normal, 95 %: asymptotic, for independent rows that the model has not seen"
 _MOST_ROWS = 1_000_000  # rows that whole weights may stand for
@@ -58,9 +62,11 @@ def held_out(losses, weights, *, bounded, once=False, spent=0.0, alpha=0.05):
         return exact(float(weights @ losses), float(weights.sum()), alpha), HELD_OUT
     if bounded and whole:
         return hedged(np.repeat(losses, weights.astype(np.int64)), _SHARE * alpha), HEDGED
+    if bounded:
+        return of_weighted(losses, weights, alpha if once else _SHARE * alpha), WEIGHTED
     low, high = skewed(losses, weights, alpha if once else _SHARE * alpha)
     high = high / (1.0 - min(4.0 * spent, _MOST_SEARCHED))
-    return (low, min(high, 1.0) if bounded else high), SKEWED
+    return (low, high), SKEWED
 
 
 def exact(mistakes, n, alpha=0.05):
@@ -72,6 +78,19 @@ def exact(mistakes, n, alpha=0.05):
     low = beta.ppf(0.5 * alpha, mistakes, n - mistakes + 1) if mistakes > 0 else 0.0
     high = beta.ppf(1.0 - 0.5 * alpha, mistakes + 1, n - mistakes) if mistakes < n else 1.0
     return float(low), float(high)
+
+
+def of_weighted(mistakes, weights, alpha=0.05):
+    """Limits of the probability of a mistake from weighted rows (Korn and Graubard 1998).
+
+    They are those of (sum w)^2 / sum w^2 rows with the weighted share of mistakes.
+
+    >>> of_weighted(np.repeat([1.0, 0.0], [5, 95]), np.full(100, 0.3)) == exact(5, 100)
+    True
+    """
+    n = float(weights.sum() ** 2 / np.square(weights).sum())
+    share = float(np.average(mistakes, weights=weights))
+    return exact(round(n * share, 9), round(n, 9), alpha)
 
 
 def skewed(losses, weights, alpha=0.05):
