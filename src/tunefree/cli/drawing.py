@@ -17,10 +17,10 @@ _DASHES = ("", "6 3", "2 2", "8 3 2 3", "10 4", "1 4")
 def number(value):
     """A value at a tick.
 
-    >>> number(0.1 + 0.2), number(-2900.0), number(3e7)
-    ('0.3', '-2,900', '3e+07')
+    >>> number(0.1 + 0.2), number(318.65), number(-2900.0), number(3e7)
+    ('0.3', '318.65', '-2,900', '3e+07')
     """
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
+    return f"{value:,.6g}"
 
 
 class Axis:
