@@ -375,7 +375,7 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
             return False
         X = plain_rows(self, X, missing=True)
         labels = y.tolist() if isinstance(y, np.ndarray) else y
-        if X is None or len(X) > _SHORT or X.dtype.name != self._dtype:
+        if X is None or len(X) > _SHORT or X.dtype != self._dtype:
             return False
         if not isinstance(labels, list) or len(labels) != len(X):
             return False
