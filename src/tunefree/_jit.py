@@ -145,7 +145,7 @@ def kernel(function=None, *, fastmath: bool | set[str] = False, borrows=False) -
     return _cached(function, fastmath, borrows)
 
 
-def _ours(kind):
+def _ours(kind: Any) -> bool:
     """Whether a Numba type neither is nor holds a part from outside this package."""
     if isinstance(kind, types.BaseNamedTuple):
         is_ours = kind.instance_class.__module__.startswith("tunefree")
