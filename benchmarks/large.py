@@ -12,7 +12,8 @@ race     `TuneFreeRegressor` with defaults on the same tables
 mnist    `KernelRidgeClassifier` on MNIST
 compress fewer landmarks: microseconds of CPU for a predicted row, risks, changes of predictions
 growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
-stacks   the same of `TuneFree*` from 10,000 rows on: a smooth law, one with jumps, two classes
+stacks   the same of `TuneFree*` from 10,000 rows on: a smooth law, one with jumps, two classes;
+         and `fit_source` on the most rows, which come in chunks
 threads  wall seconds with one thread over those with two, the minimum of --times alternating fits,
          and whether the bits are equal; --fits selects fits
 
@@ -42,6 +43,7 @@ from tunefree.learners.kernel import full
 TABLES = ("friedman", "kin40k", "protein")
 PARTS = ("risks", "classes", "race", "mnist", "compress", "growth", "stacks", "threads")
 CLASSES = ("a9a", "magic04")
+_CHUNK = 8192  # rows of a chunk of a source
 COLUMNS = ["", "rows x columns", "landmarks", "test risk", "CPU s", "wall s", "MB"]
 
 
@@ -64,7 +66,7 @@ def main():
 
 def fit(
     folder, data, rows, jobs, estimator="KernelRidgeRegressor", converge=False, columns=13,
-    **more,
+    source=False, **more,
 ):  # fmt: skip
     """Fit few rows to compile, and then all; a dict of the results."""
     X, y, Z, t = load(folder, data, rows, columns)
@@ -74,7 +76,11 @@ def fit(
     if converge:
         full._FALL = full._DONE = 1e-4
     cpu, wall = time.process_time(), time.perf_counter()
-    model.fit(X, y)
+    if source:
+        starts = range(0, len(X), _CHUNK)
+        model.fit_source(lambda: ((X[i : i + _CHUNK], y[i : i + _CHUNK]) for i in starts))
+    else:
+        model.fit(X, y)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     took = []
     for _ in range(3):
@@ -210,7 +216,10 @@ def growth(options):
 def stacks(options):
     """The cost of stacks in the rows, over three laws."""
     for data, kind in (("friedman", "Regressor"), ("jumps", "Regressor"), ("signs", "Classifier")):
-        grow(options, data, f"TuneFree{kind}", 10_000)
+        name, rows = f"TuneFree{kind}", 10 * options.rows
+        grow(options, data, name, 10_000)
+        found = apart(options, data=data, rows=rows, columns=20, estimator=name, source=True)
+        table(f"{name}.fit_source, {data}", COLUMNS, [line("", found)])
 
 
 def grow(options, data, estimator, least):

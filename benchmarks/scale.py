@@ -136,9 +136,9 @@ def warm_up(folder):
 def measured(command, folder):
     """Run a command: wall and CPU seconds, peak memory in MB."""
     start = time.perf_counter()
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    installed = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # bytecode is stored
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, cwd=folder, env=installed, **silent)
     status = process.wait()
     wall = time.perf_counter() - start
     if status:

@@ -147,7 +147,8 @@ def kernel(function=None, *, fastmath: bool | set[str] = False, borrows=False) -
 
 def _ours(kind):
     """Whether a Numba type neither is nor holds a part from outside this package."""
-    if isinstance(kind, types.BaseNamedTuple):
+    named: Any = types.BaseNamedTuple
+    if isinstance(kind, named):
         is_ours = kind.instance_class.__module__.startswith("tunefree")
     else:
         is_ours = True

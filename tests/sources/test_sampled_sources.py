@@ -1,5 +1,7 @@
 """Kernels on landmarks and `TuneFree*` learn a source, or a cluster, from a sample and sums."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,6 +15,7 @@ from tunefree import (
     TuneFreeClassifier,
     TuneFreeRegressor,
 )
+from tunefree._blas import eigh
 from tunefree.estimators import trees
 from tunefree.estimators.from_source import SourceSample
 from tunefree.learners.kernel import ridge
@@ -85,6 +88,26 @@ def test_sums_over_parts_are_those_over_all_and_solve_the_same():
     merged = solve(marks, lambda a, b: given[0][a:b], *given[1:], sums=parts)
     whole = solve(marks, lambda a, b: A[a:b], y, weights, most=100)
     np.testing.assert_allclose(merged.held_out, whole.held_out, rtol=1e-6, atol=1e-6)
+
+
+def test_a_solution_from_sums_takes_the_memory_of_three_matrices():
+    """The matrix of the eigenvectors, and twice as much for the decomposition."""
+    geometry = KernelRidgeRegressor(random_state=0).fit(X[:200], Y[:200]).geometry_
+    A, y, weights = np.ascontiguousarray(geometry.show(X)), Y[:, None], np.ones(900)
+    marks = make_landmarks(A, geometry)
+    few, y, weights = (lambda a, b: A[a:b]), y[:90], weights[:90]
+    tracemalloc.start()
+    solve(marks, few, y, weights, sums=accumulate(marks, few, y, weights))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3.5 * 8 * 900**2
+
+
+def test_the_eigendecomposition_in_place_is_numpys():
+    A = np.cov(RNG.normal(size=(60, 90)))
+    expected = np.linalg.eigh(A)
+    for found, numbers in zip(eigh(np.array(A, order="F")), expected, strict=True):
+        np.testing.assert_allclose(found, numbers, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind, y", [(KernelRidgeRegressor, Y), (KernelRidgeClassifier, LABELS)])
