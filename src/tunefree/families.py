@@ -132,6 +132,16 @@ class Family:
         """The best constant mean of every output."""
         return weights @ y / weights.sum()
 
+    def constant_rate(self, y: np.ndarray, weights: np.ndarray, exposure: np.ndarray) -> np.ndarray:
+        """The rate c of least deviance of means c * exposure, by iterated weighted means."""
+        rate = weights @ y / (weights @ exposure)
+        for _ in range(100):
+            precision = weights[:, None] * exposure / self.variance(self.clipped(exposure * rate))
+            before, rate = rate, (precision * y).sum(axis=0) / (precision * exposure).sum(axis=0)
+            if np.allclose(rate, before, rtol=1e-12, atol=0.0):
+                break
+        return rate
+
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The family with parameters learned from means and targets."""
         return self
@@ -140,10 +150,16 @@ class Family:
         """Predicted means at indices."""
         return np.asarray(link.mean(s))
 
-    def d2(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> float:
-        """The share of the deviance of the best constant that is explained, over all outputs."""
-        mean = self.clipped(mean)
-        null = np.broadcast_to(self.start(y, weights), y.shape)
+    def d2(
+        self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray, exposure: Any = None
+    ) -> float:
+        """The share of the deviance of the best constant that is explained, over all outputs.
+
+        With an exposure that is an offset it is the best constant rate, times the exposure.
+        """
+        mean, null = self.clipped(mean), np.broadcast_to(self.start(y, weights), y.shape)
+        if exposure is not None:
+            null = exposure * self.constant_rate(y, weights, exposure)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             costs = [weights @ self.deviance(y, self.clipped(m)) for m in (mean, null)]
         shares = 1.0 - np.divide(

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 from sklearn import metrics
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -167,6 +168,20 @@ def test_an_exposure_is_an_offset_of_counts():
     assert np.abs(of_trials.coef_ - THETA).max() < 0.1
     wide = glm("negative_binomial").fit(X, y, exposure=e)
     assert np.abs(wide.coef_ - THETA).max() < 0.06
+
+
+def test_the_score_of_overdispersed_counts_compares_the_best_constant_rate():
+    rng = np.random.default_rng(3)
+    e, w = np.exp(rng.uniform(-2.0, 2.0, 1500)), rng.integers(1, 3, 1500)
+    y = rng.poisson(e * MU * rng.gamma(1.0, 1.0, 1500))
+    model = glm("negative_binomial").fit(X, y, sample_weight=w, exposure=e)
+
+    def deviance(mean):
+        return w @ model.family_.deviance(y, mean)
+
+    least = minimize_scalar(lambda log_rate: deviance(e * np.exp(log_rate)), (-5.0, 5.0)).fun
+    expected = 1.0 - deviance(model.predict(X, exposure=e)) / least
+    assert model.score(X, y, sample_weight=w, exposure=e) == pytest.approx(expected, rel=1e-6)
 
 
 def test_weights_are_repetitions_and_the_order_makes_no_difference():

@@ -193,15 +193,18 @@ class TakesExposures(PredictsIntervals):
         if exposure is None:
             return self._d2(y, mean, sample_weight)
         over: Any = of_rows(exposure, mean.reshape(len(mean), -1), "exposure", positive=True)
+        if self.family_.exposure == "offset":
+            means = over[:, None] * mean.reshape(len(over), -1)
+            return self._d2(y, means, sample_weight, over[:, None])
         weights = over if sample_weight is None else over * np.asarray(sample_weight, float)
         per_unit = np.asarray(y, dtype=np.float64).reshape(len(over), -1) / over[:, None]
         return self._d2(per_unit.reshape(mean.shape), mean, weights)
 
-    def _d2(self, y, mean, weights=None):
-        """The score of means; R2 where deviances are squares."""
+    def _d2(self, y, mean, weights=None, exposure=None):
+        """The score of means; R2 where deviances are squares. An exposure is an offset."""
         if type(self.family_).deviance is Family.deviance:
             return float(r2_score(y, mean, sample_weight=weights))
         y = np.asarray(y, dtype=np.float64).reshape(len(mean), -1)
         weights = np.ones(len(y)) if weights is None else np.asarray(weights, float)
         mean = np.asarray(mean, dtype=np.float64).reshape(len(y), -1)
-        return self.family_.d2(self.family_.targets(y), mean, weights)
+        return self.family_.d2(self.family_.targets(y), mean, weights, exposure)
