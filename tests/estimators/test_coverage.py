@@ -93,6 +93,21 @@ def test_few_groups_set_no_limit():
         assert np.isinf(model.predict_interval(X)[1]).all()
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        tunefree.BoostedTreesRegressor(loss="poisson", random_state=0),
+        tunefree.TuneFreeRegressor(loss="poisson", candidates=("linear",), random_state=0),
+    ],
+)
+def test_few_groups_of_counts_with_an_exposure_set_no_limit(model):
+    rng = np.random.default_rng(0)
+    X, group, exposure = rng.normal(size=(80, 2)), np.repeat(np.arange(8), 10), np.full(80, 2.0)
+    model.fit(X, rng.poisson(exposure), groups=group, exposure=exposure)
+    with pytest.warns(UserWarning, match="8 held-out groups are fewer than 1 / alpha - 1"):
+        assert np.isinf(model.predict_interval(X, exposure=exposure)[1][:, 1]).all()
+
+
 def counts(rng, exposure, mean, family):
     """Targets of a family over an exposure."""
     if family == "poisson":

@@ -73,16 +73,18 @@ class Terms(NamedTuple):
         rows = rows[at[rows] >= 0]
         return rows, at[rows]
 
-    def held_out(self, held, predictions, targets, family):
+    def held_out(self, held, predictions, targets, family, n_groups=None):
         """`HeldOutPredictions` of the targets themselves, such as counts, with Pearson's unit.
 
         `predictions` and `targets` are those of the distinct rows `held`, for an exposure of 1.
+        `n_groups` is the number of groups, if whole groups were held out.
         """
         rows, at = self.within(held)
         exposure, weights = self.exposure[rows, None], self.weights[rows]
         predictions, targets = exposure * predictions[at], exposure * targets[at]
         unit = deviation(family, predictions, exposure)
-        return base.held_out_predictions(predictions, targets, weights, unit=unit)
+        found = base.held_out_predictions(predictions, targets, weights, unit=unit)
+        return found._replace(n_groups=n_groups)
 
 
 def deviation(family, mean, exposure):

@@ -308,14 +308,15 @@ class NumberTargets(NamedTuple):
         X, y, weights = problem.part(rows)
         losses, blocks = problem.score.losses(predictions, y), problem.blocks()
         targets = np.broadcast_to(y if y.ndim == 2 else y[:, None], predictions.shape)
+        n_groups = None
+        if blocks is not None and not problem.given:
+            n_groups = len(np.unique(blocks[rows]))
         if problem.terms is not None:
-            held_out = problem.terms.held_out(rows, predictions, targets, self.family)
-            return StackHeldOut(held_out, losses)
+            given = rows, predictions, targets, self.family
+            return StackHeldOut(problem.terms.held_out(*given, n_groups), losses)
         more: dict[str, Any] = {"view": view}
         if blocks is not None:
-            more["groups"] = blocks[rows]
-            if not problem.given:
-                more["n_groups"] = len(np.unique(blocks[rows]))
+            more |= {"groups": blocks[rows], "n_groups": n_groups}
         pairs = zip(predictions.T, targets.T, strict=True)
         residuals = tuple(Residuals.of(*pair, weights, X, **more) for pair in pairs)
         return StackHeldOut(residuals, losses)

@@ -526,11 +526,13 @@ class BoostedTreesRegressor(
         super()._publish(fitted, table)
         held, predictions = fitted.held_rows, self._outputs(fitted.held_out)
         targets, weights = table.sample.targets[held], table.sample.weights[held]
+        groups = None if table.groups is None else table.groups[held]
+        n_groups = None if groups is None else len(np.unique(groups))
         if table.terms is not None:
-            self.held_out_ = table.terms.held_out(held, predictions, targets, self.family_)
-        elif table.groups is not None:
-            groups = table.groups[held]
-            more = {"groups": groups, "n_groups": len(np.unique(groups))}
+            given = held, predictions, targets, self.family_
+            self.held_out_ = table.terms.held_out(*given, n_groups)
+        elif groups is not None:
+            more = {"groups": groups, "n_groups": n_groups}
             pairs = zip(predictions.T, targets.T, strict=True)
             self.held_out_ = tuple(Residuals.of(*pair, weights, **more) for pair in pairs)
         else:

@@ -361,6 +361,7 @@ class HeldOutPredictions(NamedTuple):
     weights: np.ndarray  # (n,)
     unit: Any = None  # (n, n_targets): standard deviations by a family, up to a factor
     allowance: Any = None  # (n, n_targets): see `Residuals`
+    n_groups: int | None = None  # of groups that were held out as a whole
 
     @classmethod
     def of_residuals(cls, parts):
@@ -376,7 +377,7 @@ class HeldOutPredictions(NamedTuple):
             part = Residuals.of(predictions, y, self.weights, unit=unit)
             if self.allowance is not None:
                 part = part._replace(allowance=self.allowance[:, j])
-            out.append(part)
+            out.append(part._replace(n_groups=self.n_groups))
         return tuple(out)
 
     def losses(self):
