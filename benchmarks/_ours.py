@@ -53,12 +53,9 @@ def alone(name, data):
     from tunefree import PiSTOLClassifier
 
     class Member(PiSTOLClassifier):
-        def _start(self, X, rows, totals, n_visits, n_outputs):
-            X, portfolio, state = super()._start(X, rows, totals, n_visits, n_outputs)
-            (member,) = (m for m in portfolio.members if m.name == name)
-            portfolio = portfolio._replace(members=(member,))
-            views = {member.view: state.views[member.view]}
-            return X, portfolio, portfolio.init(views, X.shape[1], n_outputs, n_visits)
+        def _start(self, problem, members, *settings):
+            one = tuple(member for member in members if member.name == name)
+            return super()._start(problem, one, *settings)
 
     model = Member(random_state=0).fit(data.X_train, data.y_train)
     return float(np.mean(model.predict(data.X_test) != data.y_test))
