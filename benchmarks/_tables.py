@@ -220,7 +220,7 @@ def figure(path, results):
     for i, (x, y, name) in enumerate(points):
         axes.plot(x, y, "o", color="C0")
         # Names of neighbours would overlap.
-        crowded = any(x < 1.2 * left and abs(y - low) < 0.15 for left, low, _ in points[:i])
+        crowded = any(x < 1.4 * left and abs(y - low) < 0.25 for left, low, _ in points[:i])
         up = (y >= 0) != crowded
         side = above if up else {"xytext": (0, -5), "va": "top"}
         axes.annotate(name, (x, y), textcoords="offset points", ha="center", size=8, **side)
