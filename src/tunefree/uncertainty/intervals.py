@@ -368,7 +368,7 @@ class HeldOutPredictions(NamedTuple):
     weights: np.ndarray  # (n,)
     unit: Any = None  # (n, n_targets): standard deviations by a family, up to a factor
     allowance: Any = None  # (n, n_targets): see `Residuals`
-    n_groups: int | None = None  # of groups that were held out as a whole
+    n_groups: Any = None  # the number of groups that were held out as a whole
 
     @classmethod
     def of_residuals(cls, parts):
