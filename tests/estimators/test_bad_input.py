@@ -165,6 +165,17 @@ def test_text_is_no_number(fitted, verb):
     refuse(model, verb, "Column 0 of X holds text", np.full(X.shape, "a"), y)
 
 
+DATED = ["BoostedTrees", "GLM", "KernelPiSTOL", "KernelRidge", "PiSTOL", "RidgePath", "TuneFree"]
+
+
+@pytest.mark.parametrize("name", DATED)
+@pytest.mark.parametrize("kind", [np.asarray, pd.Series])
+def test_dates_are_no_targets_of_a_regressor(name, kind):
+    X, days = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40).astype("M8[D]")
+    with pytest.raises(ValueError, match="y holds dates or times"):
+        getattr(tunefree, f"{name}Regressor")().fit(X, kind(days))
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_one_class_is_not_enough(verb):
     model, X, y = case("classifier dense")

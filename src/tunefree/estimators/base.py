@@ -85,6 +85,8 @@ def check_rows_and_targets(
         )
         if is_regressor(estimator) and y.dtype.kind in "OUS":
             y = y.astype(np.float64)
+    if is_regressor(estimator) and y.dtype.kind in "Mm":
+        raise ValueError("y holds dates or times: give numbers, such as days since a date.")
     if not missing:
         check_size(X)
     return canonical(X), y
