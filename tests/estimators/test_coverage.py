@@ -6,7 +6,7 @@ from scipy.stats import beta
 
 import tunefree
 from tunefree._registry import estimator_class
-from tunefree.uncertainty.intervals import allowance, atoms
+from tunefree.uncertainty.intervals import Residuals, allowance, atoms
 
 DRAWS, NEW = 25, 400
 
@@ -106,6 +106,17 @@ def test_few_groups_of_counts_with_an_exposure_set_no_limit(model):
     model.fit(X, rng.poisson(exposure), groups=group, exposure=exposure)
     with pytest.warns(UserWarning, match="8 held-out groups are fewer than 1 / alpha - 1"):
         assert np.isinf(model.predict_interval(X, exposure=exposure)[1][:, 1]).all()
+
+
+def test_intervals_stay_finite_where_most_residuals_are_0():
+    """The width is that of the errors, not of the logarithm of 0."""
+    rng = np.random.default_rng(0)
+    predictions = np.where(rng.random(800) < 0.7, 0.0, rng.uniform(1.0, 100.0, 800))
+    y = predictions + np.where(predictions > 0.0, rng.normal(size=800), 0.0)
+    part = Residuals.of(predictions, y, np.ones(800), predictions[:, None])
+    part = part._replace(allowance=np.full(800, 1e-4))  # of the rounding of atoms
+    low, high = part.ends(np.array([0.1]))
+    assert (part.sigma * (high - low) < 10.0).all()
 
 
 def counts(rng, exposure, mean, family):

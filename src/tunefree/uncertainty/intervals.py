@@ -43,8 +43,8 @@ from tunefree.learners.kernel.nystroem import RowBlocks, make_landmarks, solve
 # The local scale: bandwidths in root mean square distances of a column, landmarks, share of the
 # median that keeps logarithms finite, share of its values that is clipped on either side.
 _BANDWIDTHS, _LANDMARKS, _FLOOR, _CLIPPED = (0.5, 1.0, 2.0), 100, 0.05, 0.005
-# With fewer rows there is no local scale.
-_FEWEST = 40
+# With fewer rows, or a smaller median residual (of the mean size), there is no local scale.
+_FEWEST, _LEAST_MEDIAN = 40, 1e-3
 # The miss rate at which scales, and one or two quantiles, are compared.
 _ALPHA = 0.1
 # A value that at least this share of the targets has is an atom.
@@ -301,7 +301,10 @@ class Residuals(NamedTuple):
             return best._replace(n_groups=n_groups)
         costs = best._costs()
         varied = np.ptp(predictions) > 1e-9 * np.abs(predictions).max()
-        for columns_view in ((None,) if view is None else (None, view)) if varied else ():
+        # Where most residuals are 0, as with atoms, their logarithms are no scale.
+        has_scale = np.median(np.abs(residuals)) > _LEAST_MEDIAN * mean_size
+        views = (None,) if view is None else (None, view)
+        for columns_view in views if varied and has_scale else ():
             scale, sigma = _local(columns_view, predictions, residuals, weights, X, groups)
             local = best._replace(sigma=sigma, scale=scale)
             min_errors = 1.0 if best.scale is constant else 0.0
