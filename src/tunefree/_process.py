@@ -34,6 +34,8 @@ _NO_SIGNALS = "numba", "llvmlite", "weakref"
 _RETRY = 0.01  # seconds until a delayed signal is sent again
 # Multiply-adds below which OpenBLAS never uses a second thread (9,216 for a matrix and a vector).
 _SMALL = 8192
+# Tasks of each thread in a map over many items: their number balances the threads.
+_TASKS = 4
 # The number of BLAS threads belongs to the process; for an OpenBLAS on OpenMP, to each thread. The
 # numbers to restore: when the last of our threads leaves (_before), and when each leaves (_inside).
 _lock, _before, _inside = threading.RLock(), [], {}
@@ -304,7 +306,11 @@ class Workers:
         items = list(items)
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
-        return list(self._pool.map(self._for_pool(function), items))
+        # A task costs about 0.1 ms: many small items are a few tasks.
+        step = max(1, len(items) // (_TASKS * self._size))
+        tasks = [items[i : i + step] for i in range(0, len(items), step)]
+        run = self._for_pool(lambda task: [function(item) for item in task])
+        return [result for results in self._pool.map(run, tasks) for result in results]
 
     def each(self, function, items, ahead=1):
         """Yield results in the order of the items, with only a few waiting for each thread."""

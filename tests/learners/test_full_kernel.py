@@ -1,5 +1,7 @@
 """Kernel ridge regression on all rows by steps: it is the direct solution, for any threads."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -228,3 +230,14 @@ def test_landmarks_are_pivots_where_they_say_more(monkeypatch):
     even = KernelRidgeRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
     risks = [np.mean(np.square(m.predict(X[3000:]) - y[3000:])) for m in (model, even)]
     assert risks[0] < 0.7 * risks[1]
+
+
+@pytest.mark.parametrize("n_items", [0, 1, 15, 36, 1000])
+def test_threads_map_many_items_in_order_in_few_tasks(monkeypatch, n_items):
+    tasks, submit = [], ThreadPoolExecutor.submit
+    monkeypatch.setattr(
+        ThreadPoolExecutor, "submit", lambda *task: tasks.append(task) or submit(*task)
+    )
+    with workers(2) as team:
+        assert team.map(np.square, range(n_items)) == [i * i for i in range(n_items)]
+    assert len(tasks) < 16
