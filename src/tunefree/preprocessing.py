@@ -31,6 +31,7 @@ from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.designs import as_dense, check_frame, entries, plain_rows
 from tunefree.protocols import MatrixLike
+from tunefree.robust import weighted_quantiles
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
@@ -461,11 +462,7 @@ def _similar(merged):
 
 def _median(values, weights):
     """The smallest value whose cumulative weight is at least half; 0 without values."""
-    if not len(values):
-        return 0.0
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(mass, 0.5 * mass[-1])])
+    return float(weighted_quantiles(values, weights, 0.5)) if len(values) else 0.0
 
 
 def _medians(X, weights):

@@ -581,11 +581,22 @@ def few_beyond(y, weights):
     """
 
     def low(column):
-        order = np.argsort(column, kind="stable")
-        below = np.cumsum(weights[order])
-        return column[order][np.searchsorted(below, _TAIL_SHARE * below[-1])]
+        return weighted_quantiles(column, weights, _TAIL_SHARE)
 
     return np.array([[low(c) for c in y.T], [-low(-c) for c in y.T]])
+
+
+def weighted_quantiles(values, weights, shares):
+    """The smallest values with these shares of the weight at or below them.
+
+    Examples
+    --------
+    >>> weighted_quantiles(np.array([3.0, 1.0, 2.0]), np.array([2.0, 1.0, 1.0]), 0.5)
+    np.float64(2.0)
+    """
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weights[order])
+    return values[order][np.searchsorted(mass, shares * mass[-1])]
 
 
 def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0):
