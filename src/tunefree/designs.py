@@ -237,11 +237,11 @@ class CSR(NamedTuple):
     def norms(self, p):
         """The p-norm of every row."""
         size, n = np.abs(self.data), self.shape[0]
+        row = np.repeat(np.arange(n), np.diff(self.indptr))
         if p == np.inf:
             out = np.zeros(n)
-            np.maximum.at(out, np.repeat(np.arange(n), np.diff(self.indptr)), size)
+            np.maximum.at(out, row, size)
             return out
-        row = np.repeat(np.arange(n), np.diff(self.indptr))
         return np.bincount(row, size**p, minlength=n) ** (1.0 / p)
 
     def _matrix(self):

@@ -39,7 +39,7 @@ def coded(frame, categories=None):
     if not columns:
         return frame, None
     if hasattr(frame, "assign"):
-        return _assigned(frame, columns), found
+        return frame.assign(**columns), found
     return frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()]), found
 
 
@@ -51,22 +51,6 @@ def _levels_and_codes(column):
     is_missing = np.array([v is None or v != v for v in values])  # noqa: PLR0124
     levels, codes = np.unique(values.astype(str), return_inverse=True)
     return levels, np.where(is_missing, -1, codes)
-
-
-def _assigned(frame, columns):
-    """A pandas frame with some columns replaced; numbers are copied once, into one array."""
-    coded = np.array([name in columns for name in frame.columns])
-    places = np.flatnonzero(~coded)
-    n_numbers = len(places)
-    in_front = n_numbers > 0 and places[-1] == n_numbers - 1
-    numbers = frame.iloc[:, :n_numbers] if in_front else frame.iloc[:, places]
-    if any(getattr(t, "kind", "O") not in "biuf" for t in numbers.dtypes):
-        return frame.assign(**columns)
-    out = np.empty(frame.shape)
-    out[:, slice(n_numbers) if in_front else places] = numbers.to_numpy()
-    for j in np.flatnonzero(coded):
-        out[:, j] = columns[frame.columns[j]]
-    return type(frame)(out, index=frame.index, columns=frame.columns, copy=False)
 
 
 def _is_text(column):
