@@ -483,12 +483,8 @@ def equations(A: Any, X: Any = None):
     """
     if callable(A):
         A = [A(x) for x in X]
-    shapes: set
-    if isinstance(A, np.ndarray) and A.dtype != object:
-        shapes = {A.shape[1:]}
-    else:
-        A = [as_rows(m) for m in A]
-        shapes = {m.shape for m in A}
+    A = [as_rows(matrix) for matrix in A]
+    shapes = {matrix.shape for matrix in A}
     shape = shapes.pop() if len(shapes) == 1 else ()
     if len(shape) != 2 or 0 in shape:
         raise ValueError(

@@ -33,7 +33,6 @@ from tunefree.designs import as_dense, check_frame, entries, plain_rows
 from tunefree.protocols import MatrixLike
 from tunefree.robust import weighted_quantiles
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
 _DENSE_FROM = 0.25
 MISSING = "(missing)"
@@ -392,8 +391,7 @@ class Phrases(NamedTuple):
         counts = _pieces(texts)
         frequency = (counts > 0).T @ weights
         idf = np.log((1.0 + weights.sum()) / (1.0 + frequency)) + 1.0
-        self, roots = cls(idf, np.empty((_PIECES, 0))), np.sqrt(weights)
-        rows = sparse.diags_array(roots) @ self._weighed(counts)
+        rows = sparse.diags_array(np.sqrt(weights)) @ _tf_idf(counts, idf)
         k = min(_DIRECTIONS, max(1, len(set(texts.tolist())) // 8))
         gram: Any = LinearOperator(
             (_PIECES, _PIECES), matvec=lambda v: rows.T @ (rows @ v), dtype=np.float64
@@ -403,15 +401,9 @@ class Phrases(NamedTuple):
         ends = basis[np.abs(basis).argmax(axis=0), np.arange(k)]
         return cls(idf.astype(np.float32), (basis * np.sign(ends)).astype(np.float32))
 
-    def _weighed(self, counts):
-        counts.data = 1.0 + np.log(counts.data)
-        counts = counts @ sparse.diags_array(self.idf.astype(np.float64))
-        length = np.sqrt(counts.multiply(counts).sum(axis=1))
-        return sparse.diags_array(1.0 / np.maximum(np.ravel(length), 1e-300)) @ counts
-
     def numbers(self, texts, absent):
         """Shape (n, n_directions); zeros where a text is absent."""
-        rows = self._weighed(_pieces(np.where(absent, "", texts)))
+        rows = _tf_idf(_pieces(np.where(absent, "", texts)), self.idf.astype(np.float64))
         return rows @ self.basis.astype(np.float64)
 
 
@@ -423,6 +415,14 @@ def _pieces(texts):
         analyzer="char_wb", ngram_range=(3, 4), n_features=_PIECES, norm=None, alternate_sign=False
     )
     return sparse.csr_array(hashed.transform(texts.tolist()))
+
+
+def _tf_idf(counts, idf):
+    """The weights of pieces, in rows of length 1."""
+    counts.data = 1.0 + np.log(counts.data)
+    rows = counts @ sparse.diags_array(idf)
+    length = np.sqrt(rows.multiply(rows).sum(axis=1))
+    return sparse.diags_array(1.0 / np.maximum(np.ravel(length), 1e-300)) @ rows
 
 
 def _are_sentences(values, absent, weights, levels):
@@ -512,9 +512,8 @@ class _Table:
             if X.dtype.kind not in "biufOUSMm":
                 X = check_array(X, accept_sparse="csr", dtype=np.float64)
             if X.dtype.kind in "biuf":
-                self.dtype = X.dtype if X.dtype in _FLOATS else self.dtype
-                values = X.data if self.is_sparse else X
-                if np.isfinite(values.sum(dtype=float)) or np.isfinite(values).all():
+                self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+                if np.isfinite(entries(X)[0]).all():
                     self.plain = X.astype(self.dtype, copy=False)
         self.X, self.shape = X, X.shape
         self.names = getattr(estimator, "feature_names_in_", None)
@@ -526,15 +525,12 @@ class _Table:
         categories = ("category", "Categorical", "Enum", "dictionary")
         return np.array([name.startswith(categories) for name in _types(self.X)])
 
-    def columns(self, kinds=None):
+    def columns(self, kinds):
         """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
         for j in range(self.shape[1]):
-            if self.is_frame:
-                raw = series(self.X, j)
-            else:
-                raw = self.X[:, [j]].toarray()[:, 0] if self.is_sparse else self.X[:, j]
+            raw = series(self.X, j) if self.is_frame else as_dense(self.X[:, [j]])[:, 0]
             name = str(self.names[j]) if self.names is not None else f"column {j}"
-            yield _column(raw, name, None if kinds is None else kinds[j])
+            yield _column(raw, name, kinds[j])
 
 
 def _types(frame):

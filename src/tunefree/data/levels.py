@@ -153,20 +153,19 @@ def with_indicators(X, names, categories, weights, intercept, reference):
     columns = list(levels.numbers(X).T)
     terms = [name for name, own in zip(names, categories, strict=True) if own is None]
     out_names = list(terms)
-    counted = {}
+    counted, used = {}, {}
     for j in levels.codes:
-        level_names = [*(str(level) for level in categories[j]), "missing"]
+        level_names = [*map(str, categories[j]), "missing"]
         codes = np.where(X[:, j] < 0.0, len(level_names) - 1, X[:, j]).astype(int)
         total = np.bincount(codes, weights, minlength=len(level_names))
         counted[names[j]] = codes, total, level_names
-    used = {
-        name: [own[code] for code in np.flatnonzero(total > 0.0)]
-        for name, (_, total, own) in counted.items()
-    }
+        used[names[j]] = [level_names[code] for code in np.flatnonzero(total > 0.0)]
     check_reference(reference, used)
     for place, (name, (codes, total, level_names)) in enumerate(counted.items()):
-        base: Any = int(np.argmax(total)) if intercept or place else None
-        if name in reference and base is not None:
+        base: Any = int(np.argmax(total))
+        if not intercept and place == 0:
+            base = None
+        elif name in reference:
             base = level_names.index(str(reference[name]))
         for code in np.flatnonzero(total > 0.0):
             if code != base:

@@ -227,8 +227,6 @@ class Summary(NamedTuple):
             parts = [law, str(self.statistics), "", *parts]
         return "\n".join(parts)
 
-    __str__ = __repr__
-
 
 class Anova(NamedTuple):
     """Tests of the terms of a model, each against the model without it.
@@ -273,5 +271,3 @@ class Anova(NamedTuple):
 
     def __repr__(self):
         return "\n".join([as_text(self.columns(), self.terms), "", self.note])
-
-    __str__ = __repr__

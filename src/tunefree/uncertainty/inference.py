@@ -436,8 +436,9 @@ def _covariance(sample, found, options, statistics):
         counted = H if sample.are_frequencies else each * H
         over_rest = classes.studentized if kind == "HC2" else classes.without_own_row
         r = over_rest(counted, classes.leverages(A, E, bread), r)
-    heavy = np.sqrt(weights) if sample.are_frequencies else weights
-    g = classes.scores(A, E, heavy[:, None] * r)
+    # A row of frequency w adds w g g', one of precision w adds (w g) (w g)'.
+    factors = np.sqrt(weights) if sample.are_frequencies else weights
+    g = classes.scores(A, E, factors[:, None] * r)
     factor = n / (n - len(found.beta)) if kind == "HC1" else 1.0
     return factor * bread @ (g.T @ g) @ bread
 
@@ -673,12 +674,12 @@ def _check_finite(sample, beta, s, kept, converged):
     """Refuse coefficients that grow without end, and name the columns."""
     y, law = sample.y, sample.law
     bounded = np.isfinite(link_range(law.link)).all()
-    classes = bounded and set(np.unique(y).tolist()) == {0.0, 1.0}
-    finite = bool(np.isfinite(s).all())
-    separable = classes and finite and bool(((s > 0.0) == (y == 1.0)).all())
-    if converged and not separable and not (classes and np.abs(s).max() > _LARGEST_INDEX):
-        return
-    _refuse(sample, beta, kept, separable, _separating(sample))
+    are_classes = bounded and set(np.unique(y).tolist()) == {0.0, 1.0}
+    are_right = np.isfinite(s).all() and ((s > 0.0) == (y == 1.0)).all()
+    separable = are_classes and bool(are_right)
+    is_certain = are_classes and np.abs(s).max() > _LARGEST_INDEX
+    if separable or is_certain or not converged:
+        _refuse(sample, beta, kept, separable, _separating(sample))
 
 
 def _refuse(sample, beta, kept, separable, alone):

@@ -455,12 +455,12 @@ def _row_quantiles(scores, weights, alphas):
     return np.array([quantiles(row, weights, alphas) for row in scores])
 
 
-def lacks(p, score="lac"):
+def conformity_scores(p, score="lac"):
     """How unlikely each class is: scores of the shape of the probabilities.
 
     'lac' is 1 - p_c; 'aps' is the total probability of c and of all likelier classes.
 
-    >>> lacks(np.array([[0.5, 0.3, 0.2]]), "aps")
+    >>> conformity_scores(np.array([[0.5, 0.3, 0.2]]), "aps")
     array([[0.5, 0.8, 1. ]])
     """
     if score == "lac":
@@ -491,16 +491,16 @@ class HeldOutProbabilities(NamedTuple):
         """1 where another class was likelier."""
         return (self.p.argmax(axis=1) != self.codes).astype(np.float64)
 
-    def own(self, score="lac"):
-        """The score of each row's true class."""
-        return lacks(self.p, score)[np.arange(len(self.codes)), self.codes]
+    def scores_of_true(self, score="lac"):
+        """The conformity score of each row's true class."""
+        return conformity_scores(self.p, score)[np.arange(len(self.codes)), self.codes]
 
     def sets(self, p, alphas, score="lac", class_conditional=False):
         """Sets of shape (n, n_classes, n_alpha) of rows with these probabilities.
 
         With `class_conditional`, a class of fewer than 1 / alpha - 1 rows is always in.
         """
-        held_out, scores = self.own(score), lacks(p, score)[:, :, None]
+        held_out, scores = self.scores_of_true(score), conformity_scores(p, score)[:, :, None]
         if not class_conditional:
             return scores <= quantiles(held_out, self.weights, alphas) + 1e-12
         with warnings.catch_warnings(action="ignore"):
@@ -519,10 +519,11 @@ def plus_set(parts, p, alphas, score="lac"):
     """
     n_below: Any = 0.0
     for part, of_model in zip(parts, p, strict=True):
-        scores = part.own(score)
+        scores = part.scores_of_true(score)
         order = np.argsort(scores, kind="stable")
         below = np.append(0.0, np.cumsum(part.weights[order]))
-        n_below = n_below + below[np.searchsorted(scores[order], lacks(of_model, score) - 1e-12)]
+        new_scores = conformity_scores(of_model, score) - 1e-12
+        n_below = n_below + below[np.searchsorted(scores[order], new_scores)]
     weights = np.concatenate([part.weights for part in parts])
     n = effective(weights)
     return (n_below * (n / weights.sum()))[:, :, None] < (1.0 - alphas) * (n + 1.0)
