@@ -177,9 +177,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 self.medians_ = _medians(table.plain[used], weights[used])
             return self
         near = {}
-        for j, (kind, values, absent) in enumerate(
-            table.columns(np.where(declared, "category", None))
-        ):
+        kinds = ["category" if one else None for one in declared]
+        for j, (kind, values, absent) in enumerate(table.columns(kinds)):
             column = values[used], absent[used], weights[used]
             self.kinds_[j] = kind
             if kind == "category":
