@@ -175,14 +175,17 @@ def survival(scheme: Any, n: int) -> np.ndarray:
     return scheme.mass(np.arange(1.0, n), float(n)) / scheme.mass(0.0, float(n))
 
 
-_BY_NAME: dict[str, Any] = {
-    "uniform": Uniform(),
-    "polynomial": PolynomialDecay(),
-    "geometric": Geometric(),
-    "last": Last(),
-    "tail": Tail(),
-}
-AVERAGES = PartTable("average", "mass", _BY_NAME)
+AVERAGES = PartTable(
+    "average",
+    "mass",
+    {
+        "uniform": Uniform(),
+        "polynomial": PolynomialDecay(),
+        "geometric": Geometric(),
+        "last": Last(),
+        "tail": Tail(),
+    },
+)
 
 
 def scheme_of(

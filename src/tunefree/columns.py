@@ -603,7 +603,7 @@ class Coordinates(NamedTuple):
                [ 1.2,  0. ,  0. ,  1. ]])
         """
         out = np.empty((len(self.source), len(X)), X.dtype)
-        if not _show(np.ascontiguousarray(X), *self._replace(rate=out)):
+        if not _show(np.ascontiguousarray(X), self.source, self.kind, out, *self[3:]):
             raise ValueError("The coordinates do not fit together, or are those of other columns.")
         return out.T
 

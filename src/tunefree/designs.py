@@ -237,11 +237,11 @@ class CSR(NamedTuple):
     def norms(self, p):
         """The p-norm of every row."""
         size, n = np.abs(self.data), self.shape[0]
+        row = np.repeat(np.arange(n), np.diff(self.indptr))
         if p == np.inf:
             out = np.zeros(n)
-            np.maximum.at(out, np.repeat(np.arange(n), np.diff(self.indptr)), size)
+            np.maximum.at(out, row, size)
             return out
-        row = np.repeat(np.arange(n), np.diff(self.indptr))
         return np.bincount(row, size**p, minlength=n) ** (1.0 / p)
 
     def _matrix(self):
@@ -483,12 +483,8 @@ def equations(A: Any, X: Any = None):
     """
     if callable(A):
         A = [A(x) for x in X]
-    shapes: set
-    if isinstance(A, np.ndarray) and A.dtype != object:
-        shapes = {A.shape[1:]}
-    else:
-        A = [as_rows(m) for m in A]
-        shapes = {m.shape for m in A}
+    A = [as_rows(matrix) for matrix in A]
+    shapes = {matrix.shape for matrix in A}
     shape = shapes.pop() if len(shapes) == 1 else ()
     if len(shape) != 2 or 0 in shape:
         raise ValueError(

@@ -157,15 +157,16 @@ class Family:
 
         With an exposure that is an offset it is the best constant rate, times the exposure.
         """
-        mean, null = self.clipped(mean), np.broadcast_to(self.start(y, weights), y.shape)
+        constant = np.broadcast_to(self.start(y, weights), y.shape)
         if exposure is not None:
-            null = exposure * self.constant_rate(y, weights, exposure)
+            constant = exposure * self.constant_rate(y, weights, exposure)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            costs = [weights @ self.deviance(y, self.clipped(m)) for m in (mean, null)]
-        shares = 1.0 - np.divide(
-            costs[0], costs[1], out=np.where(costs[0] > 0.0, 1.0, 0.0), where=costs[1] > 0.0
-        )
-        return float(np.mean(shares))
+            own, null = (
+                weights @ self.deviance(y, self.clipped(each)) for each in (mean, constant)
+            )
+        # Of a constant target nothing is left unexplained, or all.
+        left = np.divide(own, null, out=np.where(own > 0.0, 1.0, 0.0), where=null > 0.0)
+        return float(np.mean(1.0 - left))
 
 
 @dataclass(frozen=True)
@@ -414,9 +415,10 @@ class Binomial(Family):
 
     def check(self, y: np.ndarray) -> None:
         """Refuse targets outside [0, 1]."""
-        if ((y < 0.0) | (y > 1.0)).any():
+        outside = (y < 0.0) | (y > 1.0)
+        if outside.any():
             raise ValueError(
-                f"y has targets outside [0, 1], the first {y[(y < 0.0) | (y > 1.0)][0]:g}: they "
+                f"y has targets outside [0, 1], the first {y[outside][0]:g}: they "
                 "must be shares of successes. For counts give exposure=, the numbers of trials."
             )
 
@@ -457,7 +459,7 @@ class HuberT(Family):
     exposure = None
 
     def _limit(self):
-        return self.width * (1.0 if self.scale is None else self.scale)
+        return self.width * (self.scale or 1.0)
 
     def score(self, link: Any, s: Any, mean: Any, y: Any) -> Any:
         """Half the slope of the deviance in the index."""
@@ -524,7 +526,7 @@ class Quantile(Family):
 
     def score(self, link: Any, s: Any, mean: Any, y: Any) -> Any:
         """The slope of the smoothed loss in the index."""
-        width = 1.0 if self.width is None else self.width
+        width = self.width or 1.0
         t = np.clip((mean - y) * (1.0 / (_SUPPORT * width)), -1.0, 1.0)
         score = t * (0.75 - 0.25 * np.square(t)) + (0.5 - self.q)
         return score if isinstance(link, links.Identity) else score * link.slope(s)
@@ -536,8 +538,7 @@ class Quantile(Family):
 
     def curvature(self, link: Any, s: Any) -> Any:
         """The density of the smoothing errors at 0."""
-        width = 1.0 if self.width is None else self.width
-        return np.full_like(s, 0.75 / (_SUPPORT * width))
+        return np.full_like(s, 0.75 / (_SUPPORT * (self.width or 1.0)))
 
     def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The quantiles of the targets."""

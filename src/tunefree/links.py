@@ -527,9 +527,9 @@ class Learned(NamedTuple):
             before, after = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
             slopes[1:-1] = (before + after) / (before / secant[:-1] + after / secant[1:])
             # With a slope of 0 at an end the link would be constant beyond it.
-            for end, (i, j) in ((0, (0, 1)), (-1, (-1, -2))):
+            for i, j in ((0, 1), (-1, -2)):
                 parabola = ((2.0 * h[i] + h[j]) * secant[i] - h[i] * secant[j]) / (h[i] + h[j])
-                slopes[end] = max(parabola, 0.5 * secant[i])
+                slopes[i] = max(parabola, 0.5 * secant[i])
         return cls(base, *(tuple(map(float, a)) for a in (x, v, slopes)))
 
     @property

@@ -31,8 +31,8 @@ from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.designs import as_dense, check_frame, entries, plain_rows
 from tunefree.protocols import MatrixLike
+from tunefree.robust import weighted_quantiles
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
 _DENSE_FROM = 0.25
 MISSING = "(missing)"
@@ -176,28 +176,21 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if not table.is_sparse:
                 self.medians_ = _medians(table.plain[used], weights[used])
             return self
-        kinds, near = np.array(["category" if one else None for one in declared]), {}
+        near = {}
+        kinds = ["category" if one else None for one in declared]
         for j, (kind, values, absent) in enumerate(table.columns(kinds)):
-            values, absent, w = values[used], absent[used], weights[used]
+            column = values[used], absent[used], weights[used]
             self.kinds_[j] = kind
-            if kind != "category":
-                self._learn_numbers(j, values, absent, w)
-                continue
-            levels, rare = self._common(values, w)
-            if not declared[j] and _are_sentences(values, absent, w, levels):
-                self.kinds_[j] = "text"
-                self.phrases_[str(j)] = Phrases.of(values[~absent], w[~absent])
-                continue
-            near[str(j)] = _nearly_equal(values, w)
-            if self.merge_levels:
-                merged = [near[str(j)].get(value, value) for value in values.tolist()]
-                levels, rare = self._common(np.array(merged, dtype=object), w)
-            self.levels_[str(j)], self.rare_[j] = levels, rare
-        if not len(self.get_feature_names_out()):
+            if kind == "category":
+                near[str(j)] = self._learn_text(j, *column, declared[j])
+            else:
+                self._learn_numbers(j, *column)
+        widths = self._columns_out()
+        if not widths.any():
             raise ValueError(
                 "X has only high-cardinality text columns: there is nothing to learn from."
             )
-        near = {j: merged for j, merged in near.items() if merged and self._columns_out()[int(j)]}
+        near = {j: merged for j, merged in near.items() if merged and widths[int(j)]}
         if self.merge_levels:
             self.merged_ = near
         else:
@@ -214,6 +207,20 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if self.kinds_[j] != "number":
             parts = calendar(np.where(absent, self.medians_[j], values))
             self.calendar_[str(j)] = [name for name, v in parts.items() if (v != v[0]).any()]
+
+    def _learn_text(self, j, values, absent, weights, is_declared):
+        """Learn a column of categories or sentences; return its nearly equal levels."""
+        levels, rare = self._common(values, weights)
+        if not is_declared and _are_sentences(values, absent, weights, levels):
+            self.kinds_[j] = "text"
+            self.phrases_[str(j)] = Phrases.of(values[~absent], weights[~absent])
+            return {}
+        near = _nearly_equal(values, weights)
+        if self.merge_levels:
+            merged = [near.get(value, value) for value in values.tolist()]
+            levels, rare = self._common(np.array(merged, dtype=object), weights)
+        self.levels_[str(j)], self.rare_[j] = levels, rare
+        return near
 
     def _declared(self, d):
         """Which of d columns are declared as categories."""
@@ -242,7 +249,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         levels, codes = _coded(values)
         counts = np.bincount(codes, weights, minlength=len(levels))
         fewest = max(2.0, self.min_share * weights.sum())
-        order = np.lexsort((levels, -counts))
+        order = np.argsort(-counts, kind="stable")
         common = [i for i in order if counts[i] >= fewest]
         if len(common) < len(levels) or len(common) > self.max_levels:
             common = common[: self.max_levels - 1]
@@ -263,34 +270,37 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         table = _Table(self, X, reset=False)
         if table.plain is not None and every_number:
             return table.plain
-        # Each piece is one or more output columns, sparse or dense.
-        pieces, dtype = [], table.dtype
-        for j, (kind, values, absent) in enumerate(table.columns(self.kinds_)):
-            if kind == "category":
-                if self.kinds_[j] == "text":
-                    pieces.append(self.phrases_[str(j)].numbers(values, absent).astype(dtype))
-                else:
-                    pieces.append(self._one_hot(j, values, dtype))
-                continue
-            values = np.where(absent, self.medians_[j], values)
-            pieces.append(values.astype(dtype)[:, None])
-            if self.missing_[j]:
-                pieces.append(absent.astype(dtype)[:, None])
-            if self.kinds_[j] != "number":
-                parts = calendar(values)
-                pieces += [parts[name].astype(dtype)[:, None] for name in self.calendar_[str(j)]]
-        stored = sum(np.count_nonzero(entries(p)[0]) for p in pieces)
-        width = sum(p.shape[1] for p in pieces)
-        framed = _get_output_config("transform", self)["dense"] != "default"
-        if self.sparse_output == "auto":
-            as_csr = not framed and stored < _DENSE_FROM * table.shape[0] * width
-        else:
-            as_csr = self.sparse_output
-        if as_csr or table.is_sparse:
+        pieces = []
+        for j, (_, values, absent) in enumerate(table.columns(self.kinds_)):
+            pieces += [p.astype(table.dtype, copy=False) for p in self._pieces(j, values, absent)]
+        if table.is_sparse or self._gives_csr(pieces):
             return sparse.hstack([sparse.csr_array(p) for p in pieces], format="csr")
         return np.hstack([as_dense(p) for p in pieces])
 
-    def _one_hot(self, j, values, dtype):
+    def _pieces(self, j, values, absent):
+        """The output columns of input column j: one or more in each piece, sparse or dense."""
+        if self.kinds_[j] == "text":
+            return [self.phrases_[str(j)].numbers(values, absent)]
+        if self.kinds_[j] == "category":
+            return [self._one_hot(j, values)]
+        values = np.where(absent, self.medians_[j], values)
+        columns = [values, absent] if self.missing_[j] else [values]
+        if self.kinds_[j] != "number":
+            parts = calendar(values)
+            columns += [parts[name] for name in self.calendar_[str(j)]]
+        return [column[:, None] for column in columns]
+
+    def _gives_csr(self, pieces):
+        """Whether the output for dense input is CSR."""
+        if self.sparse_output != "auto":
+            return self.sparse_output
+        requests_frames = _get_output_config("transform", self)["dense"] != "default"
+        stored = sum(np.count_nonzero(entries(p)[0]) for p in pieces)
+        size = sum(p.shape[0] * p.shape[1] for p in pieces)
+        return not requests_frames and stored < _DENSE_FROM * size
+
+    def _one_hot(self, j, values):
+        """The 0/1 columns of a categorical column."""
         levels, rare = self.levels_[str(j)], bool(self.rare_[j])
         number = {level: k for k, level in enumerate(levels)}
         found, codes = _coded(values)
@@ -298,8 +308,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         column = [number.get(merged.get(level, level), other) for level in found]
         column = np.array(column, dtype=np.int64)[codes]
         rows = np.flatnonzero(column >= 0)
-        ones, shape = np.ones(len(rows), dtype), (len(values), len(levels) + rare)
-        return sparse.csr_array((ones, (rows, column[rows])), shape=shape)
+        shape = len(values), len(levels) + rare
+        return sparse.csr_array((np.ones(len(rows)), (rows, column[rows])), shape=shape)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns: 'age', 'age is missing', 'city=Rome', 'city=(rare)'.
@@ -380,8 +390,7 @@ class Phrases(NamedTuple):
         counts = _pieces(texts)
         frequency = (counts > 0).T @ weights
         idf = np.log((1.0 + weights.sum()) / (1.0 + frequency)) + 1.0
-        self, roots = cls(idf, np.empty((_PIECES, 0))), np.sqrt(weights)
-        rows = sparse.diags_array(roots) @ self._weighed(counts)
+        rows = sparse.diags_array(np.sqrt(weights)) @ _tf_idf(counts, idf)
         k = min(_DIRECTIONS, max(1, len(set(texts.tolist())) // 8))
         gram: Any = LinearOperator(
             (_PIECES, _PIECES), matvec=lambda v: rows.T @ (rows @ v), dtype=np.float64
@@ -391,15 +400,9 @@ class Phrases(NamedTuple):
         ends = basis[np.abs(basis).argmax(axis=0), np.arange(k)]
         return cls(idf.astype(np.float32), (basis * np.sign(ends)).astype(np.float32))
 
-    def _weighed(self, counts):
-        counts.data = 1.0 + np.log(counts.data)
-        counts = counts @ sparse.diags_array(self.idf.astype(np.float64))
-        length = np.sqrt(counts.multiply(counts).sum(axis=1))
-        return sparse.diags_array(1.0 / np.maximum(np.ravel(length), 1e-300)) @ counts
-
     def numbers(self, texts, absent):
         """Shape (n, n_directions); zeros where a text is absent."""
-        rows = self._weighed(_pieces(np.where(absent, "", texts)))
+        rows = _tf_idf(_pieces(np.where(absent, "", texts)), self.idf.astype(np.float64))
         return rows @ self.basis.astype(np.float64)
 
 
@@ -411,6 +414,14 @@ def _pieces(texts):
         analyzer="char_wb", ngram_range=(3, 4), n_features=_PIECES, norm=None, alternate_sign=False
     )
     return sparse.csr_array(hashed.transform(texts.tolist()))
+
+
+def _tf_idf(counts, idf):
+    """The weights of pieces, in rows of length 1."""
+    counts.data = 1.0 + np.log(counts.data)
+    rows = counts @ sparse.diags_array(idf)
+    length = np.sqrt(rows.multiply(rows).sum(axis=1))
+    return sparse.diags_array(1.0 / np.maximum(np.ravel(length), 1e-300)) @ rows
 
 
 def _are_sentences(values, absent, weights, levels):
@@ -461,11 +472,7 @@ def _similar(merged):
 
 def _median(values, weights):
     """The smallest value whose cumulative weight is at least half; 0 without values."""
-    if not len(values):
-        return 0.0
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(mass, 0.5 * mass[-1])])
+    return float(weighted_quantiles(values, weights, 0.5)) if len(values) else 0.0
 
 
 def _medians(X, weights):
@@ -504,9 +511,8 @@ class _Table:
             if X.dtype.kind not in "biufOUSMm":
                 X = check_array(X, accept_sparse="csr", dtype=np.float64)
             if X.dtype.kind in "biuf":
-                self.dtype = X.dtype if X.dtype in _FLOATS else self.dtype
-                values = X.data if self.is_sparse else X
-                if np.isfinite(values.sum(dtype=float)) or np.isfinite(values).all():
+                self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+                if np.isfinite(entries(X)[0]).all():
                     self.plain = X.astype(self.dtype, copy=False)
         self.X, self.shape = X, X.shape
         self.names = getattr(estimator, "feature_names_in_", None)
@@ -518,15 +524,12 @@ class _Table:
         categories = ("category", "Categorical", "Enum", "dictionary")
         return np.array([name.startswith(categories) for name in _types(self.X)])
 
-    def columns(self, kinds=None):
+    def columns(self, kinds):
         """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
         for j in range(self.shape[1]):
-            if self.is_frame:
-                raw = series(self.X, j)
-            else:
-                raw = self.X[:, [j]].toarray()[:, 0] if self.is_sparse else self.X[:, j]
+            raw = series(self.X, j) if self.is_frame else as_dense(self.X[:, [j]])[:, 0]
             name = str(self.names[j]) if self.names is not None else f"column {j}"
-            yield _column(raw, name, None if kinds is None else kinds[j])
+            yield _column(raw, name, kinds[j])
 
 
 def _types(frame):
@@ -578,44 +581,48 @@ def _column(raw, name, kind):
 
     Kinds are 'number', the kinds of dates, and 'category' for text, sentences or not.
     """
-    has_levels = kind in ("category", "text")
+    is_text = kind in ("category", "text")
+    if raw.dtype.kind in "biufMm" and not is_text:
+        return _typed_numbers(raw, name, kind)
     if raw.dtype.kind in "Mm":
-        absent = np.isnat(raw)
-        if has_levels:
-            return "category", *_text(raw, absent)
-        if raw.dtype.kind == "m":
-            return "number", np.where(absent, 0.0, raw / np.timedelta64(1, "D")), absent
-        return "date", _days(raw, absent), absent
-    if raw.dtype.kind in "biuf" and not has_levels:
+        items, absent = raw, np.isnat(raw)
+    else:
+        items = raw.astype(object)
+        absent = np.fromiter((v is None or v != v for v in items), bool, len(items))
+    column = None if is_text else _numbers_of_objects(items, absent, name, kind)
+    return ("category", *_text(items, absent, name)) if column is None else column
+
+
+def _typed_numbers(raw, name, kind):
+    """`_column` of an array of numbers, dates or durations."""
+    if raw.dtype.kind in "biuf":
         values = raw.astype(np.float64)
         return kind or "number", *_finite(values, np.isnan(values), name)
-    items = raw.astype(object)
-    absent = np.fromiter((v is None or v != v for v in items), bool, len(items))
+    absent = np.isnat(raw)
+    if raw.dtype.kind == "m":
+        return "number", np.where(absent, 0.0, raw / np.timedelta64(1, "D")), absent
+    return "date", _days(raw, absent), absent
+
+
+def _numbers_of_objects(items, absent, name, kind):
+    """`_column` of objects that are numbers or dates, also as text; None for others in `fit`."""
     present = items[~absent]
-    if not has_levels:
-        are_numbers = all(isinstance(v, Real | Decimal | np.bool_) for v in present)
-        if are_numbers and (len(present) or kind):
-            values = np.zeros(len(items))
-            values[~absent] = present.astype(float)
-            return kind or "number", *_finite(values, absent, name)
-        if len(present) and all(isinstance(v, date) for v in present):
-            times = np.full(len(items), np.datetime64("NaT", "us"))
-            times[~absent] = [np.datetime64(v.isoformat()[:26].partition("+")[0]) for v in present]
-            return "date", _days(times, absent), absent
-        if all(isinstance(v, str) for v in present):
-            column = _parsed_text(items, absent, kind)
-            if column is not None:
-                return column
-        if kind is not None:
-            bad = next(v for v in present if not isinstance(v, Real))
-            held = "numbers" if kind == "number" else "dates"
-            raise ValueError(f"{name} held {held} in fit, but now holds {bad!r}.")
-    for v in present:
-        if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
-            raise TypeError(
-                f"{name} holds {v!r}: its argument must be a string or a real number, or a date."
-            )
-    return "category", *_text(items, absent)
+    are_numbers = all(isinstance(v, Real | Decimal | np.bool_) for v in present)
+    if are_numbers and (len(present) or kind):
+        values = np.zeros(len(items))
+        values[~absent] = present.astype(float)
+        return kind or "number", *_finite(values, absent, name)
+    if len(present) and all(isinstance(v, date) for v in present):
+        times = np.full(len(items), np.datetime64("NaT", "us"))
+        times[~absent] = [np.datetime64(v.isoformat()[:26].partition("+")[0]) for v in present]
+        return "date", _days(times, absent), absent
+    are_texts = all(isinstance(v, str) for v in present)
+    column = _parsed_text(items, absent, kind) if are_texts else None
+    if column is None and kind is not None:
+        bad = next(v for v in present if not isinstance(v, Real))
+        held = "numbers" if kind == "number" else "dates"
+        raise ValueError(f"{name} held {held} in fit, but now holds {bad!r}.")
+    return column
 
 
 def _days(times, absent):
@@ -645,8 +652,13 @@ def _parsed_text(items, absent, kind):
     return kind, values[codes], missing[codes]
 
 
-def _text(items, absent):
-    """Levels as text: 1 and 1.0 are the same level."""
+def _text(items, absent, name):
+    """Levels as text, and whether they are absent: 1 and 1.0 are the same level."""
+    for v in items[~absent]:
+        if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
+            raise TypeError(
+                f"{name} holds {v!r}: its argument must be a string or a real number, or a date."
+            )
     plain = [int(v) if isinstance(v, float) and v.is_integer() else v for v in items]
     values = np.array(
         [MISSING if a else str(v) for v, a in zip(plain, absent, strict=True)], object

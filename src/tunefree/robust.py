@@ -299,29 +299,19 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     >>> clip_outliers(X, rows)[:2, 0], clip_outliers(sparse.csr_array(X), rows)[[0, 1]].data
     (array([3., 5.]), array([0., 1., 3., 1.]))
     """
-    design = design_of(X)
-    dense = isinstance(design, Dense)
+    dense = isinstance(design_of(X), Dense)
     centre = np.median(X[rows[:_CENTRE_ROWS]], axis=0) if dense else np.zeros(X.shape[1])
     if dense and 0 < X.size <= _FEW_ENTRIES and _no_outliers(X[rows], centre):
         return X
-    guards, orders = (OutlierFilter.of(centre), OutlierFilter.of(centre)), (rows, rows[::-1].copy())
-    for guard, order in zip(guards, orders, strict=True):
-        guard._sweep(X, order[:_FIRST_ROWS], False)
-    if dense and len(rows) > 4 * _FIRST_ROWS:
-        low, high = design.ranges()
-        most = np.maximum(high - centre, centre - low)
-        if all(guard._covers(most) for guard in guards):
-            return X
-    for guard, order in zip(guards, orders, strict=True):
-        guard._sweep(X, order[_FIRST_ROWS:], False)
-    if not any(guard.n_outliers for guard in guards):
+    forward, backward = _scanned_both_ways(X, rows, centre)
+    if not forward.n_outliers and not backward.n_outliers:
         return X
-    reach = np.minimum(guards[0].reach, guards[1].reach)
+    reach = np.minimum(forward.reach, backward.reach)
     if dense:
-        count = np.count_nonzero(X[rows] != centre, axis=0)
+        n_values = np.count_nonzero(X[rows] != centre, axis=0)
     else:
-        count = np.bincount(X.indices, minlength=X.shape[1])
-    others = np.clip(count - 1, 0.1, _YOUNG)  # a column without others has no limits
+        n_values = np.bincount(X.indices, minlength=X.shape[1])
+    others = np.clip(n_values - 1, 0.1, _YOUNG)  # a column without others has no limits
     with np.errstate(over="ignore"):
         least = 10.0 ** (_YOUNG / others)
         near, far = np.maximum(near, least) * reach, np.maximum(max(near, far), least) * reach
@@ -331,6 +321,25 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     clipped = np.where(np.abs(gap) > near[j], centre[j] + np.copysign(reach[j], gap), values)
     values[:] = np.where(np.abs(gap) > far[j], centre[j], clipped)
     return X
+
+
+def _scanned_both_ways(X, rows, centre):
+    """Filters that have scanned the rows in their order, and backwards.
+
+    If nothing is far after the first rows, the scan ends with these.
+    """
+    guards, orders = (OutlierFilter.of(centre), OutlierFilter.of(centre)), (rows, rows[::-1].copy())
+    for guard, order in zip(guards, orders, strict=True):
+        guard._sweep(X, order[:_FIRST_ROWS], False)
+    design = design_of(X)
+    if isinstance(design, Dense) and len(rows) > 4 * _FIRST_ROWS:
+        low, high = design.ranges()
+        most = np.maximum(high - centre, centre - low)
+        if all(guard._covers(most) for guard in guards):
+            return guards
+    for guard, order in zip(guards, orders, strict=True):
+        guard._sweep(X, order[_FIRST_ROWS:], False)
+    return guards
 
 
 def drop_outliers(X, targets, rows, given, *, learned=False):
@@ -581,11 +590,22 @@ def few_beyond(y, weights):
     """
 
     def low(column):
-        order = np.argsort(column, kind="stable")
-        below = np.cumsum(weights[order])
-        return column[order][np.searchsorted(below, _TAIL_SHARE * below[-1])]
+        return weighted_quantiles(column, weights, _TAIL_SHARE)
 
     return np.array([[low(c) for c in y.T], [-low(-c) for c in y.T]])
+
+
+def weighted_quantiles(values, weights, shares):
+    """The smallest values with these shares of the weight at or below them.
+
+    Examples
+    --------
+    >>> weighted_quantiles(np.array([3.0, 1.0, 2.0]), np.array([2.0, 1.0, 1.0]), 0.5)
+    np.float64(2.0)
+    """
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weights[order])
+    return values[order][np.searchsorted(mass, shares * mass[-1])]
 
 
 def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0):

@@ -55,12 +55,13 @@ def test_intervals_hold_the_atoms(name, law):
 
 def test_an_atom_is_a_value_that_many_targets_have():
     rng = np.random.default_rng(0)
-    assert len(atoms(rng.normal(size=1000))) == 0
+    w = np.ones(1000)
+    assert len(atoms(rng.normal(size=1000), w)) == 0
     y = np.concatenate([np.zeros(50), np.full(30, 2.0), np.ones(10), rng.normal(size=910)])
-    np.testing.assert_array_equal(atoms(y), [0.0, 2.0])
+    np.testing.assert_array_equal(atoms(y, w), [0.0, 2.0])
     # If all predictions have moved by .3, that is what their scores are raised by.
     held_out = rng.normal(size=1000)
-    raised = allowance(held_out, y, held_out + 0.3, y, atoms(y))
+    raised = allowance((held_out, y, w), (held_out + 0.3, y, w), atoms(y, w))
     np.testing.assert_allclose(raised[:80], 0.3, atol=1e-5)
     assert not raised[80:].any()
 

@@ -188,6 +188,16 @@ def test_a_learned_power_counts_and_is_the_most_likely():
             np.testing.assert_allclose(other.aic + 2.0, table.aic)
 
 
+def test_the_likelihood_of_a_bent_link_is_at_pearsons_dispersion():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = 2.0 * X[:, 0] + rng.normal(size=60)
+    model = GLMRegressor(family="gaussian", link="leaky_relu", random_state=0).fit(X, y)
+    table = model.summary(X, y)
+    expected = -0.5 * (table.deviance / table.scale + 60 * np.log(2.0 * np.pi * table.scale))
+    assert table.llf == pytest.approx(expected, rel=1e-12)
+
+
 def test_terms_and_contrasts_are_those_of_statsmodels():
     X, y, _ = SETS["stackloss"][0]()
     X["kind"] = np.array(["a", "b", "c"])[np.arange(len(y)) % 3]

@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, save_model
 from tunefree.learners.trees.bins import MOST_BORDERS, bins_of
-from tunefree.learners.trees.boosting import RIDGE, STEP, BinnedRows, Booster
+from tunefree.learners.trees.boosting import RIDGE, STEP, BinnedRows, Booster, BoostingOptions
 from tunefree.learners.trees.losses import LogLoss
 from tunefree.learners.trees.tree import (
     first_bins,
@@ -91,7 +91,7 @@ def test_a_round_is_a_newton_step_in_every_leaf():
     X, y, _ = problem()
     bins = bins_of(X, np.ones(len(X)))
     sample = BinnedRows(bins.codes(X), y[:, None].astype(float), np.ones(len(X)))
-    booster = Booster(sample, sample.part(slice(0, 0)), BINOMIAL, bins, 3, 0)
+    booster = Booster(sample, sample.part(slice(0, 0)), BoostingOptions(BINOMIAL, bins, 0), 3)
     booster.run(1)
     columns, thresholds, missing, values = booster.trees[0]
     p = np.mean(y)

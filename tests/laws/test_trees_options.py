@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, save_model
 from tunefree.families import FAMILIES, Quantile, quantiles
 from tunefree.learners.trees.bins import bins_of
-from tunefree.learners.trees.boosting import RIDGE, STEP, BinnedRows, Booster
+from tunefree.learners.trees.boosting import RIDGE, STEP, BinnedRows, Booster, BoostingOptions
 from tunefree.learners.trees.losses import Deviance, QuantileLoss
 from tunefree.learners.trees.monotone import increasing
 from tunefree.learners.trees.tree import leaves_of
@@ -36,8 +36,8 @@ def regressor(loss="squared_error", **options):
 
 def booster_of(sample, loss, X, rounds=1, **options):
     """Trees of depth 3 of all rows."""
-    bins = bins_of(X, sample.weights)
-    booster = Booster(sample, sample.part(slice(0, 0)), loss, bins, 3, 0, **options)
+    shared = BoostingOptions(loss, bins_of(X, sample.weights), 0, **options)
+    booster = Booster(sample, sample.part(slice(0, 0)), shared, 3)
     booster.run(rounds)
     return booster
 

@@ -11,8 +11,8 @@ from tunefree.uncertainty.intervals import (
     HeldOutProbabilities,
     Local,
     Residuals,
+    conformity_scores,
     intervals,
-    lacks,
     plus_interval,
     plus_set,
     quantiles,
@@ -167,7 +167,7 @@ def test_a_class_of_few_rows_is_always_in():
 
 def test_an_unknown_score_is_refused():
     with pytest.raises(ValueError, match="score='raps'"):
-        lacks(np.ones((1, 2)), "raps")
+        conformity_scores(np.ones((1, 2)), "raps")
 
 
 def test_venn_abers_is_two_isotonic_regressions():

@@ -190,9 +190,9 @@ def row_numbers(columns):
     'id'
     """
     found = []
-    for name, values in ((c.name, c.values) for c in columns if c.kind == "number"):
+    for _, name, kind, values in columns:
         n, is_whole = len(values), (values == np.floor(values)).all()  # nan is not
-        if not is_whole or len(np.unique(values)) < n:
+        if kind != "number" or not is_whole or len(np.unique(values)) < n:
             continue
         if 0.5 * n * (n - 1.0) >= _TIES * (np.ptp(values) + 1.0):
             words = "whole numbers that identify rows. Drop them unless their order has a meaning."

@@ -39,7 +39,7 @@ def coded(frame, categories=None):
     if not columns:
         return frame, None
     if hasattr(frame, "assign"):
-        return _assigned(frame, columns), found
+        return frame.assign(**columns), found
     return frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()]), found
 
 
@@ -51,22 +51,6 @@ def _levels_and_codes(column):
     is_missing = np.array([v is None or v != v for v in values])  # noqa: PLR0124
     levels, codes = np.unique(values.astype(str), return_inverse=True)
     return levels, np.where(is_missing, -1, codes)
-
-
-def _assigned(frame, columns):
-    """A pandas frame with some columns replaced; numbers are copied once, into one array."""
-    coded = np.array([name in columns for name in frame.columns])
-    places = np.flatnonzero(~coded)
-    n_numbers = len(places)
-    in_front = n_numbers > 0 and places[-1] == n_numbers - 1
-    numbers = frame.iloc[:, :n_numbers] if in_front else frame.iloc[:, places]
-    if any(getattr(t, "kind", "O") not in "biuf" for t in numbers.dtypes):
-        return frame.assign(**columns)
-    out = np.empty(frame.shape)
-    out[:, slice(n_numbers) if in_front else places] = numbers.to_numpy()
-    for j in np.flatnonzero(coded):
-        out[:, j] = columns[frame.columns[j]]
-    return type(frame)(out, index=frame.index, columns=frame.columns, copy=False)
 
 
 def _is_text(column):
@@ -169,20 +153,19 @@ def with_indicators(X, names, categories, weights, intercept, reference):
     columns = list(levels.numbers(X).T)
     terms = [name for name, own in zip(names, categories, strict=True) if own is None]
     out_names = list(terms)
-    counted = {}
+    counted, used = {}, {}
     for j in levels.codes:
-        level_names = [*(str(level) for level in categories[j]), "missing"]
+        level_names = [*map(str, categories[j]), "missing"]
         codes = np.where(X[:, j] < 0.0, len(level_names) - 1, X[:, j]).astype(int)
         total = np.bincount(codes, weights, minlength=len(level_names))
         counted[names[j]] = codes, total, level_names
-    used = {
-        name: [own[code] for code in np.flatnonzero(total > 0.0)]
-        for name, (_, total, own) in counted.items()
-    }
+        used[names[j]] = [level_names[code] for code in np.flatnonzero(total > 0.0)]
     check_reference(reference, used)
     for place, (name, (codes, total, level_names)) in enumerate(counted.items()):
-        base: Any = int(np.argmax(total)) if intercept or place else None
-        if name in reference and base is not None:
+        base: Any = int(np.argmax(total))
+        if not intercept and place == 0:
+            base = None
+        elif name in reference:
             base = level_names.index(str(reference[name]))
         for code in np.flatnonzero(total > 0.0):
             if code != base:

@@ -196,25 +196,32 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     """
     X = as_dense(X) if affine else X
     coarse, exact = content_hash(X, targets, seed, affine=affine)
-    order = np.argsort(coarse, kind="stable")
-    if (coarse[order[1:]] == coarse[order[:-1]]).any():
-        order = np.lexsort((exact, coarse))
+    order = np.lexsort((exact, coarse))
     order = order[weights[order] > 0.0]
-    keys, exact = coarse[order], exact[order]
-    pairs = np.flatnonzero(keys[1:] == keys[:-1])
-    equal = pairs[exact[pairs + 1] == exact[pairs]]
-    starts = np.ones(len(order), bool)
-    starts[equal + 1] = ~_equal(X, targets, order[equal], order[equal + 1])
-    first = np.flatnonzero(starts)
+    first = _first_of_equal(X, targets, coarse, exact, order)
     total = np.add.reduceat(weights[order], first)
-    keys, order = keys[first], order[first]
+    order = order[first]
+    keys = coarse[order]
     alike = np.isin(keys, keys[1:][keys[1:] == keys[:-1]])
     if alike.any():
-        finer = _finer_keys(X, targets, seed, affine, keys, exact[first], order, alike)
+        finer = _finer_keys(X, targets, seed, affine, keys, exact[order], order, alike)
         sorting = np.lexsort((finer, keys))
         keys[alike] = scramble(keys[alike] ^ finer[alike], seed)
         keys, order, total = keys[sorting], order[sorting], total[sorting]
-    total = visit_weights(total)
+    return _spread(order, keys, visit_weights(total))
+
+
+def _first_of_equal(X, targets, coarse, exact, order):
+    """The places of the first of equal rows, which follow one another in this order."""
+    keys, exact = coarse[order], exact[order]
+    pairs = np.flatnonzero((keys[1:] == keys[:-1]) & (exact[1:] == exact[:-1]))
+    is_first = np.ones(len(order), dtype=bool)
+    is_first[pairs + 1] = ~_equal(X, targets, order[pairs], order[pairs + 1])
+    return np.flatnonzero(is_first)
+
+
+def _spread(order, keys, total):
+    """Visits of rows: several, with keys of their own, for a row of large weight."""
     copies = np.minimum(np.ceil(total), _MAX_VISITS).astype(np.int64)
     each = total / copies
     repeats = np.maximum(np.ceil(each - 1e-9), 1.0).astype(np.int64)

@@ -24,7 +24,14 @@ from tunefree.estimators.state_checks import check_trees
 from tunefree.estimators.uncertainty_mixins import PredictsSets, RiskIntervalMixin
 from tunefree.families import FAMILIES, Quantile
 from tunefree.learners.trees.bins import bins_of
-from tunefree.learners.trees.boosting import BLOCK, MOST_ROUNDS, BinnedRows, boost, n_reports
+from tunefree.learners.trees.boosting import (
+    BLOCK,
+    MOST_ROUNDS,
+    BinnedRows,
+    BoostingOptions,
+    boost,
+    n_reports,
+)
 from tunefree.learners.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
 from tunefree.protocols import (
     MatrixLike,
@@ -103,7 +110,8 @@ class FittedTrees(NamedTuple):
 
 def learn_trees(table, folds, seed, signs, n_jobs, progress):
     """The `FittedTrees` of rows: forests of every depth, weighted by their held-out loss."""
-    bins, loss, sample = table[:3]
+    loss, sample = table.loss, table.sample
+    options = BoostingOptions(loss, table.bins, seed, signs)
     depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
     progress.expect(len(depths) * n_reports(table.most_rounds))
 
@@ -112,7 +120,7 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
         return progress.end()
 
     with workers(n_jobs, sample.codes.size // _CELLS_OF_A_THREAD):
-        fits = boost(sample, folds, loss, bins, depths, seed, signs, table.most_rounds, report)
+        fits = boost(sample, folds, options, depths, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
     held, (one, other) = held[order], (fit.scores[order] for fit in fits)

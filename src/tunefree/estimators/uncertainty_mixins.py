@@ -161,8 +161,8 @@ class PredictsIntervals(Threaded):
             )
 
         def extra(j, predictions, of_these, held_weights):
-            pair = final[:, j], targets[rows, j]
-            return allowance(predictions, of_these, *pair, values[j], held_weights, weights[rows])
+            of_final = final[:, j], targets[rows, j], weights[rows]
+            return allowance((predictions, of_these, held_weights), of_final, values[j])
 
         if isinstance(held_out, HeldOutPredictions):
             columns = zip(held_out.predictions.T, held_out.targets.T, strict=True)

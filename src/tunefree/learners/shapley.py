@@ -254,7 +254,9 @@ class Sampled(NamedTuple):
         random, p = np.random.default_rng(self.seed), len(columns)
         background = background[: max(_FEWEST, _EVALUATIONS // (2 * p))]
         orders = [random.permutation(p) for _ in background]
-        others = [part.of_rows(background, groups) for part in self.parts]
+        # Of each part what it takes for every background row.
+        others = [zip(*part.of_rows(background, groups), strict=True) for part in self.parts]
+        others = [list(of_part) for of_part in others]
         starts, scores = self.score(background), self.score(rows)
         mean, square = np.zeros((2, len(rows), n_columns, scores.shape[1]))
         size = self._block(rows, p)
@@ -262,7 +264,7 @@ class Sampled(NamedTuple):
             block = slice(first, first + size)
             shown = [part.of_rows(rows[block], groups) for part in self.parts]
             for i, (start, order) in enumerate(zip(starts, orders, strict=True)):
-                row = [[values[i] for values in other] for other in others]
+                row = [of_part[i] for of_part in others]
                 one, reverse = (
                     self._gains(shown, scores[block], row, start, groups, each)
                     for each in (order, order[::-1])
@@ -280,11 +282,10 @@ class Sampled(NamedTuple):
 
     def _gains(self, rows, ends, row, start, groups, order):
         """What each column adds when columns of a background row are replaced in this order."""
-        scores: Any = np.broadcast_to(start, (1, *ends.shape)), ends[None]
+        scores: list = [np.broadcast_to(start, (1, *ends.shape)), ends[None]]
         if len(order) > 1:
-            pairs = zip(self.parts, rows, row, strict=True)
-            inner = sum(part.between(*pair, order, groups) for part, *pair in pairs)
-            scores = scores[0], inner, scores[1]
+            triples = zip(self.parts, rows, row, strict=True)
+            scores.insert(1, sum(part.between(a, b, order, groups) for part, a, b in triples))
         gains: Any = np.diff(np.concatenate(scores), axis=0).transpose(1, 0, 2)
         return gains[:, np.argsort(order)]
 

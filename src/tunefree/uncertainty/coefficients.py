@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import chi2
 from scipy.stats import f as fisher
-from scipy.stats import t as student
 
 from tunefree._format import aligned
 from tunefree.links import LINKS
@@ -137,16 +136,6 @@ class Summary(NamedTuple):
     statistics: Any = None
     aliased: Any = {}
 
-    @classmethod
-    def of(cls, coef, covariance, df_denom, names, alpha, note, **more):
-        """The table of coefficients and their covariance."""
-        error = np.sqrt(np.diag(covariance))
-        reach = student.ppf(1.0 - 0.5 * alpha, df_denom) * error
-        t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error != 0.0)
-        p_value, limits = 2.0 * student.sf(np.abs(t), df_denom), (coef - reach, coef + reach)
-        table = names, coef, error, t, p_value, *limits, alpha, note, df_denom
-        return cls(*table, covariance=covariance, **more)
-
     def __getattr__(self, name):
         if name in Statistics._fields and self.statistics is not None:
             return getattr(self.statistics, name)
@@ -238,8 +227,6 @@ class Summary(NamedTuple):
             parts = [law, str(self.statistics), "", *parts]
         return "\n".join(parts)
 
-    __str__ = __repr__
-
 
 class Anova(NamedTuple):
     """Tests of the terms of a model, each against the model without it.
@@ -284,5 +271,3 @@ class Anova(NamedTuple):
 
     def __repr__(self):
         return "\n".join([as_text(self.columns(), self.terms), "", self.note])
-
-    __str__ = __repr__

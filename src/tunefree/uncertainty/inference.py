@@ -26,10 +26,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.stats import t as student
 
+from tunefree._warn import none_of
 from tunefree.designs import as_dense
 from tunefree.families import Binomial, Gaussian, HuberT, Matching, Quantile
-from tunefree.links import LINKS
+from tunefree.links import LINKS, index_of_mean, link_range
 from tunefree.uncertainty import classes, quantiles
 from tunefree.uncertainty.coefficients import Anova, Statistics, Summary, chi2_or_f, wald
 
@@ -52,12 +54,10 @@ class CovarianceOptions(NamedTuple):
 
     def check(self, n, family):
         """Refuse options that are unknown, or do not fit n rows of a family."""
-        for name, value, choices in (
-            ("cov_type", self.cov_type, COV_TYPES),
-            ("weight_type", self.weight_type, WEIGHT_TYPES),
-        ):
-            if value not in choices:
-                raise ValueError(f"{name}={value!r} is none of {', '.join(choices)}.")
+        if self.cov_type not in COV_TYPES:
+            raise none_of("cov_type", self.cov_type, COV_TYPES)
+        if self.weight_type not in WEIGHT_TYPES:
+            raise none_of("weight_type", self.weight_type, WEIGHT_TYPES)
         if (self.cov_type == "cluster") != (self.groups is not None):
             raise ValueError("cov_type='cluster' needs groups=, and groups= needs it.")
         of_classes = hasattr(family, "probabilities")
@@ -109,11 +109,11 @@ class Law(NamedTuple):
     def start(self, y, weights):
         """The first intercept: near the best constant, or 0 where the link has no inverse."""
         mean = np.average(y, weights=weights * self.exposure)
-        low, high = getattr(self.link, "range", (-np.inf, np.inf))
-        if not (low < mean < high and hasattr(self.link, "inverse")):
+        index = index_of_mean(self.link, np.array([mean]))
+        if index is None:
             return 0.0
-        index = float(np.asarray(self.link.inverse(np.array([mean])))[0])
-        return index - np.average(np.broadcast_to(self.offset, y.shape), weights=weights)
+        offset = np.average(np.broadcast_to(self.offset, y.shape), weights=weights)
+        return float(index[0]) - offset
 
     def information(self, s):
         """Fisher's information of the index, shape (n,)."""
@@ -172,15 +172,24 @@ class SampleRows(NamedTuple):
         return self._replace(X=self.X[:, kept], names=[self.names[j] for j in kept])
 
 
-class Minimum(NamedTuple):
-    """Where the loss is least, in standardised columns."""
+class StandardColumns(NamedTuple):
+    """Standardised columns that are not aliased, and ones for the intercept."""
 
-    A: np.ndarray  # standardised columns that are not aliased, and ones for the intercept
-    beta: np.ndarray
-    s: np.ndarray  # indices
-    to_raw: np.ndarray  # from `beta` to coefficients of the columns
+    A: np.ndarray
+    to_raw: np.ndarray  # from their coefficients to those of the columns
     kept: np.ndarray  # which columns, and the intercept, have a coefficient
     aliased: dict  # the names of the others, and the reasons
+
+
+class Minimum(NamedTuple):
+    """Where the loss is least; the first fields are those of `StandardColumns`."""
+
+    A: np.ndarray
+    to_raw: np.ndarray
+    kept: np.ndarray
+    aliased: dict
+    beta: np.ndarray
+    s: np.ndarray  # indices
 
 
 class CoefficientFit(NamedTuple):
@@ -196,10 +205,22 @@ class CoefficientFit(NamedTuple):
 
     def summary(self, alpha):
         """The `Summary`."""
-        names = self.sample.coefficient_names()
-        law, notes = self.sample.law, " ".join(self.notes)
-        return Summary.of(
-            *(self.coef, self.covariance, self.df_denom, names, alpha, notes),
+        coef, df_denom, law = self.coef, self.df_denom, self.sample.law
+        error = np.sqrt(np.diag(self.covariance))
+        reach = student.ppf(1.0 - 0.5 * alpha, df_denom) * error
+        t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error != 0.0)
+        return Summary(
+            names=self.sample.coefficient_names(),
+            coef=coef,
+            standard_error=error,
+            statistic=t,
+            p_value=2.0 * student.sf(np.abs(t), df_denom),
+            low=coef - reach,
+            high=coef + reach,
+            alpha=alpha,
+            note=" ".join(self.notes),
+            df_denom=df_denom,
+            covariance=self.covariance,
             family=law.family,
             link=law.link,
             statistics=self.statistics,
@@ -321,55 +342,84 @@ def _most_likely(sample):
 
     def cost(share):
         trial = with_parameter(share)
-        likely: Any = _statistics(trial, minimum(trial), True, null=False)
-        return -likely.llf
+        return -_log_likelihood(trial, minimum(trial))
 
     best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
     return with_parameter(best.x)
 
 
-def _statistics(sample, found, learned, null=True):
-    """The `Statistics`; `null` is whether the best constant is compared."""
-    if sample.labels:
-        return _statistics_of_classes(sample, found)
-    y, weights, law, n = sample.y, sample.weights, sample.law, sample.n
-    family, mean, k = law.family, law.mean(found.s), len(found.beta)
-    exposure = np.broadcast_to(law.exposure, y.shape)
-    deviance = float(weights @ (exposure * family.deviance(y, mean)))
-    chi2 = float(weights @ (exposure * np.square(y - mean) / family.variance(mean)))
-    scale = 1.0 if family.unit_scale else chi2 / (n - k)
-    constant = deviance
-    if null:
-        one = sample.without(np.arange(len(sample.names)))._replace(intercept=True)
-        least = law.mean(minimum(one).s)
-        constant = float(weights @ (exposure * family.deviance(y, least)))
-    d2 = 1.0 - deviance / constant if constant > 0.0 else 1.0
-    given = n, k - 1.0, n - k, deviance, constant, chi2, scale, d2
-    if family.log_likelihood is None:
-        return Statistics(*given)
-    # As in statsmodels: least squares at the variance of maximum likelihood, others at Pearson's.
-    is_line = isinstance(family, Gaussian) and _is_real(law.link)
-    phi, counts = deviance / n if is_line else scale, np.ones(len(y))
-    phi, counts = (phi, weights) if sample.are_frequencies else (phi / weights, counts)
-    llf = float(counts @ family.log_likelihood(y, mean, exposure, phi))
-    parameters = k + learned
-    return Statistics(
-        *given, llf, 2.0 * (parameters - llf), float(np.log(n)) * parameters - 2.0 * llf
+def _statistics(sample, found, learned):
+    """The `Statistics`; `learned` is whether the family has a parameter that was learned."""
+    n, k = sample.n, len(found.beta)
+    deviance, null = _deviance(sample, found), _null_deviance(sample)
+    n_constants = len(sample.labels) - 1.0 if sample.labels else 1.0
+    statistics = Statistics(
+        nobs=n,
+        df_model=k - n_constants,
+        df_resid=n - k,
+        deviance=deviance,
+        null_deviance=null,
+        pearson_chi2=_pearson_chi2(sample, found),
+        scale=_dispersion(sample, found),
+        d2=1.0 - deviance / null if null > 0.0 else 1.0,
     )
+    if not sample.labels and sample.law.family.log_likelihood is None:
+        return statistics
+    llf, parameters = _log_likelihood(sample, found), k + learned
+    aic, bic = 2.0 * (parameters - llf), float(np.log(n)) * parameters - 2.0 * llf
+    return statistics._replace(llf=llf, aic=aic, bic=bic)
 
 
-def _statistics_of_classes(sample, found):
-    """The `Statistics` of a softmax, or of ordered classes."""
-    y, weights, family, n = sample.y, sample.weights, sample.law.family, sample.n
-    own = classes.deviances(family, found.s, y)
-    constant = np.broadcast_to(family.start(y, weights), y.shape)
-    null = float(weights @ classes.deviances(family, constant, y))
-    deviance, p = float(weights @ own), len(found.beta)
-    chi2 = float(weights @ np.expm1(0.5 * own))  # the sum over classes of (y - p)^2 / p
-    free = p - (len(sample.labels) - 1.0)
-    ic = deviance + 2.0 * p, deviance + float(np.log(n)) * p
-    d2 = 1.0 - deviance / null
-    return Statistics(n, free, n - p, deviance, null, chi2, 1.0, d2, -0.5 * deviance, *ic)
+def _deviance(sample, found):
+    """The deviance."""
+    y, law = sample.y, sample.law
+    if sample.labels:
+        return float(sample.weights @ classes.deviances(law.family, found.s, y))
+    return float(sample.weights @ (law.exposure * law.family.deviance(y, law.mean(found.s))))
+
+
+def _null_deviance(sample):
+    """The deviance of the best constant."""
+    y, family = sample.y, sample.law.family
+    if sample.labels:
+        constant = np.broadcast_to(family.start(y, sample.weights), y.shape)
+        return float(sample.weights @ classes.deviances(family, constant, y))
+    constant = sample.without(np.arange(len(sample.names)))._replace(intercept=True)
+    return _deviance(constant, minimum(constant))
+
+
+def _pearson_chi2(sample, found):
+    """The sum of squared Pearson residuals."""
+    law = sample.law
+    if sample.labels:  # the sum over classes of (y - p)^2 / p
+        own = classes.deviances(law.family, found.s, sample.y)
+        return float(sample.weights @ np.expm1(0.5 * own))
+    mean = law.mean(found.s)
+    square = law.exposure * np.square(sample.y - mean)
+    return float(sample.weights @ (square / law.family.variance(mean)))
+
+
+def _dispersion(sample, found):
+    """1, or Pearson's estimate."""
+    if sample.law.family.unit_scale:
+        return 1.0
+    return _pearson_chi2(sample, found) / (sample.n - len(found.beta))
+
+
+def _log_likelihood(sample, found):
+    """The log-likelihood of a family with a density."""
+    y, weights, law = sample.y, sample.weights, sample.law
+    if sample.labels:
+        return -0.5 * _deviance(sample, found)
+    # As in statsmodels: least squares at the variance of maximum likelihood, others at Pearson's.
+    if isinstance(law.family, Gaussian) and _is_identity(law.link):
+        scale = _deviance(sample, found) / sample.n
+    else:
+        scale = _dispersion(sample, found)
+    exposure, mean = np.broadcast_to(law.exposure, y.shape), law.mean(found.s)
+    if sample.are_frequencies:
+        return float(weights @ law.family.log_likelihood(y, mean, exposure, scale))
+    return float(law.family.log_likelihood(y, mean, exposure, scale / weights).sum())
 
 
 def _covariance(sample, found, options, statistics):
@@ -386,8 +436,9 @@ def _covariance(sample, found, options, statistics):
         counted = H if sample.are_frequencies else each * H
         over_rest = classes.studentized if kind == "HC2" else classes.without_own_row
         r = over_rest(counted, classes.leverages(A, E, bread), r)
-    heavy = np.sqrt(weights) if sample.are_frequencies else weights
-    g = classes.scores(A, E, heavy[:, None] * r)
+    # A row of frequency w adds w g g', one of precision w adds (w g) (w g)'.
+    factors = np.sqrt(weights) if sample.are_frequencies else weights
+    g = classes.scores(A, E, factors[:, None] * r)
     factor = n / (n - len(found.beta)) if kind == "HC1" else 1.0
     return factor * bread @ (g.T @ g) @ bread
 
@@ -439,52 +490,68 @@ def _inverse(curvature):
 
 def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
     """The likelihood-ratio and Wald test of every term; `terms` has the term of every column."""
-    sample, family = fit.sample, fit.sample.law.family
+    family = fit.sample.law.family
     if fit.statistics.llf is None:
         raise ValueError(
             f"{type(family).__name__} has no likelihood to compare: use wald_test of the summary."
         )
-    coef, V = np.nan_to_num(fit.coef), np.nan_to_num(fit.covariance)
-    deviance, scale = fit.statistics.deviance, fit.statistics.scale
-    df_denom = np.inf if family.unit_scale else fit.statistics.df_resid
-    names, tests = list(dict.fromkeys(terms)), []
-    for name in names:
-        own = np.array([j for j, term in enumerate(terms) if term == name])
-        smaller = sample.without(own)
-        found = minimum(smaller)
-        rise = max(_statistics(smaller, found, False, null=False).deviance - deviance, 0.0)
-        likelihood = chi2_or_f(rise / scale, len(fit.minimum.beta) - len(found.beta), df_denom)
-        own = sample.places(own)
-        own = own[fit.minimum.kept[own]]
-        tests.append((likelihood, wald(coef[own], V[np.ix_(own, own)], fit.df_denom)))
-    df = np.array([likelihood.df_num for likelihood, _ in tests])
-    columns = np.array([(*likelihood[:2], *walds[:2]) for likelihood, walds in tests]).T
+    names = list(dict.fromkeys(terms))
+    places = [np.array([j for j, term in enumerate(terms) if term == name]) for name in names]
+    ratios = [_likelihood_ratio_test(fit, columns) for columns in places]
+    walds = [_wald_test(fit, columns) for columns in places]
     kind = "chi2" if family.unit_scale else "F"
     note = f"Each term against the model without it; the likelihood-ratio statistic is {kind}."
-    table: Any = names, df, *columns, " ".join([note, *fit.notes])
-    return Anova(*table)
+    return Anova(
+        terms=names,
+        df=np.array([test.df_num for test in ratios]),
+        lr_statistic=np.array([test.statistic for test in ratios]),
+        lr_p_value=np.array([test.p_value for test in ratios]),
+        wald_statistic=np.array([test.statistic for test in walds]),
+        wald_p_value=np.array([test.p_value for test in walds]),
+        note=" ".join([note, *fit.notes]),
+    )
+
+
+def _likelihood_ratio_test(fit, columns):
+    """The test of the model without some columns."""
+    smaller = fit.sample.without(columns)
+    found = minimum(smaller)
+    rise = max(_deviance(smaller, found) - fit.statistics.deviance, 0.0)
+    df_num = len(fit.minimum.beta) - len(found.beta)
+    unit_scale = fit.sample.law.family.unit_scale
+    df_denom = np.inf if unit_scale else fit.statistics.df_resid
+    return chi2_or_f(rise / fit.statistics.scale, df_num, df_denom)
+
+
+def _wald_test(fit, columns):
+    """The Wald test that the coefficients of some columns are 0; aliased ones do not count."""
+    places = fit.sample.places(columns)
+    places = places[fit.minimum.kept[places]]
+    return wald(fit.coef[places], fit.covariance[np.ix_(places, places)], fit.df_denom)
 
 
 def minimum(sample):
     """The `Minimum` of the loss."""
-    A, to_raw, kept, aliased = _standard(sample)
+    columns = _standard(sample)
     if sample.labels:
-        return _minimum_of_classes(sample, A, to_raw, kept, aliased)
+        return _minimum_of_classes(sample, columns)
+    A = columns.A
     _check_rows(sample, A.shape[1])
     if isinstance(sample.law.family, Quantile):
         y = sample.y - sample.law.offset
         beta = quantiles.least_pinball(A, y, sample.weights, float(sample.law.family.q[0]))
-        return Minimum(A, beta, A @ beta, to_raw, kept, aliased)
-    beta, s, converged = _newton(A, sample)
+        return Minimum(*columns, beta, A @ beta)
+    beta, s, converged = _newton(A, sample, _curvature)
     if not converged and isinstance(sample.law.family, HuberT):
         beta, s, converged = _newton(A, sample, _majorant)
-    _check_finite(sample, beta, s, kept, converged)
-    return Minimum(A, beta, s, to_raw, kept, aliased)
+    _check_finite(sample, beta, s, columns.kept, converged)
+    return Minimum(*columns, beta, s)
 
 
-def _minimum_of_classes(sample, A, to_raw, kept, aliased):
+def _minimum_of_classes(sample, columns):
     """The `Minimum` over the parameters of classes."""
     y, family, m = sample.y, sample.law.family, sample.y.shape[1]
+    A, to_raw, kept, aliased = columns
     codes = y.sum(axis=1) if family.tied else y.argmax(axis=1)
     absent = [label for c, label in enumerate(sample.labels) if not (codes == c).any()]
     if absent:
@@ -504,7 +571,7 @@ def _minimum_of_classes(sample, A, to_raw, kept, aliased):
     to_raw = np.linalg.pinv(wide) @ np.kron(to_raw, np.eye(m)) @ wide
     if family.tied:
         kept = np.append(kept[:-1], np.ones(m, dtype=bool))
-    return Minimum(A, theta, s, to_raw, np.tile(kept, sample.n_blocks), aliased)
+    return Minimum(A, to_raw, np.tile(kept, sample.n_blocks), aliased, theta, s)
 
 
 def _check_rows(sample, k):
@@ -514,7 +581,7 @@ def _check_rows(sample, k):
 
 
 def _standard(sample):
-    """Standardised columns and ones for the intercept, without aliased columns."""
+    """The `StandardColumns` of a sample."""
     A, intercept, d = sample.X, sample.intercept, len(sample.names)
     share = sample.weights / sample.weights.sum()
     center = share @ A if intercept else np.zeros(d)
@@ -528,7 +595,7 @@ def _standard(sample):
     if intercept:
         A, kept = np.column_stack([A, np.ones(len(A))]), np.append(kept, True)
         to_raw[-1, :-1] = -center[kept[:-1]] / scale
-    return A, to_raw, kept, aliased
+    return StandardColumns(A, to_raw, kept, aliased)
 
 
 def _independent(A, constant, names):
@@ -559,16 +626,15 @@ def _direction(weights, names, most=4):
     return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
 
 
-def _newton(A, sample, curvature=None):
+def _newton(A, sample, curvature):
     """Parameters and indices where the weighted score vanishes, and whether they were found."""
     y, law, share = sample.y, sample.law, sample.weights / sample.weights.sum()
-    curvature = curvature or _curvature
     beta, size = np.zeros(A.shape[1]), np.inf
     if sample.intercept:
         beta[-1] = law.start(y, sample.weights)
     s = A @ beta
     # A step changes indices by at most 4 (logistic link), or 4 standard deviations.
-    limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(law.link) else 4.0
+    limit = 4.0 * max(1.0, float(np.std(y))) if _is_identity(law.link) else 4.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for _ in range(_MOST_STEPS):
             weights = (share * curvature(law, s, y, size))[:, None]
@@ -599,7 +665,7 @@ def _majorant(law, s, y, size):
     """Huber's weights, with which no step raises the loss; the slope once steps are small."""
     score, error = law.score(s, y), law.mean(s) - y
     limit = float(np.abs(score).max())
-    if size < _SMALL_STEP * limit or not _is_real(law.link):
+    if size < _SMALL_STEP * limit or not _is_identity(law.link):
         return _curvature(law, s, y, size)
     return np.divide(score, error, out=np.ones_like(s), where=error != 0.0)
 
@@ -607,13 +673,13 @@ def _majorant(law, s, y, size):
 def _check_finite(sample, beta, s, kept, converged):
     """Refuse coefficients that grow without end, and name the columns."""
     y, law = sample.y, sample.law
-    bounded = np.isfinite(getattr(law.link, "range", (-np.inf, np.inf))).all()
-    classes = bounded and set(np.unique(y).tolist()) == {0.0, 1.0}
-    finite = bool(np.isfinite(s).all())
-    separable = classes and finite and bool(((s > 0.0) == (y == 1.0)).all())
-    if converged and not separable and not (classes and np.abs(s).max() > _LARGEST_INDEX):
-        return
-    _refuse(sample, beta, kept, separable, _separating(sample))
+    bounded = np.isfinite(link_range(law.link)).all()
+    are_classes = bounded and set(np.unique(y).tolist()) == {0.0, 1.0}
+    are_right = np.isfinite(s).all() and ((s > 0.0) == (y == 1.0)).all()
+    separable = are_classes and bool(are_right)
+    is_certain = are_classes and np.abs(s).max() > _LARGEST_INDEX
+    if separable or is_certain or not converged:
+        _refuse(sample, beta, kept, separable, _separating(sample))
 
 
 def _refuse(sample, beta, kept, separable, alone):
@@ -635,20 +701,26 @@ def _refuse(sample, beta, kept, separable, alone):
 
 def _separating(sample):
     """The columns and levels that separate the targets alone, as text."""
-    low, high = getattr(sample.law.link, "range", (-np.inf, np.inf))
-    at_ends, found = np.isfinite(high) and np.isin(sample.y, (low, high)).all(), []
+    ends = link_range(sample.law.link)
+    at_ends, found = np.isfinite(ends[1]) and np.isin(sample.y, ends).all(), []
     for name, x in zip(sample.names, sample.X.T, strict=True):
-        values = np.unique(x)
-        if len(values) == 2:
-            for value in values:
-                y = np.unique(sample.y[x == value])
-                if len(y) == 1 and y[0] in (low, high):
-                    found.append(f"; every row with {name} = {value:g} has y = {y[0]:g}")
+        if len(np.unique(x)) == 2:
+            found += _separating_levels(name, x, sample.y, ends)
         elif at_ends:
-            zeros, ones = x[sample.y == low], x[sample.y == high]
+            zeros, ones = (x[sample.y == end] for end in ends)
             if min(zeros.max(), ones.max()) <= max(zeros.min(), ones.min()):
                 found.append(f"; {name} separates the classes by itself")
     return "".join(found[:3])
+
+
+def _separating_levels(name, x, y, ends):
+    """The values of a column whose rows all have the same target, an end of its range."""
+    found = []
+    for value in np.unique(x):
+        targets = np.unique(y[x == value])
+        if len(targets) == 1 and targets[0] in ends:
+            found.append(f"; every row with {name} = {value:g} has y = {targets[0]:g}")
+    return found
 
 
 def _separating_classes(sample):
@@ -663,7 +735,7 @@ def _separating_classes(sample):
     return ""
 
 
-def _is_real(link):
-    """Whether the link is the identity."""
-    probe = np.array([0.0, 1.0, 5.0])
+def _is_identity(link):
+    """Whether a link, also one of the user's own, is the identity."""
+    probe = np.array([-1e6, 0.0, 1.0, 1e6])
     return bool(np.allclose(link.mean(probe), probe))

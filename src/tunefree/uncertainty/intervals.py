@@ -39,6 +39,7 @@ from tunefree.designs import as_dense
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
 from tunefree.learners.kernel.nystroem import RowBlocks, make_landmarks, solve
+from tunefree.robust import weighted_quantiles
 
 # The local scale: bandwidths in root mean square distances of a column, landmarks, share of the
 # median that keeps logarithms finite, share of its values that is clipped on either side.
@@ -87,7 +88,8 @@ def quantiles(scores, weights, alphas, n_groups=None):
     >>> quantiles(np.arange(1.0, 20.0), np.ones(19), np.array([0.1, 0.05]))
     array([18., 19.])
     """
-    n, order = n_groups or effective(weights), np.argsort(scores, kind="stable")
+    n = n_groups or effective(weights)
+    order = np.argsort(scores, kind="stable")
     total = np.append(np.cumsum(weights[order]) * (n / max(weights.sum(), 1e-300)), np.inf)
     position = np.searchsorted(total, (1.0 - alphas) * (n + 1.0) * (1.0 - 1e-12))
     if (position == len(scores)).any():
@@ -98,37 +100,28 @@ def quantiles(scores, weights, alphas, n_groups=None):
     return np.append(scores[order], np.inf)[position]
 
 
-def atoms(y, weights=None):
+def atoms(y, weights):
     """The values that at least 2 % of the targets have, and at least two of them.
 
-    >>> atoms(np.array([0.0, 0.0, 0.0, 1.5, 2.5]))
+    >>> atoms(np.array([0.0, 0.0, 0.0, 1.5, 2.5]), np.ones(5))
     array([0.])
     """
-    weights = np.ones(len(y)) if weights is None else weights
     values, place = np.unique(y, return_inverse=True)
     counts = np.bincount(place, weights) * (effective(weights) / weights.sum())
     return values[(counts >= _ATOM * counts.sum()) & (counts > 1.0)]
 
 
-def _at(values, weights, ranks):
-    """The weighted quantiles of values at some ranks from 0 to 1."""
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weights[order])
-    position = np.searchsorted(mass, ranks * mass[-1])
-    return values[order][np.minimum(position, len(values) - 1)]
-
-
-def allowance(held_out, y, final, known, values, weights=None, final_weights=None):
+def allowance(held_out, final, values):
     """How far the final predictions of each atom's rows differ from the held-out ones.
 
     Parameters
     ----------
-    held_out, y : ndarray of shape (n,)
-        Held-out predictions, and targets.
-    final, known : ndarray of shape (n_final,)
-        Predictions of the final model, and the targets of these rows.
+    held_out : tuple of three ndarray of shape (n,)
+        Held-out predictions, targets and weights.
+    final : tuple of three ndarray of shape (n_final,)
+        The same of the final model, for rows that have atoms as targets.
     values : ndarray of shape (n_atoms,)
-    weights, final_weights : ndarray of shape (n,) and (n_final,), optional
+        The atoms.
 
     Returns
     -------
@@ -138,23 +131,25 @@ def allowance(held_out, y, final, known, values, weights=None, final_weights=Non
 
     Examples
     --------
-    >>> y, values = np.array([0.0, 0.0, 7.0]), np.array([0.0])
-    >>> allowance(np.array([0.1, 0.2, 6.0]), y, np.array([0.1, 0.4, 5.0]), y, values).round(3)
+    >>> y, w = np.array([0.0, 0.0, 7.0]), np.ones(3)
+    >>> held_out, final = np.array([0.1, 0.2, 6.0]), np.array([0.1, 0.4, 5.0])
+    >>> allowance((held_out, y, w), (final, y, w), np.array([0.0])).round(3)
     array([0. , 0.2, 0. ])
     """
+    predictions, y, weights = held_out
+    final_predictions, final_y, final_weights = final
     out = np.zeros(len(y))
     if not len(y):
         return out
-    weights = np.ones(len(y)) if weights is None else weights
-    final_weights = np.ones(len(known)) if final_weights is None else final_weights
     tolerance = _TOLERANCE * np.ptp(y)
     for value in values:
         rows = np.flatnonzero(np.abs(y - value) <= tolerance)
-        order = rows[np.argsort(held_out[rows], kind="stable")]
-        mass, same = weights[order], np.abs(known - value) <= tolerance
+        order = rows[np.argsort(predictions[rows], kind="stable")]
+        mass = weights[order]
         ranks = (np.cumsum(mass) - 0.5 * mass) / max(mass.sum(), 1e-300)
-        out[order] = np.abs(_at(final[same], final_weights[same], ranks) - held_out[order])
-        out[order] += tolerance
+        same = np.abs(final_y - value) <= tolerance
+        of_rank = weighted_quantiles(final_predictions[same], final_weights[same], ranks)
+        out[order] = np.abs(of_rank - predictions[order]) + tolerance
     return out
 
 
@@ -213,18 +208,18 @@ class Local(NamedTuple):
         out = np.empty(len(predictions))
         for start in range(0, len(predictions), _ROWS):
             part = slice(start, start + _ROWS)
-            Z = self.shown(predictions[part], None if X is None else X[part])
+            Z = _shown(self.own, self.view, predictions[part], None if X is None else X[part])
             logs = self.marks.values(self.marks.geometry.show(Z)) @ self.coef + self.intercept
             out[part] = np.exp(np.clip(logs[:, 0], self.low, self.high))
         return out
 
-    def shown(self, predictions, X):
-        """The kernel's coordinates of rows, before its rates."""
-        z = self.own.show(predictions[:, None])
-        if self.view is None:
-            return z
-        X = np.asarray(as_dense(X), dtype=np.float64)
-        return np.hstack([self.view.show(X), z])
+
+def _shown(own, view, predictions, X):
+    """The kernel's coordinates of rows, before its rates."""
+    z = own.show(predictions[:, None])
+    if view is None:
+        return z
+    return np.hstack([view.show(np.asarray(as_dense(X), dtype=np.float64)), z])
 
 
 def _local(view, predictions, residuals, weights, X, groups=None):
@@ -232,8 +227,11 @@ def _local(view, predictions, residuals, weights, X, groups=None):
     share, size = weights / weights.sum(), np.abs(residuals)
     logs = np.log(size + _FLOOR * np.median(size) + 1e-300)[:, None]
     own = coordinates(predictions[:, None], weights)
-    initial = Local(own, view, None, logs, 0.0, float(logs.min()), float(logs.max()))
-    Z, found = initial.shown(predictions, X), []
+    Z, found = _shown(own, view, predictions, X), []
+    folds = []  # the rows of each, if there are several groups
+    if groups is not None and groups.any():
+        n_folds = min(_FOLDS, groups.max() + 1)
+        folds = [groups % _FOLDS == fold for fold in range(n_folds)]
     for bandwidth in _BANDWIDTHS:
         q = Z.shape[1]
         geometry = Geometry(RBF(), np.full(q, 0.5 / (q * bandwidth**2)), 1e-3, 0.0)
@@ -241,22 +239,17 @@ def _local(view, predictions, residuals, weights, X, groups=None):
         marks = make_landmarks(A[:_LANDMARKS], geometry)
         fit = solve(marks, RowBlocks(A, float), logs, weights)
         held_out = fit.held_out[:, :, 0]  # leave-one-out values (n, n_penalties)
-        folds = np.zeros(len(logs)) if groups is None else groups % _FOLDS
-        for fold in np.unique(folds):
-            rows = folds == fold
-            if not rows.all():  # rows of weight 0 have the values of a fit without them
-                others = np.where(rows, 0.0, weights)
-                of_others = solve(marks, RowBlocks(A, float), logs, others)
-                held_out[rows] = of_others.held_out[rows, :, 0]
+        for rows in folds:  # rows of weight 0 have the values of a fit without them
+            of_others = solve(marks, RowBlocks(A, float), logs, np.where(rows, 0.0, weights))
+            held_out[rows] = of_others.held_out[rows, :, 0]
         risk = share @ np.square(held_out - logs)
         i = int(np.argmin(risk))
         found.append((risk[i], marks, fit.coef[:, i], float(fit.intercept[i, 0]), held_out[:, i]))
     _, marks, coef, intercept, held_out = min(found, key=lambda one: one[0])
-    ends = np.clip(np.quantile(held_out, [_CLIPPED, 1.0 - _CLIPPED]), initial.low, initial.high)
-    low, high = map(float, ends)
-    marks = marks.alone()
-    scale = initial._replace(marks=marks, coef=coef, intercept=intercept, low=low, high=high)
-    return scale, np.exp(np.clip(held_out, *ends))
+    ends = np.quantile(held_out, [_CLIPPED, 1.0 - _CLIPPED])
+    low, high = np.clip(ends, logs.min(), logs.max()).tolist()
+    scale = Local(own, view, marks.alone(), coef, intercept, low, high)
+    return scale, np.exp(np.clip(held_out, low, high))
 
 
 class Residuals(NamedTuple):
@@ -276,22 +269,23 @@ class Residuals(NamedTuple):
         return (np.abs(self.residuals) + self.allowance) / self.sigma
 
     @classmethod
-    def of(
-        cls, predictions, y, weights, X=None, view=None, *, groups=None, n_groups=None, unit=None
-    ):
+    def pearson(cls, predictions, y, weights, unit):
+        """Of held-out predictions in units of their standard deviations by a family.
+
+        A common factor of these is free. Every bin of predictions has its own quantiles.
+        """
+        scale = Binned.by(predictions, weights)
+        sigma, two_sided = scale.of(predictions, None), len(y) >= _FEWEST
+        return cls((y - predictions) / unit, sigma, weights, scale, two_sided, y)
+
+    @classmethod
+    def of(cls, predictions, y, weights, X=None, view=None, *, groups=None, n_groups=None):
         """Of held-out predictions, with a local scale or two sides only where they are better.
 
         They are better where the interval score gains more than a standard error. For the local
-        scale, rows of equal `groups` are in one fold. With a `unit`, the standard deviations by a
-        family up to a factor, residuals are Pearson's, with quantiles for each bin.
+        scale, rows of equal `groups` are in one fold.
         """
         predictions, y = (np.asarray(a, dtype=np.float64) for a in (predictions, y))
-        if unit is not None:
-            scale = Binned.by(predictions, weights)
-            two_sided = len(y) >= _FEWEST
-            return cls(
-                (y - predictions) / unit, scale.of(predictions, None), weights, scale, two_sided, y
-            )
         residuals = y - predictions
         mean_size = float(np.average(np.abs(residuals), weights=weights)) if len(y) else 1.0
         constant = Constant(mean_size or 1.0)
@@ -300,6 +294,7 @@ class Residuals(NamedTuple):
         if len(y) < _FEWEST or not residuals.any():
             return best._replace(n_groups=n_groups)
         costs = best._costs()
+        share = weights / weights.sum()
         varied = np.ptp(predictions) > 1e-9 * np.abs(predictions).max()
         # Where most residuals are 0, as with atoms, their logarithms are no scale.
         has_scale = np.median(np.abs(residuals)) > _LEAST_MEDIAN * mean_size
@@ -307,23 +302,16 @@ class Residuals(NamedTuple):
         for columns_view in views if varied and has_scale else ():
             scale, sigma = _local(columns_view, predictions, residuals, weights, X, groups)
             local = best._replace(sigma=sigma, scale=scale)
-            min_errors = 1.0 if best.scale is constant else 0.0
-            best, costs = local._better(best, costs, min_errors, groups)
-        best, _ = best._replace(two_sided=True)._better(best, costs, 1.0, groups)
+            least_errors = 1.0 if best.scale is constant else 0.0
+            if _gains(costs - local._costs(), share, groups, least_errors):
+                best, costs = local, local._costs()
+        of_two_sides = best._replace(two_sided=True)
+        if _gains(costs - of_two_sides._costs(), share, groups, 1.0):
+            best = of_two_sides
         return best._replace(n_groups=n_groups)
 
-    def _better(self, best, costs, errors, groups=None):
-        """Itself and its costs if they are lower by `errors` standard errors, else the best."""
-        own_costs = self._costs()
-        gain, share = costs - own_costs, self.weights / self.weights.sum()
-        mean = share @ gain
-        parts = share * (gain - mean)
-        if groups is not None:
-            parts = np.bincount(groups, parts)
-        error = np.sqrt(np.square(parts).sum())
-        return (self, own_costs) if mean > errors * error else (best, costs)
-
     def _costs(self):
+        """The interval score of every row."""
         with warnings.catch_warnings(action="ignore"):
             low, high = self.ends(np.array([_ALPHA]))
         limits = (self.sigma * low[0], self.sigma * high[0])
@@ -363,6 +351,15 @@ class Residuals(NamedTuple):
         return np.minimum(-low, high), high
 
 
+def _gains(gain, share, groups, least_errors):
+    """Whether the mean gain of rows, or of groups, is above so many standard errors."""
+    mean = share @ gain
+    parts = share * (gain - mean)
+    if groups is not None:
+        parts = np.bincount(groups, parts)
+    return mean > least_errors * np.sqrt(np.square(parts).sum())
+
+
 class HeldOutPredictions(NamedTuple):
     """Held-out predictions of real targets."""
 
@@ -383,8 +380,10 @@ class HeldOutPredictions(NamedTuple):
         """`Residuals` of every target."""
         out = []
         for j, (predictions, y) in enumerate(zip(self.predictions.T, self.targets.T, strict=True)):
-            unit = None if self.unit is None else self.unit[:, j]
-            part = Residuals.of(predictions, y, self.weights, unit=unit)
+            if self.unit is None:
+                part = Residuals.of(predictions, y, self.weights)
+            else:
+                part = Residuals.pearson(predictions, y, self.weights, self.unit[:, j])
             if self.allowance is not None:
                 part = part._replace(allowance=self.allowance[:, j])
             out.append(part._replace(n_groups=self.n_groups))
@@ -456,12 +455,12 @@ def _row_quantiles(scores, weights, alphas):
     return np.array([quantiles(row, weights, alphas) for row in scores])
 
 
-def lacks(p, score="lac"):
+def conformity_scores(p, score="lac"):
     """How unlikely each class is: scores of the shape of the probabilities.
 
     'lac' is 1 - p_c; 'aps' is the total probability of c and of all likelier classes.
 
-    >>> lacks(np.array([[0.5, 0.3, 0.2]]), "aps")
+    >>> conformity_scores(np.array([[0.5, 0.3, 0.2]]), "aps")
     array([[0.5, 0.8, 1. ]])
     """
     if score == "lac":
@@ -492,16 +491,16 @@ class HeldOutProbabilities(NamedTuple):
         """1 where another class was likelier."""
         return (self.p.argmax(axis=1) != self.codes).astype(np.float64)
 
-    def own(self, score="lac"):
-        """The score of each row's true class."""
-        return lacks(self.p, score)[np.arange(len(self.codes)), self.codes]
+    def scores_of_true(self, score="lac"):
+        """The conformity score of each row's true class."""
+        return conformity_scores(self.p, score)[np.arange(len(self.codes)), self.codes]
 
     def sets(self, p, alphas, score="lac", class_conditional=False):
         """Sets of shape (n, n_classes, n_alpha) of rows with these probabilities.
 
         With `class_conditional`, a class of fewer than 1 / alpha - 1 rows is always in.
         """
-        held_out, scores = self.own(score), lacks(p, score)[:, :, None]
+        held_out, scores = self.scores_of_true(score), conformity_scores(p, score)[:, :, None]
         if not class_conditional:
             return scores <= quantiles(held_out, self.weights, alphas) + 1e-12
         with warnings.catch_warnings(action="ignore"):
@@ -520,10 +519,11 @@ def plus_set(parts, p, alphas, score="lac"):
     """
     n_below: Any = 0.0
     for part, of_model in zip(parts, p, strict=True):
-        scores = part.own(score)
+        scores = part.scores_of_true(score)
         order = np.argsort(scores, kind="stable")
         below = np.append(0.0, np.cumsum(part.weights[order]))
-        n_below = n_below + below[np.searchsorted(scores[order], lacks(of_model, score) - 1e-12)]
+        new_scores = conformity_scores(of_model, score) - 1e-12
+        n_below = n_below + below[np.searchsorted(scores[order], new_scores)]
     weights = np.concatenate([part.weights for part in parts])
     n = effective(weights)
     return (n_below * (n / weights.sum()))[:, :, None] < (1.0 - alphas) * (n + 1.0)

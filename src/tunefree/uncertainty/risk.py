@@ -45,8 +45,8 @@ _SHARE = 0.25
 _MOST_SEARCHED = 0.5
 
 
-def held_out(losses, weights, *, bounded, once=False, spent=0.0, alpha=0.05):
-    """Limits of the risk from held-out losses (None without rows), and the method.
+def held_out(losses, weights, *, bounded, once=False, spent=0.0):
+    """Limits (95 %) of the risk from held-out losses (None without rows), and the method.
 
     `bounded` losses are mistakes; `once` is whether one model predicted all held-out rows. `spent`
     is q / (2 n) for q parameters that a search fitted to these n rows: their mean loss is then too
@@ -57,16 +57,16 @@ def held_out(losses, weights, *, bounded, once=False, spent=0.0, alpha=0.05):
     """
     if not len(losses):
         return None, "no held-out rows"
-    whole = (weights == np.round(weights)).all() and weights.sum() <= _MOST_ROWS
-    if bounded and once and whole:
+    alpha = 0.05 if once else _SHARE * 0.05
+    if not bounded:
+        low, high = skewed(losses, weights, alpha)
+        return (low, high / (1.0 - min(4.0 * spent, _MOST_SEARCHED))), SKEWED
+    are_repetitions = (weights == np.round(weights)).all() and weights.sum() <= _MOST_ROWS
+    if not are_repetitions:
+        return of_weighted(losses, weights, alpha), WEIGHTED
+    if once:
         return exact(float(weights @ losses), float(weights.sum()), alpha), HELD_OUT
-    if bounded and whole:
-        return hedged(np.repeat(losses, weights.astype(np.int64)), _SHARE * alpha), HEDGED
-    if bounded:
-        return of_weighted(losses, weights, alpha if once else _SHARE * alpha), WEIGHTED
-    low, high = skewed(losses, weights, alpha if once else _SHARE * alpha)
-    high = high / (1.0 - min(4.0 * spent, _MOST_SEARCHED))
-    return (low, high), SKEWED
+    return hedged(np.repeat(losses, weights.astype(np.int64)), alpha), HEDGED
 
 
 def exact(mistakes, n, alpha=0.05):

@@ -134,10 +134,20 @@ class BinnedRows(NamedTuple):
         return self._replace(targets=self.targets / units, offset=offset)
 
 
+class BoostingOptions(NamedTuple):
+    """What the learners of all folds and depths share."""
+
+    loss: Any  # of `tunefree.learners.trees.losses`
+    bins: Any
+    seed: int
+    signs: Any = None  # 1, -1 or 0 for every column: see `monotone`
+
+
 class Booster:
     """Learns trees of one depth from rows, and predicts held-out rows after every round."""
 
-    def __init__(self, sample, held_out, loss, bins, depth, seed, signs=None, halt=None):
+    def __init__(self, sample, held_out, options, depth, halt=None):
+        loss, bins, seed, signs = options
         self._sample, self.held_out, self._loss = sample, held_out, loss
         self._sizes, self._depth = bins.sizes(), depth
         self._signs = signs if signs is not None and signs.any() else None
@@ -263,10 +273,12 @@ def n_reports(most_rounds):
 class DepthLearners:
     """Learners of trees of one depth: one without each fold, and one of all rows."""
 
-    def __init__(self, sample, folds, *options):
-        parts = [(sample.part(train), sample.part(out)) for train, out in folds]
-        self._boosters = [Booster(*part, *options) for part in parts]
-        self._last = Booster(sample, sample.part(slice(0, 0)), *options)
+    def __init__(self, sample, folds, options, depth, halt):
+        self._boosters = [
+            Booster(sample.part(train), sample.part(out), options, depth, halt)
+            for train, out in folds
+        ]
+        self._last = Booster(sample, sample.part(slice(0, 0)), options, depth, halt)
         self._n_rounds, self._best, self._curve = 0, 0, np.empty(0)
 
     def is_over(self, most_rounds):
@@ -294,7 +306,7 @@ class DepthLearners:
         return Boosted(forest, scores, self._curve / total)
 
 
-def boost(sample, folds, loss, bins, depths, seed, signs, most_rounds, report):
+def boost(sample, folds, options, depths, most_rounds, report):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
@@ -304,7 +316,7 @@ def boost(sample, folds, loss, bins, depths, seed, signs, most_rounds, report):
     last. Returned is a list of `Boosted`.
     """
     halt = threading.Event()
-    sweeps = [DepthLearners(sample, folds, loss, bins, d, seed, signs, halt) for d in depths]
+    sweeps = [DepthLearners(sample, folds, options, depth, halt) for depth in depths]
     running, stopped = sweeps, False
     while running and not stopped:
         # The deepest trees take longest.
@@ -326,13 +338,13 @@ def _held_out_scores(boosters):
     curves = np.array([booster.risks for booster in boosters])  # of shape (folds, rounds, halves)
     out = []
     for booster, own in zip(boosters, curves, strict=True):
-        parts, others = [slice(None)], [(curves.sum(axis=0) - own).sum(axis=1)]
+        # Parts of the held-out rows, each with the risks of other rows.
+        of_others = [(slice(None), (curves.sum(axis=0) - own).sum(axis=1))]
         if len(boosters) == 1:
-            parts = [slice(0, None, 2), slice(1, None, 2)]
-            others = [own[:, 1], own[:, 0]]
+            of_others = [(slice(0, None, 2), own[:, 1]), (slice(1, None, 2), own[:, 0])]
         held_out = booster.held_out
         scores = held_out.offset + np.zeros_like(held_out.targets)
-        for part, risks in zip(parts, others, strict=True):
+        for part, risks in of_others:
             forest = booster.forest(int(np.argmin(risks)))
             scores[part] += forest.scores(np.ascontiguousarray(held_out.codes[:, part]))
         out.append(scores)
