@@ -48,19 +48,19 @@ except ImportError:
             return method
 
 
+_PREDICTS = (
+    "predict", "predict_proba", "predict_log_proba", "decision_function", "predict_interval",
+    "predict_set",
+)  # fmt: skip
 # Methods that read fitted attributes.
 _READS = (
-    "predict", "predict_proba", "predict_log_proba", "predict_interval", "predict_set",
-    "predict_quantiles", "predict_one", "predict_proba_one", "predict_set_one",
-    "predict_interval_one", "decision_function", "transform", "scores",
+    *_PREDICTS, "predict_venn_abers", "predict_one", "predict_proba_one", "predict_set_one",
+    "predict_interval_one",
 )  # fmt: skip
 # Methods that change a learner, row by row or chunk by chunk.
 _UPDATES = ("learn_one", "partial_fit")
 # Methods that take arrays of any namespace.
-_METHODS = (
-    "fit", "score", "predict", "predict_proba", "predict_log_proba", "decision_function",
-    "predict_interval", "predict_set", "predict_quantiles",
-)  # fmt: skip
+_METHODS = "fit", "score", *_PREDICTS
 # Most tasks below a fit. Of more passes several are one task: scikit-learn's progress bar adds up
 # all finished tasks at the end of each.
 _MOST_TASKS = 1000
@@ -69,10 +69,9 @@ _MOST_TASKS = 1000
 class _Access:
     """An estimator's lock, the thread that fits it, and its attributes before that fit."""
 
-    __slots__ = ("before", "lock", "owner", "version")
-
     def __init__(self):
-        self.lock, self.owner, self.version = threading.RLock(), None, 0
+        self.lock, self.version = threading.RLock(), 0
+        self.owner: Any = None
         self.before: Any = None
 
 
@@ -429,9 +428,7 @@ def report_progress(fit):
                 reported(self, NO_PROGRESS, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
-            if "y" in signature.parameters:
-                y, weights = arguments.get("y"), arguments.get("sample_weight")
-                self._after_fit(arguments["X"], y, weights)
+            self._after_fit(arguments["X"], arguments.get("y"), arguments.get("sample_weight"))
         return self
 
     return guarded

@@ -31,6 +31,12 @@ _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 18, 1 << 22
 _SAMPLE, _OF_CLASS = 20_000, 10
 
 
+def name_columns(estimator, source):
+    """Set the names of the columns, if the source has names."""
+    if source.feature_names is not None:
+        estimator.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+
+
 class FitsSource(ReadOnDemand):
     """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end.
 
@@ -84,8 +90,7 @@ class FitsSource(ReadOnDemand):
             if checkpoint is not None:
                 stack.enter_context(checkpoint.watch(run))
             run.go(checkpoint)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        name_columns(self, source)
         return self
 
     def _source_passes(self):
@@ -123,9 +128,8 @@ class _SourceRun:
 
     def resume(self, estimator, mark, epoch, width, state):
         """Continue from a checkpoint."""
-        attributes = self.estimator.__dict__
-        attributes.clear()
-        attributes.update(vars(estimator))
+        vars(self.estimator).clear()
+        vars(self.estimator).update(vars(estimator))
         self.mark, self.epoch, self.width = mark, epoch, width
 
     def go(self, checkpoint=None):
@@ -219,16 +223,13 @@ class RepeatableSource:
             raise ValueError(f"{source.name} has no targets to learn from.")
         self.dtype = np.dtype(np.float32 if first.X.dtype == np.float32 else np.float64)
         self.width, self.rows, self.entries = first.X.shape[1], 0, 0
-        self.flat = np.ndim(first.y) == 1
-        self.grid, self._cached_rows = _ROWS, {}
-        self._marks: Any = None  # (first row, mark) of every block
-        self.sparse = sparse.issparse(first.X)
-        if not self.sparse:
-            self.grid = int(np.clip(_NUMBERS // max(1, self.width), 1, _ROWS))
+        self.flat, self.sparse = np.ndim(first.y) == 1, sparse.issparse(first.X)
+        most = _ROWS if self.sparse else _NUMBERS // max(1, self.width)
+        self.grid = int(np.clip(most, 1, _ROWS))
+        self._cached_rows, self._marks = {}, []  # (first row, mark) of every block
 
     def survey(self):
         """The first pass: (X, y, weights); later sparse rows may have more columns."""
-        X: Any = None
         for X, y, weights in self._pieces():
             self.width, self.rows = max(self.width, X.shape[1]), self.rows + X.shape[0]
             self.entries += n_entries(X)
@@ -287,12 +288,8 @@ class RepeatableSource:
 
     def row(self, j):
         """Row j as a matrix of one row; it is cached."""
-        if self._marks is None:
-            for _ in self.pieces():
-                pass
         if j not in self._cached_rows:
-            marks: Any = self._marks
-            start, mark = [entry for entry in marks if entry[0] <= j][-1]
+            start, mark = [entry for entry in self._marks if entry[0] <= j][-1]
             X, _, _ = next(self._pieces(mark))
             self._cached_rows[j] = widened(X, self.width)[j - start : j - start + 1]
         return self._cached_rows[j]
@@ -351,8 +348,7 @@ class FitsSums(Threaded):
                 raise ValueError(
                     f"{source.name} has the label {unexpected[0]}, which is not in classes=."
                 )
-        if source.feature_names is not None:
-            self.feature_names_in_: Any = np.asarray(source.feature_names, dtype=object)
+        name_columns(self, source)
         return self
 
 

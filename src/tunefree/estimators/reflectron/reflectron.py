@@ -25,7 +25,7 @@ from tunefree.estimators.fitting import (
     report_progress,
     runner,
 )
-from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
+from tunefree.estimators.from_source import FitsSource, RepeatableSource, name_columns, run_log
 from tunefree.estimators.reflectron.descent import (
     DescentResult,
     Settings,
@@ -224,8 +224,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
             )
         with run_log(self, source, checkpoint):
             self._fit_rows(RepeatableSource(source), classes, on_chunk)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        name_columns(self, source)
         return self
 
     def _fit_rows(self, rows, classes, on_chunk):
@@ -255,7 +254,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
 
         self.n_features_in_, self.feature_map_, self._stream = rows.width, None, None
         how: Any = {"progress": self._progress, "run": runner(self)}
-        how |= {} if on_chunk is None else {"on_block": on_block}
+        how["on_block"] = on_chunk and on_block
         result = survey.descend(setup, columns, targets, sums, start, **how)
         self._publish(result, rows.dtype)
 
@@ -335,12 +334,9 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         X = X if limits is None else within_limits(X, limits)
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
-        levels = self._levels_of_columns()
-        if levels is not None:
-            coef = np.atleast_2d(self.coef_)
-            return levels.design(X).apply(coef.T) + np.reshape(self.intercept_, -1)
-        coef = self.coef_.reshape(-1, X.shape[1])
-        return product(X, coef.T) + np.reshape(self.intercept_, -1)
+        coef, levels = np.atleast_2d(self.coef_).T, self._levels_of_columns()
+        scores = product(X, coef) if levels is None else levels.design(X).apply(coef)
+        return scores + np.reshape(self.intercept_, -1)
 
 
 def is_streamed(estimator):
