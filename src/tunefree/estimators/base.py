@@ -309,8 +309,10 @@ def stream_labels(estimator, y, weights, classes, known):
         counts[np.searchsorted(all_classes, known)] = getattr(estimator, "class_count_", 0.0)
     shares = _balances(codes, weights, counts)
     if estimator.class_weight == "balanced":
-        return all_classes, codes, weights * shares, counts
-    return all_classes, codes, balanced(estimator.class_weight, all_classes, codes, weights), counts
+        weights = weights * shares
+    else:
+        weights = balanced(estimator.class_weight, all_classes, codes, weights)
+    return all_classes, codes, weights, counts
 
 
 def _balances(codes, weights, counts):
@@ -461,10 +463,9 @@ def class_shrinkage(scores, null, codes, weights, optimism=0.0):
 
 def held_out_predictions(predictions, targets, weights, ends=None, unit=None):
     """`HeldOutPredictions` of the last rows, clipped to `ends` as new predictions will be."""
-    predictions = predictions if ends is None else np.clip(predictions, *np.reshape(ends, (2, -1)))
-    arrays = (
-        (predictions, targets, weights) if unit is None else (predictions, targets, weights, unit)
-    )
+    if ends is not None:
+        predictions = np.clip(predictions, *np.reshape(ends, (2, -1)))
+    arrays = [a for a in (predictions, targets, weights, unit) if a is not None]
     return HeldOutPredictions(*(np.array(a[-_MOST_HELD_OUT:], dtype=np.float64) for a in arrays))
 
 

@@ -89,7 +89,8 @@ class Separation(NamedTuple):
         n_updates = sum(r.state.n_updates for r in results)
         n_operations = sum(r.state.n_operations for r in results)
         counts = n_updates, n_operations, sum(r.n_passes for r in results)
-        return cls(w, p, proof.lower, proof.upper, certified, status, *counts)
+        bounds = float(proof.lower), float(proof.upper)
+        return cls(w, p, *bounds, certified, status, *counts)
 
 
 class SeparationProblem(NamedTuple):
@@ -300,16 +301,20 @@ class Separator(Hyperplanes):
 
     def _publish(self, fits, bias, rows=None, n_rows=0):
         """Set the shared fitted attributes; `rows` of the input have the weights p."""
-        self.intercept_scale_, single = bias, len(fits) == 1
-        columns = [np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields]
-        self.margin_bounds_ = MarginBounds(*(c[0].item() if single else c for c in columns))
-        self.separated_ = bool(columns[0][0] > 0.0) if single else columns[0] > 0.0
-        self.status_ = fits[0].status if single else [f.status for f in fits]
+
+        def of_classes(values):
+            return values[0] if len(fits) == 1 else np.array(values)
+
+        self.intercept_scale_, lower = bias, of_classes([f.lower for f in fits])
+        upper, certified = ([f.upper for f in fits], [f.certified for f in fits])
+        self.margin_bounds_ = MarginBounds(lower, of_classes(upper), of_classes(certified))
+        self.separated_ = lower > 0.0
+        self.status_ = fits[0].status if len(fits) == 1 else [f.status for f in fits]
         self.support_weights_ = None
         if rows is not None:
             support = np.zeros((len(fits), n_rows))
             support[:, rows] = [f.p for f in fits]
-            self.support_weights_ = support[0] if single else support
+            self.support_weights_ = of_classes(support)
         self.n_updates_ = sum(f.n_updates for f in fits)
         self.n_operations_ = sum(f.n_operations for f in fits)
         self.n_iter_ = max(f.n_iter for f in fits)

@@ -37,6 +37,7 @@ class TableRows(NamedTuple):
     weights: np.ndarray
     groups: np.ndarray | None  # numbers of groups
     parts: np.ndarray | None  # with `cv`: the part of every row in every split
+    kept: np.ndarray  # numbers of these rows in the user's table
     exposure: np.ndarray | None = None  # of which the target is a rate
 
     @classmethod
@@ -53,7 +54,7 @@ class TableRows(NamedTuple):
         if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
             Z = Z.toarray()
         weights, parts = base.check_weights(sample_weight, Z), None
-        kept = weights > 0
+        kept = np.flatnonzero(weights > 0)
         if groups is not None:
             groups = column_or_1d(groups)
             check_consistent_length(Z, groups)
@@ -63,9 +64,9 @@ class TableRows(NamedTuple):
             parts, groups = _parts_of(estimator, y, groups)[kept], None
         elif groups is not None:
             groups = base.group_numbers(groups[kept])
-        if not kept.all():
+        if len(kept) < len(weights):
             Z, y, weights = Z[kept], y[kept], weights[kept]
-        return cls(table, Z, y, weights, groups, parts)
+        return cls(table, Z, y, weights, groups, parts, kept)
 
     def is_sparse(self):
         """Whether rows are sparse."""
@@ -127,7 +128,7 @@ class TableRows(NamedTuple):
             shape_of(X, score.n_outputs),
             seed,
             tuple(np.flatnonzero(np.isin(self.table.sources_, group)) for group in column_groups),
-            numbers,
+            self.kept[numbers],
             **more,
         )
 
@@ -180,7 +181,7 @@ class StackProblem(NamedTuple):
     shape: Shape
     seed: int
     column_groups: tuple  # arrays of columns that come from one column of the user's
-    numbers: Any = None  # of these rows among the user's rows of positive weight
+    numbers: Any = None  # of these rows in the user's table
     terms: Any = None  # `Terms` of rows with an exposure
     signs: Any = None  # in which direction predictions may change with each column
     targets: Any = None  # `ClassTargets` or `NumberTargets`

@@ -17,7 +17,14 @@ from tunefree.data.order import even_sample, hashed_visits
 from tunefree.designs import as_columns, here, take
 from tunefree.estimators import base
 from tunefree.estimators.explain import BACKGROUND, Explanation, Interaction, terms_of_trees
-from tunefree.estimators.exposures import TakesExposures, Terms, of_rows, rates
+from tunefree.estimators.exposures import (
+    TakesExposures,
+    Terms,
+    given_terms,
+    over_exposure,
+    per_exposure,
+    row_term,
+)
 from tunefree.estimators.fitting import CallbackSupport, TakesArrays, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.state_checks import check_trees
@@ -133,22 +140,12 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Boosted trees; subclasses define what is marked as abstract."""
 
     class_weight: Any = None  # a parameter of classifiers
+    monotonic_cst: Any
+    n_jobs: int | None
+    random_state: Seed
     # Abstract: the `GivenRows` of targets, weights, exposure and offset; scores as outputs.
     _encode: Callable
     _outputs: Callable
-
-    def __init__(
-        self,
-        *,
-        monotonic_cst: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        random_state: Seed = None,
-    ):
-        self.monotonic_cst = monotonic_cst
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     @report_progress
     def fit(
@@ -219,10 +216,7 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         weights = base.check_weights(sample_weight, X)
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
-        terms = [
-            None if values is None else of_rows(values, X, name, positive=name == "exposure")
-            for name, values in (("exposure", exposure), ("offset", offset))
-        ]
+        terms = row_term(exposure, X, "exposure"), row_term(offset, X, "offset")
         kept = weights > 0.0
         if groups is not None:
             groups = column_or_1d(groups)
@@ -230,7 +224,7 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             groups = base.group_numbers(groups[kept])
         if not kept.all():
             X, y, weights = take(X, np.flatnonzero(kept)), y[kept], weights[kept]
-            terms = [None if values is None else values[kept] for values in terms]
+            terms = (None if values is None else values[kept] for values in terms)
         return self._encode(y, weights, *terms)._replace(X=X, groups=groups)
 
     def _table(self, given):
@@ -240,17 +234,19 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         apart = [values for values in (given.offset, given.groups) if values is not None]
         labels = np.column_stack([given.targets, *apart]) if apart else given.targets
         # The order of several targets does not depend on their units.
-        affine, shown = given.targets.shape[1] > 1 and not is_classifier(self), codes.T.astype("f")
-        rows, totals = hashed_visits(shown, labels, given.weights, seed, affine=affine).unique()
-        offset, terms = 0.0, None
-        if given.offset is not None:
-            offset = given.offset[rows, None]
-        if given.exposure is not None or given.offset is not None:
-            terms = Terms.of(shown, labels, given.weights, seed, rows, given.exposure)
+        several_numbers = given.targets.shape[1] > 1 and not is_classifier(self)
+        hashed = codes.T.astype("f"), labels, given.weights, seed
+        rows, totals = hashed_visits(*hashed, affine=several_numbers).unique()
+        terms, groups, offset = None, given.groups, given.offset
+        if given_terms(given.exposure, offset):
+            terms = Terms.of(*hashed, rows, given.exposure)
         sample = BinnedRows(
-            np.ascontiguousarray(codes[:, rows]), given.targets[rows], totals, offset
+            np.ascontiguousarray(codes[:, rows]),
+            given.targets[rows],
+            totals,
+            0.0 if offset is None else offset[rows, None],
         )
-        groups = None if given.groups is None else given.groups[rows]
+        groups = None if groups is None else groups[rows]
         return TreeRows(bins, given.loss, sample, given.strata[rows], groups, terms)
 
     def _publish(self, fitted, table):
@@ -444,11 +440,12 @@ class BoostedTreesRegressor(
         verbose: bool = False,
         random_state: Seed = None,
     ):
-        super().__init__(
-            monotonic_cst=monotonic_cst, n_jobs=n_jobs, verbose=verbose, random_state=random_state
-        )
         self.loss = loss
         self.quantile = quantile
+        self.monotonic_cst = monotonic_cst
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     @report_progress
     def fit(
@@ -500,9 +497,9 @@ class BoostedTreesRegressor(
                 f"loss={self.loss!r} is for one target, and y has {targets.shape[1]}: "
                 "loss='squared_error' is for several."
             )
-        given = {"exposure": exposure, "offset": offset}
-        self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
-        targets, weights, offset = rates(family, self.link_, targets, weights, exposure, offset)
+        self.row_terms_ = tuple(given_terms(exposure, offset))
+        rows = targets, weights, exposure, offset
+        targets, weights, offset = per_exposure(family, self.link_, *rows)
         family.check(targets)
         if isinstance(family, Quantile):
             targets, loss = family.targets(targets), QuantileLoss(family)
@@ -562,10 +559,8 @@ class BoostedTreesRegressor(
         """
         scores = self._scores(X)
         if offset is not None:
-            scores = scores + of_rows(offset, scores, "offset")[:, None]
-        mean = self._outputs(scores)
-        if exposure is not None:
-            mean = mean * of_rows(exposure, scores, "exposure", positive=True)[:, None]
+            scores = scores + row_term(offset, scores, "offset")[:, None]
+        mean = over_exposure(self._outputs(scores), exposure)
         return mean[:, 0] if self.flat_ else mean
 
     def __sklearn_tags__(self):
@@ -639,10 +634,11 @@ class BoostedTreesClassifier(
         verbose: bool = False,
         random_state: Seed = None,
     ):
-        super().__init__(
-            monotonic_cst=monotonic_cst, n_jobs=n_jobs, verbose=verbose, random_state=random_state
-        )
         self.class_weight = class_weight
+        self.monotonic_cst = monotonic_cst
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     def _encode(self, y, weights, exposure, offset):
         self.classes_, codes = base.encode_labels(y, fewest=2)

@@ -9,6 +9,7 @@ from tunefree._parameters import seed_of
 from tunefree.columns import Deviations
 from tunefree.data.order import row_hash
 from tunefree.data.units import Units
+from tunefree.designs import as_columns
 from tunefree.estimators.from_source import RepeatableSource, SourceSample
 from tunefree.estimators.reflectron.descent import Descent
 from tunefree.families import Matching
@@ -111,8 +112,8 @@ class Survey:
 def _target_columns(y, classify):
     """Names and columns of targets: an indicator of each class, or the values."""
     if not classify:
-        y = y.reshape(len(y), -1)
-        return range(y.shape[1]), y.T.astype(np.float64)
+        y = as_columns(y)
+        return range(y.shape[1]), y.T
     labels, codes = np.unique(y, return_inverse=True)
     return labels.tolist(), codes == np.arange(len(labels))[:, None]
 
