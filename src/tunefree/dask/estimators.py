@@ -87,6 +87,7 @@ class Distributed:
 
     # Whether partitions with more rows than the share of a thread are cut: where sums are computed.
     _EVEN = True
+    _fit_on: Callable  # of each estimator: learns from a `Cluster`
 
     def fit(
         self,
@@ -148,10 +149,6 @@ class Distributed:
                     f"y has only one class ({self.classes_[0]}): a classifier needs at least two."
                 )
         self._fit_on(cluster)
-
-    def _fit_on(self, cluster):
-        """Learn from a `Cluster`; each estimator defines this."""
-        raise NotImplementedError
 
     def _none(self) -> Any:
         raise AttributeError("On a cluster only fit is available.")

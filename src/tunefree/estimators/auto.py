@@ -498,17 +498,18 @@ def choose_by_score(estimator, scorer, chosen, entries, problem):
         except ValueError as error:
             raise ValueError(f"scoring={estimator.scoring!r}: {error}") from error
 
-    best, highest = chosen, score_of(chosen)
-    words = f", {number(highest)} for the stack."
+    of_stack = score_of(chosen)
+    best, highest = chosen, of_stack
     for entry in finished(entries):
         name = entry.candidate.name
         alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
         scores[name] = score_of(alone)
         if scores[name] > highest:
             best, highest = alone, scores[name]
-    winner = "the stack" if best is chosen else repr(best.reason)
-    words = "." if best is chosen else words
-    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}{words}"
+    winner = "the stack."
+    if best is not chosen:
+        winner = f"{best.reason!r}, {number(of_stack)} for the stack."
+    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}"
     return best._replace(reason=f"{chosen.reason} {words}"), scores
 
 
@@ -995,9 +996,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
         family: Any = FAMILIES.find(self.loss, ["squared_error"]) if is_family else None
-        if isinstance(family, HuberT):
-            return family
-        if family is not None and family.range == (0.0, np.inf) and family.exposure == "rate":
+        is_positive = family is not None and family.range == (0.0, np.inf)
+        if isinstance(family, HuberT) or (is_positive and family.exposure == "rate"):
             return family
         raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
 

@@ -22,6 +22,7 @@ import threading
 import time
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -458,6 +459,8 @@ class ReadOnDemand(Threaded):
     """
 
     _ON_DEMAND = ()
+    # Abstract: sets the attributes named in `_ON_DEMAND`.
+    _read_stream: Callable
     # Saved in a model file, so that `partial_fit` and `warm_start` can continue.
     _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
 
@@ -468,10 +471,6 @@ class ReadOnDemand(Threaded):
                     self._read_stream()
                 return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _read_stream(self):
-        """Abstract: set the attributes named in ``_ON_DEMAND``."""
-        raise NotImplementedError
 
     def _model_state(self):
         """The fitted attributes of the predictor, as a model file stores them."""

@@ -391,15 +391,15 @@ class SourceSample(NamedTuple):
     def join(self, other, *_):
         """The sample of the rows of both."""
         width = max(self.X.shape[1], other.X.shape[1])
-        rows = [widened(part.X, width) for part in (self, other)]
-        X = canonical(stacked(rows))
-        hashes, y, weights = (
-            np.concatenate([getattr(part, name) for part in (self, other)])
-            for name in ("hashes", "y", "weights")
-        )
+        X = canonical(stacked([widened(self.X, width), widened(other.X, width)]))
         low, high = zip(self.ends, other.ends, strict=True)
         ends = np.array([np.minimum(*low), np.maximum(*high)])
-        return self._replace(hashes=hashes, X=X, y=y, weights=weights, ends=ends)._cut()
+
+        def both(name):
+            return np.concatenate([getattr(self, name), getattr(other, name)])
+
+        columns = {name: both(name) for name in ("hashes", "y", "weights")}
+        return self._replace(X=X, ends=ends, **columns)._cut()
 
     def _cut(self):
         names, codes = np.unique(self.y, return_inverse=True) if self.labels else ((), self.hashes)

@@ -468,8 +468,8 @@ class OptimisticPerceptron(Separator):
         `largest` is the largest squared norm of a row.
         """
         bias, goal, fits = self._bias(largest), self._goal(), []
-        game = self._game(LinearRows(bias), goal)
-        for k in range(len(self.classes_)) if len(self.classes_) > 2 else [1]:
+        game, n_classes = self._game(LinearRows(bias), goal), len(self.classes_)
+        for k in range(n_classes) if n_classes > 2 else [1]:
             result = runner(self)(game, game.init(), source_of(k), max_passes=self._most_passes + 1)
             s, c = result.state, result.state.certificate
             w = s.w if c.w is None else c.w
@@ -512,10 +512,11 @@ class OptimisticPerceptron(Separator):
         return self
 
     def _fit_source(self, rows, classes):
-        found, labels, weights, largest = np.empty(0), [], [], 0.0
+        labels, weights, largest = [], [], 0.0
+        found: Any = None
         for X, y, weight in rows.survey():
             check_range(X)
-            found = np.unique(np.concatenate([found, y])) if len(found) else np.unique(y)
+            found = np.unique(y) if found is None else np.union1d(found, y)
             largest = max(largest, float(np.max(design_of(double(X)).squares())))
             if not self._streams:
                 weights.append(weight)
@@ -721,8 +722,7 @@ class KernelOptimisticPerceptron(Separator):
         if self.kernel == "precomputed":
             if X.shape[1] != problem.n_rows:
                 raise ValueError(f"A precomputed kernel must be square: X has the shape {X.shape}.")
-            gram = X[:, problem.rows]
-            gram = np.ascontiguousarray(as_dense(gram))
+            gram = np.ascontiguousarray(as_dense(X[:, problem.rows]))
         else:
             gamma = "scale" if self.gamma == "auto" else self.gamma
             self.gamma_ = resolve_gamma(gamma, X, problem.weights)

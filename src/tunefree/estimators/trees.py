@@ -122,13 +122,15 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
         fits = boost(sample, folds, loss, bins, depths, seed, signs, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
-    held, (one, other) = held[order], (fit.scores[order] for fit in fits)
+    held, (shallow, deep) = held[order], (fit.scores[order] for fit in fits)
     targets, weights = sample.targets[held], sample.weights[held]
-    risks = [
-        weights @ loss.losses(share * one + (1.0 - share) * other, targets) for share in _SHARES
-    ]
+
+    def mixed(share):
+        return share * shallow + (1.0 - share) * deep
+
+    risks = [weights @ loss.losses(mixed(share), targets) for share in _SHARES]
     share = _SHARES[int(np.argmin(risks))]
-    scores, shares = share * one + (1.0 - share) * other, np.array([share, 1.0 - share])
+    scores, shares = mixed(share), np.array([share, 1.0 - share])
     shift = loss.shift(scores, targets, weights)
     forests = tuple(fit.forest.shifted(shift) for fit in fits)
     effects = np.array([forest.relevances(len(signs)) for forest in forests])

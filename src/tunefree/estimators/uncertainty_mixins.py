@@ -21,7 +21,6 @@ from tunefree.uncertainty.coefficients import Anova, Summary
 from tunefree.uncertainty.inference import (
     CoefficientFit,
     CovarianceOptions,
-    Law,
     inferred,
     terms_tested,
 )
@@ -309,10 +308,8 @@ class CoefficientInferenceMixin:
     """A linear estimator whose loss has a smooth minimum: intervals for its coefficients."""
 
     fit_intercept: bool
-
-    def _estimand(self, y: np.ndarray) -> tuple[Law, np.ndarray]:
-        """Abstract: the law, and targets (n, k); a ValueError where no interval is sound."""
-        raise NotImplementedError
+    # Abstract: the `Law`, and targets (n, k) of y; a ValueError where no interval is sound.
+    _estimand: Callable
 
     def _estimand_of_rows(self, y, exposure, offset):
         """`_estimand` of rows with an exposure or an offset, for estimators that take these."""

@@ -369,9 +369,9 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         validation = self._validation(X_val, y_val, family)
         self._flat = np.ndim(y) == 1
         over = None if family.exposure != "rate" else row_term(exposure, X, "exposure")
-        training = Training(X, targets, weights, None, validation, offset, over)
         limited = self._infers_family() and self.link is None and offset is None
-        return self._fit(setup, training._replace(limited=limited))
+        terms: Any = {"offset": offset, "exposure": over, "limited": limited}
+        return self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
 
     def _learns_law(self, family):
         return self._learns_link() or type(family).learned is not Family.learned
