@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, is_regressor
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -247,9 +248,13 @@ def encode_labels(y, fewest=1):
     return classes, codes
 
 
-def group_numbers(groups):
-    """The number of every row's group; there are two groups or more."""
-    _, numbers = np.unique(groups, return_inverse=True)
+def group_numbers(groups, X, kept):
+    """The numbers of the groups of the rows `kept`, two or more of them; None without groups."""
+    if groups is None:
+        return None
+    groups = column_or_1d(groups)
+    check_consistent_length(X, groups)
+    _, numbers = np.unique(groups[kept], return_inverse=True)
     if numbers.max() == 0:
         raise ValueError("groups= has one group only: two or more are needed to hold out.")
     return numbers

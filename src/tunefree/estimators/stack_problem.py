@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, _check_monotonic_cst
 
 from tunefree.data.checks import correlated_columns, sorted_rows, training_findings
@@ -55,15 +54,12 @@ class TableRows(NamedTuple):
             Z = Z.toarray()
         weights, parts = base.check_weights(sample_weight, Z), None
         kept = np.flatnonzero(weights > 0)
-        if groups is not None:
-            groups = column_or_1d(groups)
-            check_consistent_length(Z, groups)
-            if estimator.compress is not None:
-                raise ValueError(EXCLUDE.format("compress", "groups"))
-        if estimator.cv is not None:
+        if groups is not None and estimator.compress is not None:
+            raise ValueError(EXCLUDE.format("compress", "groups"))
+        if estimator.cv is None:
+            groups = base.group_numbers(groups, Z, kept)
+        else:
             parts, groups = _parts_of(estimator, y, groups)[kept], None
-        elif groups is not None:
-            groups = base.group_numbers(groups[kept])
         if len(kept) < len(weights):
             Z, y, weights = Z[kept], y[kept], weights[kept]
         return cls(table, Z, y, weights, groups, parts, kept)

@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
 from tunefree._parameters import seed_of
@@ -219,13 +218,10 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
         terms = row_term(exposure, X, "exposure"), row_term(offset, X, "offset")
-        kept = weights > 0.0
-        if groups is not None:
-            groups = column_or_1d(groups)
-            check_consistent_length(X, groups)
-            groups = base.group_numbers(groups[kept])
-        if not kept.all():
-            X, y, weights = take(X, np.flatnonzero(kept)), y[kept], weights[kept]
+        kept = np.flatnonzero(weights > 0.0)
+        groups = base.group_numbers(groups, X, kept)
+        if len(kept) < len(weights):
+            X, y, weights = take(X, kept), y[kept], weights[kept]
             terms = (None if values is None else values[kept] for values in terms)
         return self._encode(y, weights, *terms)._replace(X=X, groups=groups)
 

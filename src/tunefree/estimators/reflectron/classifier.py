@@ -120,12 +120,12 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         self.classes_, self.class_count_ = all_classes, counts
         return self
 
-    def _source_targets(self, survey, classes, rows):
+    def _source_targets(self, survey, classes):
         all_classes = survey.classes if classes is None else np.union1d(survey.classes, classes)
         if len(survey.classes) < 2:
             raise ValueError(
-                f"{rows.source.name} has only one class ({survey.classes[0]}): a classifier needs "
-                "rows of at least two."
+                f"{survey.rows.source.name} has only one class ({survey.classes[0]}): a classifier "
+                "needs rows of at least two."
             )
         self.classes_ = all_classes = self._in_order(all_classes)
         each = self._targets(np.arange(len(all_classes)), all_classes)

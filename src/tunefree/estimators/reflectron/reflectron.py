@@ -238,16 +238,16 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
                 "class_weight needs rows in memory or partial_fit: give weights of rows in the "
                 "source instead."
             )
-        learns, start = self._learns_law(setup.family), None
-        survey = Survey(rows, setup, setup.settings.random_state, is_classifier(self), learns)
-        targets, sums = self._source_targets(survey, classes, rows)
+        family, link, start = setup.family, setup.link, None
+        learns_law = self._learns_law(family)
+        survey = Survey(rows, setup, is_classifier(self), learns_law)
+        targets, sums = self._source_targets(survey, classes)
         columns = survey.units(setup.settings)
         if is_classifier(self):
             family, link = self._law(self.classes_)
-            setup = setup._replace(family=family, link=link)
-        if learns:
+        if learns_law:
             family, link, start = self._law_of(survey.sample, columns)
-            setup = setup._replace(family=family, link=link)
+        setup = setup._replace(family=family, link=link)
 
         def on_block(state, block):
             on_chunk(self, rows.source.rows, state.passes)
@@ -395,10 +395,10 @@ class MirrorRegressor(
         self._learn(X, as_columns(y), weights, np.ndim(y) == 1)
         return self
 
-    def _source_targets(self, survey, classes, rows):
-        self._flat, (family, link) = rows.flat, self._law()
+    def _source_targets(self, survey, classes):
+        self._flat, (family, link) = survey.rows.flat, self._law()
         if isinstance(family, Matching):
-            warn_outside(survey.outside / (rows.rows * survey.sums.shape[1]), link)
+            warn_outside(survey.outside / (survey.rows.rows * survey.sums.shape[1]), link)
         elif survey.outside:
             raise ValueError(
                 f"{survey.outside} targets of the source are outside the range of {family!r}: give "

@@ -46,8 +46,8 @@ class Survey:
     to be learned, a `SourceSample` is drawn.
     """
 
-    def __init__(self, rows, setup, random_state, classify, learns_law):
-        self.rows, self.seed = rows, seed_of(random_state)
+    def __init__(self, rows, setup, classify, learns_law):
+        self.rows, self.seed = rows, seed_of(setup.settings.random_state)
         self.n_folds = setup.settings.folds(np.inf, setup.settings.n_splits).number
         low, high = family_range(setup.family, setup.link)
         self.moments: Any = None
