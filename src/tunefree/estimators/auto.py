@@ -996,8 +996,9 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
         family: Any = FAMILIES.find(self.loss, ["squared_error"]) if is_family else None
-        is_positive = family is not None and family.range == (0.0, np.inf)
-        if isinstance(family, HuberT) or (is_positive and family.exposure == "rate"):
+        if isinstance(family, HuberT):
+            return family
+        if family is not None and family.range == (0.0, np.inf) and family.exposure == "rate":
             return family
         raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
 

@@ -128,8 +128,9 @@ class _SourceRun:
 
     def resume(self, estimator, mark, epoch, width, state):
         """Continue from a checkpoint."""
-        vars(self.estimator).clear()
-        vars(self.estimator).update(vars(estimator))
+        attributes = self.estimator.__dict__
+        attributes.clear()
+        attributes.update(vars(estimator))
         self.mark, self.epoch, self.width = mark, epoch, width
 
     def go(self, checkpoint=None):

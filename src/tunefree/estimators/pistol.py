@@ -1077,7 +1077,8 @@ class PiSTOLRegressor(
                 factor = np.clip(weights @ (p * (y - level)) / energy, 0.0, 1.0)
             centre = level if squared and self.fit_intercept else mean
             lines.append((factor * coef, intercept, factor * p + centre))
-        coef, intercept, predicted = (sum(each) / len(lines) for each in zip(*lines, strict=True))
+        averages: Any = [sum(each) / len(lines) for each in zip(*lines, strict=True)]
+        coef, intercept, predicted = averages
         if not self.fit_intercept:
             intercept = np.zeros(coef.shape[1])
         elif squared:

@@ -284,10 +284,11 @@ def _measured(problem, columns, Z):
 
 def _learned(problem):
     """The visits of the rows that are not held out."""
-    visits, learns = problem.visits, np.zeros(len(problem.targets), bool)
+    learns = np.zeros(len(problem.targets), bool)
     learns[problem.rows[problem.held == NONE]] = True
-    chosen = learns[visits.rows]
-    return Visits(*(None if field is None else field[chosen] for field in visits))
+    chosen = learns[problem.visits.rows]
+    kept: Any = (None if field is None else field[chosen] for field in problem.visits)
+    return Visits(*kept)
 
 
 def _risk(link, X, targets, weights):
