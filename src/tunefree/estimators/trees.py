@@ -208,8 +208,8 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         seed = seed_of(self.random_state)
         return learn_trees(table, folds, seed, signs, self.n_jobs, self._progress)
 
-    def _given(self, X, y, sample_weight, groups=None, exposure=None, offset=None):
-        """The `GivenRows`."""
+    def _given(self, X, y, sample_weight, groups=None, **terms):
+        """The `GivenRows`; `terms` are an exposure and an offset, or None."""
         real = not is_classifier(self)
         X, y = base.check_rows_and_targets(
             self, X, y, multi_output=real, numeric=real, missing=True
@@ -217,13 +217,14 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         weights = base.check_weights(sample_weight, X)
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
-        terms = row_term(exposure, X, "exposure"), row_term(offset, X, "offset")
+        given = {name: values for name, values in terms.items() if values is not None}
+        terms = {name: row_term(values, X, name) for name, values in given.items()}
         kept = np.flatnonzero(weights > 0.0)
         groups = base.group_numbers(groups, X, kept)
         if len(kept) < len(weights):
             X, y, weights = take(X, kept), y[kept], weights[kept]
-            terms = (None if values is None else values[kept] for values in terms)
-        return self._encode(y, weights, *terms)._replace(X=X, groups=groups)
+            terms = {name: values[kept] for name, values in terms.items()}
+        return self._encode(y, weights, **terms)._replace(X=X, groups=groups)
 
     def _table(self, given):
         """Rows in bins; equal ones are merged."""
@@ -236,7 +237,7 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         hashed = codes.T.astype("f"), labels, given.weights, seed
         rows, totals = hashed_visits(*hashed, affine=several_numbers).unique()
         terms, groups, offset = None, given.groups, given.offset
-        if given_terms(given.exposure, offset):
+        if given.exposure is not None or offset is not None:
             terms = Terms.of(*hashed, rows, given.exposure)
         sample = BinnedRows(
             np.ascontiguousarray(codes[:, rows]),
@@ -477,7 +478,8 @@ class BoostedTreesRegressor(
         -------
         self
         """
-        return self._fit(self._given(X, y, sample_weight, groups, exposure, offset))
+        terms = {"exposure": exposure, "offset": offset}
+        return self._fit(self._given(X, y, sample_weight, groups, **terms))
 
     def _law(self):
         """The family of the loss."""
@@ -487,7 +489,7 @@ class BoostedTreesRegressor(
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         return FAMILIES[_LOSSES[self.loss]]
 
-    def _encode(self, y, weights, exposure, offset):
+    def _encode(self, y, weights, exposure=None, offset=None):
         self.family_ = family = self._law()
         self.link_, self.flat_, targets = family.link, np.ndim(y) == 1, as_columns(y)
         if targets.shape[1] > 1 and self.loss != "squared_error":
@@ -638,7 +640,7 @@ class BoostedTreesClassifier(
         self.verbose = verbose
         self.random_state = random_state
 
-    def _encode(self, y, weights, exposure, offset):
+    def _encode(self, y, weights):
         self.classes_, codes = base.encode_labels(y, fewest=2)
         if len(self.classes_) == 2:
             targets = codes[:, None].astype(np.float64)
