@@ -9,7 +9,8 @@ import pytest
 from sklearn.base import clone
 
 import tunefree
-from tunefree._registry import estimator_class
+from tunefree._registry import ESTIMATORS, estimator_class
+from tunefree.estimators.fitting import _READS
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(320, 4))
@@ -179,3 +180,9 @@ def test_a_copy_shares_its_learner_and_a_pickle_does_not():
     state = model.__getstate__()
     model.partial_fit(X, TARGETS)
     assert state["mixture_"].rows == len(X) < model.mixture_.rows
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_prediction_sees_one_complete_state(name):
+    found = {method for method in dir(estimator_class(name)) if method.startswith("predict")}
+    assert found <= set(_READS)

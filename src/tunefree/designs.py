@@ -589,7 +589,8 @@ def as_dense(X):
 
 def as_columns(y):
     """Targets as numbers, a column each."""
-    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    y = np.asarray(y, dtype=np.float64)
+    return y.reshape(len(y), -1)
 
 
 def check_frame(X):

@@ -65,3 +65,10 @@ def test_pistol_in_a_stack_goes_from_partition_to_partition(client, kind, y):
     found, local = cluster.fitted(clone(model)), model.fit_source((X, y))
     assert (found.coef_ == local.coef_).all() and (found.predict(X) == local.predict(X)).all()
     assert cluster.fitted(estimator_class(f"KernelPiSTOL{kind}")()) is None
+
+
+def test_the_score_is_that_of_the_loss(client):
+    counts = np.round(np.exp(Y))
+    rows = da.from_array(X, chunks=(300, 2)), da.from_array(counts, chunks=300)
+    there = tfd.DaskBoostedTreesRegressor(loss="poisson", random_state=0).fit(*rows)
+    assert there.score(*rows) == pytest.approx(there.to_local().score(X, counts))

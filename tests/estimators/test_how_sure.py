@@ -139,6 +139,19 @@ def test_copies_make_cv_plus_with_weights_as_repetitions():
         clone(model).set_params(cross_fit=1).fit(X, y)
 
 
+def test_a_negligible_weight_is_none_for_copies_and_exposures_too():
+    X, y, _ = rows(60)
+    weights = np.arange(60.0)
+    negligible = np.where(weights > 0.0, weights, 1e-20)
+    model = tunefree.TuneFreeRegressor(("linear",), cross_fit=3, random_state=0)
+    ends = [clone(model).fit(X, y, w).predict_interval(X)[1] for w in (weights, negligible)]
+    np.testing.assert_array_equal(*ends)
+    rates = tunefree.TuneFreeRegressor(("linear",), loss="poisson", random_state=0)
+    counts, exposure = np.abs(y).round(), 1.0 + np.arange(60) % 3
+    fits = [clone(rates).fit(X, counts, w, exposure=exposure) for w in (weights, negligible)]
+    np.testing.assert_array_equal(*(fitted.predict(X) for fitted in fits))
+
+
 def test_groups_stay_together_in_the_copies_too():
     X, y, _ = rows(120)
     groups = np.repeat(np.arange(12), 10)

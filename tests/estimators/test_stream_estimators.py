@@ -286,7 +286,7 @@ def test_targets_that_are_refused_count(name):
     for t in range(n):
         x = rng.normal(size=2)
         low, high = model.predict_interval_one(x, alpha=0.1)
-        said, scale = model._predict_row(None, x)[:2].tolist() if t else (0.0, 1.0)
+        said, scale = model._predict_row(x)[:2].tolist() if t else (0.0, 1.0)
         y = TARGETS[name](t, high, rng) if t > 100 else x[0] + rng.normal()
         if t >= 2:
             first.append(abs(y - said) / scale)

@@ -304,7 +304,6 @@ class Cluster:
 
         `at` lists a worker for each, as long as it is alive; by default the scheduler chooses.
         """
-        parts = self.parts if parts is None else parts
         return self._submit(what, function, parts, arguments, at)[1]
 
     def total(self, what, function, *arguments, merge, parts=None):
@@ -312,7 +311,6 @@ class Cluster:
 
         `merge` is called with two results and the arguments.
         """
-        parts = self.parts if parts is None else parts
         (key, sent), results = self._submit(what, function, parts, arguments)
         level, merged = 0, results
         while len(merged) > _FAN_IN:
@@ -328,6 +326,7 @@ class Cluster:
 
     def _submit(self, what, function, parts, arguments, at=None):
         """A task for each of `parts`; also their common key, and the arguments as they are sent."""
+        parts = self.parts if parts is None else parts
         at = [None] * len(parts) if at is None else at
         key = f"tunefree-{what.replace(' ', '-')}-{uuid.uuid4().hex[:12]}"
         sent = [

@@ -21,7 +21,7 @@ from tunefree.columns import Deviations, Ranges
 from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined
 from tunefree.data.order import hashed_visits
 from tunefree.data.units import Units
-from tunefree.designs import as_dense, n_entries
+from tunefree.designs import as_columns, as_dense, n_entries
 from tunefree.estimators import (
     auto,
     base,
@@ -30,6 +30,7 @@ from tunefree.estimators import (
     ridge,
     trees,
 )
+from tunefree.estimators.exposures import TakesExposures
 from tunefree.estimators.fitting import forget_fit, rollback_on_error
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.kernel import ridge as kernel_ridge
@@ -86,6 +87,7 @@ class Distributed:
 
     # Whether partitions with more rows than the share of a thread are cut: where sums are computed.
     _EVEN = True
+    _fit_on: Callable  # of each estimator: learns from a `Cluster`
 
     def fit(
         self,
@@ -148,10 +150,6 @@ class Distributed:
                 )
         self._fit_on(cluster)
 
-    def _fit_on(self, cluster):
-        """Learn from a `Cluster`; each estimator defines this."""
-        raise NotImplementedError
-
     def _none(self) -> Any:
         raise AttributeError("On a cluster only fit is available.")
 
@@ -197,9 +195,9 @@ class Distributed:
 
         rows = [y] if sample_weight is None else [y, sample_weight]
         predicted, y, *weights = compute(self.predict(X), *rows)
-        measure = accuracy_score if is_classifier(self) else r2_score
-        if isinstance(self, glm.GLMRegressor):
+        if isinstance(self, TakesExposures):
             return self._d2(y, predicted, *weights)
+        measure = accuracy_score if is_classifier(self) else r2_score
         return float(measure(y, predicted, sample_weight=weights[0] if weights else None))
 
 
@@ -263,8 +261,7 @@ def _nonempty(block):
 def _targets_and_strata(part, estimator):
     """The targets of a partition for the learner, and the strata for holding out."""
     if not is_classifier(estimator):
-        targets = part.y.reshape(len(part.y), -1).astype(np.float64)
-        return estimator._law()[0].targets(targets), np.zeros(len(part.y))
+        return estimator._law()[0].targets(as_columns(part.y)), np.zeros(len(part.y))
     codes = base.places_of(estimator.classes_, part.y)
     return estimator._targets(codes, estimator.classes_), codes
 
@@ -425,7 +422,7 @@ class DaskOptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
 def _rows(part):
     """Rows of positive weight, their targets as columns, and the weights."""
     part = part.positive()
-    return part.X, part.y.reshape(len(part.y), -1).astype(np.float64), part.weights
+    return part.X, as_columns(part.y), part.weights
 
 
 def _ranges(part):

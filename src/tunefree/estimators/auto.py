@@ -29,7 +29,7 @@ from tunefree.data.checks import (
     warn_of,
 )
 from tunefree.data.order import even_sample
-from tunefree.designs import as_dense
+from tunefree.designs import as_columns, as_dense
 from tunefree.estimators import base
 from tunefree.estimators.candidates import (
     Fitted,
@@ -46,7 +46,7 @@ from tunefree.estimators.explain import (
     line_of_stack,
     terms_of_stack,
 )
-from tunefree.estimators.exposures import TakesExposures, of_rows
+from tunefree.estimators.exposures import TakesExposures, given_terms, over_exposure, row_term
 from tunefree.estimators.fitting import (
     CallbackSupport,
     fitted_names,
@@ -170,7 +170,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             rows,
             Stacked(problem, entries, chosen, last, plan, skipped, scores, compression, seconds),
         )
-        self.copies_ = cross_fitted(self, X, y, sample_weight, problem)
+        self.copies_ = cross_fitted(self, X, y, problem)
         return self
 
     def _checked(self):
@@ -498,17 +498,18 @@ def choose_by_score(estimator, scorer, chosen, entries, problem):
         except ValueError as error:
             raise ValueError(f"scoring={estimator.scoring!r}: {error}") from error
 
-    best, highest = chosen, score_of(chosen)
-    words = f", {number(highest)} for the stack."
+    of_stack = score_of(chosen)
+    best, highest = chosen, of_stack
     for entry in finished(entries):
         name = entry.candidate.name
         alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
         scores[name] = score_of(alone)
         if scores[name] > highest:
             best, highest = alone, scores[name]
-    winner = "the stack" if best is chosen else repr(best.reason)
-    words = "." if best is chosen else words
-    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}{words}"
+    winner = "the stack."
+    if best is not chosen:
+        winner = f"{best.reason!r}, {number(of_stack)} for the stack."
+    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}"
     return best._replace(reason=f"{chosen.reason} {words}"), scores
 
 
@@ -534,29 +535,28 @@ def compress_stack(before, problem, most):
     return after._replace(reason=words), StackCompression(most, old, new, float(error))
 
 
-def cross_fitted(estimator, X, y, sample_weight, problem):
+def cross_fitted(estimator, X, y, problem):
     """Copies of a stack, each fitted without its fold, with predictions of the fold."""
     if estimator.cross_fit is None:
         return []
-    numbers = problem.numbers
-    if sample_weight is not None:
-        numbers = np.flatnonzero(np.asarray(sample_weight) > 0)[numbers]
-    weights, groups, copies = problem.weights, problem.groups, []
+    numbers, weights, groups, copies = problem.numbers, problem.weights, problem.groups, []
     one: Any = clone(estimator).set_params(cross_fit=None)
     if isinstance(estimator.budget, Plan):  # it is of all rows
         one.set_params(budget=None)
     if getattr(estimator, "class_weight", None) is not None:  # the weights include it
         one.set_params(class_weight=None)
     fold, count = folds_of(problem.strata, groups, int(estimator.cross_fit))
+
+    def part(rows):
+        return _safe_indexing(X, numbers[rows]), _safe_indexing(y, numbers[rows]), weights[rows]
+
     for f in range(count):
-        train, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        without, held = (
-            (_safe_indexing(X, numbers[part]), _safe_indexing(y, numbers[part]), weights[part])
-            for part in (train, out)
-        )
+        others = np.flatnonzero(fold != f)
+        of_others = None if groups is None else groups[others]
         with ignore_outlier_warnings():
-            fitted = clone(one).fit(*without, groups=None if groups is None else groups[train])
-        copies.append((fitted, estimator._copy_held_out(fitted, *held)))
+            fitted = clone(one).fit(*part(others), groups=of_others)
+        held_out = estimator._copy_held_out(fitted, *part(np.flatnonzero(fold == f)))
+        copies.append((fitted, held_out))
     return copies
 
 
@@ -751,7 +751,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.random_state = random_state
 
     def _fit(self, X, y, sample_weight, groups, exposure=None):
-        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+        shape = np.shape(y)
         if len(shape) < 2 or shape[1] < 2:
             return super()._fit(X, y, sample_weight, groups)
         if type_of_target(y) != "multilabel-indicator":
@@ -1030,10 +1030,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return rows
         if self.cross_fit is not None:
             raise ValueError("exposure= and cross_fit= exclude each other.")
-        exposure = of_rows(exposure, np.asarray(y), "exposure", positive=True)
-        if sample_weight is not None:
-            exposure = exposure[np.asarray(sample_weight) > 0]
-        family = self._family()
+        exposure, family = row_term(exposure, np.asarray(y), "exposure")[rows.kept], self._family()
         if self.loss == "squared_error" or not family.exposure:
             raise ValueError(f"loss={self.loss!r} takes no exposure=: use a loss of counts.")
         return rows._replace(
@@ -1041,17 +1038,14 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         )
 
     def _problem(self, rows, y):
-        seed, given = seed_of(self.random_state), np.asarray(rows.y, dtype=np.float64)
-        given = given.reshape(len(given), -1)
+        seed, given = seed_of(self.random_state), as_columns(rows.y)
         distinct = rows.distinct(given, seed)
         targets = clip_outliers(given, distinct[0], EXTREME)
-        every = given
-        if rows.exposure is None:
-            every = np.asarray(y, dtype=np.float64).reshape(-1, given.shape[1])
+        every = as_columns(y) if rows.exposure is None else given
         warn_of_changes(given, targets, every, "y")
         family, is_flat = self._family(), rows.y.ndim == 1
         score = self._score(family, targets, rows.weights)
-        row_terms = () if rows.exposure is None else ("exposure",)
+        row_terms = tuple(given_terms(rows.exposure, None))
         flat = is_flat and score.n_outputs == 1
         y = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets
         return rows.problem(
@@ -1067,7 +1061,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
 
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)
-        gap = np.abs(np.asarray(y, dtype=np.float64).reshape(predictions.shape) - predictions)
+        gap = np.abs(as_columns(y) - predictions)
         return ResidualScores(gap / copy._sigma(X, predictions), weights)
 
     def _columns_of(self, X):
@@ -1088,6 +1082,5 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         """
         raw = self._joined(X, Targets(np.ones(1)))
         y = NumberTargets(self.family_, self.prediction_limits_).limited(raw)
-        if exposure is not None:
-            y = y * of_rows(exposure, y, "exposure", positive=True)[:, None]
+        y = over_exposure(y, exposure)
         return y[:, 0] if self.flat_ else y

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, is_regressor
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -247,9 +248,13 @@ def encode_labels(y, fewest=1):
     return classes, codes
 
 
-def group_numbers(groups):
-    """The number of every row's group; there are two groups or more."""
-    _, numbers = np.unique(groups, return_inverse=True)
+def group_numbers(groups, X, kept):
+    """The numbers of the groups of the rows `kept`, two or more of them; None without groups."""
+    if groups is None:
+        return None
+    groups = column_or_1d(groups)
+    check_consistent_length(X, groups)
+    _, numbers = np.unique(groups[kept], return_inverse=True)
     if numbers.max() == 0:
         raise ValueError("groups= has one group only: two or more are needed to hold out.")
     return numbers
@@ -309,8 +314,10 @@ def stream_labels(estimator, y, weights, classes, known):
         counts[np.searchsorted(all_classes, known)] = getattr(estimator, "class_count_", 0.0)
     shares = _balances(codes, weights, counts)
     if estimator.class_weight == "balanced":
-        return all_classes, codes, weights * shares, counts
-    return all_classes, codes, balanced(estimator.class_weight, all_classes, codes, weights), counts
+        weights = weights * shares
+    else:
+        weights = balanced(estimator.class_weight, all_classes, codes, weights)
+    return all_classes, codes, weights, counts
 
 
 def _balances(codes, weights, counts):
@@ -461,10 +468,9 @@ def class_shrinkage(scores, null, codes, weights, optimism=0.0):
 
 def held_out_predictions(predictions, targets, weights, ends=None, unit=None):
     """`HeldOutPredictions` of the last rows, clipped to `ends` as new predictions will be."""
-    predictions = predictions if ends is None else np.clip(predictions, *np.reshape(ends, (2, -1)))
-    arrays = (
-        (predictions, targets, weights) if unit is None else (predictions, targets, weights, unit)
-    )
+    if ends is not None:
+        predictions = np.clip(predictions, *np.reshape(ends, (2, -1)))
+    arrays = [a for a in (predictions, targets, weights, unit) if a is not None]
     return HeldOutPredictions(*(np.array(a[-_MOST_HELD_OUT:], dtype=np.float64) for a in arrays))
 
 

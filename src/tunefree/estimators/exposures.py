@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
 from tunefree.data.order import content_hash
+from tunefree.designs import as_columns
 from tunefree.estimators import base
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals
 from tunefree.families import Family
@@ -20,25 +21,37 @@ from tunefree.links import Exp
 from tunefree.protocols import MatrixLike, TargetLike
 
 
-def of_rows(values: Any, X: Any, name: str, positive: bool = False) -> Any:
-    """One finite number a row."""
+def row_term(values: Any, X: Any, name: str) -> Any:
+    """The 'exposure' or 'offset' of rows: one finite number a row; None if there is none."""
     if values is None:
         return None
     values = np.asarray(values, dtype=np.float64).reshape(-1)
     if len(values) != X.shape[0]:
         raise ValueError(f"{name} has {len(values)} numbers, but X has {X.shape[0]} rows.")
-    valid = np.isfinite(values) & ((values > 0.0) | (not positive))
+    valid, kind = np.isfinite(values), "finite"
+    if name == "exposure":
+        valid, kind = valid & (values > 0.0), "positive and finite"
     if not valid.all():
-        kind = "positive and finite" if positive else "finite"
         raise ValueError(f"{name} must be {kind}, and holds {values[~valid][0]}.")
     return values
 
 
-def rates(family, link, targets, weights, exposure, offset):
-    """Targets, weights and offsets of rows with an exposure."""
+def given_terms(exposure: Any, offset: Any) -> dict[str, Any]:
+    """Those of the two that are given, by name."""
+    terms = {"exposure": exposure, "offset": offset}
+    return {name: values for name, values in terms.items() if values is not None}
+
+
+def over_exposure(mean: np.ndarray, exposure: Any) -> np.ndarray:
+    """Means (n, k) for an exposure of 1 as those for the rows' exposure."""
+    return mean if exposure is None else mean * row_term(exposure, mean, "exposure")[:, None]
+
+
+def per_exposure(family, link, targets, weights, exposure, offset):
+    """Targets, weights and offsets of rows with an exposure, for an exposure of 1."""
     if exposure is None:
         return targets, weights, offset
-    exposure = of_rows(exposure, targets, "exposure", positive=True)
+    exposure = row_term(exposure, targets, "exposure")
     if family.exposure is None:
         raise ValueError(f"family={family!r} takes no exposure=: give a family of counts or rates.")
     if family.exposure == "rate":
@@ -137,20 +150,19 @@ class TakesExposures(PredictsIntervals):
             If there are no held-out predictions, alpha is not between 0 and 1, or an exposure or
             an offset was given to `fit` and not here, or here and not there.
         """
-        self._check_terms(exposure, offset)
-        terms, given = vars(self).get("row_terms_", ()), {"exposure": exposure, "offset": offset}
-        for name, values in given.items():
-            if values is not None and name not in terms:
+        given = self._checked_terms(exposure, offset)
+        for name in given:
+            if name not in vars(self).get("row_terms_", ()):
                 raise ValueError(
                     f"This {type(self).__name__} was fitted without {name}=: do not give it here."
                 )
-        y = self.predict(X, **{name: given[name] for name in terms})
-        if not terms:
+        y = self.predict(X, **given)
+        if not given:
             return self._intervals(X, y, alpha, joint)
         over: Any = 1.0
         if exposure is not None and self.family_.exposure == "rate":
             over = np.asarray(exposure, dtype=np.float64).reshape(-1, 1)
-        unit = deviation(self.family_, y.reshape(len(y), -1).astype(np.float64), over)
+        unit = deviation(self.family_, as_columns(y), over)
         most = self.family_.range[1] * np.reshape(over, (-1, 1, 1, 1))
         y, ends = self._intervals(X, y, alpha, joint, unit)
         ends = np.minimum(ends.reshape(len(y), -1, 2, ends.shape[-1]), most).reshape(ends.shape)
@@ -160,15 +172,16 @@ class TakesExposures(PredictsIntervals):
         low, high = self.family_.range
         return np.clip(ends, low, np.inf if vars(self).get("row_terms_") else high)
 
-    def _check_terms(self, exposure, offset):
-        """Refuse rows without the exposure or the offset that the model was fitted with."""
-        given = {"exposure": exposure, "offset": offset}
+    def _checked_terms(self, exposure, offset):
+        """The given terms, with all that the model was fitted with."""
+        given = given_terms(exposure, offset)
         for name in vars(self).get("row_terms_", ()):
-            if given[name] is None:
+            if name not in given:
                 raise ValueError(
                     f"This {type(self).__name__} was fitted with {name}=: give {name}= for these "
                     "rows, too."
                 )
+        return given
 
     def score(
         self,
@@ -194,19 +207,17 @@ class TakesExposures(PredictsIntervals):
         mean = self.predict(X) if offset is None else self.predict(X, offset=offset)
         if exposure is None:
             return self._d2(y, mean, sample_weight)
-        over: Any = of_rows(exposure, mean.reshape(len(mean), -1), "exposure", positive=True)
+        over = row_term(exposure, mean, "exposure")[:, None]
+        mean = mean.reshape(len(mean), -1)
         if self.family_.exposure == "offset":
-            means = over[:, None] * mean.reshape(len(over), -1)
-            return self._d2(y, means, sample_weight, over[:, None])
-        weights = over if sample_weight is None else over * np.asarray(sample_weight, float)
-        per_unit = np.asarray(y, dtype=np.float64).reshape(len(over), -1) / over[:, None]
-        return self._d2(per_unit.reshape(mean.shape), mean, weights)
+            return self._d2(y, over * mean, sample_weight, over)
+        weights = over[:, 0] * (1.0 if sample_weight is None else np.asarray(sample_weight, float))
+        return self._d2(as_columns(y) / over, mean, weights)
 
     def _d2(self, y, mean, weights=None, exposure=None):
         """The score of means; R2 where deviances are squares. An exposure is an offset."""
         if type(self.family_).deviance is Family.deviance:
             return float(r2_score(y, mean, sample_weight=weights))
-        y = np.asarray(y, dtype=np.float64).reshape(len(mean), -1)
-        weights = np.ones(len(y)) if weights is None else np.asarray(weights, float)
-        mean = np.asarray(mean, dtype=np.float64).reshape(len(y), -1)
-        return self.family_.d2(self.family_.targets(y), mean, weights, exposure)
+        weights = np.ones(len(mean)) if weights is None else np.asarray(weights, float)
+        targets = self.family_.targets(as_columns(y))
+        return self.family_.d2(targets, as_columns(mean), weights, exposure)

@@ -22,6 +22,7 @@ import threading
 import time
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -48,19 +49,19 @@ except ImportError:
             return method
 
 
+_PREDICTS = (
+    "predict", "predict_proba", "predict_log_proba", "decision_function", "predict_interval",
+    "predict_set",
+)  # fmt: skip
 # Methods that read fitted attributes.
 _READS = (
-    "predict", "predict_proba", "predict_log_proba", "predict_interval", "predict_set",
-    "predict_quantiles", "predict_one", "predict_proba_one", "predict_set_one",
-    "predict_interval_one", "decision_function", "transform", "scores",
+    *_PREDICTS, "predict_venn_abers", "predict_one", "predict_proba_one", "predict_set_one",
+    "predict_interval_one",
 )  # fmt: skip
 # Methods that change a learner, row by row or chunk by chunk.
 _UPDATES = ("learn_one", "partial_fit")
 # Methods that take arrays of any namespace.
-_METHODS = (
-    "fit", "score", "predict", "predict_proba", "predict_log_proba", "decision_function",
-    "predict_interval", "predict_set", "predict_quantiles",
-)  # fmt: skip
+_METHODS = "fit", "score", *_PREDICTS
 # Most tasks below a fit. Of more passes several are one task: scikit-learn's progress bar adds up
 # all finished tasks at the end of each.
 _MOST_TASKS = 1000
@@ -69,10 +70,9 @@ _MOST_TASKS = 1000
 class _Access:
     """An estimator's lock, the thread that fits it, and its attributes before that fit."""
 
-    __slots__ = ("before", "lock", "owner", "version")
-
     def __init__(self):
-        self.lock, self.owner, self.version = threading.RLock(), None, 0
+        self.lock, self.version = threading.RLock(), 0
+        self.owner: Any = None
         self.before: Any = None
 
 
@@ -429,9 +429,7 @@ def report_progress(fit):
                 reported(self, NO_PROGRESS, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
-            if "y" in signature.parameters:
-                y, weights = arguments.get("y"), arguments.get("sample_weight")
-                self._after_fit(arguments["X"], y, weights)
+            self._after_fit(arguments["X"], arguments.get("y"), arguments.get("sample_weight"))
         return self
 
     return guarded
@@ -461,6 +459,8 @@ class ReadOnDemand(Threaded):
     """
 
     _ON_DEMAND = ()
+    # Abstract: sets the attributes named in `_ON_DEMAND`.
+    _read_stream: Callable
     # Saved in a model file, so that `partial_fit` and `warm_start` can continue.
     _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
 
@@ -471,10 +471,6 @@ class ReadOnDemand(Threaded):
                     self._read_stream()
                 return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _read_stream(self):
-        """Abstract: set the attributes named in ``_ON_DEMAND``."""
-        raise NotImplementedError
 
     def _model_state(self):
         """The fitted attributes of the predictor, as a model file stores them."""

@@ -31,6 +31,12 @@ _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 18, 1 << 22
 _SAMPLE, _OF_CLASS = 20_000, 10
 
 
+def name_columns(estimator, source):
+    """Set the names of the columns, if the source has names."""
+    if source.feature_names is not None:
+        estimator.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+
+
 class FitsSource(ReadOnDemand):
     """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end.
 
@@ -84,8 +90,7 @@ class FitsSource(ReadOnDemand):
             if checkpoint is not None:
                 stack.enter_context(checkpoint.watch(run))
             run.go(checkpoint)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        name_columns(self, source)
         return self
 
     def _source_passes(self):
@@ -219,16 +224,13 @@ class RepeatableSource:
             raise ValueError(f"{source.name} has no targets to learn from.")
         self.dtype = np.dtype(np.float32 if first.X.dtype == np.float32 else np.float64)
         self.width, self.rows, self.entries = first.X.shape[1], 0, 0
-        self.flat = np.ndim(first.y) == 1
-        self.grid, self._cached_rows = _ROWS, {}
-        self._marks: Any = None  # (first row, mark) of every block
-        self.sparse = sparse.issparse(first.X)
-        if not self.sparse:
-            self.grid = int(np.clip(_NUMBERS // max(1, self.width), 1, _ROWS))
+        self.flat, self.sparse = np.ndim(first.y) == 1, sparse.issparse(first.X)
+        most = _ROWS if self.sparse else _NUMBERS // max(1, self.width)
+        self.grid = int(np.clip(most, 1, _ROWS))
+        self._cached_rows, self._marks = {}, []  # (first row, mark) of every block
 
     def survey(self):
         """The first pass: (X, y, weights); later sparse rows may have more columns."""
-        X: Any = None
         for X, y, weights in self._pieces():
             self.width, self.rows = max(self.width, X.shape[1]), self.rows + X.shape[0]
             self.entries += n_entries(X)
@@ -287,12 +289,8 @@ class RepeatableSource:
 
     def row(self, j):
         """Row j as a matrix of one row; it is cached."""
-        if self._marks is None:
-            for _ in self.pieces():
-                pass
         if j not in self._cached_rows:
-            marks: Any = self._marks
-            start, mark = [entry for entry in marks if entry[0] <= j][-1]
+            start, mark = [entry for entry in self._marks if entry[0] <= j][-1]
             X, _, _ = next(self._pieces(mark))
             self._cached_rows[j] = widened(X, self.width)[j - start : j - start + 1]
         return self._cached_rows[j]
@@ -351,8 +349,7 @@ class FitsSums(Threaded):
                 raise ValueError(
                     f"{source.name} has the label {unexpected[0]}, which is not in classes=."
                 )
-        if source.feature_names is not None:
-            self.feature_names_in_: Any = np.asarray(source.feature_names, dtype=object)
+        name_columns(self, source)
         return self
 
 
@@ -395,15 +392,15 @@ class SourceSample(NamedTuple):
     def join(self, other, *_):
         """The sample of the rows of both."""
         width = max(self.X.shape[1], other.X.shape[1])
-        rows = [widened(part.X, width) for part in (self, other)]
-        X = canonical(stacked(rows))
-        hashes, y, weights = (
-            np.concatenate([getattr(part, name) for part in (self, other)])
-            for name in ("hashes", "y", "weights")
-        )
+        X = canonical(stacked([widened(self.X, width), widened(other.X, width)]))
         low, high = zip(self.ends, other.ends, strict=True)
         ends = np.array([np.minimum(*low), np.maximum(*high)])
-        return self._replace(hashes=hashes, X=X, y=y, weights=weights, ends=ends)._cut()
+
+        def both(name):
+            return np.concatenate([getattr(self, name), getattr(other, name)])
+
+        columns = {name: both(name) for name in ("hashes", "y", "weights")}
+        return self._replace(X=X, ends=ends, **columns)._cut()
 
     def _cut(self):
         names, codes = np.unique(self.y, return_inverse=True) if self.labels else ((), self.hashes)

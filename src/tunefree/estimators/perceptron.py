@@ -18,7 +18,7 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
 from tunefree.estimators.fitting import CallbackSupport, all_or_nothing, report_progress, runner
-from tunefree.estimators.from_source import RepeatableSource, run_log
+from tunefree.estimators.from_source import RepeatableSource, name_columns, run_log
 from tunefree.kernels import check_gamma, check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
@@ -40,6 +40,7 @@ _SMALL_SUPPORT = 300
 _GAME_PASSES = 500
 _METHODS = ("optimistic", "accelerated", "min-norm", "auto")
 _STOPS = ("separated", "margin")
+_STEPS: Any = {"auto": None, "paper": 1.0}
 # Most passes for max_iter='auto'.
 _MOST_PASSES = 10_000
 # Stored entries that the compiled loop of the classical Perceptron visits between two callbacks.
@@ -63,7 +64,7 @@ class MarginBounds(NamedTuple):
     certified: bool | np.ndarray
 
 
-class Fit(NamedTuple):
+class Separation(NamedTuple):
     """The result for one class against the rest; `status` is the proof in words."""
 
     w: np.ndarray
@@ -88,7 +89,8 @@ class Fit(NamedTuple):
         n_updates = sum(r.state.n_updates for r in results)
         n_operations = sum(r.state.n_operations for r in results)
         counts = n_updates, n_operations, sum(r.n_passes for r in results)
-        return cls(w, p, proof.lower, proof.upper, certified, status, *counts)
+        bounds = float(proof.lower), float(proof.upper)
+        return cls(w, p, *bounds, certified, status, *counts)
 
 
 class SeparationProblem(NamedTuple):
@@ -224,22 +226,20 @@ class Separator(Hyperplanes):
 
     def _check_parameters(self):
         PLAYERS.find(self.potential)
-        if self.method not in _METHODS:
-            raise none_of("method", self.method, _METHODS)
-        if self.stop not in _STOPS:
-            raise none_of("stop", self.stop, _STOPS)
-        for name in ("tol", "step"):
+        for name, known in (("method", _METHODS), ("stop", _STOPS)):
+            if getattr(self, name) not in known:
+                raise none_of(name, getattr(self, name), known)
+        for name in ("tol",) if self.step in tuple(_STEPS) else ("tol", "step"):
             value = getattr(self, name)
-            positive = is_number(value) and value > 0
-            if not positive and (name == "tol" or value not in ("auto", "paper")):
+            if not (is_number(value) and value > 0):
                 raise ValueError(f"{name}={value!r} is not positive.")
 
     def _goal(self):
         return Goal(self.stop == "margin", self.tol, self.margin)
 
     def _game(self, space, goal):
-        named: dict[Any, Any] = {"auto": None, "paper": 1.0}
-        step = named.get(self.step, self.step)
+        """The game, as the parameters `potential` and `step` set it."""
+        step = _STEPS.get(self.step, self.step)
         return Optimistic(space, goal, PLAYERS.find(self.potential), step)
 
     def _passes(self, n_classes):
@@ -248,31 +248,37 @@ class Separator(Hyperplanes):
 
     def _run(self, space, goal, source, watch):
         """Run the method and its follow-ups; the last result has the final predictor."""
-        n, run = len(source.weights), runner(self)
-        game = Optimistic(space, goal)
+        n, most, results = len(source.weights), self._most_passes, []
+
+        def follow(learner, start, max_passes, callbacks=watch):
+            result = runner(self)(learner, start, source, max_passes=max_passes, **callbacks)
+            results.append(result)
+            return result
+
         if self.method == "optimistic":
-            # One more pass: the first only measures the data.
             game = self._game(space, goal)
-            return [run(game, game.init(n), source, max_passes=self._most_passes + 1, **watch)]
+            follow(game, game.init(n), most + 1)  # the first pass only measures the data
+            return results
+        accelerated = Accelerated(space, goal)
         if self.method == "accelerated":
-            first = Accelerated(space, goal)
+            follow(accelerated, accelerated.init(), most)
         else:
-            first = MinNorm(space, goal, _SMALL_SUPPORT if self.method == "auto" else n)
-        results = [run(first, first.init(), source, max_passes=self._most_passes, **watch)]
-        remaining = self._most_passes - results[0].n_passes
-        if self.method == "auto" and remaining > 0 and results[0].state.stalled:
-            second, p = Accelerated(space, goal), np.zeros(n)
-            p[results[0].state.support] = results[0].state.p
-            results.append(run(second, second.init(p), source, max_passes=remaining, **watch))
+            wolfe = MinNorm(space, goal, _SMALL_SUPPORT if self.method == "auto" else n)
+            found = follow(wolfe, wolfe.init(), most)
+            if self.method == "auto" and found.n_passes < most and found.state.stalled:
+                p = np.zeros(n)
+                p[found.state.support] = found.state.p
+                follow(accelerated, accelerated.init(p), most - found.n_passes)
         if all(r.state.certificate.lower == 0.0 for r in results):
             # The dual methods only prove that there is no separator; the game finds a predictor.
             # Callbacks do not end it: without it there would be no predictor.
-            watch = {"before_pass": watch["before_pass"]} if watch else {}
-            results.append(run(game, game.init(n), source, max_passes=_GAME_PASSES, **watch))
+            unstopped = {name: call for name, call in watch.items() if name == "before_pass"}
+            game = Optimistic(space, goal)
+            follow(game, game.init(n), _GAME_PASSES, unstopped)
         return results
 
     def _solve(self, space, source, rounded, watch):
-        """The `Fit` of one class against the rest; `rounded(view, w)` is w as it is published."""
+        """The `Separation` of one class from the rest; `rounded(view, w)` is w as published."""
         goal = self._goal()
         results = self._run(space, goal, source, watch)
         best = results[-1].state.certificate
@@ -291,20 +297,24 @@ class Separator(Hyperplanes):
             proof = proof._replace(upper=min(proof.upper, self.margin or np.inf))
         radius = float(np.sqrt(np.max(view.squares(), initial=0.0)))
         certified = bool(goal.reached(proof, radius))
-        return Fit.of(w, p, proof, certified, goal.floor(radius), results)
+        return Separation.of(w, p, proof, certified, goal.floor(radius), results)
 
     def _publish(self, fits, bias, rows=None, n_rows=0):
         """Set the shared fitted attributes; `rows` of the input have the weights p."""
-        self.intercept_scale_, single = bias, len(fits) == 1
-        columns = [np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields]
-        self.margin_bounds_ = MarginBounds(*(c[0].item() if single else c for c in columns))
-        self.separated_ = bool(columns[0][0] > 0.0) if single else columns[0] > 0.0
-        self.status_ = fits[0].status if single else [f.status for f in fits]
+
+        def of_classes(values):
+            return values[0] if len(fits) == 1 else np.array(values)
+
+        self.intercept_scale_, lower = bias, of_classes([f.lower for f in fits])
+        upper, certified = ([f.upper for f in fits], [f.certified for f in fits])
+        self.margin_bounds_ = MarginBounds(lower, of_classes(upper), of_classes(certified))
+        self.separated_ = lower > 0.0
+        self.status_ = fits[0].status if len(fits) == 1 else [f.status for f in fits]
         self.support_weights_ = None
         if rows is not None:
             support = np.zeros((len(fits), n_rows))
             support[:, rows] = [f.p for f in fits]
-            self.support_weights_ = support[0] if single else support
+            self.support_weights_ = of_classes(support)
         self.n_updates_ = sum(f.n_updates for f in fits)
         self.n_operations_ = sum(f.n_operations for f in fits)
         self.n_iter_ = max(f.n_iter for f in fits)
@@ -458,13 +468,13 @@ class OptimisticPerceptron(Separator):
         `largest` is the largest squared norm of a row.
         """
         bias, goal, fits = self._bias(largest), self._goal(), []
-        game = self._game(LinearRows(bias), goal)
-        for k in range(len(self.classes_)) if len(self.classes_) > 2 else [1]:
+        game, n_classes = self._game(LinearRows(bias), goal), len(self.classes_)
+        for k in range(n_classes) if n_classes > 2 else [1]:
             result = runner(self)(game, game.init(), source_of(k), max_passes=self._most_passes + 1)
             s, c = result.state, result.state.certificate
             w = s.w if c.w is None else c.w
             w = w / (game.space.norm(w) or 1.0)
-            fits.append(Fit.of(w, None, c, result.converged, goal.floor(s.radius), [result]))
+            fits.append(Separation.of(w, None, c, result.converged, goal.floor(s.radius), [result]))
         self._publish_coef(np.stack([f.w for f in fits]), bias, np.float64)
         self._publish(fits, bias)
 
@@ -502,10 +512,11 @@ class OptimisticPerceptron(Separator):
         return self
 
     def _fit_source(self, rows, classes):
-        found, labels, weights, largest = np.empty(0), [], [], 0.0
+        labels, weights, largest = [], [], 0.0
+        found: Any = None
         for X, y, weight in rows.survey():
             check_range(X)
-            found = np.unique(np.concatenate([found, y])) if len(found) else np.unique(y)
+            found = np.unique(y) if found is None else np.union1d(found, y)
             largest = max(largest, float(np.max(design_of(double(X)).squares())))
             if not self._streams:
                 weights.append(weight)
@@ -514,8 +525,7 @@ class OptimisticPerceptron(Separator):
         if len(self.classes_) < 2:
             raise ValueError(f"{rows.source.name} has one class: a separator needs at least two.")
         self.n_features_in_ = rows.width
-        if rows.source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(rows.source.feature_names, dtype=object)
+        name_columns(self, rows.source)
         if self._streams:
             self._fit_streams(lambda k: Signed(rows, self.classes_[k]), largest)
             return
@@ -568,10 +578,8 @@ class _Passes(NamedTuple):
         start = 0
         for X, _, weights in self.rows.pieces():
             at = slice(start, start + len(weights))
-            yield (
-                at,
-                self.space.view(Block(double(X), None, self.signs[at, None], weights, start, 0)),
-            )
+            block = Block(double(X), None, self.signs[at, None], weights, start, 0)
+            yield at, self.space.view(block)
             start = at.stop
 
     def push(self, x):
@@ -714,8 +722,7 @@ class KernelOptimisticPerceptron(Separator):
         if self.kernel == "precomputed":
             if X.shape[1] != problem.n_rows:
                 raise ValueError(f"A precomputed kernel must be square: X has the shape {X.shape}.")
-            gram = X[:, problem.rows]
-            gram = np.ascontiguousarray(as_dense(gram))
+            gram = np.ascontiguousarray(as_dense(X[:, problem.rows]))
         else:
             gamma = "scale" if self.gamma == "auto" else self.gamma
             self.gamma_ = resolve_gamma(gamma, X, problem.weights)

@@ -345,13 +345,12 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     @property
     def _stream(self) -> Any:
         """The stream, after it has learned the rows that wait (see `_quickly`)."""
-        attributes = vars(self)
-        stream, waiting = attributes.get("_stream"), attributes.get("_waiting")
+        stream, waiting = vars(self).get("_stream"), vars(self).get("_waiting")
         if stream is not None and waiting:
             X, targets = (np.vstack(parts) for parts in zip(*waiting, strict=True))
             waiting.clear()  # in place, so that restoring attributes does not bring them back
             with one_blas_thread():
-                stream = attributes["_stream"] = stream.learn(X, targets, np.ones(len(X)))
+                stream = vars(self)["_stream"] = stream.learn(X, targets, np.ones(len(X)))
         return stream
 
     @_stream.setter
@@ -377,9 +376,8 @@ class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         labels = y.tolist() if isinstance(y, np.ndarray) else y
         if X is None or len(X) > _SHORT or X.dtype != self._dtype:
             return False
-        if not isinstance(labels, list) or len(labels) != len(X):
-            return False
-        if not np.abs(X).max() <= base.HUGE:  # also of NaN
+        is_list = isinstance(labels, list) and len(labels) == len(X)
+        if not (is_list and np.abs(X).max() <= base.HUGE):  # nor of NaN
             return False
         targets = self._quick_targets(labels, codes)
         if targets is None:
@@ -674,17 +672,16 @@ class PiSTOLClassifier(
         """Choose the portfolio by the share of zeros, not by the format of the rows."""
         X, targets, visits, rows, _ = problem
         n, d, n_visits, n_outputs = len(rows), X.shape[1], len(visits.rows), targets.shape[1]
-        density, caps = base.share_stored(X[rows]), None
+        density, caps, loss = base.share_stored(X[rows]), None, self._loss()
         is_sparse = density < 0.25
         X = canonical(sparse.csr_array(X)) if is_sparse else X
         if self.setting != "auto":
-            loss = self._loss() or SmoothedHinge()
-            members = self._single("raw", loss, self.horizon or n_visits)
+            members = self._single("raw", loss or SmoothedHinge(), self.horizon or n_visits)
         elif is_sparse:
-            members, X = sparse_members(n_outputs, self._loss()), clip_outliers(X, rows)
+            members, X = sparse_members(n_outputs, loss), clip_outliers(X, rows)
         else:
             whiten = d <= MOST_WHITENED and d * d <= 100 * n
-            members, X = dense_members(n_outputs, self._loss(), whiten), as_dense(X)
+            members, X = dense_members(n_outputs, loss, whiten), as_dense(X)
             caps = column_caps(X, rows)
         problem = problem._replace(X=X)
         single = self.setting in ONE_PASS and self.max_iter == "auto"
@@ -991,9 +988,8 @@ class PiSTOLRegressor(
         few_rows = n < min(_COMPARED_ROWS, _COMPARED_PER_COLUMN * X.shape[1])
         if not (has_mean and dense and few_rows):
             return
-        predictions, fold = np.empty((n, y.shape[1])), np.arange(n) % _FOLDS
         mean = np.average(y[rows], axis=0, weights=totals)
-        predictions[:] = mean
+        predictions, fold = np.tile(mean, (n, 1)), np.arange(n) % _FOLDS
         for f in range(_FOLDS if n >= _FOLDS else 0):
             others, held = rows[fold != f], rows[fold == f]
             model = clone(self)
@@ -1070,7 +1066,7 @@ class PiSTOLRegressor(
         y = np.clip(targets, *scale.standardise(np.array(scale.limit)))
         level = np.average(y, axis=0, weights=weights)
         chosen, squared = candidates or portfolio.candidates(state), scale.elicits_mean
-        coefs, intercepts, predictions = [], [], []
+        lines = []
         for i, last in chosen:
             coef, intercept = portfolio.weights(state, i, last)
             p = recent[:, 2 * i + last]
@@ -1079,17 +1075,14 @@ class PiSTOLRegressor(
             if squared:
                 energy = np.maximum(weights @ (p * p), 1e-300)
                 factor = np.clip(weights @ (p * (y - level)) / energy, 0.0, 1.0)
-            coefs.append(factor * coef)
-            intercepts.append(intercept)
-            predictions.append(factor * p + (level if squared and self.fit_intercept else mean))
-        coef: Any = sum(coefs) / len(chosen)
-        predicted: Any = sum(predictions) / len(chosen)
+            centre = level if squared and self.fit_intercept else mean
+            lines.append((factor * coef, intercept, factor * p + centre))
+        averages: Any = [sum(each) / len(lines) for each in zip(*lines, strict=True)]
+        coef, intercept, predicted = averages
         if not self.fit_intercept:
             intercept = np.zeros(coef.shape[1])
         elif squared:
             intercept = scale.mean_y - scale.mean_x @ coef
-        else:
-            intercept = np.mean(intercepts, axis=0)
         return Line(coef, intercept, (predicted, targets, weights))
 
     def _publish_line(self, run, line):
@@ -1124,7 +1117,5 @@ class PiSTOLRegressor(
         if self.input_limits_ is not None:
             X = np.clip(as_dense(X), *self.input_limits_)
         y = product(X, self.coef_.T) + self.intercept_
-        low, high = (
-            self.prediction_limits_ if self.coef_.ndim == 2 else self.prediction_limits_[:, 0]
-        )
-        return np.clip(y, low, high)
+        limits = self.prediction_limits_
+        return np.clip(y, *(limits if y.ndim == 2 else limits[:, 0]))

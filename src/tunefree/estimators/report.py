@@ -357,10 +357,10 @@ def column_relevances(stacked):
         if hasattr(model, "feature_relevances_"):
             each = model.feature_relevances_
         elif hasattr(model, "coef_"):
-            shown = fitted.show(problem.X[:_MOST_SHOWN])
-            w = problem.weights[:_MOST_SHOWN] / problem.weights[:_MOST_SHOWN].sum()
-            square = shown * shown
-            spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
+            shown, weights = fitted.show(problem.X[:_MOST_SHOWN]), problem.weights[:_MOST_SHOWN]
+            w = weights / weights.sum()
+            variance = (shown * shown).T @ w - np.square(shown.T @ w)
+            spread = np.sqrt(np.maximum(variance, 0.0))
             each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
         elif fitted.view and last.donor is not None:  # the model uses the donor's geometry
             each = last.donor.feature_relevances_

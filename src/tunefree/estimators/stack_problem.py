@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, _check_monotonic_cst
 
 from tunefree.data.checks import correlated_columns, sorted_rows, training_findings
@@ -37,6 +36,7 @@ class TableRows(NamedTuple):
     weights: np.ndarray
     groups: np.ndarray | None  # numbers of groups
     parts: np.ndarray | None  # with `cv`: the part of every row in every split
+    kept: np.ndarray  # numbers of these rows in the user's table
     exposure: np.ndarray | None = None  # of which the target is a rate
 
     @classmethod
@@ -53,19 +53,16 @@ class TableRows(NamedTuple):
         if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
             Z = Z.toarray()
         weights, parts = base.check_weights(sample_weight, Z), None
-        kept = weights > 0
-        if groups is not None:
-            groups = column_or_1d(groups)
-            check_consistent_length(Z, groups)
-            if estimator.compress is not None:
-                raise ValueError(EXCLUDE.format("compress", "groups"))
-        if estimator.cv is not None:
+        kept = np.flatnonzero(weights > 0)
+        if groups is not None and estimator.compress is not None:
+            raise ValueError(EXCLUDE.format("compress", "groups"))
+        if estimator.cv is None:
+            groups = base.group_numbers(groups, Z, kept)
+        else:
             parts, groups = _parts_of(estimator, y, groups)[kept], None
-        elif groups is not None:
-            groups = base.group_numbers(groups[kept])
-        if not kept.all():
+        if len(kept) < len(weights):
             Z, y, weights = Z[kept], y[kept], weights[kept]
-        return cls(table, Z, y, weights, groups, parts)
+        return cls(table, Z, y, weights, groups, parts, kept)
 
     def is_sparse(self):
         """Whether rows are sparse."""
@@ -127,7 +124,7 @@ class TableRows(NamedTuple):
             shape_of(X, score.n_outputs),
             seed,
             tuple(np.flatnonzero(np.isin(self.table.sources_, group)) for group in column_groups),
-            numbers,
+            self.kept[numbers],
             **more,
         )
 
@@ -180,7 +177,7 @@ class StackProblem(NamedTuple):
     shape: Shape
     seed: int
     column_groups: tuple  # arrays of columns that come from one column of the user's
-    numbers: Any = None  # of these rows among the user's rows of positive weight
+    numbers: Any = None  # of these rows in the user's table
     terms: Any = None  # `Terms` of rows with an exposure
     signs: Any = None  # in which direction predictions may change with each column
     targets: Any = None  # `ClassTargets` or `NumberTargets`

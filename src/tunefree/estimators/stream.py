@@ -7,7 +7,7 @@ NaN are missing, absent names are 0. A row of a frame with text is such a dict. 
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
@@ -58,6 +58,9 @@ class LearnsByMixture(Threaded, BaseEstimator):
     _ONE_BY_ONE = True
     _REAL = False
     _supervised = True  # for river
+    # Of subclasses: learn checked rows, and one row with its weight and key.
+    _learn_rows: Callable
+    _learn_row: Callable
     mixture_: Mixture
     columns_: Any  # names in the order of their appearance; None if rows are arrays
 
@@ -168,7 +171,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
             self.mixture_ = self.mixture_.grow(d=d, form=form)
             self.n_features_in_ = d
 
-    def _predict_row(self, key, x):
+    def _predict_row(self, x, key=None):
         """The prediction of a row; with a key it is stored until the label comes."""
         columns, values = self._row(x, False)
         answer = self.mixture_.ask_row(columns, values)
@@ -238,12 +241,6 @@ class LearnsByMixture(Threaded, BaseEstimator):
         weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
         self._learn_rows(rows, y, weights, classes)
         return self
-
-    def _learn_rows(self, rows, y, weights, classes):
-        raise NotImplementedError
-
-    def _learn_row(self, x, y: Any, w, key):
-        raise NotImplementedError
 
     def __getstate__(self):
         state: Any = super().__getstate__()
@@ -483,6 +480,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     True
     """
 
+    _multiclass = True  # for river
+
     def partial_fit(
         self,
         X: MatrixLike,
@@ -515,16 +514,17 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         self._expect(np.unique(classes).tolist())
         found, first, codes = np.unique(y, return_index=True, return_inverse=True)
         labels, known = found.tolist(), self._codes()
-        cuts = sorted((i, k) for k, i in enumerate(first.tolist()) if labels[k] not in known)
+        firsts = zip(first.tolist(), labels, strict=True)
+        new = {i: label for i, label in firsts if label not in known}
         start = 0
-        for stop, k in [*cuts, (len(y), None)]:
-            codes_of: Any = np.array([known.get(label, -1) for label in labels])
+        for stop in [*sorted(new), len(y)]:  # the next row with a new label, or the end
             if stop > start:
+                codes_of = np.array([known.get(label, -1) for label in labels])
                 piece = rows[0][start : stop + 1], rows[1], rows[2]
                 self.mixture_.learn(piece, codes_of[codes[start:stop]], weights[start:stop])
                 start = stop
-            if k is not None:
-                self._expect([labels[k]])
+            if stop in new:
+                self._expect([new[stop]])
 
     def _codes(self) -> dict[Any, int]:
         """The number of each class, in the order of their appearance."""
@@ -568,7 +568,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     def _probabilities(self, x, key=None) -> dict:
         if not self._ready and key is None:
             return {}
-        predictions, codes = self._predict_row(key, x), self._codes()
+        predictions, codes = self._predict_row(x, key), self._codes()
         if len(codes) == 2:
             p = float(predictions[0])
             return {label: p if code else 1.0 - p for label, code in codes.items()}
@@ -639,10 +639,6 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
             return set()
         most, reach = max(probabilities.values()), self.mixture_.radius(_rate(alpha))
         return {label for label, p in probabilities.items() if 1.0 - p <= reach or p == most}
-
-    @property
-    def _multiclass(self):  # for river
-        return True
 
 
 def _objects(values):
@@ -731,7 +727,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         """
         if not self._ready and key is None:
             return None
-        predictions = self._predict_row(key, x)
+        predictions = self._predict_row(x, key)
         return float(predictions[0]) if self.mixture_.rows else None
 
     def predict(self, X: MatrixLike) -> np.ndarray:
@@ -756,18 +752,21 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         y : ndarray of shape (n_samples,)
         intervals : ndarray of shape (n_samples, 2, 1)
         """
-        predictions = self._predictions(X)
-        reach = max(self.mixture_.radius(_rate(alpha)), 0.0) * predictions[:, 1]
-        y = predictions[:, 0]
+        y, scale = self._predictions(X).T[:2]
+        reach = self._reach(alpha) * scale
         return y, np.stack([y - reach, y + reach], axis=1)[:, :, None]
 
     def predict_interval_one(self, x: Any, alpha: float = 0.1) -> tuple[float, float]:
         """The interval of one row (see `predict_interval`)."""
         if not self._ready:
             return -math.inf, math.inf
-        y, scale = self._predict_row(None, x)[:2].tolist()
-        reach = max(self.mixture_.radius(_rate(alpha)), 0.0) * scale
+        y, scale = self._predict_row(x)[:2].tolist()
+        reach = self._reach(alpha) * scale
         return y - reach, y + reach
+
+    def _reach(self, alpha):
+        """Half the width of intervals, in standard deviations."""
+        return max(self.mixture_.radius(_rate(alpha)), 0.0)
 
 
 try:  # metrics and evaluations of river use isinstance

@@ -156,6 +156,11 @@ def _drift(rows, weights, total, mean):
     return total
 
 
+def _limits(m, s):
+    """The ends of the range in which the loss is quadratic."""
+    return m - DELTA * s, m + DELTA * s
+
+
 def residual_size(predictions, targets):
     """The median absolute residual of the latest progressive predictions."""
     return float(np.median(np.abs(predictions[-_WINDOW:] - targets[-_WINDOW:])))
@@ -201,16 +206,12 @@ class TargetScale:
         self.seen_low, self.seen_high = np.full(d, np.inf), np.full(d, -np.inf)
         self.total, self.mean_x, self.mean_y = 0.0, np.zeros(d), np.zeros(k)
         self.range_y = _no_range(k)
-        self.window, self.limit = y[:0], self._limits(y)
+        self.window, self.limit = y[:0], _limits(self.m, self.s)
         self.inner, self.extent = few_beyond(y, np.ones(len(y))), Extent(d, k)
         return self
 
     def _location_and_scale(self, y):
         return location_and_scale(y, self.centred, tails=not self.outliers)
-
-    def _limits(self, y):
-        m, s = self._location_and_scale(y)
-        return m - DELTA * s, m + DELTA * s
 
     def clip(self, X):
         """Columns within their limits; X itself if there are none."""
@@ -302,7 +303,7 @@ class TargetScale:
         if len(self.window) < 64 or not hasattr(self.loss, "within"):
             return portfolio
         m, s = self._location_and_scale(self.window)
-        self.limit = m - DELTA * s, m + DELTA * s
+        self.limit = _limits(m, s)
         self.inner = few_beyond(self.window, np.ones(len(self.window)))
         p = state.progress
         slots = np.arange(p.clock[0] - min(p.clock[0], _WINDOW), p.clock[0]) % len(p.weights)

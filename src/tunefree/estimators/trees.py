@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
 from tunefree._parameters import seed_of
@@ -17,7 +16,14 @@ from tunefree.data.order import even_sample, hashed_visits
 from tunefree.designs import as_columns, here, take
 from tunefree.estimators import base
 from tunefree.estimators.explain import BACKGROUND, Explanation, Interaction, terms_of_trees
-from tunefree.estimators.exposures import TakesExposures, Terms, of_rows, rates
+from tunefree.estimators.exposures import (
+    TakesExposures,
+    Terms,
+    given_terms,
+    over_exposure,
+    per_exposure,
+    row_term,
+)
 from tunefree.estimators.fitting import CallbackSupport, TakesArrays, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.state_checks import check_trees
@@ -123,13 +129,15 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
         fits = boost(sample, folds, options, depths, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
-    held, (one, other) = held[order], (fit.scores[order] for fit in fits)
+    held, (shallow, deep) = held[order], (fit.scores[order] for fit in fits)
     targets, weights = sample.targets[held], sample.weights[held]
-    risks = [
-        weights @ loss.losses(share * one + (1.0 - share) * other, targets) for share in _SHARES
-    ]
+
+    def mixed(share):
+        return share * shallow + (1.0 - share) * deep
+
+    risks = [weights @ loss.losses(mixed(share), targets) for share in _SHARES]
     share = _SHARES[int(np.argmin(risks))]
-    scores, shares = share * one + (1.0 - share) * other, np.array([share, 1.0 - share])
+    scores, shares = mixed(share), np.array([share, 1.0 - share])
     shift = loss.shift(scores, targets, weights)
     forests = tuple(fit.forest.shifted(shift) for fit in fits)
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
@@ -141,22 +149,12 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Boosted trees; subclasses define what is marked as abstract."""
 
     class_weight: Any = None  # a parameter of classifiers
+    monotonic_cst: Any
+    n_jobs: int | None
+    random_state: Seed
     # Abstract: the `GivenRows` of targets, weights, exposure and offset; scores as outputs.
     _encode: Callable
     _outputs: Callable
-
-    def __init__(
-        self,
-        *,
-        monotonic_cst: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        random_state: Seed = None,
-    ):
-        self.monotonic_cst = monotonic_cst
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     @report_progress
     def fit(
@@ -218,8 +216,8 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         seed = seed_of(self.random_state)
         return learn_trees(table, folds, seed, signs, self.n_jobs, self._progress)
 
-    def _given(self, X, y, sample_weight, groups=None, exposure=None, offset=None):
-        """The `GivenRows`."""
+    def _given(self, X, y, sample_weight, groups=None, **terms):
+        """The `GivenRows`; `terms` are an exposure and an offset, or None."""
         real = not is_classifier(self)
         X, y = base.check_rows_and_targets(
             self, X, y, multi_output=real, numeric=real, missing=True
@@ -227,19 +225,14 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         weights = base.check_weights(sample_weight, X)
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
-        terms = [
-            None if values is None else of_rows(values, X, name, positive=name == "exposure")
-            for name, values in (("exposure", exposure), ("offset", offset))
-        ]
-        kept = weights > 0.0
-        if groups is not None:
-            groups = column_or_1d(groups)
-            check_consistent_length(X, groups)
-            groups = base.group_numbers(groups[kept])
-        if not kept.all():
-            X, y, weights = take(X, np.flatnonzero(kept)), y[kept], weights[kept]
-            terms = [None if values is None else values[kept] for values in terms]
-        return self._encode(y, weights, *terms)._replace(X=X, groups=groups)
+        given = {name: values for name, values in terms.items() if values is not None}
+        terms = {name: row_term(values, X, name) for name, values in given.items()}
+        kept = np.flatnonzero(weights > 0.0)
+        groups = base.group_numbers(groups, X, kept)
+        if len(kept) < len(weights):
+            X, y, weights = take(X, kept), y[kept], weights[kept]
+            terms = {name: values[kept] for name, values in terms.items()}
+        return self._encode(y, weights, **terms)._replace(X=X, groups=groups)
 
     def _table(self, given):
         """Rows in bins; equal ones are merged."""
@@ -248,17 +241,19 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         apart = [values for values in (given.offset, given.groups) if values is not None]
         labels = np.column_stack([given.targets, *apart]) if apart else given.targets
         # The order of several targets does not depend on their units.
-        affine, shown = given.targets.shape[1] > 1 and not is_classifier(self), codes.T.astype("f")
-        rows, totals = hashed_visits(shown, labels, given.weights, seed, affine=affine).unique()
-        offset, terms = 0.0, None
-        if given.offset is not None:
-            offset = given.offset[rows, None]
-        if given.exposure is not None or given.offset is not None:
-            terms = Terms.of(shown, labels, given.weights, seed, rows, given.exposure)
+        several_numbers = given.targets.shape[1] > 1 and not is_classifier(self)
+        hashed = codes.T.astype("f"), labels, given.weights, seed
+        rows, totals = hashed_visits(*hashed, affine=several_numbers).unique()
+        terms, groups, offset = None, given.groups, given.offset
+        if given.exposure is not None or offset is not None:
+            terms = Terms.of(*hashed, rows, given.exposure)
         sample = BinnedRows(
-            np.ascontiguousarray(codes[:, rows]), given.targets[rows], totals, offset
+            np.ascontiguousarray(codes[:, rows]),
+            given.targets[rows],
+            totals,
+            0.0 if offset is None else offset[rows, None],
         )
-        groups = None if given.groups is None else given.groups[rows]
+        groups = None if groups is None else groups[rows]
         return TreeRows(bins, given.loss, sample, given.strata[rows], groups, terms)
 
     def _publish(self, fitted, table):
@@ -452,11 +447,12 @@ class BoostedTreesRegressor(
         verbose: bool = False,
         random_state: Seed = None,
     ):
-        super().__init__(
-            monotonic_cst=monotonic_cst, n_jobs=n_jobs, verbose=verbose, random_state=random_state
-        )
         self.loss = loss
         self.quantile = quantile
+        self.monotonic_cst = monotonic_cst
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     @report_progress
     def fit(
@@ -490,7 +486,8 @@ class BoostedTreesRegressor(
         -------
         self
         """
-        return self._fit(self._given(X, y, sample_weight, groups, exposure, offset))
+        terms = {"exposure": exposure, "offset": offset}
+        return self._fit(self._given(X, y, sample_weight, groups, **terms))
 
     def _law(self):
         """The family of the loss."""
@@ -500,7 +497,7 @@ class BoostedTreesRegressor(
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         return FAMILIES[_LOSSES[self.loss]]
 
-    def _encode(self, y, weights, exposure, offset):
+    def _encode(self, y, weights, exposure=None, offset=None):
         self.family_ = family = self._law()
         self.link_, self.flat_, targets = family.link, np.ndim(y) == 1, as_columns(y)
         if targets.shape[1] > 1 and self.loss != "squared_error":
@@ -508,9 +505,9 @@ class BoostedTreesRegressor(
                 f"loss={self.loss!r} is for one target, and y has {targets.shape[1]}: "
                 "loss='squared_error' is for several."
             )
-        given = {"exposure": exposure, "offset": offset}
-        self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
-        targets, weights, offset = rates(family, self.link_, targets, weights, exposure, offset)
+        self.row_terms_ = tuple(given_terms(exposure, offset))
+        rows = targets, weights, exposure, offset
+        targets, weights, offset = per_exposure(family, self.link_, *rows)
         family.check(targets)
         if isinstance(family, Quantile):
             targets, loss = family.targets(targets), QuantileLoss(family)
@@ -570,10 +567,8 @@ class BoostedTreesRegressor(
         """
         scores = self._scores(X)
         if offset is not None:
-            scores = scores + of_rows(offset, scores, "offset")[:, None]
-        mean = self._outputs(scores)
-        if exposure is not None:
-            mean = mean * of_rows(exposure, scores, "exposure", positive=True)[:, None]
+            scores = scores + row_term(offset, scores, "offset")[:, None]
+        mean = over_exposure(self._outputs(scores), exposure)
         return mean[:, 0] if self.flat_ else mean
 
     def __sklearn_tags__(self):
@@ -647,12 +642,13 @@ class BoostedTreesClassifier(
         verbose: bool = False,
         random_state: Seed = None,
     ):
-        super().__init__(
-            monotonic_cst=monotonic_cst, n_jobs=n_jobs, verbose=verbose, random_state=random_state
-        )
         self.class_weight = class_weight
+        self.monotonic_cst = monotonic_cst
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
-    def _encode(self, y, weights, exposure, offset):
+    def _encode(self, y, weights):
         self.classes_, codes = base.encode_labels(y, fewest=2)
         if len(self.classes_) == 2:
             targets = codes[:, None].astype(np.float64)

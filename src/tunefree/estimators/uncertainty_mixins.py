@@ -21,7 +21,6 @@ from tunefree.uncertainty.coefficients import Anova, Summary
 from tunefree.uncertainty.inference import (
     CoefficientFit,
     CovarianceOptions,
-    Law,
     inferred,
     terms_tested,
 )
@@ -142,27 +141,24 @@ class PredictsIntervals(Threaded):
 
     def _after_fit(self, X, y, sample_weight):
         """Let intervals allow for atoms, by the final model's predictions of their rows."""
-        held_out, y = vars(self).get("held_out_"), np.asarray(y, dtype=np.float64)
-        targets, weights = y.reshape(len(y), -1), np.ones(len(y))
+        held_out = vars(self).get("held_out_")
+        # Pearson residuals of equal targets differ with the exposure: they have no atoms.
+        if held_out is None or getattr(held_out, "unit", None) is not None:
+            return
+        targets = as_columns(y)
+        weights = np.ones(len(targets))
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
         values = [atoms(column, weights) for column in targets.T]
-        # Pearson residuals of equal targets differ with the exposure: they have no atoms.
-        is_pearson = getattr(held_out, "unit", None) is not None
-        if held_out is None or is_pearson or not any(map(len, values)):
+        if not any(map(len, values)):
             return
-        of_atoms = [np.isin(*pair) for pair in zip(targets.T, values, strict=True)]
-        rows = np.any(of_atoms, axis=0) & (weights > 0.0)
-        rows, final = self._final_predictions(X, np.flatnonzero(rows))
-        if targets.shape[1] == 1:  # which all quantiles predict
-            targets, values = (
-                np.broadcast_to(targets, (len(y), final.shape[1])),
-                values * final.shape[1],
-            )
+        has_atom = np.any([np.isin(*pair) for pair in zip(targets.T, values, strict=True)], axis=0)
+        rows, final = self._final_predictions(X, np.flatnonzero(has_atom & (weights > 0.0)))
 
         def extra(j, predictions, of_these, held_weights):
-            of_final = final[:, j], targets[rows, j], weights[rows]
-            return allowance((predictions, of_these, held_weights), of_final, values[j])
+            one = 0 if targets.shape[1] == 1 else j  # all quantiles predict the one target
+            of_final = final[:, j], targets[rows, one], weights[rows]
+            return allowance((predictions, of_these, held_weights), of_final, values[one])
 
         if isinstance(held_out, HeldOutPredictions):
             columns = zip(held_out.predictions.T, held_out.targets.T, strict=True)
@@ -312,10 +308,8 @@ class CoefficientInferenceMixin:
     """A linear estimator whose loss has a smooth minimum: intervals for its coefficients."""
 
     fit_intercept: bool
-
-    def _estimand(self, y: np.ndarray) -> tuple[Law, np.ndarray]:
-        """Abstract: the law, and targets (n, k); a ValueError where no interval is sound."""
-        raise NotImplementedError
+    # Abstract: the `Law`, and targets (n, k) of y; a ValueError where no interval is sound.
+    _estimand: Callable
 
     def _estimand_of_rows(self, y, exposure, offset):
         """`_estimand` of rows with an exposure or an offset, for estimators that take these."""

@@ -8,7 +8,6 @@ from sklearn.utils.metaestimators import available_if
 
 from tunefree.constraints.rules import is_odd
 from tunefree.estimators import base
-from tunefree.estimators.base import new_columns
 from tunefree.estimators.fitting import all_or_nothing, report_progress
 from tunefree.estimators.reflectron.descent import Training
 from tunefree.estimators.reflectron.reflectron import (
@@ -26,12 +25,18 @@ from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.robust import shrinkage_factor_of_classes
 
 
+def _gives_probabilities(estimator):
+    """Whether the family has probabilities of classes, or the link a bounded range."""
+    own = hasattr(vars(estimator).get("family_"), "probabilities")
+    return own or np.isfinite(estimator._levels()).all()
+
+
 def _has_probabilities(estimator):
-    if hasattr(vars(estimator).get("family_"), "probabilities"):
-        return True
-    if np.isfinite(estimator._levels()).all():
-        return True
-    raise AttributeError(f"predict_proba needs a link of bounded range, not {estimator.link!r}.")
+    if not _gives_probabilities(estimator):
+        raise AttributeError(
+            f"predict_proba needs a link of bounded range, not {estimator.link!r}."
+        )
+    return True
 
 
 class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, MirrorDescent):
@@ -115,12 +120,12 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         self.classes_, self.class_count_ = all_classes, counts
         return self
 
-    def _source_targets(self, survey, classes, rows):
+    def _source_targets(self, survey, classes):
         all_classes = survey.classes if classes is None else np.union1d(survey.classes, classes)
         if len(survey.classes) < 2:
             raise ValueError(
-                f"{rows.source.name} has only one class ({survey.classes[0]}): a classifier needs "
-                "rows of at least two."
+                f"{survey.rows.source.name} has only one class ({survey.classes[0]}): a classifier "
+                "needs rows of at least two."
             )
         self.classes_ = all_classes = self._in_order(all_classes)
         each = self._targets(np.arange(len(all_classes)), all_classes)
@@ -133,13 +138,12 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
 
     def _more_outputs(self, stream, old_classes, new_classes):
         """Outputs for new classes, from the spare output, which has learned none of their rows."""
-        (index, sign), ends = new_columns(old_classes, new_classes), sum(self._ends())
+        (index, sign), ends = base.new_columns(old_classes, new_classes), sum(self._ends())
         link, s = stream.runs[0].learner.link, np.array([0.3, 1.0, 3.0])
-        mirrored = np.allclose(link.mean(s) + link.mean(-s), ends) and all(
-            is_odd(c.potential) and c.constraint is None
-            for c in (run.configuration for run in stream.runs)
-        )
-        if min(sign) < 0.0 and not mirrored:
+        configurations = [run.configuration for run in stream.runs]
+        odd = all(is_odd(c.potential) and c.constraint is None for c in configurations)
+        is_mirrored = odd and np.allclose(link.mean(s) + link.mean(-s), ends)
+        if min(sign) < 0.0 and not is_mirrored:
             raise ValueError(
                 f"The one output of the classes {old_classes} cannot be split into two here: "
                 "announce all classes in the first call of partial_fit (classes=)."
@@ -161,8 +165,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
 
     def _targets(self, codes, classes):
         """Targets for the family of these classes."""
-        family, _ = self._law(classes)
-        codes_of = getattr(family, "codes", self._one_hot)
+        codes_of = getattr(self._law(classes)[0], "codes", self._one_hot)
         return codes_of(codes, len(classes))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -192,21 +195,19 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         return self._probabilities(self._margins(X)).astype(self.coef_.dtype, copy=False)
 
     def _evaluated(self, result, held, terms):
-        batch, s = held.batch, held.indices
-        targets, weights = held.targets, held.weights
-        if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):
+        batch, s, weights = held.batch, held.indices, held.weights
+        if not _gives_probabilities(self):
             return result, None
         each = self._targets(np.arange(len(self.classes_)), self.classes_)
-        same = [(targets == row).all(axis=1) for row in each]
+        same = [(held.targets == row).all(axis=1) for row in each]
         p, codes = self._probabilities(s), np.argmax(same, axis=0)
-        mean = batch.weights @ batch.targets / batch.weights.sum()
         tied = self.family_.tied  # thresholds are no log-odds of classes
         free = self.fit_intercept and not tied and result.parts[1] is None
         if free and hasattr(self.link_, "inverse"):
+            mean = batch.weights @ batch.targets / batch.weights.sum()
             null = target_margin(self.link_, mean)
-            share = shrinkage_factor_of_classes(
-                p, self._probabilities(null[None])[0], codes, weights
-            )
+            shares = self._probabilities(null[None])[0]
+            share = shrinkage_factor_of_classes(p, shares, codes, weights)
             if share < 1.0:
                 signs = base.signs(codes, len(self.classes_))
                 share *= min(base.temperature(s - null, signs, weights), 1.0)

@@ -296,6 +296,11 @@ class DescentProblem(NamedTuple):
         return self.X.shape[1] if self.among is None else self.among.width
 
     @property
+    def shape(self):
+        """The numbers of outputs and of columns."""
+        return self.targets.shape[1], self.X.shape[1]
+
+    @property
     def choosing(self):
         """Whether there are rows to choose by."""
         return self.validation is not None or bool(self.held.max() > NONE)

@@ -11,7 +11,13 @@ from tunefree.data import formulas
 from tunefree.data.levels import coded, with_indicators
 from tunefree.designs import as_columns
 from tunefree.estimators import base
-from tunefree.estimators.exposures import TakesExposures, of_rows, rates
+from tunefree.estimators.exposures import (
+    TakesExposures,
+    given_terms,
+    over_exposure,
+    per_exposure,
+    row_term,
+)
 from tunefree.estimators.fitting import report_progress
 from tunefree.estimators.reflectron.classifier import MirrorClassifier
 from tunefree.estimators.reflectron.descent import Training
@@ -353,20 +359,19 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         family, link = law = self._law(_inferred_from(targets, exposure))
         learned = self.link if self._learns_link() else None
         setup = self._setup(law, learned_link=learned)
-        given = {"exposure": exposure, "offset": offset}
-        self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
+        self.row_terms_ = tuple(given_terms(exposure, offset))
         if X_val is not None and self.row_terms_:
             raise ValueError("X_val= cannot be combined with exposure= or offset=.")
-        offset = of_rows(offset, X, "offset")
-        targets, weights, offset = rates(family, link, targets, weights, exposure, offset)
+        offset = row_term(offset, X, "offset")
+        targets, weights, offset = per_exposure(family, link, targets, weights, exposure, offset)
         family.check(targets[weights > 0.0])
         targets = family.targets(targets)
         validation = self._validation(X_val, y_val, family)
         self._flat = np.ndim(y) == 1
-        over = None if family.exposure != "rate" else of_rows(exposure, X, "exposure")
-        training = Training(X, targets, weights, None, validation, offset, over)
+        over = None if family.exposure != "rate" else row_term(exposure, X, "exposure")
         limited = self._infers_family() and self.link is None and offset is None
-        return self._fit(setup, training._replace(limited=limited))
+        terms: Any = {"offset": offset, "exposure": over, "limited": limited}
+        return self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
 
     def _learns_law(self, family):
         return self._learns_link() or type(family).learned is not Family.learned
@@ -401,14 +406,13 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         """
         margins = self._margins(X, getattr(self, "input_limits_", None))
         if offset is not None:
-            margins = margins + of_rows(offset, margins, "offset")[:, None]
+            margins = margins + row_term(offset, margins, "offset")[:, None]
         mean = self.family_.predicted(self.link_, margins)
         mean = mean.astype(self.coef_.dtype, copy=False)
         ends: Any = getattr(self, "prediction_limits_", None)
         if ends is not None:
             mean = np.clip(mean, *ends).astype(mean.dtype)
-        if exposure is not None:
-            mean = mean * of_rows(exposure, margins, "exposure", positive=True)[:, None]
+        mean = over_exposure(mean, exposure)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
     def score(
@@ -473,10 +477,10 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
             )
 
     def _estimand_of_rows(self, y, exposure, offset):
-        self._check_terms(exposure, offset)
+        self._checked_terms(exposure, offset)
         law, targets = self._smooth(as_columns(y))
-        ones, offset = np.ones(len(y)), of_rows(offset, targets, "offset")
-        targets, exposures, offset = rates(*law[:2], targets, ones, exposure, offset)
+        ones, offset = np.ones(len(y)), row_term(offset, targets, "offset")
+        targets, exposures, offset = per_exposure(*law[:2], targets, ones, exposure, offset)
         law.family.check(targets)
         return law._replace(exposure=exposures, offset=0.0 if offset is None else offset), targets
 

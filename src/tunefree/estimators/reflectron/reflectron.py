@@ -25,7 +25,7 @@ from tunefree.estimators.fitting import (
     report_progress,
     runner,
 )
-from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
+from tunefree.estimators.from_source import FitsSource, RepeatableSource, name_columns, run_log
 from tunefree.estimators.reflectron.descent import (
     DescentResult,
     Settings,
@@ -224,8 +224,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
             )
         with run_log(self, source, checkpoint):
             self._fit_rows(RepeatableSource(source), classes, on_chunk)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        name_columns(self, source)
         return self
 
     def _fit_rows(self, rows, classes, on_chunk):
@@ -239,23 +238,23 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
                 "class_weight needs rows in memory or partial_fit: give weights of rows in the "
                 "source instead."
             )
-        learns, start = self._learns_law(setup.family), None
-        survey = Survey(rows, setup, setup.settings.random_state, is_classifier(self), learns)
-        targets, sums = self._source_targets(survey, classes, rows)
+        family, link, start = setup.family, setup.link, None
+        learns_law = self._learns_law(family)
+        survey = Survey(rows, setup, is_classifier(self), learns_law)
+        targets, sums = self._source_targets(survey, classes)
         columns = survey.units(setup.settings)
         if is_classifier(self):
             family, link = self._law(self.classes_)
-            setup = setup._replace(family=family, link=link)
-        if learns:
+        if learns_law:
             family, link, start = self._law_of(survey.sample, columns)
-            setup = setup._replace(family=family, link=link)
+        setup = setup._replace(family=family, link=link)
 
         def on_block(state, block):
             on_chunk(self, rows.source.rows, state.passes)
 
         self.n_features_in_, self.feature_map_, self._stream = rows.width, None, None
         how: Any = {"progress": self._progress, "run": runner(self)}
-        how |= {} if on_chunk is None else {"on_block": on_block}
+        how["on_block"] = on_chunk and on_block
         result = survey.descend(setup, columns, targets, sums, start, **how)
         self._publish(result, rows.dtype)
 
@@ -335,12 +334,9 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
         X = X if limits is None else within_limits(X, limits)
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
-        levels = self._levels_of_columns()
-        if levels is not None:
-            coef = np.atleast_2d(self.coef_)
-            return levels.design(X).apply(coef.T) + np.reshape(self.intercept_, -1)
-        coef = self.coef_.reshape(-1, X.shape[1])
-        return product(X, coef.T) + np.reshape(self.intercept_, -1)
+        coef, levels = np.atleast_2d(self.coef_).T, self._levels_of_columns()
+        scores = product(X, coef) if levels is None else levels.design(X).apply(coef)
+        return scores + np.reshape(self.intercept_, -1)
 
 
 def is_streamed(estimator):
@@ -399,10 +395,10 @@ class MirrorRegressor(
         self._learn(X, as_columns(y), weights, np.ndim(y) == 1)
         return self
 
-    def _source_targets(self, survey, classes, rows):
-        self._flat, (family, link) = rows.flat, self._law()
+    def _source_targets(self, survey, classes):
+        self._flat, (family, link) = survey.rows.flat, self._law()
         if isinstance(family, Matching):
-            warn_outside(survey.outside / (rows.rows * survey.sums.shape[1]), link)
+            warn_outside(survey.outside / (survey.rows.rows * survey.sums.shape[1]), link)
         elif survey.outside:
             raise ValueError(
                 f"{survey.outside} targets of the source are outside the range of {family!r}: give "

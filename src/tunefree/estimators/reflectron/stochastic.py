@@ -34,10 +34,8 @@ class Rule(NamedTuple):
         setup, runs = self.setup, []
         weight = stochastic_weight(setup.family, setup.link)
         for configuration in setup.configurations:
-            potential, constraint, u = configuration.potential, configuration.constraint, 1.0
-            if _is_scalable(configuration):
-                u = float(unit)
-            scaled = configuration
+            potential, constraint, scaled = *configuration[:2], configuration
+            u = float(unit) if _is_scalable(configuration) else 1.0
             if constraint is not None and u != 1.0:
                 scaled = configuration._replace(constraint=constraint.scaled(u))
             longer = max(1.0, _beta(potential)) * float(setup.settings.fit_intercept)
@@ -235,28 +233,15 @@ class Passes(NamedTuple):
 
 def descend_in_steps(problem, progress):
     """Learn from some rows until the risk on the others stops falling; then again from all rows."""
-    setup, settings, choosing = problem.setup, problem.setup.settings, problem.choosing
-    rows, held, k = problem.rows, problem.held, problem.targets.shape[1]
-    d, most = problem.X.shape[1], settings.most_passes
+    setup, settings, k, d = problem.setup, problem.setup.settings, *problem.shape
     centred = settings.fit_intercept and not sparse.issparse(problem.X)
-    columns = problem.units(problem.X[rows], centred)
-    batch = Batch(None, problem.targets[rows], problem.weights, held)
-    theta, offset = setup.start(columns, batch, problem.members)
-    if offset is not None:
-        offset = np.reshape(offset, (-1, k))[-1]  # of the member without held-out rows
-    Z, start = columns.rows(problem.X), (theta, offset)
-    measured = Z[rows], batch.targets, batch.weights
-    if problem.validation is not None:
-        measured = columns.rows(problem.validation[0]), *problem.validation[1:]
-    elif choosing:
-        measured = tuple(a[held > NONE] for a in measured)
-    measure, runs = _risk(setup.link, *measured), Rule(setup).runs(d, k)
-    learns = np.zeros(len(problem.targets), bool)
-    learns[rows[held == NONE]] = True
-    passes, watch = Passes(measure, settings.tol, choosing), progress.passes(2 * most)
-    begun = Halving.begin(runs, d, k, start)
+    columns = problem.units(problem.X[problem.rows], centred)
+    Z, start = columns.rows(problem.X), _start(problem, columns)
+    measure, runs = _risk(setup.link, *_measured(problem, columns, Z)), Rule(setup).runs(d, k)
+    most, begun = settings.most_passes, Halving.begin(runs, d, k, start)
+    passes, watch = Passes(measure, settings.tol, problem.choosing), progress.passes(2 * most)
+    source = Rows(Z, problem.targets, _learned(problem))
     hopeless = HOPELESS * measure(*begun.runs[0].read())
-    source = Rows(Z, problem.targets, _only(problem.visits, learns))
     found = run(passes, passes.init(begun), source, max_passes=most, **watch)
     best, n_passes = found.state.best, found.n_passes
     order = sorted(best, key=lambda c: best[c].risk)
@@ -266,7 +251,7 @@ def descend_in_steps(problem, progress):
             "No step was finite, or all diverged: give a smaller step, or step='auto'."
         )
     theta, offset = chosen.theta, chosen.offset
-    if choosing and problem.validation is None:
+    if problem.choosing and problem.validation is None:
         again, ended = Passes(), watch.get("on_pass")
         if ended is not None:  # callbacks are called, but do not stop these passes
             watch = watch | {"on_pass": lambda state: ended(state) and False}
@@ -281,6 +266,31 @@ def descend_in_steps(problem, progress):
     return DescentResult(theta, offset, board, trace, n_passes, *law, columns)
 
 
+def _start(problem, columns):
+    """Where to start: that of the member without held-out rows."""
+    batch = Batch(None, problem.targets[problem.rows], problem.weights, problem.held)
+    theta, offset = problem.setup.start(columns, batch, problem.members)
+    return theta, offset if offset is None else np.reshape(offset, (-1, problem.shape[0]))[-1]
+
+
+def _measured(problem, columns, Z):
+    """Rows, targets and weights on which the risk is measured."""
+    if problem.validation is not None:
+        X, *others = problem.validation
+        return columns.rows(X), *others
+    held = problem.held > NONE if problem.choosing else slice(None)
+    return Z[problem.rows[held]], problem.targets[problem.rows[held]], problem.weights[held]
+
+
+def _learned(problem):
+    """The visits of the rows that are not held out."""
+    learns = np.zeros(len(problem.targets), bool)
+    learns[problem.rows[problem.held == NONE]] = True
+    chosen = learns[problem.visits.rows]
+    kept: Any = (None if field is None else field[chosen] for field in problem.visits)
+    return Visits(*kept)
+
+
 def _risk(link, X, targets, weights):
     """The mean squared error as a function of coefficients and intercepts."""
 
@@ -290,13 +300,6 @@ def _risk(link, X, targets, weights):
         return float(weights @ squares / weights.sum())
 
     return measure
-
-
-def _only(visits, learns):
-    """The visits of some rows."""
-    chosen = learns[visits.rows]
-    keys = None if visits.keys is None else visits.keys[chosen]
-    return Visits(visits.rows[chosen], visits.weights[chosen], keys, visits.repeats[chosen])
 
 
 class Score(NamedTuple):

@@ -9,6 +9,7 @@ from tunefree._parameters import seed_of
 from tunefree.columns import Deviations
 from tunefree.data.order import row_hash
 from tunefree.data.units import Units
+from tunefree.designs import as_columns
 from tunefree.estimators.from_source import RepeatableSource, SourceSample
 from tunefree.estimators.reflectron.descent import Descent
 from tunefree.families import Matching
@@ -45,8 +46,8 @@ class Survey:
     to be learned, a `SourceSample` is drawn.
     """
 
-    def __init__(self, rows, setup, random_state, classify, learns_law):
-        self.rows, self.seed = rows, seed_of(random_state)
+    def __init__(self, rows, setup, classify, learns_law):
+        self.rows, self.seed = rows, seed_of(setup.settings.random_state)
         self.n_folds = setup.settings.folds(np.inf, setup.settings.n_splits).number
         low, high = family_range(setup.family, setup.link)
         self.moments: Any = None
@@ -111,8 +112,8 @@ class Survey:
 def _target_columns(y, classify):
     """Names and columns of targets: an indicator of each class, or the values."""
     if not classify:
-        y = y.reshape(len(y), -1)
-        return range(y.shape[1]), y.T.astype(np.float64)
+        y = as_columns(y)
+        return range(y.shape[1]), y.T
     labels, codes = np.unique(y, return_inverse=True)
     return labels.tolist(), codes == np.arange(len(labels))[:, None]
 

@@ -41,7 +41,7 @@ class ClassicalState(NamedTuple):
 def _cycle(design, signs, weights, bias, w, counts, n_rows, passes):
     """Visit the rows, `passes` times at most, until n_rows in succession have no mistake."""
     d = w.shape[0] - 1 if bias != 0.0 else w.shape[0]
-    streak, updates, products = counts[0], counts[1], counts[2]
+    streak, updates, products = counts[_STREAK], counts[_UPDATES], counts[_PRODUCTS]
     for _ in range(passes):
         if streak >= n_rows:
             break
@@ -64,7 +64,7 @@ def _cycle(design, signs, weights, bias, w, counts, n_rows, passes):
                 streak += 1
             if streak >= n_rows:
                 break
-    counts[0], counts[1], counts[2] = streak, updates, products
+    counts[_STREAK], counts[_UPDATES], counts[_PRODUCTS] = streak, updates, products
 
 
 @part

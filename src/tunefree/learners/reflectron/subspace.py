@@ -64,14 +64,14 @@ class _Answer(NamedTuple):
     size: float  # Frobenius norm of the result
 
 
-def place(dual, potential, constraint=None, near=None, tolerance=TOLERANCE):
+def place(dual, potential, constraint=None, near=None):
     """The point of a dual, projected, and its dual, to a relative error in Frobenius norm.
 
     The search for the leading singular vectors starts from `near`, the last point.
     """
     base = _base(dual, potential, constraint)
     if base is not None and near is not None:
-        found = _leading(dual, base, constraint, near, tolerance)
+        found = _leading(dual, base, constraint, near)
         if found is not None:
             return found
     if constraint is None:
@@ -88,7 +88,7 @@ def _base(dual, potential, constraint):
     return base if hasattr(base, "metric_solve") and 0.0 < np.vdot(dual, dual) < np.inf else None
 
 
-def _leading(dual, base, ball, near, tolerance):
+def _leading(dual, base, ball, near):
     """`place` by leading singular values, or None where these are not enough."""
     count, total = min(dual.shape), float(np.vdot(dual, dual))
     most, seek = int(_SHARE * count), _seeker(dual, near)
@@ -98,7 +98,7 @@ def _leading(dual, base, ball, near, tolerance):
         s, left, right = _turned(left, right)
         rest = np.sqrt(max(total - float(np.sum(s * s)), 0.0))
         answer = _answer(s, rest, count, base, ball)
-        excess = np.inf if answer is None else answer.tail / (_TAIL * tolerance * answer.size)
+        excess = np.inf if answer is None else answer.tail / (_TAIL * TOLERANCE * answer.size)
         if answer is not None and excess <= 1.0:
             image = dual @ right
             residuals = np.linalg.norm(image - left * s, axis=0)
@@ -106,7 +106,7 @@ def _leading(dual, base, ball, near, tolerance):
             if np.ndim(answer.dual):
                 change = _residual_error(s, answer.dual, residuals)
                 error += change / np.linalg.norm(answer.dual * s)
-            if answer.tail / answer.size + error <= tolerance:
+            if answer.tail / answer.size + error <= TOLERANCE:
                 return _assembled(dual, image, right, answer)
             left = np.linalg.qr(image)[0]
             right = dual.T @ left
