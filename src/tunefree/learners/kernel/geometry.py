@@ -81,7 +81,7 @@ def _values64(D, left, right, slope):
             row[k] = fast_exp(maximum(-row[k], -700.0)) - lines + 1.0
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE)
 def _distance(a, b, squares):
     """The distance of two rows, and the sum of their sizes."""
     distance = sizes = 0.0
@@ -96,7 +96,7 @@ def _distance(a, b, squares):
     return distance, sizes
 
 
-@compiled(borrows=True)
+@compiled
 def _add_products(A, B, squares, slope, coef, out):
     """Add the kernel values of rows A with rows B, times coefficients."""
     for i in range(len(A)):
