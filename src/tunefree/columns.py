@@ -530,19 +530,26 @@ _ALIKE = 0.97
 _NUMBER, _RANK, _LEVEL = 0, 1, 2
 
 
-@kernel
+@kernel(borrows=True)
 def _interpolated(x, knots, heights):
     """`numpy.interp` for one number, to the bit."""
     if x >= knots[-1]:
         return heights[-1]
-    j = np.searchsorted(knots, x, "right") - 1
+    low, high = 0, len(knots)
+    while low < high:
+        middle = (low + high) // 2
+        if knots[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    j = low - 1
     if j < 0 or x == knots[j]:
         return heights[maximum(j, 0)]
     slope = (heights[j + 1] - heights[j]) / (knots[j + 1] - knots[j])
     return slope * (x - knots[j]) + heights[j]
 
 
-@kernel
+@kernel(borrows=True)
 def _show(X, source, kind, out, center, scale, start, knots, heights):
     """Write the coordinates of rows; False if an index is out of bounds, as in a forged file."""
     n = len(source)

@@ -41,11 +41,14 @@ from tunefree.protocols import Kernel, Rows
 HALVED = 100
 # Largest accepted difference of a kernel matrix and its transpose, relative to its largest value.
 _ASYMMETRY = 1e-6
+# So many rows of a matrix stay in the cache while they are copied; the places below its diagonal.
+_BLOCK = 64
+_BELOW = np.tri(_BLOCK, k=-1, dtype=bool)
 
 
 # In place: with a second array the compiler must expect that the two overlap. A call in place would
 # then run one number at a time, fourteen times slower.
-@kernel
+@kernel(borrows=True)
 def _decay32(values, gamma):
     gamma, lowest = np.float32(-gamma), np.float32(-87.0)
     for i in range(values.shape[0]):
@@ -53,14 +56,14 @@ def _decay32(values, gamma):
             values[i, j] = fast_exp32(maximum(gamma * values[i, j], lowest))
 
 
-@kernel
+@kernel(borrows=True)
 def _decay64(values, gamma):
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             values[i, j] = fast_exp(maximum(-gamma * values[i, j], -700.0))
 
 
-@kernel
+@kernel(borrows=True)
 def _to_squares(products, left, right):
     """Inner products become squared distances; rounding does not make them negative."""
     zero = products.dtype.type(0.0)
@@ -87,19 +90,16 @@ def squared_norms(A: Rows) -> np.ndarray:
     return design_of(A).squares()
 
 
-@kernel
 def mirror(A: np.ndarray, start: int, stop: int) -> None:
     """Copy the upper triangle of the rows from `start` to `stop` to the lower triangle."""
-    # Squares of 32 numbers a side: both triangles stay in the cache.
-    n = len(A)
-    for top in range(start, stop, 32):
-        for left in range(top, n, 32):
-            for i in range(top, minimum(stop, top + 32)):
-                for j in range(maximum(left, i + 1), minimum(n, left + 32)):
-                    A[j, i] = A[i, j]
+    for top in range(start, stop, _BLOCK):
+        bottom = min(top + _BLOCK, stop)
+        square = A[top:bottom, top:bottom]
+        np.copyto(square, square.T.copy(), where=_BELOW[: bottom - top, : bottom - top])
+        A[bottom:, top:bottom] = A[top:bottom, bottom:].T
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, borrows=True)
 def _manhattan(A, B, out, upper):
     # B holds its rows as columns: the innermost loop runs over neighbours, four columns at once.
     # Tiles of 16 rows by 512 stay in the cache; with `upper` those below the diagonal are skipped.
@@ -128,7 +128,7 @@ def _manhattan(A, B, out, upper):
                         row[k] += abs(p - w[k])
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel(fastmath=REASSOCIATE, borrows=True)
 def _manhattan_spread(A, W, out):
     # A holds its rows as columns.
     zero = A.dtype.type(0.0)

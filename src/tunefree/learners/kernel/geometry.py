@@ -62,7 +62,7 @@ _WHOLE, _LEAF = 1024, 160
 
 
 # Kernel values in place of distances, in one sweep.
-@compiled
+@compiled(borrows=True)
 def _values32(D, left, right, slope):
     one, lowest = np.float32(1.0), np.float32(-87.0)
     for i in range(len(D)):
@@ -72,7 +72,7 @@ def _values32(D, left, right, slope):
             row[k] = fast_exp32(maximum(-row[k], lowest)) - lines + one
 
 
-@compiled
+@compiled(borrows=True)
 def _values64(D, left, right, slope):
     for i in range(len(D)):
         row, size = D[i], left[i]
@@ -267,7 +267,7 @@ def _inverted(A, team=ALONE):
     return out, first[1] + second[1]
 
 
-@compiled(fastmath=REASSOCIATE)
+@compiled(fastmath=REASSOCIATE, borrows=True)
 def _mix(D, E, own, sizes, slope, K):
     one = D.dtype.type(1.0)
     for i in range(len(D)):
@@ -275,7 +275,7 @@ def _mix(D, E, own, sizes, slope, K):
             K[i, k] = E[i, k] + slope * (own[i] + sizes[k] - D[i, k]) + one
 
 
-@compiled(fastmath=REASSOCIATE)
+@compiled(fastmath=REASSOCIATE, borrows=True)
 def _weigh(W, inv, D, E, own, sizes, slope, row):
     n = len(sizes)
     share = W.dtype.type(1.0 / n)

@@ -239,9 +239,8 @@ def _assign_slots(starts, slot, n_parents):
 
 
 @borrowing
-def _count_columns(four, words, memory, n_parents, firsts, sizes):
+def _count_columns(four, words, rows, starts, slot, n_parents, firsts, sizes, histograms):
     """Fill the histograms of four columns: count the smaller of two leaves, and subtract it."""
-    rows, starts, slot, histograms = memory.rows[0], memory.starts, memory.slot, memory.histograms
     first, end, size = firsts[0], firsts[0], sizes[0]
     for j in range(sizes.shape[0]):
         end += sizes[j]
@@ -285,14 +284,13 @@ def _sum_children(left, right, words, leaf, sums):
 
 
 @borrowing
-def _split_leaves(codes, split, words, memory, n_leaves):
+def _split_leaves(codes, split, words, rows, spare, starts, sums, n_leaves):
     """Split every leaf of a level: its rows, and the sums of their words."""
-    rows, spare, starts = memory.rows[0], memory.rows[1], memory.starts
     for leaf in range(n_leaves - 1, -1, -1):
         start, stop = starts[leaf], starts[leaf + 1]
         middle = _partition(codes, split[1], split[2], rows, spare, start, stop)
         starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, stop
-        _sum_children(rows[start:middle], rows[middle:stop], words, leaf, memory.words)
+        _sum_children(rows[start:middle], rows[middle:stop], words, leaf, sums)
 
 
 @borrowing
@@ -413,26 +411,28 @@ def grow(
     d, n = codes.shape[0], words.shape[1]
     last_row = first_row + n
     rows, starts, slot = memory.rows[0][:n], memory.starts, memory.slot
-    splits = memory.splits
+    spare, sums, histograms, splits = memory.rows[1], memory.words, memory.histograms, memory.splits
     columns, thresholds, missing = splits[0], splits[1], splits[2]
     for i in range(n):
         rows[i] = i
     starts[0], starts[1], slot[0] = 0, n, 0
-    _sum_words(rows, words, memory.words[0])
+    _sum_words(rows, words, sums[0])
     for level in range(depth):
         n_leaves = 1 << level
-        _assign_slots(starts, slot, n_leaves // 2)
+        n_parents = n_leaves // 2
+        _assign_slots(starts, slot, n_parents)
         totals = memory.totals[:n_leaves]
-        best = _gain_without_split(memory.words, units, ridge, totals) * (1.0 + 1e-9)
+        best = _gain_without_split(sums, units, ridge, totals) * (1.0 + 1e-9)
         columns[level] = -1
         for j in range(d):
             if j % 4 == 0:
                 four = fours[j // 4, first_row:last_row]
+                own = slice(j, j + 4)
                 _count_columns(
-                    four, words, memory, n_leaves // 2, firsts[j : j + 4], sizes[j : j + 4]
+                    four, words, rows, starts, slot, n_parents, firsts[own], sizes[own], histograms
                 )
             size, sign = sizes[j], None if signs is None else signs[j]
-            table = memory.histograms[:, :, firsts[j] : firsts[j] + size]
+            table = histograms[:, :, firsts[j] : firsts[j] + size]
             column = codes[j, first_row:last_row]
             for to_right in range(2 if has_missing[j] else 1):
                 first = 1 if to_right or not has_missing[j] else 0
@@ -444,9 +444,9 @@ def grow(
         if j < 0:
             return level
         column = codes[j, first_row:last_row]
-        _split_leaves(column, splits[:, level], words, memory, n_leaves)
+        _split_leaves(column, splits[:, level], words, rows, spare, starts, sums, n_leaves)
         if not has_missing[j]:
-            missing[level] = _heavier_right(memory.words, n_leaves)
+            missing[level] = _heavier_right(sums, n_leaves)
     return depth
 
 
