@@ -29,10 +29,10 @@ import numpy as np
 from tunefree.data.order import Visits
 from tunefree.learners.kernel.blocked import (
     BLOCK,
-    Blocked,
     Cache,
     KernelBlock,
     Memory,
+    MemoryEngine,
     base,
     root_of,
 )
@@ -91,11 +91,10 @@ class Data(BlockSource):
 
     def engine(self, kernel, members, apart=False, watched=None):
         """A new engine. It evaluates averages at the rows `watched`, by default at all."""
-        like = self.cache.values if self.rows is None else self.rows.rows
         n, k = self.targets.shape
         watched = np.arange(n) if watched is None else watched
         memory = Memory(n, watched, self.rows, self.cache)
-        return Blocked(kernel, members, k, like[:0], memory, apart)
+        return MemoryEngine(kernel, members, k, memory, apart)
 
 
 def pairs(team, kernel, gammas, rows):
@@ -130,7 +129,7 @@ class ReadOut(NamedTuple):
 class SelectionState(NamedTuple):
     """State of a run."""
 
-    engine: Blocked  # all members' learners; changed in place
+    engine: MemoryEngine  # all members' learners; changed in place
     progress: ProgressiveRisk | None = None  # predictions made before rows were learned
     epoch: int = 0
     read_outs: tuple = ()

@@ -18,7 +18,7 @@ from tunefree.data.order import given_visits
 from tunefree.designs import as_dense, stacked
 from tunefree.estimators.kernel.problem import GRID, KernelView
 from tunefree.kernels import median_gamma
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, KernelBlock, Member
+from tunefree.learners.kernel.blocked import BLOCK, Facts, KernelBlock, Member, StreamEngine
 from tunefree.learners.kernel.projection import limit_support
 from tunefree.robust import OutlierFilter
 from tunefree.select.bandwidths import BandwidthOutcome
@@ -132,7 +132,7 @@ class KernelStream:
         members = [Member(g, self.learner, "" if g is None else f"gamma={g:.3g}") for g in gammas]
         self.names = [m.name for m in members]
         self.scale = None if self.units is None else self.units(targets)
-        self.engine = Blocked(recipe.kernel, members, targets.shape[1], rows[:0])
+        self.engine = StreamEngine(recipe.kernel, members, targets.shape[1], rows[:0])
         self.progress = start_progress(len(members), targets.shape[1])
 
     def outputs(self, index, sign):
