@@ -217,7 +217,7 @@ class Memory(NamedTuple):
     @property
     def dtype(self):
         """The precision of values."""
-        return self.cache.values.dtype if self.rows is None else self.rows.rows.dtype
+        return self.rows.rows.dtype if self.cache is None else self.cache.values.dtype
 
     def pairs(self, team, kernel, root, left):
         """A function `tile_of(start, stop)`: `base` of some rows and these; and its bandwidth."""
@@ -383,13 +383,13 @@ class Blocked:
         found = {m.gamma for m in self.members}
         return [None] if found == {None} else sorted(found)
 
-    def _layout(self):
+    def layout(self):
         """The members of each bandwidth."""
         return [[i for i, m in enumerate(self.members) if m.gamma == g] for g in self.gammas]
 
     def learn(self, team, block, scored=False):
         """Learn a block of rows in order; returns each member's predictions before each row."""
-        layout, width = self._layout(), self.n_outputs * (1 + scored)
+        layout, width = self.layout(), self.n_outputs * (1 + scored)
         weights = block.weights if block.weights.ndim == 2 else [block.weights] * len(self.members)
         within, before = self._values(team, block, scored)
         jobs = []
@@ -448,16 +448,16 @@ class StreamEngine(Blocked):
         # of the averages, too, if rows are scored. None where they are out of date.
         self._tables, self._scored = None, None
 
-    def _columns(self, member):
-        s = self.states[member]
-        return [s.z, s.u] if self._scored else [s.z]
+    def _columns(self, members, slots=slice(None)):
+        """Coefficients of z and, if rows are scored, of u, for all outputs of some members."""
+        states = [self.states[i] for i in members]
+        tables = [(s.z, s.u) if self._scored else (s.z,) for s in states]
+        return np.hstack([table[slots] for pair in tables for table in pair])
 
     def _current_tables(self):
         if self._tables is None:
-            self._tables = [
-                np.hstack([a for i in members for a in self._columns(i)]).astype(self.dtype)
-                for members in self._layout()
-            ]
+            columns = [self._columns(members) for members in self.layout()]
+            self._tables = [table.astype(self.dtype) for table in columns]
         return self._tables
 
     def _values(self, team, block, scored):
@@ -485,8 +485,8 @@ class StreamEngine(Blocked):
 
     def _note(self, team, block, new, updated, slots):
         slots = slots[updated]
-        for table, members in zip(self._current_tables(), self._layout(), strict=True):
-            table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
+        for table, members in zip(self._current_tables(), self.layout(), strict=True):
+            table[slots] = self._columns(members, slots)
 
     def keep(self, chosen):
         """Keep some members, and drop the others."""
@@ -551,11 +551,11 @@ class MemoryEngine(Blocked):
             values, root = self.memory.among(self.kernel, self.root, r, others)
             return values, self.gammas, root
 
-        r, layout, fields = block.numbers, self._layout(), range(1 + scored)
-        before = [
-            np.hstack([self._sums[i][f][:, r].T for i in members for f in fields])
-            for members in layout
-        ]
+        def sums_before(members):
+            return np.hstack([self._sums[i][f][:, r].T for i in members for f in fields])
+
+        r, layout, fields = block.numbers, self.layout(), range(1 + scored)
+        before = [sums_before(members) for members in layout]
         if len(self._pending_numbers):
             values = bandwidths(*among(self._pending_numbers))
             for K, members, total in zip(values, layout, before, strict=True):
@@ -580,20 +580,18 @@ class MemoryEngine(Blocked):
 
     def update_sums(self, team, ahead=0):
         """Add the pending updates to the sums of the rows from number `ahead` on."""
-        memory, k, layout = self.memory, self.n_outputs, self._layout()
+        memory, k, layout = self.memory, self.n_outputs, self.layout()
         if not len(self._pending_numbers):
             return
         # Several updates of one row (a weight repeats it) are added up first.
         numbers, first = np.unique(self._pending_numbers, return_inverse=True)
         once = sparse.csr_array((np.ones(len(first)), (np.arange(len(first)), first)))
         tile_of, root = memory.pairs(team, self.kernel, self.root, numbers)
-        tables = [
-            [
-                np.vstack([self._pending[i][f] @ once for i in members]).astype(self.dtype)
-                for f in (0, 1)
-            ]
-            for members in layout
-        ]
+
+        def added(members, field):
+            return np.vstack([self._pending[i][field] @ once for i in members]).astype(self.dtype)
+
+        tables = [(added(members, 0), added(members, 1)) for members in layout]
 
         def tile(start):
             stop = min(memory.n, start + TILE)
