@@ -10,16 +10,16 @@ from walks import HOME, floor_of, floors, long_functions, walk
 
 # Most files and most climbs of a fit. They only fall: who shortens a walk lowers its line.
 MOST = {
-    "PiSTOLClassifier": (15, 0),
-    "KernelPiSTOLClassifier": (18, 0),
+    "PiSTOLClassifier": (14, 0),
+    "KernelPiSTOLClassifier": (17, 0),
     "KernelRidgeRegressor": (17, 0),
     "ReflectronRegressor": (16, 0),
     "RidgePathRegressor": (13, 0),
-    "OptimisticPerceptron": (12, 0),
+    "OptimisticPerceptron": (11, 0),
     "StreamClassifier.learn_one": (3, 0),
     "BoostedTreesClassifier": (12, 1),
     "DynamicsReflectron": (15, 0),
-    "TuneFreeClassifier": (32, 1),
+    "TuneFreeClassifier": (31, 1),
     "train --checkpoint": (29, 3),
 }
 # Functions of a walk with more than 60 code lines; none joins them.
