@@ -16,7 +16,7 @@ from _kernel_problems import problem as load_problem
 from tunefree._process import workers
 from tunefree.kernels import RBF
 from tunefree.learners.kernel import blocked
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, KernelBlock, Member
+from tunefree.learners.kernel.blocked import BLOCK, Facts, KernelBlock, Member, StreamEngine
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.projection import limit_support
 from tunefree.learners.pistol.linear import SETTINGS
@@ -167,7 +167,7 @@ def budgets(problem, size=32_561):
     for budget in (None, 4000, 1000, 250):
 
         def stream(budget=budget):
-            engine = Blocked(RBF(), members, 1, X[:0])
+            engine = StreamEngine(RBF(), members, 1, X[:0])
             with workers(1) as team:
                 for start in range(0, size, BLOCK):
                     rows = slice(start, start + BLOCK)

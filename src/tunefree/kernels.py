@@ -16,7 +16,8 @@ Left and right are the results of ``sizes(A)`` and ``sizes(B)``, if the kernel h
 bandwidth of such a kernel is learned: a grid of bandwidths shares the distances, and k of bandwidth
 2 gamma is the square of k.
 
-Optional flags: ``bounded`` (values are at most 1, so single precision is enough); ``free = False``
+Optional flags: ``bounded`` (values are at most 1, so single precision is enough; a kernel with
+``distances`` has that property); ``free = False``
 (columns are brought to one scale only if the user asks for it); ``as_given`` (rows are never
 changed). For the export a kernel has ``onnx(g, X, B)``, its values as nodes of a graph.
 
@@ -173,7 +174,6 @@ class RBF(NamedTuple):
     """
 
     gamma: float = 1.0
-    bounded = True
     power = 2  # of the differences in a distance
 
     def sizes(self, A: Rows) -> np.ndarray:
@@ -254,7 +254,6 @@ class Laplacian(NamedTuple):
     """
 
     gamma: float = 1.0
-    bounded = True
     power = 1  # of the differences in a distance
 
     def sizes(self, A: Rows) -> np.ndarray:
@@ -294,9 +293,7 @@ class Laplacian(NamedTuple):
         D = self.distances(A, B)
         return decay(D, self.gamma, D)
 
-    def diag(self, A: Rows) -> np.ndarray:
-        """Values of every row with itself."""
-        return np.ones(A.shape[0], A.dtype)
+    diag = RBF.diag
 
     def onnx(self, g: Any, X: Any, B: np.ndarray) -> Any:
         """Values of rows X with the rows of the array B, as nodes of a graph."""
@@ -435,7 +432,8 @@ class Pairwise(NamedTuple):
 
     def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
-        return _own(self, A)
+        rows = (A[[i]] for i in range(A.shape[0]))
+        return np.array([self.gram(row, row)[0, 0] for row in rows], A.dtype)
 
 
 class Function(NamedTuple):
@@ -475,13 +473,7 @@ class Function(NamedTuple):
             out = pairwise.pairwise_kernels(A, B, metric=self.function)
         return np.asarray(out).astype(A.dtype, copy=False)
 
-    def diag(self, A: Rows) -> np.ndarray:
-        """Values of every row with itself."""
-        return _own(self, A)
-
-
-def _own(k, A):
-    return np.array([k.gram(A[[i]], A[[i]])[0, 0] for i in range(A.shape[0])], A.dtype)
+    diag = Pairwise.diag
 
 
 @part
@@ -529,8 +521,7 @@ def make_kernel(kernel: Any, gamma: float = 1.0, degree: float = 3, coef0: float
         names = {*KERNELS, "poly", "precomputed", *pairwise.PAIRWISE_KERNEL_FUNCTIONS}
         names = ", ".join(sorted(names))
         raise ValueError(f"kernel={kernel!r} is unknown: it is one of {names}, or a function.")
-    if not (is_number(gamma) and gamma > 0.0):
-        raise ValueError(f"gamma={gamma!r} is not a positive number.")
+    check_gamma(gamma)
     options = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
     if name not in KERNELS:
         return Pairwise(name, **options)
@@ -545,9 +536,10 @@ def check_gamma(gamma: Any, *names: str) -> None:
     ------
     ValueError
     """
-    if gamma not in names if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
-        known = " nor ".join([*map(repr, names), "a positive number"])
-        raise ValueError(f"gamma={gamma!r} is neither {known}.")
+    is_known = gamma in names if isinstance(gamma, str) else is_number(gamma) and gamma > 0.0
+    if not is_known:
+        known = " or ".join([*map(repr, names), "a positive number"])
+        raise ValueError(f"gamma={gamma!r} is not {known}.")
 
 
 def resolve_gamma(gamma: Any, X: Rows, weights: np.ndarray | None = None) -> float:

@@ -6,7 +6,15 @@ import pytest
 from tunefree._process import workers
 from tunefree.averaging import Geometric, PolynomialDecay, Uniform
 from tunefree.kernels import RBF, Linear, decay
-from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, KernelBlock, Member, Memory
+from tunefree.learners.kernel.blocked import (
+    Cache,
+    Facts,
+    KernelBlock,
+    Member,
+    Memory,
+    MemoryEngine,
+    StreamEngine,
+)
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Absolute, Logistic, Multinomial, SmoothedHinge
@@ -27,7 +35,7 @@ def engine_of(kernel, members, k, X, values=None, root=None, watched=None):
     facts = Facts.of(kernel, X) if values is None else None
     cache = None if values is None else Cache(values, root)
     watched = np.arange(len(X)) if watched is None else watched
-    return Blocked(kernel, members, k, X[:0], Memory(len(X), watched, facts, cache))
+    return MemoryEngine(kernel, members, k, Memory(len(X), watched, facts, cache))
 
 
 def naive(K, Y, learner, weights, n_passes=1, suffix=False):
@@ -65,7 +73,7 @@ def run(
             for start in range(0, len(Y), size):
                 r = np.arange(start, min(len(Y), start + size))
                 rows = squares[r].astype(float), Y[r], weights[r]
-                if engine.memory is None:
+                if isinstance(engine, StreamEngine):
                     block = KernelBlock(Facts.of(engine.kernel, X[r]), None, *rows)
                 else:
                     block = KernelBlock(None, r, *rows, ahead=0 if ahead is None else ahead(r))
@@ -159,7 +167,7 @@ def test_members_share_a_sweep_but_nothing_else(n_jobs, scored, monkeypatch):
     monkeypatch.setattr("tunefree.learners.kernel.blocked.TILE", 50)
     together = engine_of(RBF(), members, 1, X)
     cached = engine_of(RBF(), members, 1, X, RBF().distances(X, X))
-    stream = Blocked(RBF(), members, 1, X)
+    stream = StreamEngine(RBF(), members, 1, X)
     for engine in (together, cached, stream):
         run(engine, X, Y, w, 64, scored=scored, n_jobs=n_jobs)
     for i, member in enumerate(members):

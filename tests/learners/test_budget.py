@@ -6,7 +6,7 @@ from scipy import sparse
 
 from tunefree._process import workers
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Facts, KernelBlock, Member
+from tunefree.learners.kernel.blocked import Facts, KernelBlock, Member, StreamEngine
 from tunefree.learners.kernel.projection import contract, limit_support
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import SQUARED_NORM, PiSTOL
@@ -22,7 +22,7 @@ def rings(n, seed=0):
 
 def learned(X, Y, budget=None, size=16, members=None):
     members = members or [Member(1.0, Isotropic(loss=SmoothedHinge()))]
-    engine, sizes = Blocked(RBF(), members, Y.shape[1], X[:0]), []
+    engine, sizes = StreamEngine(RBF(), members, Y.shape[1], X[:0]), []
     with workers(1) as team:
         for start in range(0, len(Y), size):
             rows, targets = X[start : start + size], Y[start : start + size]

@@ -229,8 +229,8 @@ def test_left_out_rows_move_as_models_without_them_say(kernel):
     columns = [np.array([0]), np.array([1]), np.array([0, 2])]
     coef, held_out, _, inverse_rows = exact(geometry, A, Y, weights, held, inverse_of=few)
     gaps = (Y[-held:] - held_out)[few - len(A) + held]
-    found = permutation_effects(geometry, A, few, A, coef, source, columns, (inverse_rows, gaps))
-    whole = permutation_effects(geometry, A, few, A, coef, source, columns)
+    found = permutation_effects(geometry, A[few], A, coef, source, columns, (inverse_rows, gaps))
+    whole = permutation_effects(geometry, A[few], A, coef, source, columns)
     for m, together in enumerate(columns):
         B, own = A[few].copy(), np.isin(source, together)
         B[:, own] = np.roll(B[:, own], 1, axis=0)

@@ -13,7 +13,7 @@ from tunefree import bounds
 from tunefree._process import workers
 from tunefree.averaging import AVERAGES, Geometric, survival
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Facts, KernelBlock, Member, Memory
+from tunefree.learners.kernel.blocked import Facts, KernelBlock, Member, Memory, MemoryEngine
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
@@ -129,7 +129,7 @@ def test_theorem_1_in_feature_space(labels, loss):
     a, T = 3.0 * loss.bound(), len(y)
     learner = Isotropic(PiSTOL(a, 1.0, root=False), loss)
     memory = Memory(T, np.arange(T), Facts.of(RBF(), X))
-    engine, at = Blocked(RBF(), [Member(0.7, learner)], 1, X[:0], memory), []
+    engine, at = MemoryEngine(RBF(), [Member(0.7, learner)], 1, memory), []
     with workers(1) as team:
         for start in range(0, T, 64):
             r = np.arange(start, min(T, start + 64))

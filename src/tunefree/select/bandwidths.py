@@ -29,10 +29,10 @@ import numpy as np
 from tunefree.data.order import Visits
 from tunefree.learners.kernel.blocked import (
     BLOCK,
-    Blocked,
     Cache,
     KernelBlock,
     Memory,
+    MemoryEngine,
     base,
     root_of,
 )
@@ -43,7 +43,6 @@ from tunefree.select.progressive_risk import (
     curve,
     recent_rows,
     record,
-    risks,
     rms,
     start_progress,
 )
@@ -91,11 +90,10 @@ class Data(BlockSource):
 
     def engine(self, kernel, members, apart=False, watched=None):
         """A new engine. It evaluates averages at the rows `watched`, by default at all."""
-        like = self.cache.values if self.rows is None else self.rows.rows
         n, k = self.targets.shape
         watched = np.arange(n) if watched is None else watched
         memory = Memory(n, watched, self.rows, self.cache)
-        return Blocked(kernel, members, k, like[:0], memory, apart)
+        return MemoryEngine(kernel, members, k, memory, apart)
 
 
 def pairs(team, kernel, gammas, rows):
@@ -130,7 +128,7 @@ class ReadOut(NamedTuple):
 class SelectionState(NamedTuple):
     """State of a run."""
 
-    engine: Blocked  # all members' learners; changed in place
+    engine: MemoryEngine  # all members' learners; changed in place
     progress: ProgressiveRisk | None = None  # predictions made before rows were learned
     epoch: int = 0
     read_outs: tuple = ()
@@ -154,7 +152,7 @@ class KernelPasses:
 
     _RECORDED = 1  # the running average of each member
 
-    def __init__(self, team, n_passes=1, classify=True):
+    def __init__(self, team, n_passes, classify):
         self.team, self.n_passes, self.classify = team, n_passes, classify
 
     def init(self, engine):
@@ -182,21 +180,15 @@ class KernelPasses:
 class SingleRun(KernelPasses):
     """Passes of a single member, whose average, or `last` iterate, is read.
 
-    `suffix` restarts the average with each pass. A `late` average has no mass in the beginning, so
-    the iterates' decisions are recorded in its place.
+    A `late` average has no mass in the beginning: the decisions of the iterates are read in place
+    of its own.
     """
 
     _RECORDED = 2  # the running average and the iterate
 
-    def __init__(self, team, n_passes, classify, *, suffix=False, last=False, late=False):
+    def __init__(self, team, n_passes, classify, *, last=False, late=False):
         super().__init__(team, n_passes, classify)
-        self.suffix, self.last, self.late = suffix, last, late
-
-    def scan(self, state, rows):
-        """Learn a block of rows."""
-        if self.suffix and rows.start == 0:
-            state.engine.restart()
-        return super().scan(state, rows)
+        self.last, self.late = last, late
 
     def read(self, state):
         """The member's coefficients."""
@@ -209,15 +201,15 @@ class SingleRun(KernelPasses):
             "progressive_error_last": risk[:, 1],
         }
         coefs = {engine.members[0].gamma: engine.last(0) if self.last else engine.mean(0)}
-        chosen = decisions[:, int(self.last or self.late)]
-        return BandwidthOutcome(coefs, chosen, targets, weights, trace)
+        decisions = decisions[:, 1] if self.last or self.late else decisions[:, 0]
+        return BandwidthOutcome(coefs, decisions, targets, weights, trace)
 
 
 class ProgressiveSelection(KernelPasses):
     """One pass of several rules and bandwidths, weighted by their progressive errors."""
 
     def __init__(self, team, loss_of, normalise):
-        super().__init__(team, classify=False)
+        super().__init__(team, 1, classify=False)
         self.loss_of, self.normalise = loss_of, normalise
 
     def read(self, state):
@@ -240,7 +232,7 @@ class HoldOutSelection:
     half. `when` are the passes after which averages are read.
     """
 
-    def __init__(self, team, data, when, loss_of, normalise, held=None):
+    def __init__(self, team, data, when, loss_of, normalise, held):
         self.team, self.data, self.when = team, data, when
         self.loss_of, self.normalise, self.cross_fit = loss_of, normalise, held is not None
         self.held = held_out(len(data.targets)) if held is None else held
@@ -267,11 +259,12 @@ class HoldOutSelection:
         new = self._read(state.engine, state.epoch)
         outs = (*state.read_outs, *new)
         best = min(outs, key=lambda r: r.error)
-        lags = [r.error > best.error + 2.0 * best.spread for r in new]
+        in_reach = np.array([r.error <= best.error + 2.0 * best.spread for r in new])
         without_gain = len({r.passes for r in outs if r.passes > best.passes})
-        done = all(lags) or (without_gain >= _PATIENCE and len(self.held) >= _MANY)
+        stalled = without_gain >= _PATIENCE and len(self.held) >= _MANY
+        done = stalled or not in_reach.any()
         if not done:
-            state.engine.keep([2 * i + j for i, lag in enumerate(lags) if not lag for j in (0, 1)])
+            state.engine.keep(np.flatnonzero(np.repeat(in_reach, 2)))  # both members of a pair
         return state._replace(read_outs=outs), done or state.epoch >= self.when[-1]
 
     def _read(self, engine, passes):
@@ -287,9 +280,7 @@ class HoldOutSelection:
     def read(self, state):
         """The weighted sum of the read-outs."""
         targets, outs = self.data.targets[self.held], state.read_outs
-        totals = np.bincount(*self.data.visits.order(0), minlength=len(self.data.targets))[
-            self.held
-        ]
+        totals = np.bincount(*self.data.visits.order(0), minlength=len(self.apart))[self.held]
         outcome = blend(outs, targets, totals, state.engine.n_slots, self.normalise)
         if not self.cross_fit:
             return outcome
@@ -297,11 +288,12 @@ class HoldOutSelection:
         return outcome._replace(decisions=decisions)
 
 
-def read_outs(n_visits, max_iter=None, limit=12):
-    """The passes after which to read: up to `limit`, and `VISITS` in all, or up to `max_iter`."""
-    most = min(limit, max(1, VISITS // max(1, n_visits))) if max_iter is None else max_iter
-    chosen = [p for p in READ_OUTS if p <= most]
-    return chosen if max_iter is None or max_iter in chosen else [*chosen, max_iter]
+def read_outs(n_visits, max_iter, limit):
+    """The passes after which to read: up to `max_iter`; of 'auto' up to `limit`, and few visits."""
+    if max_iter == "auto":
+        most = min(limit, max(1, VISITS // max(1, n_visits)))
+        return [p for p in READ_OUTS if p <= most]
+    return [*(p for p in READ_OUTS if p < max_iter), max_iter]
 
 
 def held_out(n):
@@ -314,11 +306,6 @@ def held_out(n):
     """
     every = max(_LARGEST, min(_SHARE, n // _ENOUGH))
     return np.arange(every - 1, n, every) if n >= every else np.array([n - 1])
-
-
-def shortlist(progress, keep=KEPT):
-    """Numbers of the members of least progressive risk over the last half of the rows."""
-    return sorted(np.argsort(risks(progress), kind="stable")[:keep].tolist())
 
 
 def mistakes(decisions, targets):
@@ -345,7 +332,7 @@ def standard_error(loss):
 
 def blend(outs, targets, weights, n_slots, normalise):
     """What weighted read-outs give; targets and weights are of their decisions' rows."""
-    shares = _shares([(r.passes, r.error, r.spread) for r in outs])
+    shares = _shares(outs)
     trace = [
         {"gamma": r.gamma, "pass": r.passes, "error": r.error, "weight": float(w)}
         for r, w in zip(outs, shares, strict=True)
@@ -362,24 +349,22 @@ def blend(outs, targets, weights, n_slots, normalise):
 
 def cross_fitted(outs, targets, loss_of, normalise):
     """Decisions of the held-out rows, each half with weights that were chosen on the other half."""
-    losses = [loss_of(r.decisions, targets) for r in outs]
     sizes = _sizes(outs) if normalise else 1.0
     out, halves = np.empty(targets.shape), (slice(0, None, 2), slice(1, None, 2))
     for half, other in (halves, halves[::-1]):
-        shares = _shares(
-            [
-                (r.passes, loss[other].mean(), standard_error(loss[other]))
-                for r, loss in zip(outs, losses, strict=True)
-            ]
-        )
-        shares = zip(shares / sizes, outs, strict=True)
+        losses = [loss_of(r.decisions, targets)[other] for r in outs]
+        judged = [
+            r._replace(error=loss.mean(), spread=standard_error(loss))
+            for r, loss in zip(outs, losses, strict=True)
+        ]
+        shares = zip(_shares(judged) / sizes, outs, strict=True)
         out[half] = sum(share * r.decisions[half] for share, r in shares)
     return out
 
 
 def _shares(outs):
-    """Weights of read-outs (passes, error, spread); they sum to 1."""
-    passes, error, spread = np.array(outs).T
+    """Weights of read-outs; they sum to 1."""
+    passes, error, spread = np.array([(r.passes, r.error, r.spread) for r in outs]).T
     best = int(error.argmin())
     weights = passes * np.exp(-2.0 * (error - error[best]) / spread[best])
     return weights / weights.sum()

@@ -182,8 +182,6 @@ class Plan(NamedTuple):
             lines.append(f"  {step.candidate}: {step.reason or words}")
         return "\n".join(lines)
 
-    __str__ = __repr__
-
 
 class Limits:
     """The time and memory that a fit may take; the clock starts when this is created.
@@ -202,24 +200,13 @@ class Limits:
     """
 
     def __init__(self, budget, max_memory):
-        self.start, self.plan, self.measured = time.perf_counter(), None, False
+        self.start = time.perf_counter()
         self.given = None if max_memory is None else bytes_of(max_memory)
-        self.seconds, self.bytes = _DEFAULT, self.given or machine_memory()
-        message = f"budget={budget!r} is neither seconds, nor text such as '30s', nor a plan."
-        if isinstance(budget, Plan):
-            self.plan = budget
-        elif isinstance(budget, str):
-            found = re.fullmatch(r"\s*(\d+\.?\d*)\s*(s|min|h)\s*", budget)
-            if not found or not float(found[1]) > 0:
-                raise ValueError(message)
-            self.seconds = float(found[1]) * {"s": 1, "min": 60, "h": 3600}[found[2]]
-            self.measured = True
-        elif budget is not None:
-            if isinstance(budget, bool) or not isinstance(budget, int | float | np.number):
-                raise ValueError(message)
-            if not budget > 0:
-                raise ValueError(f"budget={budget!r} is not positive.")
-            self.seconds = float(budget)
+        self.bytes = self.given or machine_memory()
+        self.plan = budget if isinstance(budget, Plan) else None
+        self.measured = isinstance(budget, str)  # in clock time
+        is_default = budget is None or self.plan is not None
+        self.seconds = _DEFAULT if is_default else _seconds_of(budget)
 
     def plan_for(self, sizes):
         """The `Plan` for candidates, each with a list of `Step`, the largest first."""
@@ -247,6 +234,19 @@ class Limits:
                 "columns, or learn from a file with fit_source (PiSTOL, GLM)."
             )
         return planned
+
+
+def _seconds_of(budget):
+    """Seconds of a number, or of text such as '30s'."""
+    if isinstance(budget, str):
+        found = re.fullmatch(r"\s*(\d+\.?\d*)\s*(s|min|h)\s*", budget)
+        if found and float(found[1]) > 0:
+            return float(found[1]) * {"s": 1, "min": 60, "h": 3600}[found[2]]
+    elif isinstance(budget, int | float | np.number) and not isinstance(budget, bool):
+        if budget > 0:
+            return float(budget)
+        raise ValueError(f"budget={budget!r} is not positive.")
+    raise ValueError(f"budget={budget!r} is neither seconds, nor text such as '30s', nor a plan.")
 
 
 def _within_time(planned, sizes, allowed, speed):

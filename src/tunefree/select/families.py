@@ -23,6 +23,7 @@ from tunefree.families import Family
 from tunefree.learners.reflectron.mirror import Configuration
 from tunefree.links import Learned
 from tunefree.potentials import Whitened
+from tunefree.select.held_out import weighted_mean
 
 # Further candidates of potential='auto', up to so many columns; the only ones from so many rows a
 # column on.
@@ -156,9 +157,8 @@ def with_first_step(learner, offset, k):
 
 def _is_better(costs, others, weights):
     """Whether the mean of costs is lower than that of others by more than a standard error."""
-    gain = others - costs
-    mean = weights @ gain / weights.sum()
-    return mean > np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+    mean, error = weighted_mean(others - costs, weights)
+    return mean > error
 
 
 class Linked(NamedTuple):
@@ -201,7 +201,7 @@ class _Selection:
 
     def __init__(self, learner, task):
         self.learner, self.task, self.batches = learner, task, task.batches
-        self.board, self.courses = [], []
+        self.courses = []  # results of runs, and the potentials that each had
 
     def selected(self):
         """The result after all rounds."""
@@ -234,23 +234,24 @@ class _Selection:
         return state
 
     def _race(self):
-        """The state after geometries have competed, with many rows on some of them first."""
+        """The state after geometries have competed."""
         task, batch = self.task, self.batches[0]
         start, k = task.start_with(self.learner.link), batch.targets.shape[1]
         learner = with_first_step(self.learner, start[1], k)
         pilot = batch if task.pilot is None else task.pilot
         learner = learner.with_metric(pilot.design, pilot.weights, pilot.weights.sum())
         if pilot is batch:
-            state = self._course(learner, start)
-            self.board = self.courses[-1][0].board
-            return state
+            return self._course(learner, start)
+        return self._race_on_pilot(learner, start, pilot)
+
+    def _race_on_pilot(self, learner, start, pilot):
+        """The state of all rows after geometries have competed on some of them."""
         # The first step is one of Fisher scoring, although columns of levels vary little.
         learner = learner._replace(
             patience=min(learner.patience, _FIRST_PATIENCE),
             first_step=learner.first_step * learner.configurations[-1].potential.unit,
         )
         state = self._course(learner._replace(tol=_COARSE * learner.tol), start, [pilot])
-        self.board = self.courses[-1][0].board
         c = learner.chosen(state)
         s = learner.indices(state, pilot)[:, 0]
         curved = learner.family.curvature(learner.link, s).mean(axis=1)
@@ -398,13 +399,14 @@ class _Selection:
             out[:, [names.index(repr(p)) for p in own]] = a
             return out
 
-        def joined(arrays):
-            return np.concatenate([wide(a, own) for a, own in arrays])
+        def joined(name):
+            return np.concatenate([wide(f.trace[name], own) for f, own in self.courses])
 
-        trace = {
-            name: joined([(f.trace[name], own) for f, own in self.courses]) for name in first.trace
-        }
-        passes = sum(f.n_iter for f, _ in self.courses)
-        found = {"theta": theta, "offset": offset, "trace": trace, "n_iter": passes}
-        law = {"family": self.learner.family, "link": self.learner.link}
-        return first._replace(board=self.board, **found, **law)
+        return first._replace(
+            theta=theta,
+            offset=offset,
+            trace={name: joined(name) for name in first.trace},
+            n_iter=sum(f.n_iter for f, _ in self.courses),
+            family=self.learner.family,
+            link=self.learner.link,
+        )

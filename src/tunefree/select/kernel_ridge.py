@@ -7,7 +7,7 @@ import numpy as np
 from tunefree.columns import Coordinates, components, coordinates
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel import ridge
-from tunefree.learners.kernel.geometry import ROWS, best_view, rows_of
+from tunefree.learners.kernel.geometry import MORE_ROWS, ROWS, best_view
 from tunefree.learners.kernel.ridge import (
     AllRowsSolver,
     ExactSolver,
@@ -47,35 +47,41 @@ def choose_geometry(problem, like: Any = None):
 
     `like` is the `KernelTransform` of another fit. If its kernel is another one, its view is used.
     """
-    p, X, n, kernel = problem, problem.X, len(problem.X), KERNELS[problem.options.kernel]
-    known = None if like is None else like.geometry
-    if known is not None and type(known.kernel) is type(kernel):
-        return p.transformed(like)
-    wide = p.options.kernel == "rbf" and X.shape[1] >= _WIDE
-    # If there are several views, they are compared on a part of the rows.
-    part = slice(ridge.EXACT_ROWS if wide else n)
-    view = getattr(like, "view", None)
-    given = isinstance(view, Coordinates)
-    view = view if given else coordinates(X[part], p.weights[part])
-    if p.options.kernel == "linear":
-        return p.transformed(KernelTransform(view, None))
-    views = [view]
-    if wide:
-        principal = components(X[part], p.weights[part], _WIDE)
-        views += [principal] if principal.axes.size else []
-    transform = _best_transform(p, views)
-    if wide and transform.view is view and n > ridge.EXACT_ROWS and not given:
-        transform = _best_transform(p, [coordinates(X, p.weights)])
-    return p.transformed(transform)
+    X, kernel = problem.X, problem.options.kernel
+    known = getattr(like, "geometry", None)
+    if known is not None and type(known.kernel) is type(KERNELS[kernel]):
+        return problem.transformed(like)
+    given = getattr(like, "view", None)
+    given = given if isinstance(given, Coordinates) else None
+    if kernel == "rbf" and X.shape[1] >= _WIDE:
+        return problem.transformed(_transform_of_wide_rows(problem, given))
+    view = coordinates(X, problem.weights) if given is None else given
+    is_linear = kernel == "linear"
+    transform = KernelTransform(view, None) if is_linear else _best_transform(problem, [view])
+    return problem.transformed(transform)
+
+
+def _transform_of_wide_rows(problem, given):
+    """Coordinates, those `given` if any, or principal components; compared on the first rows."""
+    X, weights, first = problem.X, problem.weights, slice(ridge.EXACT_ROWS)
+    view = coordinates(X[first], weights[first]) if given is None else given
+    principal = components(X[first], weights[first], _WIDE)
+    views = [view, principal] if principal.axes.size else [view]
+    transform = _best_transform(problem, views)
+    of_first_rows = given is None and len(X) > ridge.EXACT_ROWS
+    if of_first_rows and transform.view is view:
+        return _best_transform(problem, [coordinates(X, weights)])
+    return transform
 
 
 def _search_rows(problem):
     """How many rows the search uses: held-out ones, which come last, only if others are few."""
     n, d = problem.X.shape
     m = n - problem.n_held
-    if m == 0 or m < ROWS and not needs_folds(problem.options.kernel, n, d):
+    are_few = m < ROWS and not needs_folds(problem.options.kernel, n, d)
+    if m == 0 or are_few:
         m = n
-    return min(m, rows_of(m))
+    return min(m, int(np.clip(m // 4, ROWS, MORE_ROWS)))
 
 
 def _best_transform(problem, views):

@@ -213,21 +213,22 @@ def _members(*entries):
     )
 
 
-def sparse_members(n_outputs, loss=None):
+def sparse_members(n_outputs, loss):
     """The portfolio for data that are mostly zeros, which cost nothing."""
     hinge, logistic = loss or SmoothedHinge(), loss or Multinomial()
-    members = [
-        ("raw", "per-coordinate", per_coordinate(hinge)),
-        ("raw", "per-coordinate logistic", per_coordinate(logistic)),
+    first = [("raw", "per-coordinate logistic", per_coordinate(logistic))]
+    others = [
         ("raw", "per-coordinate-constant logistic", per_coordinate_constant(logistic)),
         ("scaled", "dowg", dowg(hinge)),
     ]
-    if n_outputs > 1 and loss is None:
-        members.insert(2, ("raw", "per-coordinate one-vs-rest", per_coordinate(Logistic())))
-    return _members(*(members if loss is None else members[1:]))
+    if loss is None:
+        first.insert(0, ("raw", "per-coordinate", per_coordinate(hinge)))
+        if n_outputs > 1:
+            first.append(("raw", "per-coordinate one-vs-rest", per_coordinate(Logistic())))
+    return _members(*first, *others)
 
 
-def dense_members(n_outputs, loss=None, whiten=True):
+def dense_members(n_outputs, loss, whiten):
     """The portfolio for dense data: one learner under three views of the columns.
 
     Several classes are learned both jointly by a softmax, and one against the rest.
@@ -243,7 +244,7 @@ def dense_members(n_outputs, loss=None, whiten=True):
     return _members(*members)
 
 
-def stream_members(sparse_data, loss=None, whiten=True):
+def stream_members(sparse_data, loss, whiten):
     """The portfolio for a stream: one against the rest, and later iterates weigh more.
 
     A stream may drift, and outputs cannot be coupled with those of classes that have yet to appear.

@@ -82,15 +82,14 @@ def record(progress, classify, scored, predictions, targets, weights):
             loss = _losses(classify, scored, p[start:end], y)
             np.add.at(progress.risk[:, c], slots, w * loss)
         np.add.at(progress.weight, slots, w)
-        while start < end:  # up to the end of the ring buffer
-            position = int(progress.clock[0]) % len(progress.recent)
-            stop = min(end, start + len(progress.recent) - position)
-            rows, ring = slice(start, stop), slice(position, position + stop - start)
-            for c, p in present:
-                progress.recent[ring, c] = p[rows]
-            progress.targets[ring], progress.weights[ring] = targets[rows], weights[rows]
-            progress.clock[0] += stop - start
-            start = stop
+        # Of rows that the ring buffer does not hold only the latest are kept.
+        rows = np.arange(max(start, end - len(progress.recent)), end)
+        ring = (int(seen) + rows - start) % len(progress.recent)
+        for c, p in present:
+            progress.recent[ring, c] = p[rows]
+        progress.targets[ring], progress.weights[ring] = targets[rows], weights[rows]
+        progress.clock[0] += end - start
+        start = end
 
 
 def curve(progress):

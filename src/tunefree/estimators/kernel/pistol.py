@@ -98,37 +98,21 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     # Abstract: whether targets are signs of classes, and the most passes of 'auto'.
     _CLASSIFY, _LIMIT = True, 12
-    _AVERAGES = ("auto", "last-pass")  # in addition to the schemes
-
-    def _learner(self, n_rounds, largest=1.0):
-        """Abstract: the learner for so many rows (None: unknown) with k(x, x) up to `largest`."""
-        raise NotImplementedError
-
-    def _encode(self, y, kept, weights):
-        """Abstract: targets of the rows `kept`, labels for the order of rows, and weights."""
-        raise NotImplementedError
-
-    def _standard(self, encoded, rows, totals, dtype):
-        """Targets in the units of learning, and what predictions are shrunk to (None: nothing).
-
-        `encoded` is what `_encode` returns; `rows` are the distinct rows, with their weights.
-        """
-        return encoded[0], None
-
-    def _selection_loss(self):
-        """Abstract: the function of decisions and targets that selects, a loss for each row."""
-        raise NotImplementedError
-
-    def _losses(self, values, targets):
-        """Abstract: the loss of every row, for a compression."""
-        raise NotImplementedError
-
-    def _finish(self, engine, outcome, prior):
-        """Abstract: the factor of coefficients, predictions of `held` rows, and those to keep.
-
-        Predictions are shrunk to `prior`, which `_standard` gave.
-        """
-        raise NotImplementedError
+    _AVERAGES: tuple[str, ...] = ("auto",)  # in addition to the schemes
+    # Abstract: the learner for so many rows (None: unknown) with k(x, x) up to a largest value.
+    _learner: Callable
+    # Abstract: targets of some rows, labels for the order of rows, and weights; then the targets in
+    # the units of learning, and what predictions are shrunk to.
+    _encode: Callable
+    _standard: Callable
+    # Abstract: the function of decisions and targets that selects, a loss for each row; and the
+    # loss of every row, for a compression.
+    _selection_loss: Callable
+    _losses: Callable
+    # Abstract: the factor of coefficients, predictions of held-out rows, and those to keep; and the
+    # latter for a stream.
+    _finish: Callable
+    _held_out_predictions: Callable
 
     def _scheme(self):
         """The averaging scheme; the uniform one for an average that only this estimator has."""
@@ -207,11 +191,11 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if self.average != "auto":
             return self._plan_one(team, problem, choice)
         kernel, gammas, loss_of = choice.recipe.kernel, choice.gammas, self._selection_loss()
-        most = None if self.max_iter == "auto" else self.max_iter
-        when = read_outs(problem.n_visits, most, self._LIMIT)
-        data = choice.data(team, problem, gammas, when != [1])
+        when = read_outs(problem.n_visits, self.max_iter, self._LIMIT)
+        one_pass = when == [1]
+        data = choice.data(team, problem, gammas, keep=not one_pass)
         learner = self._learner(len(problem.visits.rows), data.largest)
-        if when == [1] and apart is None:
+        if one_pass and apart is None:
             rules = [r._replace(average=PolynomialDecay()) for r in self._rivals(learner)]
             members = [Member(*pair) for pair in product(gammas, rules)]
             runner = ProgressiveSelection(team, loss_of, self._CLASSIFY)
@@ -222,15 +206,13 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     def _plan_one(self, team, problem, choice):
         """The plan where the user has chosen the average: one bandwidth."""
-        suffix, scheme, n_passes = self.average == "last-pass", self._scheme(), self.max_iter
-        if n_passes == "auto":
-            n_passes = 3 if suffix else 1
+        scheme, n_passes = self._scheme(), 1 if self.max_iter == "auto" else self.max_iter
         last, late = self._reads_last(), hasattr(scheme, "within")
-        data = choice.data(team, problem, [choice.best], n_passes > 1)
+        data = choice.data(team, problem, [choice.best], keep=n_passes > 1)
         learner = self._learner(len(problem.visits.rows), data.largest)
         if not last:
             learner = learner._replace(average=placed(scheme, problem.n_visits * n_passes))
-        runner = SingleRun(team, n_passes, self._CLASSIFY, suffix=suffix, last=last, late=late)
+        runner = SingleRun(team, n_passes, self._CLASSIFY, last=last, late=late)
         engine = data.engine(choice.recipe.kernel, [Member(choice.best, learner)], self._apart())
         return runner, engine, data, n_passes
 
@@ -265,9 +247,6 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         self.expansion_ = Expansion(choice.recipe.with_bandwidths(outcome.coefs), support, coefs)
         self._compress(problem)
         return predictions
-
-    def _held_out_predictions(self, outcome, factor):
-        """The held-out predictions to keep; None for subclasses that keep none."""
 
     def _compress(self, problem):
         """Project the predictor onto landmarks, as `compress` requires."""
@@ -355,6 +334,10 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         weights = base.balanced(self.class_weight, self.classes_, codes, weights)
         return base.signs(codes, len(self.classes_)), codes[:, None].astype(float), weights
 
+    def _standard(self, encoded, rows, totals, dtype):
+        signs, codes, weights = encoded
+        return signs, shares_as_scores(codes[:, 0].astype(int), weights, signs.shape[1])
+
     def _selection_loss(self):
         return mistakes
 
@@ -428,11 +411,10 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     average : str or part, default='auto'
         'auto' weights the averages of single passes by their held-out errors; else a scheme of
         `tunefree.averaging` over the iterates of all passes, of all rows ('uniform', 'tail', ... or
-        ``Geometric(rate=0.01)``; 'last' is the last iterate), or 'last-pass', the average of the
-        last pass.
+        ``Geometric(rate=0.01)``; 'last' is the last iterate).
     max_iter : int or 'auto', default='auto'
         The most passes. 'auto' is up to 12, with at most 200,000 visits of rows; with a named
-        average it is 1, or 3 for 'last-pass'. With a single pass and ``average='auto'`` no row is
+        average it is 1. With a single pass and ``average='auto'`` no row is
         held out: later iterates have larger weights, and PiSTOL and 'dowg' are weighted by their
         errors on rows before they learned them.
     horizon : int or None, default=None
@@ -602,10 +584,6 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         self.intercept_, factor = (1.0 - share) * prior, share * a
         held_out = self._held_out_predictions(outcome, factor)
         return factor, factor * f + self.intercept_, held_out
-
-    def _standard(self, encoded, rows, totals, dtype):
-        signs, codes, weights = encoded
-        return signs, shares_as_scores(codes[:, 0].astype(int), weights, signs.shape[1])
 
     @all_or_nothing
     def partial_fit(

@@ -21,7 +21,7 @@ from tunefree.kernels import (
     resolve_gamma,
 )
 from tunefree.learners.kernel.blocked import Cache, Facts, Member
-from tunefree.select.bandwidths import CACHED, PRESELECTION, Data, KernelPasses, pairs, shortlist
+from tunefree.select.bandwidths import CACHED, KEPT, PRESELECTION, Data, KernelPasses, pairs
 from tunefree.select.progressive_risk import curve, risks
 
 # The grid of bandwidths, in units of 1 / median distance.
@@ -59,8 +59,6 @@ class Recipe(NamedTuple):
         """The recipe of an estimator's parameters."""
         e = estimator
         check_gamma(e.gamma, "auto", "scale")
-        if e.standardize not in ("auto", True, False):
-            raise ValueError(f"standardize={e.standardize!r} is none of 'auto', True, False.")
         if e.precision not in ("auto", "single", "double"):
             raise ValueError(f"precision={e.precision!r} is none of auto, single, double.")
         kernel = make_kernel(e.kernel, 1.0, e.degree, e.coef0)
@@ -117,9 +115,8 @@ class Recipe(NamedTuple):
     def views(self, problem):
         """The coordinates that compete."""
         X, single = problem.X, bool(self.single(problem.X.dtype, problem.X))
-        filled = not sparse.issparse(X) or bool(
-            X.shape[0] * X.shape[1] * 4 <= _FILLED and base.share_stored(X) > 0.005
-        )
+        fits = X.shape[0] * X.shape[1] * 4 <= _FILLED
+        filled = not sparse.issparse(X) or bool(fits and base.share_stored(X) > 0.005)
         if self.as_given or not filled:
             return [KernelView("raw", (), filled, single)]
         # Centring does not change distances, and keeps their digits.
@@ -137,13 +134,13 @@ class Recipe(NamedTuple):
         return [raw, standardised, KernelView("asinh", parts, True, single)]
 
     @property
-    def scaled(self):
-        """Whether the bandwidth is computed from the rows' variance, unless it is learned."""
-        return isinstance(self.gamma, str) and "gamma" in getattr(self.kernel, "_fields", ())
+    def has_gamma(self):
+        """Whether the kernel has a bandwidth."""
+        return "gamma" in getattr(self.kernel, "_fields", ())
 
     def resolved(self, X, weights=None):
         """The recipe with a number as its bandwidth, for transformed rows."""
-        if "gamma" not in getattr(self.kernel, "_fields", ()):
+        if not self.has_gamma:
             return self
         gamma = resolve_gamma("scale" if self.auto else self.gamma, X, weights)
         return self._replace(kernel=self.kernel._replace(gamma=gamma), gamma=gamma)
@@ -161,7 +158,7 @@ class KernelPiSTOLProblem:
     `numbers` are their positions in the rows given to `fit`; predictions are shrunk to `prior`.
     """
 
-    def __init__(self, X, targets, visits, numbers, prior=None):
+    def __init__(self, X, targets, visits, numbers, prior):
         rows, _ = visits.order(0)
         _, first = np.unique(rows, return_index=True)
         self.X, self.stored, self.prior = X, rows[np.sort(first)], prior
@@ -218,16 +215,16 @@ class Choice(NamedTuple):
         return self.leaderboard[0]["gamma"] if self.leaderboard else self.gammas[0]
 
     @classmethod
-    def preselected(cls, recipe, team, problem, learner, classify, apart=None):
+    def preselected(cls, recipe, team, problem, learner, classify, apart):
         """The user's bandwidth, or the best of a grid on the first rows, without those `apart`."""
-        views = recipe.views(problem)
-        if not (recipe.radial and recipe.auto):
+        views, learns_bandwidth = recipe.views(problem), recipe.radial and recipe.auto
+        if not learns_bandwidth:
             return cls.given(recipe, views[0], problem)
         kernel, n, visits = recipe.kernel, len(problem.stored), problem.visits
         most = min(n, max(PRESELECTION, n // 8))
         if apart is not None:
             visits = visits.without(apart)
-        passes, results = KernelPasses(team, classify=classify), []
+        passes, results = KernelPasses(team, 1, classify), []
         for view in views:
             rows = view.show(problem.rows(most))
             unit = median_gamma(kernel, rows)
@@ -237,17 +234,17 @@ class Choice(NamedTuple):
             state = run(passes, passes.init(data.engine(kernel, members)), data).state
             results.append((view, members, state.progress))
         view, members, progress = min(results, key=lambda result: risks(result[2]).min())
-        chosen = [members[i] for i in shortlist(progress)]
+        best = np.argsort(risks(progress), kind="stable")[:KEPT]
+        chosen = [members[i] for i in sorted(best)]
         board, trace = _board_and_trace(results, {m.name for m in chosen})
         return cls(recipe, view, [m.gamma for m in chosen], board, trace)
 
     @classmethod
     def given(cls, recipe, view, problem):
         """The user's bandwidth, or none."""
-        rows = problem.rows() if recipe.scaled else None
-        if recipe.scaled and view.name != "raw":
-            rows = view.show(rows)
-        recipe = recipe.resolved(rows, problem.weights)
+        if recipe.has_gamma:
+            rows = problem.rows() if view.name == "raw" else view.show(problem.rows())
+            recipe = recipe.resolved(rows, problem.weights)
         return cls(recipe, view, [recipe.gamma if recipe.radial else None], [], {})
 
     def data(self, team, problem, gammas, keep):

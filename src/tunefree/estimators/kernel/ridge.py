@@ -32,7 +32,6 @@ from tunefree.learners.kernel.ridge import (
     KernelTransform,
     column_effects,
     minimize_log_loss,
-    n_held_out,
 )
 from tunefree.protocols import (
     Auto,
@@ -56,6 +55,8 @@ from tunefree.select.kernel_ridge import (
 from tunefree.select.stacking import log_losses
 from tunefree.uncertainty.intervals import Residuals
 
+# Up to so many rows all are held out in turn; of more rows, so many that the search does not use.
+_ALL_HELD_OUT, _HELD_OUT = 2000, 1000
 # Folds that evaluate the search if rows are few.
 _FOLDS = 3
 
@@ -121,12 +122,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
-    single_precision_: bool
     class_weight: Any = None  # a parameter of classifiers
-    classes_: np.ndarray
-    dual_coef_: np.ndarray
-    intercept_: Any
-    landmarks_: Any
     # Abstract: targets as numbers, numbers by which otherwise equal rows differ, and classes.
     _encode: Callable
     # Abstract: what is learned, shrunk and rounded, with held-out predictions to publish; and the
@@ -231,13 +227,10 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     def _checked(self, X, y, sample_weight):
         """Rows, targets and weights, and the parameters."""
         compression_options(self.compress)
-        real = not self._CLASSIFY
-        if self.n_landmarks not in ("auto", "all") and not (
-            isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
-        ):
-            raise ValueError(
-                f"n_landmarks={self.n_landmarks!r} is none of a positive integer, 'auto', 'all'."
-            )
+        m, real = self.n_landmarks, not self._CLASSIFY
+        is_count = isinstance(m, int | np.integer) and m > 0
+        if not is_count and m not in ("auto", "all"):
+            raise ValueError(f"n_landmarks={m!r} is none of a positive integer, 'auto', 'all'.")
         if self.kernel not in ("rbf", "laplacian", "linear"):
             raise ValueError(f"kernel={self.kernel!r} is none of rbf, laplacian, linear.")
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
@@ -273,18 +266,25 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
         unit = np.where(unit > 0.0, unit, 1.0)
-        held, given = table.held, np.arange(n)
-        if held is None:
-            held = given >= n - n_held_out(n)
+        if table.held is None:
+            n_held = n if n <= _ALL_HELD_OUT else _HELD_OUT
+            held, given = np.arange(n) >= n - n_held, np.arange(n_held)
         else:
-            given = np.argsort(rows[held], kind="stable")
+            held, given = table.held, np.argsort(rows[table.held], kind="stable")
         order = np.argsort(held, kind="stable")
-        groups = None if groups is None else groups[order]
-        limits, n_held = (y.min(axis=0), y.max(axis=0)), int(held.sum())
-        targets = ((y - level) / unit)[order], level, unit, limits
-        X = table.X[rows[order]]
-        options = KernelOptions(self.kernel, self.n_landmarks, self._CLASSIFY, table.seed)
-        return KernelProblem(X, *targets, weights[order], n_held, given, groups, options, team)
+        return KernelProblem(
+            X=table.X[rows[order]],
+            Y=((y - level) / unit)[order],
+            level=level,
+            unit=unit,
+            limits=(y.min(axis=0), y.max(axis=0)),
+            weights=weights[order],
+            n_held=len(given),
+            given=given,
+            groups=None if groups is None else groups[order],
+            options=KernelOptions(self.kernel, self.n_landmarks, self._CLASSIFY, table.seed),
+            team=team,
+        )
 
     def _learned(self, table, like: Any = None, column_groups=(), stream: Any = None):
         """What the rows teach; `stream` has more rows."""
@@ -499,14 +499,14 @@ class KernelRidgeRegressor(
         if table.held is None:
             predictions, y, weights, X = fitted.held_out
             predictions = np.clip(predictions, low, high)
-            mean = np.average(y, axis=0, weights=weights)
-            share, intercept = np.ones(len(mean)), predictor.intercept
+            mean, b = np.average(y, axis=0, weights=weights), predictor.intercept
+            share = np.ones(len(mean))
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
                 optimism = predictor.transform.optimism
                 share = shrinkage_factor(predictions - mean, y - mean, weights, spent=optimism)
-            intercept = np.where(share < 1.0, mean + share * (intercept - mean), intercept)
+            intercept = np.where(share < 1.0, mean + share * (b - mean), b)
             predictor = predictor.scaled(share, intercept)
-            shrunk = HeldOutRows(mean + share * (predictions - mean), y, weights, X)
+            shrunk = fitted.held_out._replace(predictions=mean + share * (predictions - mean))
             fitted = fitted._replace(held_out_result=_residuals(shrunk, predictor))
         return fitted._replace(predictor=predictor.rounded(table.X.dtype, high - low))
 
@@ -641,8 +641,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         a = base.temperature(scores, targets, weights)
         scores, intercept, share, result = a * scores, a * predictor.intercept, 1.0, None
         if table.held is None:
-            codes = base.codes_of(targets)
-            optimism = predictor.transform.optimism
+            codes, optimism = base.codes_of(targets), predictor.transform.optimism
             null = shares_as_scores(codes, weights, scores.shape[1])
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
                 share = base.class_shrinkage(scores, null, codes, weights, optimism)

@@ -18,7 +18,7 @@ from tunefree.data.order import given_visits
 from tunefree.designs import as_dense, stacked
 from tunefree.estimators.kernel.problem import GRID, KernelView
 from tunefree.kernels import median_gamma
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, KernelBlock, Member
+from tunefree.learners.kernel.blocked import BLOCK, Facts, KernelBlock, Member, StreamEngine
 from tunefree.learners.kernel.projection import limit_support
 from tunefree.robust import OutlierFilter
 from tunefree.select.bandwidths import BandwidthOutcome
@@ -39,7 +39,7 @@ class KernelStream:
     scored. `units` is a function of the first targets; it returns the one that standardises them.
     """
 
-    def __init__(self, recipe, learner, single, classify, max_support=None, units=None):
+    def __init__(self, recipe, learner, single, classify, max_support, units):
         self.recipe, self.learner, self.single, self.classify = recipe, learner, single, classify
         self.max_support, self.units, self.size = max_support, units, BLOCK
         if max_support is not None:
@@ -111,10 +111,13 @@ class KernelStream:
     def _scored(self):
         return self.engine.n_outputs - self.classify
 
+    def _risks(self):
+        """The progressive risk of each name."""
+        return dict(zip(self.names, risks(self.progress), strict=True))
+
     def _order(self):
         """Names of the members that were not dropped, the best first."""
-        risk = dict(zip(self.names, risks(self.progress), strict=True))
-        return sorted((m.name for m in self.engine.members), key=lambda name: risk[name])
+        return sorted((m.name for m in self.engine.members), key=self._risks().__getitem__)
 
     def _open(self, X, targets):
         """Compute scaling and bandwidths from the first rows."""
@@ -132,7 +135,7 @@ class KernelStream:
         members = [Member(g, self.learner, "" if g is None else f"gamma={g:.3g}") for g in gammas]
         self.names = [m.name for m in members]
         self.scale = None if self.units is None else self.units(targets)
-        self.engine = Blocked(recipe.kernel, members, targets.shape[1], rows[:0])
+        self.engine = StreamEngine(recipe.kernel, members, targets.shape[1], rows[:0])
         self.progress = start_progress(len(members), targets.shape[1])
 
     def outputs(self, index, sign):
@@ -162,23 +165,34 @@ class KernelStream:
 
         Decisions are those of the latest rows, predicted before they were learned.
         """
-        risk = dict(zip(self.names, risks(self.progress), strict=True))
-        kept = self._order()
-        best, k = kept[:_BEST], self._scored()
+        best, k = self._order()[:_BEST], self._scored()
         recent, targets, weights = recent_rows(self.progress)
+        numbers = {m.name: i for i, m in enumerate(self.engine.members)}
+        coefs: dict = {}
+        decisions: Any = 0.0
+        for name, share in zip(best, self._shares(best), strict=True):
+            i, f = numbers[name], recent[:, self.names.index(name), :k]
+            share = share / rms(f) if self.classify else share
+            coefs[self.engine.members[i].gamma] = share * self.engine.mean(i)[:, :k]
+            decisions = decisions + share * f
+        if len(coefs) > 1:
+            coefs = dict(sorted(coefs.items()))
+        rows, curves = curve(self.progress)
+        trace = {"rows": rows, "progressive_error": dict(zip(self.names, curves.T, strict=True))}
+        outcome = BandwidthOutcome(coefs, decisions, targets[:, :k], weights, trace)
+        return outcome, self._leaderboard(best)
+
+    def _shares(self, best):
+        """Weights of the best members, which sum to 1."""
+        risk = self._risks()
         low, n = risk[best[0]], max(1, min(self.seen, len(self.progress.weights)))
         spread = np.sqrt(max(low, 1e-3) / n)
         share = np.array([np.exp(-2.0 * (risk[name] - low) / spread) for name in best])
-        share /= share.sum()
-        coefs: dict = {}
-        decisions: Any = 0.0
-        numbers = {m.name: i for i, m in enumerate(self.engine.members)}
-        for name, w in zip(best, share, strict=True):
-            i, f = numbers[name], recent[:, self.names.index(name), :k]
-            w = w / rms(f) if self.classify else w
-            coefs[self.engine.members[i].gamma] = w * self.engine.mean(i)[:, :k]
-            decisions = decisions + w * f
-        board = [
+        return share / share.sum()
+
+    def _leaderboard(self, best):
+        risk, kept = self._risks(), [m.name for m in self.engine.members]
+        return [
             {
                 "name": name,
                 "progressive_error": float(risk[name]),
@@ -187,8 +201,3 @@ class KernelStream:
             }
             for name in sorted(self.names, key=lambda name: (name not in best, risk[name]))
         ]
-        coefs = {g: coefs[g] for g in sorted(coefs, key=lambda g: g or 0.0)}
-        rows, curves = curve(self.progress)
-        errors = dict(zip(self.names, curves.T, strict=True))
-        trace = {"rows": rows, "progressive_error": errors}
-        return BandwidthOutcome(coefs, decisions, targets[:, :k], weights, trace), board

@@ -23,6 +23,7 @@ Source: Orabona 2014, Algorithm 3; the blocked form is ours.
 """
 
 import math
+from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -150,7 +151,7 @@ def base(kernel, root, A, B, out=None):
 
 
 def products(team, gammas, root, tile_of, n, tables):
-    """Sums over n support rows: for each bandwidth values @ table in float64, None if n is 0.
+    """Sums over n support rows: for each bandwidth values @ table in float64.
 
     ``tile_of(start, stop)`` gives `base` of a block's rows and these support rows; the result is
     overwritten.
@@ -162,8 +163,6 @@ def products(team, gammas, root, tile_of, n, tables):
         return [K @ table[start:stop] for K, table in zip(values, tables, strict=True)]
 
     parts = team.map(tile, range(0, n, TILE))
-    if not parts:
-        return [None] * len(tables)
     totals = [values.astype(np.float64) for values in parts[0]]
     for part_sums in parts[1:]:
         for total, values in zip(totals, part_sums, strict=True):
@@ -214,6 +213,11 @@ class Memory(NamedTuple):
     watched: np.ndarray  # ascending numbers of the rows where averages are evaluated
     rows: Any  # the `Facts` of all rows; None where the cache is enough
     cache: Cache | None = None
+
+    @property
+    def dtype(self):
+        """The precision of values."""
+        return self.rows.rows.dtype if self.cache is None else self.cache.values.dtype
 
     def pairs(self, team, kernel, root, left):
         """A function `tile_of(start, stop)`: `base` of some rows and these; and its bandwidth."""
@@ -354,36 +358,24 @@ class KernelState(NamedTuple):
 
 
 class Blocked:
-    """Members that learn side by side.
+    """Members that learn side by side: `MemoryEngine` or `StreamEngine`.
 
-    `like` are rows of the type to come, of float32 or float64, which is the precision of values.
-    `memory` has the rows if they are in memory; None is a stream. A slot has a row's coefficients:
-    in memory it is the row's number, on a stream each updated row gets the next slot. With `apart`
-    every update in memory gets its own slot, in order; `origin` has the rows' numbers. The
+    `dtype` is float32 or float64, the precision of values. A slot has a row's coefficients. The
     bandwidth whose values are computed, `root`, stays the same when members are dropped, so that
     the results of the others do not change.
     """
 
-    def __init__(self, kernel, members, n_outputs, like, memory=None, apart=False):
+    # Abstract: arguments of `bandwidths` within a block, and each bandwidth's sums before it.
+    _values: Callable
+    # Abstract: the slots of a block's rows, -1 for rows without one; `updated` are those that need
+    # one. And what is done with the coefficients that a block has added.
+    _slots_of: Callable
+    _note: Callable
+
+    def __init__(self, kernel, members, n_outputs, dtype):
         self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
-        self.support, self.dtype = Support(like), like.dtype
-        self.memory: Any = memory
+        self.dtype, self.root, self.n_slots = dtype, root_of(self.gammas), 0
         self.states = [KernelState.empty(n_outputs) for _ in self.members]
-        self.n_slots = 0
-        cached = memory is not None and memory.cache is not None
-        self.root = self.memory.cache.root if cached else root_of(self.gammas)
-        self.apart = apart
-        self.origin: list = []
-        self.updates = np.zeros((len(self.members), n_outputs), np.int64)
-        self._tables, self._scored = None, None
-        # In memory: the sums at all rows, and the pending updates that they do not include yet.
-        # These are the rows' numbers, and for each member the coefficients that were added to z and
-        # u, of shape (2, n_outputs, n).
-        self._sums: list[KernelSums] = []
-        if memory is not None:
-            shapes = (n_outputs, memory.n), (n_outputs, len(memory.watched))
-            self._sums = [KernelSums(*map(np.zeros, shapes)) for _ in self.members]
-        self._clear_pending()
 
     @property
     def gammas(self):
@@ -391,136 +383,215 @@ class Blocked:
         found = {m.gamma for m in self.members}
         return [None] if found == {None} else sorted(found)
 
-    def _layout(self):
+    def layout(self):
         """The members of each bandwidth."""
         return [[i for i, m in enumerate(self.members) if m.gamma == g] for g in self.gammas]
 
     def learn(self, team, block, scored=False):
         """Learn a block of rows in order; returns each member's predictions before each row."""
-        n, k, layout = len(block.targets), self.n_outputs, self._layout()
-        width = k * (1 + scored)
+        layout, width = self.layout(), self.n_outputs * (1 + scored)
         weights = block.weights if block.weights.ndim == 2 else [block.weights] * len(self.members)
-        sums_before = self._of_support if self.memory is None else self._of_memory
-        within, before = sums_before(team, block, scored)
+        within, before = self._values(team, block, scored)
         jobs = []
         for level, K in enumerate(bandwidths(*within)):
             K = K.copy() if level + 1 < len(layout) else K
             for position, i in enumerate(layout[level]):
-                sums, part = before[level], slice(position * width, (position + 1) * width)
-                H = np.zeros((n, width)) if sums is None else sums[:, part]
-                jobs.append((i, K, H))
+                part = slice(position * width, (position + 1) * width)
+                jobs.append((i, K, before[level][:, part]))
 
         def solve(job):
             i, K, H = job
             rows = block.squares, block.targets, weights[i]
-            learner, state = self.members[i].learner, self.states[i]
-            return i, state.learn(learner, rows, K, H, scored)
+            return i, self.states[i].learn(self.members[i].learner, rows, K, H, scored)
 
         results = dict(team.map(solve, jobs))
-        new = [results[i][0] for i in range(len(self.members))]
+        new, scores = zip(*(results[i] for i in range(len(self.members))), strict=True)
         updated = np.flatnonzero(np.any([added[0].any(axis=0) for added in new], axis=0))
         slots = self._slots_of(block, updated)
-        for i, added in enumerate(new):
-            self.updates[i] += np.count_nonzero(added[0], axis=1)
-            self.states[i].deposit(slots, added)
-        if self.memory is None:
-            slots = slots[updated]
-            for table, members in zip(self._mirror(), layout, strict=True):
-                table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
-        else:
-            for i, added in enumerate(new):
-                self._pending[i] = np.concatenate([self._pending[i], added[:, :, updated]], axis=2)
-            self._pending_numbers = np.append(self._pending_numbers, block.numbers[updated])
-            if len(self._pending_numbers) >= 2 * BLOCK:
-                self.update_sums(team, block.ahead)
-        return [results[i][1] for i in range(len(self.members))]
+        for state, added in zip(self.states, new, strict=True):
+            state.deposit(slots, added)
+        self._note(team, block, new, updated, slots)
+        return list(scores)
 
-    def _slots_of(self, block, updated):
-        """The rows' slots; -1 for rows without one."""
-        if self.memory is not None and not self.apart:
-            self._grow(int(block.numbers.max()) + 1)
-            return block.numbers
+    def _next_slots(self, block, updated):
         slots = np.full(len(block.targets), -1)
         slots[updated] = self.n_slots + np.arange(len(updated))
-        if self.memory is None:
-            new = block.rows[updated]
-            self.support.append(new.rows, new.sizes)
-        else:
-            self.origin.append(block.numbers[updated])
         self._grow(self.n_slots + len(updated))
         return slots
 
-    # On a stream.
+    def _grow(self, n):
+        """Extend to at least n slots."""
+        self.n_slots = max(n, self.n_slots)
+        self.states = [s._replace(z=_extended(s.z, n), u=_extended(s.u, n)) for s in self.states]
 
-    def _columns(self, member):
-        s = self.states[member]
-        return [s.z, s.u] if self._scored else [s.z]
+    def keep(self, chosen):
+        """Keep some members, and drop the others."""
+        self.members = [self.members[i] for i in chosen]
+        self.states = [self.states[i] for i in chosen]
 
-    def _mirror(self):
-        """Coefficients in the precision of the values, laid out for one product a bandwidth."""
+    def mean(self, i):
+        """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
+        return self.states[i].mean(self.n_slots)
+
+    def last(self, i):
+        """A member's last iterate."""
+        return self.states[i].last(self.members[i].learner, self.n_slots)
+
+
+class StreamEngine(Blocked):
+    """For a stream of rows of the type of `like`: each updated row gets the next slot."""
+
+    def __init__(self, kernel, members, n_outputs, like):
+        super().__init__(kernel, members, n_outputs, like.dtype)
+        self.support = Support(like)
+        # Coefficients in the precision of the values, laid out for one product a bandwidth; those
+        # of the averages, too, if rows are scored. None where they are out of date.
+        self._tables, self._scored = None, None
+
+    def _columns(self, members, slots=slice(None)):
+        """Coefficients of z and, if rows are scored, of u, for all outputs of some members."""
+        states = [self.states[i] for i in members]
+        tables = [(s.z, s.u) if self._scored else (s.z,) for s in states]
+        return np.hstack([table[slots] for pair in tables for table in pair])
+
+    def _current_tables(self):
         if self._tables is None:
-            self._tables = [
-                np.hstack([a for i in members for a in self._columns(i)]).astype(self.dtype)
-                for members in self._layout()
-            ]
+            columns = [self._columns(members) for members in self.layout()]
+            self._tables = [table.astype(self.dtype) for table in columns]
         return self._tables
 
-    def _of_support(self, team, block, scored):
-        """Arguments of `bandwidths` within a block, and each bandwidth's sums before the block."""
+    def _values(self, team, block, scored):
         if scored != self._scored:
             self._scored, self._tables = scored, None
-        support, rows = self.support.facts(), block.rows
+        support, rows, n = self.support.facts(), block.rows, len(block.targets)
 
         def tile_of(a, b):
-            memory = team.memory((len(block.targets), b - a), self.dtype)
+            memory = team.memory((n, b - a), self.dtype)
             return base(self.kernel, self.root, rows, support[a:b], memory)
 
         within = base(self.kernel, self.root, rows, rows), self.gammas, self.root
-        tables = self._mirror()
+        tables = self._current_tables()
+        if not self.n_slots:
+            return within, [np.zeros((n, table.shape[1])) for table in tables]
         return within, products(team, self.gammas, self.root, tile_of, self.n_slots, tables)
 
-    # In memory.
+    def _slots_of(self, block, updated):
+        self.support.append(*block.rows[updated])
+        capacity = len(self.states[0].z)
+        slots = self._next_slots(block, updated)
+        if len(self.states[0].z) > capacity:
+            self._tables = None
+        return slots
 
-    def _of_memory(self, team, block, scored):
-        """Arguments of `bandwidths` within a block, and each bandwidth's sums before the block."""
+    def _note(self, team, block, new, updated, slots):
+        slots = slots[updated]
+        for table, members in zip(self._current_tables(), self.layout(), strict=True):
+            table[slots] = self._columns(members, slots)
 
-        def among(others):
-            values, root = self.memory.among(self.kernel, self.root, r, others)
-            return values, self.gammas, root
+    def keep(self, chosen):
+        """Keep some members, and drop the others."""
+        super().keep(chosen)
+        self._tables = None
 
-        r, layout, fields = block.numbers, self._layout(), range(1 + scored)
-        before = [
-            np.hstack([self._sums[i][f][:, r].T for i in members for f in fields])
-            for members in layout
+    def rebuild(self, rows, tables):
+        """Replace the support rows; `tables` has each member's [z, u]."""
+        self.support = Support(rows)
+        self.support.append(*Facts.of(self.kernel, rows))
+        self.n_slots, k = rows.shape[0], self.n_outputs
+        self.states = [
+            s._replace(z=t[:, :k].copy(), u=t[:, k:].copy())
+            for s, t in zip(self.states, tables, strict=True)
         ]
-        if len(self._pending_numbers):
-            for K, members, total in zip(
-                bandwidths(*among(self._pending_numbers)), layout, before, strict=True
-            ):
-                table = np.hstack([self._pending[i][f].T for i in members for f in fields])
-                total += K @ table.astype(self.dtype)
-        return among(r), before
+        self._tables = None
+
+    def outputs(self, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        self.n_outputs, self._tables = len(index), None
+        self.states = [
+            s._replace(
+                z=s.z[:, index] * sign, u=s.u[:, index] * sign, scalars=s.scalars[index].copy()
+            )
+            for s in self.states
+        ]
+
+    def branch(self):
+        """A copy that learns independently; it shares the support rows so far."""
+        other = copy(self)
+        other.support = self.support.branch()
+        other.states = [type(s)(*(a.copy() for a in s)) for s in self.states]
+        other.members, other._tables = list(self.members), None
+        return other
+
+
+class MemoryEngine(Blocked):
+    """For rows in memory: a row's number is its slot.
+
+    With `apart` every update gets its own slot, in order; `origin` has the rows' numbers.
+    """
+
+    def __init__(self, kernel, members, n_outputs, memory, apart=False):
+        super().__init__(kernel, members, n_outputs, memory.dtype)
+        self.memory, self.apart, self.origin = memory, apart, []
+        if memory.cache is not None:
+            self.root = memory.cache.root
+        self.updates = np.zeros((len(self.members), n_outputs), np.int64)
+        # The sums at all rows, and the pending updates that they do not include yet. These are the
+        # rows' numbers, and for each member the coefficients that were added to z and u, of shape
+        # (2, n_outputs, n).
+        shapes = (n_outputs, memory.n), (n_outputs, len(memory.watched))
+        self._sums = [KernelSums(*map(np.zeros, shapes)) for _ in self.members]
+        self._clear_pending()
 
     def _clear_pending(self):
         self._pending_numbers = np.empty(0, np.int64)
         self._pending = [np.empty((2, self.n_outputs, 0)) for _ in self.members]
 
+    def _values(self, team, block, scored):
+        def among(others):
+            values, root = self.memory.among(self.kernel, self.root, r, others)
+            return values, self.gammas, root
+
+        def sums_before(members):
+            return np.hstack([self._sums[i][f][:, r].T for i in members for f in fields])
+
+        r, layout, fields = block.numbers, self.layout(), range(1 + scored)
+        before = [sums_before(members) for members in layout]
+        if len(self._pending_numbers):
+            values = bandwidths(*among(self._pending_numbers))
+            for K, members, total in zip(values, layout, before, strict=True):
+                table = np.hstack([self._pending[i][f].T for i in members for f in fields])
+                total += K @ table.astype(self.dtype)
+        return among(r), before
+
+    def _slots_of(self, block, updated):
+        if not self.apart:
+            self._grow(int(block.numbers.max()) + 1)
+            return block.numbers
+        self.origin.append(block.numbers[updated])
+        return self._next_slots(block, updated)
+
+    def _note(self, team, block, new, updated, slots):
+        for i, added in enumerate(new):
+            self.updates[i] += np.count_nonzero(added[0], axis=1)
+            self._pending[i] = np.concatenate([self._pending[i], added[:, :, updated]], axis=2)
+        self._pending_numbers = np.append(self._pending_numbers, block.numbers[updated])
+        if len(self._pending_numbers) >= 2 * BLOCK:
+            self.update_sums(team, block.ahead)
+
     def update_sums(self, team, ahead=0):
         """Add the pending updates to the sums of the rows from number `ahead` on."""
-        memory, k, layout = self.memory, self.n_outputs, self._layout()
+        memory, k, layout = self.memory, self.n_outputs, self.layout()
         if not len(self._pending_numbers):
             return
         # Several updates of one row (a weight repeats it) are added up first.
         numbers, first = np.unique(self._pending_numbers, return_inverse=True)
         once = sparse.csr_array((np.ones(len(first)), (np.arange(len(first)), first)))
         tile_of, root = memory.pairs(team, self.kernel, self.root, numbers)
-        tables = [
-            [
-                np.vstack([self._pending[i][f] @ once for i in members]).astype(self.dtype)
-                for f in (0, 1)
-            ]
-            for members in layout
-        ]
+
+        def added(members, field):
+            return np.vstack([self._pending[i][field] @ once for i in members]).astype(self.dtype)
+
+        tables = [(added(members, 0), added(members, 1)) for members in layout]
 
         def tile(start):
             stop = min(memory.n, start + TILE)
@@ -549,72 +620,20 @@ class Blocked:
         mass = s.scalars[:, MASS, None]
         return (mean / np.where(mass > 0.0, mass, 1.0)).T
 
-    def _grow(self, n):
-        """Extend to at least n slots, and their capacity."""
-        self.n_slots = max(n, self.n_slots)
-        if n > len(self.states[0].z):
-            self.states = [
-                s._replace(z=_extended(s.z, n), u=_extended(s.u, n)) for s in self.states
-            ]
-            self._tables = None
-
     def restart(self):
         """Restart the averages of all members."""
-        for s in self.states:
-            s.restart()
-        for new, sums in zip(self._pending, self._sums, strict=False):
+        for state, new, sums in zip(self.states, self._pending, self._sums, strict=True):
+            state.restart()
             new[1] = sums.u[:] = 0.0
-        self._tables = None
 
     def keep(self, chosen):
         """Keep some members, and drop the others."""
-        for name in ("members", "states", "_pending", "_sums"):
-            values = getattr(self, name)
-            setattr(self, name, [values[i] for i in chosen] if values else values)
+        super().keep(chosen)
+        self._pending = [self._pending[i] for i in chosen]
+        self._sums = [self._sums[i] for i in chosen]
         self.updates = self.updates[list(chosen)]
-        self._tables = None
-        if self.memory is not None:
-            self.memory = self.memory.narrowed(self.gammas[0])
-
-    def rebuild(self, rows, tables):
-        """Replace the support rows on a stream; `tables` has each member's [z, u]."""
-        self.support = Support(rows)
-        self.support.append(*Facts.of(self.kernel, rows))
-        self.n_slots, k = rows.shape[0], self.n_outputs
-        self.states = [
-            s._replace(z=t[:, :k].copy(), u=t[:, k:].copy())
-            for s, t in zip(self.states, tables, strict=True)
-        ]
-        self._tables = None
-
-    def outputs(self, index, sign):
-        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
-        self.n_outputs = len(index)
-        self.states = [
-            s._replace(
-                z=s.z[:, index] * sign, u=s.u[:, index] * sign, scalars=s.scalars[index].copy()
-            )
-            for s in self.states
-        ]
-        self.updates, self._tables = self.updates[:, index], None
+        self.memory = self.memory.narrowed(self.gammas[0])
 
     def numbers(self):
-        """The number of each slot's row, of rows in memory."""
-        return np.concatenate(self.origin) if self.origin else np.arange(self.n_slots)
-
-    def mean(self, i):
-        """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
-        return self.states[i].mean(self.n_slots)
-
-    def last(self, i):
-        """A member's last iterate."""
-        return self.states[i].last(self.members[i].learner, self.n_slots)
-
-    def branch(self):
-        """A copy that learns independently; it shares the support rows so far."""
-        other = copy(self)
-        other.support = self.support.branch()
-        other.states = [type(s)(*(a.copy() for a in s)) for s in self.states]
-        other.updates = self.updates.copy()
-        other.members, other._tables = list(self.members), None
-        return other
+        """The number of each slot's row."""
+        return np.concatenate(self.origin) if self.apart else np.arange(self.n_slots)

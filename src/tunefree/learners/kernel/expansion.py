@@ -62,27 +62,27 @@ class Expansion(NamedTuple):
 
     def _block_values(self):
         """The function that evaluates a block of rows."""
-        kernel, support = self.kernels[0], self.support
+        kernel, support, m = self.kernels[0], self.support, self.support.shape[0]
+        if not m:
+            return lambda rows: np.zeros((rows.shape[0], self.n_outputs))
         if isinstance(kernel, Linear):
             weights = support.T @ self.coefs[0]
             return lambda rows: np.asarray(rows @ weights, np.float64)
         team = Workers()  # one thread a block of rows, with its own memory
-        m, numbers = support.shape[0], support.dtype.kind == "i"
+        has_numbers = support.dtype.kind == "i"  # of rows, in place of these
         is_sparse, radial = sparse.issparse(support), hasattr(kernel, "distances")
         fill = is_sparse and support.nnz > DENSE * m * support.shape[1]
         tables = [c.astype(self.dtype, copy=False) for c in self.coefs]
-        gammas, centre = [k.gamma if radial else None for k in self.kernels], None
-        if radial and m and not is_sparse:  # so distances keep their digits
+        gammas, centre = [k.gamma if radial else None for k in self.kernels], 0
+        if radial and not is_sparse:  # so distances keep their digits
             centre = support.mean(axis=0)
             support = support - centre
         support_facts = Facts.of(kernel, support)
 
         def values(rows):
-            if not numbers:
+            if not has_numbers:
                 rows = rows.astype(support.dtype, copy=False)
-                if fill or not is_sparse:
-                    rows = as_dense(rows)
-                rows = rows if centre is None else rows - centre
+                rows = as_dense(rows) - centre if fill or not is_sparse else rows
             facts = Facts.of(kernel, rows)
 
             def tile_of(start, stop):
@@ -92,9 +92,8 @@ class Expansion(NamedTuple):
                 return base(kernel, None, facts, tile, memory)
 
             total: Any = np.zeros((rows.shape[0], self.n_outputs))
-            if m:
-                for part in products(team, gammas, None, tile_of, m, tables):
-                    total += part
+            for part in products(team, gammas, None, tile_of, m, tables):
+                total += part
             return total
 
         return values

@@ -193,32 +193,52 @@ def rescaled(geometry, A, Y, weights, n, team):
 
     The risk is that of kernel ridge regression on the first of n rows.
     """
-    m = min(n, _ASKED)
-    share, middle = weights[m // 2 : m], _FACTORS.index(1.0)
+    m, middle = min(n, _ASKED), _FACTORS.index(1.0)
+    held = slice(m // 2, m)
     best: tuple[float, int, Any] = np.inf, 0, geometry
     for rate in (1.0, 2.0):
         B = geometry._replace(rates=np.full(A.shape[1], rate)).show(A[:m])
 
-        def risk(i, rate=rate, B=B):
+        def evaluate(i, _=None, rate=rate, B=B):
             penalty = geometry.penalty * _FACTORS[i]
             one = geometry._replace(rates=geometry.rates * rate, penalty=penalty)
             _, predictions, _, _ = exact(one, B, Y[:m], weights[:m], m - m // 2, team=team)
-            return float(share @ np.square(predictions - Y[m // 2 : m]).sum(axis=1)), i, one
+            return float(weights[held] @ np.square(predictions - Y[held]).sum(axis=1)), i, one
 
-        # Smaller factors while the risk falls, else larger ones.
-        least = risk(middle)
-        for step in (-1, 1):
-            while 0 <= (i := least[1] + step) < len(_FACTORS) and (near := risk(i)) < least:
-                least = near
-            if least[1] != middle:
+        least = valley(evaluate, middle, len(_FACTORS))
+        risk, middle, _ = least
+        if risk >= best[0]:
+            continue
+        best = least
+        for i in range(middle + 1, len(_FACTORS)):  # larger factors while the risk is hardly higher
+            near = evaluate(i)
+            if near[0] > (1.0 + _SLACK) * risk:
                 break
-        middle, tolerated = least[1], (1.0 + _SLACK) * least[0]
-        if least[0] < best[0]:
-            best, i = least, middle
-            # Larger factors while the risk is hardly higher.
-            while (i := i + 1) < len(_FACTORS) and (near := risk(i))[0] <= tolerated:
-                best = least[0], i, near[2]
+            best = risk, i, near[2]
     return best[2]
+
+
+def valley(evaluate, start, n):
+    """What is found by steps down while the risk falls, or if it does not, by steps up.
+
+    `evaluate(i, best)`, of a number below n and the best result so far (or None), gives a result
+    (risk, i, ...).
+
+    Examples
+    --------
+    >>> valley(lambda i, best: ((i - 5) ** 2, i), 3, 9)
+    (0, 5)
+    """
+    best = evaluate(start, None)
+    for step in (-1, 1):
+        while 0 <= best[1] + step < n:
+            near = evaluate(best[1] + step, best)
+            if not near[0] < best[0]:
+                break
+            best = near
+        if best[1] != start:
+            break
+    return best
 
 
 def full(problem, n_landmarks):

@@ -41,7 +41,7 @@ _BOUNDS = {
 # Starts: rate times the median distance, penalty. The last one is needed for a parity target.
 _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
 # Rows of a search at least and at most.
-ROWS, _MORE_ROWS = 700, 1400
+ROWS, MORE_ROWS = 700, 1400
 # Rows from which starts are compared, evaluations for that and for the search, and the least gain
 # of a step: a tenth of a unit of the evidence is negligible.
 _START_ROWS, _START_EVALUATIONS, _EVALUATIONS, _GAIN = 300, 6, 16, 0.1
@@ -292,6 +292,16 @@ def _weigh(W, inv, D, E, own, sizes, slope, row):
     return lines
 
 
+class _KernelValues(NamedTuple):
+    """Kernel values of the rows of a search."""
+
+    A: np.ndarray  # the rows in the units of the kernel
+    sizes: np.ndarray
+    D: np.ndarray  # their distances
+    E: np.ndarray  # exp(-D)
+    K: np.ndarray  # the kernel matrix plus the penalty
+
+
 class _Evidence:
     """The negative logarithm of the evidence, and its gradient, for some rows."""
 
@@ -300,64 +310,71 @@ class _Evidence:
         self.labels, self.team, self.parts = labels, team, parts_of(len(Z))
         self.q = int(shared.max()) + 1
         # Indicators of classes are far from normal, and they are not independent outputs.
-        self.outputs, self.spread = (1, _OF_LABELS) if labels else (Y.shape[1], _RATES)
+        n_outputs, self.spread = (1, _OF_LABELS) if labels else (Y.shape[1], _RATES)
+        self.half = 0.5 * len(Y) * n_outputs
 
     def geometry(self, theta):
         rates = np.exp(theta[: self.q])[self.shared]
         return Geometry(self.kernel, rates, *np.exp(theta[[self.q + 1, self.q]]).tolist())
 
     def __call__(self, theta):
-        g = self.geometry(theta)
-        (n, c), q, kernel = self.Y.shape, self.q, self.kernel
+        g, (n, c) = self.geometry(theta), self.Y.shape
+        values = self._kernel_values(g)
+        found = _inverted(values.K, self.team) if g.penalty >= _SINGLE else None
+        found = found or _inverted(values.K.astype(np.float64), self.team)
+        if found is None:  # a larger penalty helps
+            return _FAILED, -np.eye(len(theta))[self.q]
+        inv, logdet = found
+        alpha = (inv @ self.Y).astype(np.float32)
+        size = float(np.vdot(self.Y, alpha))
+        value = self.half * (np.log(size / (n * c)) + logdet / n)
+        slope = self._slope(g, values, inv, alpha, size)
+        deviation = theta[: self.q] - theta[: self.q].mean()
+        scaled = (theta[self.q :] - _MIDDLE) / _WIDTH
+        prior = 0.5 * np.sum(np.square(deviation / self.spread)) + 0.5 * np.sum(np.square(scaled))
+        return value + prior, slope + np.append(deviation / self.spread**2, scaled / _WIDTH)
+
+    def _kernel_values(self, g):
+        """The kernel matrix plus the penalty, and what it is made of."""
         A = np.ascontiguousarray(g.show(self.Z))
-        sizes = kernel.sizes(A)
-        D, E, K = np.empty((3, n, n), A.dtype)
-        beta: Any = np.float32(g.slope)
+        sizes, beta = self.kernel.sizes(A), np.float32(g.slope)
+        D, E, K = np.empty((3, len(A), len(A)), A.dtype)
 
         def distances(block):
             rows, part = block
-            kernel.distances(rows, A, sizes[part], sizes, D[part])
+            self.kernel.distances(rows, A, sizes[part], sizes, D[part])
 
         def values(part):
             decay(D[part], 1.0, E[part])
             _mix(D[part], E[part], sizes[part], sizes, beta, K[part])
 
-        self.team.map(distances, _against_all(kernel, A))
+        self.team.map(distances, _against_all(self.kernel, A))
         self.team.map(values, self.parts)
-        K[np.diag_indices(n)] += np.asarray(g.penalty / self.weights, K.dtype)
-        found = _inverted(K, self.team) if g.penalty >= _SINGLE else None
-        found = found or _inverted(K.astype(np.float64), self.team)
-        if found is None:  # a larger penalty helps
-            return _FAILED, -np.eye(len(theta))[q]
-        inv: Any = found[0]
-        logdet = found[1]
-        alpha = (inv @ self.Y).astype(np.float32)
-        size = float(np.vdot(self.Y, alpha))
-        half = 0.5 * n * self.outputs
-        deviation = theta[:q] - theta[:q].mean()
-        scaled = (theta[q:] - _MIDDLE) / _WIDTH
-        value = half * (np.log(size / (n * c)) + logdet / n)
-        value += 0.5 * np.sum(np.square(deviation / self.spread)) + 0.5 * np.sum(np.square(scaled))
+        K[np.diag_indices(len(A))] += np.asarray(g.penalty / self.weights, K.dtype)
+        return _KernelValues(A, sizes, D, E, K)
+
+    def _slope(self, g, values, inv, alpha, size):
+        """The gradient of the evidence, without that of the prior."""
+        A, sizes, D, E, _ = values
+        n, kernel, beta = len(A), self.kernel, np.float32(g.slope)
         # W is G times the derivative of the kernel by D; `row` has the sums of G's rows.
         W, row, negative = np.empty_like(D), np.empty(n), alpha.T / -size
         self.team.map(lambda part: np.matmul(alpha[part], negative, out=W[part]), self.parts)
         diagonal = np.diagonal(W) + np.diagonal(inv) / n
-        slope = np.empty_like(theta)
-        slope[q] = half * g.penalty * float((diagonal / self.weights).sum()) + scaled[0] / _WIDTH
+        of_penalty = self.half * g.penalty * float((diagonal / self.weights).sum())
 
         def weigh(part):
             return _weigh(W[part], inv[part], D[part], E[part], sizes[part], sizes, beta, row[part])
 
-        slope[q + 1] = half * g.slope * sum(self.team.map(weigh, self.parts)) + scaled[1] / _WIDTH
+        of_slope = self.half * g.slope * sum(self.team.map(weigh, self.parts))
         if kernel.power == 2:
             spread = sum(self.team.map(lambda part: kernel.spread(A, W, part), self.parts))
         else:
             step = 16 if len(self.parts) > 1 else A.shape[1]
             columns = [slice(j, j + step) for j in range(0, A.shape[1], step)]
             spread = np.concatenate(self.team.map(lambda c: kernel.spread(A[:, c], W), columns))
-        each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - spread)
-        slope[:q] = np.bincount(self.shared, each, q) + deviation / self.spread**2
-        return value, slope
+        each = 2.0 * self.half * (g.slope * kernel.spread_from_zero(A, row) - spread)
+        return np.append(np.bincount(self.shared, each, self.q), [of_penalty, of_slope])
 
     def minimize(self, theta, most):
         """The best of at most so many evaluations, and its value.
@@ -371,7 +388,8 @@ class _Evidence:
         value, slope = self(theta)
         fall, most = _FAILED, most - 1
         while fall > _GAIN and most > 0:
-            free = ~((theta <= low) & (slope > 0.0) | (theta >= high) & (slope < 0.0))
+            stays_low, stays_high = (theta <= low) & (slope > 0.0), (theta >= high) & (slope < 0.0)
+            free = ~(stays_low | stays_high)
             step = -_newton([free * pair for pair in pairs], free * slope)
             step *= min(1.0, 4.0 / max(np.abs(step).max(), 1e-300))
             fall, t = 0.0, 1.0
@@ -418,11 +436,6 @@ def _newton(pairs, slope):
     for (s, y, size), share in zip(pairs, reversed(shares), strict=True):
         slope = slope + s * (share - (y @ slope) / size)
     return slope
-
-
-def rows_of(n):
-    """How many of n rows a search uses: a quarter of them, at least 700 and at most 1,400."""
-    return int(np.clip(n // 4, ROWS, _MORE_ROWS))
 
 
 def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
@@ -490,19 +503,14 @@ def n_permuted_rows(n, n_columns, n_held):
     return int(min(max(cheap, 10), _MOST_PERMUTED))
 
 
-def permutation_effects(
-    geometry, A, rows, centers, coef, source: Any, columns, without=None, team=ALONE
-):
+def permutation_effects(geometry, A, centers, coef, source: Any, columns, without=None, team=ALONE):
     r"""How predictions change when columns come from the next row, of shape (n_columns, n, c).
 
     Parameters
     ----------
-    geometry : Geometry or None
-        None for a linear model.
-    A : ndarray of shape (n_all, q)
-        Transformed rows.
-    rows : ndarray of int of shape (n,)
-        The numbers of the rows to use, in random order.
+    geometry : Geometry
+    A : ndarray of shape (n, q)
+        Transformed rows, in random order.
     centers : ndarray of shape (m, q)
     coef : ndarray of shape (m, c)
     source : ndarray of int of shape (q,), or callable
@@ -516,12 +524,7 @@ def permutation_effects(
     team : Workers, optional
         Threads, which share the groups.
     """
-    A, out = A[rows], np.zeros((len(columns), len(rows), coef.shape[1]))
-    if geometry is None:  # a linear model
-        for effect, group in zip(out, columns, strict=True):
-            own = np.flatnonzero(np.isin(source, group))
-            effect[:] = (np.roll(A[:, own], 1, axis=0) - A[:, own]) @ coef[own]
-        return out
+    out = np.zeros((len(columns), len(A), coef.shape[1]))
     kernel, slope = geometry.kernel, geometry.slope
 
     def distances(a, c):

@@ -23,7 +23,7 @@ from scipy.special import expit, softmax
 
 from tunefree._blas import potrs
 from tunefree._process import ALONE
-from tunefree.learners.kernel.full import Preconditioner, cholesky
+from tunefree.learners.kernel.full import Preconditioner, cholesky, valley
 from tunefree.learners.kernel.nystroem import accumulate, blocks
 from tunefree.learners.kernel.tiles import symmetric
 
@@ -271,9 +271,9 @@ def learn(space, penalty, Y, weights, offset, held_out):
         h = np.maximum(curvature(_probabilities(offset + values)), _LEAST)
         precondition = space.preconditioner(h * weights, middle)
 
-    def evaluate(i, starts):
+    def evaluate(i, best):
         predictions, coefs = np.zeros(Y.shape), []
-        for out, c in zip(held_out, starts, strict=True):
+        for out, c in zip(held_out, best[2] if best else starts, strict=True):
             w = np.where(out, 0.0, weights)
             c, values, _ = minimize(
                 space, penalty * _FACTORS[i], Y, w, offset, precondition, c, _COMPARED
@@ -283,16 +283,7 @@ def learn(space, penalty, Y, weights, offset, held_out):
         out = np.any(held_out, axis=0)
         return float(weights[out] @ losses(predictions[out], Y[out])), i, coefs, predictions[out]
 
-    best = evaluate(_MIDDLE, starts)
-    for step in (-1, 1):  # smaller penalties while the loss falls, else larger ones
-        while 0 <= (i := best[1] + step) < len(_FACTORS):
-            near = evaluate(i, best[2])
-            if near[0] >= best[0]:
-                break
-            best = near
-        if best[1] != _MIDDLE:
-            break
-    _, i, starts, predictions = best
+    _, i, coefs, predictions = valley(evaluate, _MIDDLE, len(_FACTORS))
     penalty *= _FACTORS[i]
-    c = minimize(space, penalty, Y, weights, offset, precondition, starts[0])[0]
+    c = minimize(space, penalty, Y, weights, offset, precondition, coefs[0])[0]
     return c, predictions, penalty

@@ -262,27 +262,32 @@ def contract(engine, n_kept):
 
 def _project(engine, rows, at, count):
     """The rows of a group that are kept, and each member's coefficients [z, u] for them."""
-    rows = rows.astype(np.float64)
+    rows, layout = rows.astype(np.float64), engine.layout()
     grams = [_kernel(engine, gamma).gram(rows, rows) for gamma in engine.gammas]
-    level = [engine.gammas.index(m.gamma) for m in engine.members]
-    functions = [[] for _ in grams]
-    for i, g in enumerate(level):
-        for coef in (engine.mean(i)[at], engine.last(i)[at]):
-            values = grams[g] @ coef
-            functions[g].append(values / max(np.sqrt(np.sum(coef * values)), 1e-300))
-    projection = choose(grams, [np.hstack(f) for f in functions], count, RIDGE[engine.dtype.char])
+
+    def unit_functions(K, members):
+        """Values of the members' last iterates and averages, each divided by its norm."""
+        out = []
+        for i in members:
+            for coef in (engine.mean(i)[at], engine.last(i)[at]):
+                values = K @ coef
+                out.append(values / max(np.sqrt(np.sum(coef * values)), 1e-300))
+        return np.hstack(out)
+
+    functions = [unit_functions(*pair) for pair in zip(grams, layout, strict=True)]
+    projection = choose(grams, functions, count, RIDGE[engine.dtype.char])
     chosen = projection.indices
-    tables = [np.hstack([s.z[at], s.u[at]]) for s in engine.states]
-    values = [
-        np.hstack([K[chosen] @ t for t, i in zip(tables, level, strict=True) if i == g])
-        for g, K in enumerate(grams)
-    ]
-    width, used, out = tables[0].shape[1], [0] * len(grams), []
-    projected = projection.project(values)
-    for g in level:
-        out.append(projected[g][:, used[g] : used[g] + width])
-        used[g] += width
-    return chosen, out
+
+    def values_there(K, members):
+        """Values of the members' z and u on the rows that are kept."""
+        states = [engine.states[i] for i in members]
+        return np.hstack([K[chosen] @ np.hstack([s.z[at], s.u[at]]) for s in states])
+
+    projected: dict = {}
+    values = [values_there(*pair) for pair in zip(grams, layout, strict=True)]
+    for members, coefs in zip(layout, projection.project(values), strict=True):
+        projected |= zip(members, np.hsplit(coefs, len(members)), strict=True)
+    return chosen, [projected[i] for i in range(len(engine.members))]
 
 
 def _kernel(engine, gamma):

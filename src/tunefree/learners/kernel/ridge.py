@@ -35,8 +35,6 @@ from tunefree.learners.kernel.tiles import times
 
 # Up to so many rows are solved exactly. Landmarks of more rows have single precision at first.
 EXACT_ROWS = 8000
-# Up to so many rows all are held out in turn; of more rows, so many that the search does not use.
-_HELD_OUT, _HELD = 2000, 1000
 # Landmarks of the smallest fit for which permutation effects are computed on fewer rows.
 _FEW_LANDMARKS = 500
 # Features of up to so many bytes are cached while the log loss is minimized.
@@ -52,11 +50,6 @@ _FEW_ROWS = 4
 # Rows of a task of a prediction, its kernel values that stay in the cache, and those of a thread:
 # for fewer a second one would cost more than it saves.
 _BLOCK_ROWS, _BLOCK_CELLS, _OF_THREAD = 256, 65_536, 1_000_000
-
-
-def n_held_out(n):
-    """How many of n rows are held out."""
-    return n if n <= _HELD_OUT else _HELD
 
 
 class KernelOptions(NamedTuple):
@@ -131,11 +124,10 @@ class KernelProblem(NamedTuple):
 
     def permuted_rows(self, n_landmarks):
         """The numbers of held-out rows on which permutation effects are computed, if they are."""
-        n, held = len(self.A), self.n_held
         if not self.permutes:
             return self.given[:0]
-        most = n_permuted_rows(n_landmarks, self.X.shape[1], held)
-        return n - held + self.given[self.given < held][:most]
+        most = n_permuted_rows(n_landmarks, self.X.shape[1], self.n_held)
+        return len(self.A) - self.n_held + self.given[:most]
 
 
 class Solution(NamedTuple):
@@ -308,8 +300,13 @@ def column_effects(problem, solution, groups):
 
     The last ones are those of `groups` of columns.
     """
-    p, rows = problem, solution.permuted
+    p, rows, coef = problem, solution.permuted, solution.coef
     columns = [*np.arange(p.X.shape[1])[:, None], *groups]
+    A = p.A[rows]
+    if p.geometry is None:
+        step = np.roll(A, 1, axis=0) - A
+        of_columns = [np.flatnonzero(np.isin(p.transform.view.source, each)) for each in columns]
+        return np.array([step[:, own] @ coef[own] for own in of_columns])
 
     def permuted(columns):
         X = p.X[rows]
@@ -320,11 +317,8 @@ def column_effects(problem, solution, groups):
     if solution.inverse is not None:
         gaps = p.held_out(p.Y) - solution.held_out
         without = solution.inverse, gaps[rows - len(p.A) + p.n_held]
-    source = getattr(p.transform.view, "source", permuted)
-    centers = getattr(solution.landmarks, "centers", None)
-    return permutation_effects(
-        p.geometry, p.A, rows, centers, solution.coef, source, columns, without, p.team
-    )
+    source, centers = getattr(p.transform.view, "source", permuted), solution.landmarks.centers
+    return permutation_effects(p.geometry, A, centers, coef, source, columns, without, p.team)
 
 
 class KernelPredictor(NamedTuple):
