@@ -28,6 +28,7 @@ from tunefree.designs import (
     Dense,
     Elsewhere,
     as_dense,
+    canonical,
     count,
     design_of,
     entries,
@@ -271,6 +272,40 @@ def _no_outliers(X, centre):
     )
 
 
+def _uneven_columns(X):
+    """Columns of sparse rows that may have a far entry, whatever the order of the rows.
+
+    The reach of a column is at least its smallest entry. If no entry is beyond the limit times
+    that, none is far. Columns do not depend on one another unless their units are far apart: then
+    all columns are returned.
+    """
+    d, sizes = X.shape[1], np.abs(X.data).astype(np.float64)
+    most, least = np.zeros(d), np.full(d, np.inf)
+    np.maximum.at(most, X.indices, sizes)
+    np.minimum.at(least, X.indices, sizes)
+    others = np.bincount(X.indices, minlength=d) - 1
+    limit = 10.0 ** (_YOUNG / np.clip(others, 1, _YOUNG))
+    # Half of the limits, because of rounding.
+    if most.max(initial=0.0) > 0.5 * _APART * least.min(initial=np.inf):
+        return np.arange(d)
+    return np.flatnonzero(most > 0.5 * limit * least)
+
+
+def _scan_both_ways(X, rows, centre):
+    """The filters after the rows in order, and backwards."""
+    guards, orders = (OutlierFilter.of(centre), OutlierFilter.of(centre)), (rows, rows[::-1].copy())
+    for guard, order in zip(guards, orders, strict=True):
+        guard._sweep(X, order[:_FIRST_ROWS], False)
+    if not sparse.issparse(X) and len(rows) > 4 * _FIRST_ROWS:
+        low, high = design_of(X).ranges()
+        most = np.maximum(high - centre, centre - low)
+        if all(guard._covers(most) for guard in guards):
+            return guards
+    for guard, order in zip(guards, orders, strict=True):
+        guard._sweep(X, order[_FIRST_ROWS:], False)
+    return guards
+
+
 def clip_outliers(X, rows, near=FAR, far=EXTREME):
     """Rows in memory with the outliers of each column replaced.
 
@@ -299,21 +334,16 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     >>> clip_outliers(X, rows)[:2, 0], clip_outliers(sparse.csr_array(X), rows)[[0, 1]].data
     (array([3., 5.]), array([0., 1., 3., 1.]))
     """
-    design = design_of(X)
-    dense = isinstance(design, Dense)
+    dense = not sparse.issparse(X)
     centre = np.median(X[rows[:_CENTRE_ROWS]], axis=0) if dense else np.zeros(X.shape[1])
     if dense and 0 < X.size <= _FEW_ENTRIES and _no_outliers(X[rows], centre):
         return X
-    guards, orders = (OutlierFilter.of(centre), OutlierFilter.of(centre)), (rows, rows[::-1].copy())
-    for guard, order in zip(guards, orders, strict=True):
-        guard._sweep(X, order[:_FIRST_ROWS], False)
-    if dense and len(rows) > 4 * _FIRST_ROWS:
-        low, high = design.ranges()
-        most = np.maximum(high - centre, centre - low)
-        if all(guard._covers(most) for guard in guards):
+    if not dense:
+        uneven = _uneven_columns(X)
+        guards = _scan_both_ways(canonical(X[:, uneven]), rows, centre[uneven])
+        if not any(guard.n_outliers for guard in guards):
             return X
-    for guard, order in zip(guards, orders, strict=True):
-        guard._sweep(X, order[_FIRST_ROWS:], False)
+    guards = _scan_both_ways(X, rows, centre)
     if not any(guard.n_outliers for guard in guards):
         return X
     reach = np.minimum(guards[0].reach, guards[1].reach)
