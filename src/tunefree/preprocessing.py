@@ -255,12 +255,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
         """
+        return self._numbers_for(self, X)
+
+    def _numbers_for(self, estimator, X):
+        """The same for rows of an estimator with this table, which messages name."""
         check_is_fitted(self, "kinds_")
         every_number = not self.missing_.any() and np.all(self.kinds_ == "number")
         rows = plain_rows(self, X) if every_number else None
         if rows is not None:
             return rows
-        table = _Table(self, X, reset=False)
+        table = _Table(estimator, X, reset=False)
         if table.plain is not None and every_number:
             return table.plain
         # Each piece is one or more output columns, sparse or dense.

@@ -295,3 +295,22 @@ def test_a_lazy_frame_is_refused_with_the_way_out(name):
 def test_labels_that_are_none_are_named():
     with pytest.raises(ValueError, match=r"y\[1\] is None: drop the rows"):
         PiSTOLClassifier().fit([[0.0], [1.0], [2.0]], np.array(["a", None, "b"], dtype=object))
+
+
+@pytest.mark.parametrize("name", ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"])
+def test_what_is_wrong_with_columns_names_the_estimator(name):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    y = (X["a"] + rng.normal(size=60) > 0).astype(int)
+    model = getattr(tunefree, name)()
+    predict = "transform" if name == "TablePreprocessor" else "predict"
+    fitted = clone(model).fit(X, y)
+    with pytest.warns(UserWarning, match=f"valid feature names, but {name} was fitted with"):
+        getattr(fitted, predict)(X.to_numpy())
+    with pytest.raises(ValueError, match="feature names should match.*\n.*\n- age"):
+        getattr(fitted, predict)(X.rename(columns={"a": "age"}))
+    fitted = clone(model).fit(X.to_numpy(), y)
+    with pytest.raises(ValueError, match=f"3 features, but {name} is expecting 2"):
+        getattr(fitted, predict)(np.zeros((5, 3)))
+    with pytest.warns(UserWarning, match=f"X has feature names, but {name} was fitted without"):
+        getattr(fitted, predict)(X)
