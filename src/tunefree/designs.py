@@ -707,8 +707,8 @@ def canonical(X: Any) -> Any:
 
 
 def with_sorted_indices(X: Any) -> Any:
-    """CSR whose rows are in the order of columns; X itself if it is so or no CSR."""
-    if not (sparse.issparse(X) and X.format == "csr") or X.has_sorted_indices:
+    """CSR whose rows are in the order of columns; X itself if it is so, or dense."""
+    if getattr(X, "has_sorted_indices", True):
         return X
     X = X.copy()
     X.sort_indices()

@@ -296,8 +296,9 @@ def _scan_both_ways(X, rows, centre):
     guards, orders = (OutlierFilter.of(centre), OutlierFilter.of(centre)), (rows, rows[::-1].copy())
     for guard, order in zip(guards, orders, strict=True):
         guard._sweep(X, order[:_FIRST_ROWS], False)
-    if not sparse.issparse(X) and len(rows) > 4 * _FIRST_ROWS:
-        low, high = design_of(X).ranges()
+    design = design_of(X)
+    if isinstance(design, Dense) and len(rows) > 4 * _FIRST_ROWS:
+        low, high = design.ranges()
         most = np.maximum(high - centre, centre - low)
         if all(guard._covers(most) for guard in guards):
             return guards
@@ -334,7 +335,7 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     >>> clip_outliers(X, rows)[:2, 0], clip_outliers(sparse.csr_array(X), rows)[[0, 1]].data
     (array([3., 5.]), array([0., 1., 3., 1.]))
     """
-    dense = not sparse.issparse(X)
+    dense = isinstance(design_of(X), Dense)
     centre = np.median(X[rows[:_CENTRE_ROWS]], axis=0) if dense else np.zeros(X.shape[1])
     if dense and 0 < X.size <= _FEW_ENTRIES and _no_outliers(X[rows], centre):
         return X

@@ -177,10 +177,7 @@ def _of_row(labels, i):
 
 
 @kernel(borrows=True)
-def run_late_rows(
-    stream, state, past, numbers, starts, columns, values, codes, targets, row_weights, unlabeled,
-    no_answers,
-):  # fmt: skip
+def run_late_rows(stream, state, past, numbers, rows, labels, row_weights, unlabeled, no_answers):
     """Learn rows in order whose labels are late, each predicted from the state it was asked in.
 
     Parameters
@@ -190,15 +187,18 @@ def run_late_rows(
     state : ndarray of shape (size,)
     past : ndarray of shape (late, size)
         A ring of earlier states.
-    starts, ..., row_weights
-        As for `run_rows`.
+    rows, labels : tuple
+        Starts, columns and values; codes and targets, as for `run_rows`.
+    row_weights : ndarray of shape (n,)
     unlabeled : ndarray of shape (1,)
         The weight 0.
     no_answers : ndarray of shape (0, 0)
     """
+    starts, columns, values = rows
+    codes, targets = labels
     for i in range(len(row_weights)):
-        start, label = starts[i : i + 2], (_of_row(codes, i), _of_row(targets, i))
-        row, weight = (start, columns, values, *label), row_weights[i : i + 1]
+        label, weight = (_of_row(codes, i), _of_row(targets, i)), row_weights[i : i + 1]
+        row = (starts[i : i + 2], columns, values, *label)
         is_late = weight[0] > 0.0
         if is_late:
             oldest = past[np.int64(numbers[0].rows + numbers[0].refused) % len(past)]
@@ -371,18 +371,19 @@ class Mixture:
         """Labels of rows that are not learned, as `learn` takes them."""
         return np.zeros(n, dtype=float if self.real else np.int64)
 
+    def _codes_and_targets(self, labels):
+        return (None, labels) if self.real else (labels, None)
+
     def _run(self, is_late, rows, labels, weights, out):
-        both = (None, labels) if self.real else (labels, None)
-        run_rows(*self.stream, is_late, *rows, *both, weights, out)
+        run_rows(*self.stream, is_late, *rows, *self._codes_and_targets(labels), weights, out)
 
     def learn(self, rows, labels, weights):
         """Learn rows in order, by class numbers or real targets."""
         if not len(self.past):
             self._run(False, rows, labels, weights, _NONE)
             return
-        states = self.state, self.past, self.parts.numbers
-        both = (None, labels) if self.real else (labels, None)
-        run_late_rows(self.stream, *states, *rows, *both, weights, np.zeros(1), _NONE)
+        given = self.parts.numbers, rows, self._codes_and_targets(labels), weights
+        run_late_rows(self.stream, self.state, self.past, *given, np.zeros(1), _NONE)
 
     def ask(self, rows):
         """The answers to rows."""
