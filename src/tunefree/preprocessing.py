@@ -529,7 +529,7 @@ class _Table:
                 raw = series(self.X, j)
             else:
                 raw = self.X[:, [j]].toarray()[:, 0] if self.is_sparse else self.X[:, j]
-            name = str(self.names[j]) if self.names is not None else f"column {j}"
+            name = j if self.names is None else repr(str(self.names[j]))
             yield _column(raw, name, None if kinds is None else kinds[j])
 
 
@@ -613,11 +613,12 @@ def _column(raw, name, kind):
         if kind is not None:
             bad = next(v for v in present if not isinstance(v, Real))
             held = "numbers" if kind == "number" else "dates"
-            raise ValueError(f"{name} held {held} in fit, but now holds {bad!r}.")
+            raise ValueError(f"Column {name} held {held} in fit, but now holds {bad!r}.")
     for v in present:
         if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
             raise TypeError(
-                f"{name} holds {v!r}: its argument must be a string or a real number, or a date."
+                f"Column {name} holds {v!r}: its argument must be a string or a real number, or a "
+                "date."
             )
     return "category", *_text(items, absent)
 
@@ -660,5 +661,5 @@ def _text(items, absent):
 
 def _finite(values, absent, name):
     if np.isinf(values).any():
-        raise ValueError(f"Input X contains infinity or a value too large, in {name}.")
+        raise ValueError(f"Input X contains infinity or a value too large, in column {name}.")
     return values, absent

@@ -281,6 +281,9 @@ def test_columns_of_text_and_dates_are_named_with_the_way_out(stem, kind):
                 f"Column '{column}' of X {words}, and {stem + kind} takes numbers: use TuneFree"
             )
             refuse(model, "fit", message + kind, frame, labels)
+    if stem != "BoostedTrees":
+        words = f"NaN, and {stem + kind} takes no missing values: use TuneFree{kind} or Boosted"
+        refuse(model, "fit", words, np.c_[x, np.where(x == 0.0, np.nan, x)], labels)
     model.fit(np.c_[x, x], labels)
     refuse(model, "predict", "Column 1 of X holds text", np.array([["1.5", "Rome"]], dtype=object))
 
@@ -295,6 +298,8 @@ def test_a_lazy_frame_is_refused_with_the_way_out(name):
 def test_labels_that_are_none_are_named():
     with pytest.raises(ValueError, match=r"y\[1\] is None: drop the rows"):
         PiSTOLClassifier().fit([[0.0], [1.0], [2.0]], np.array(["a", None, "b"], dtype=object))
+    with pytest.raises(ValueError, match=r"Input contains NaN\. The first is y\[1\]: drop the rows"):
+        PiSTOLClassifier().fit([[0.0], [1.0], [2.0]], np.array(["a", np.nan, "b"], dtype=object))
 
 
 @pytest.mark.parametrize("name", ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"])

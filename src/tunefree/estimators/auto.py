@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._format import number
 from tunefree._parameters import seed_of
+from tunefree._warn import none_of
 from tunefree.data.checks import (
     ColumnDrift,
     ColumnShares,
@@ -1004,7 +1005,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return family
         if family is not None and family.range == (0.0, np.inf) and family.exposure == "rate":
             return family
-        raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
+        raise none_of("loss", self.loss, _LOSSES)
 
     def _score(self, family, targets, weights):
         """The score of the candidates: squared errors, pinball losses, or deviances."""
