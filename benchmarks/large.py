@@ -223,12 +223,14 @@ def stacks(options):
 
 
 def grow(options, data, estimator, least):
-    """The exponent of the CPU seconds in the rows."""
+    """The exponent of the CPU seconds in the rows, if there are several sizes."""
     sizes = [n for n in (1000, 10_000, 100_000, 1_000_000) if least <= n <= 10 * options.rows]
     found = [apart(options, data=data, rows=n, columns=20, estimator=estimator) for n in sizes]
     spent = [one["cpu"] for one in found]
-    steps = np.diff(np.log(spent)) / np.diff(np.log(sizes))
     table(f"{estimator}, {data}", COLUMNS, [line("", one) for one in found])
+    if len(sizes) < 2:
+        return
+    steps = np.diff(np.log(spent)) / np.diff(np.log(sizes))
     overall = np.polyfit(np.log(sizes), np.log(spent), 1)[0]
     print(f"CPU seconds grow as rows to the power {', '.join(f'{s:.2f}' for s in steps)} from size "
           f"to size, {overall:.2f} overall")  # fmt: skip

@@ -703,6 +703,15 @@ def canonical(X: Any) -> Any:
     return csr(X.data, indices, indptr, X.shape[1])
 
 
+def with_sorted_indices(X: Any) -> Any:
+    """CSR whose rows are in the order of columns; X itself if it is so, or dense."""
+    if getattr(X, "has_sorted_indices", True):
+        return X
+    X = X.copy()
+    X.sort_indices()
+    return X
+
+
 def take(X, rows):
     """Rows of an array, large ones in threads, or of canonical CSR, with the same index types."""
     if sparse.issparse(X):

@@ -262,12 +262,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
         """
+        return self._numbers_for(self, X)
+
+    def _numbers_for(self, estimator, X):
+        """The same for rows of an estimator with this table, which messages name."""
         check_is_fitted(self, "kinds_")
         every_number = not self.missing_.any() and np.all(self.kinds_ == "number")
         rows = plain_rows(self, X) if every_number else None
         if rows is not None:
             return rows
-        table = _Table(self, X, reset=False)
+        table = _Table(estimator, X, reset=False)
         if table.plain is not None and every_number:
             return table.plain
         pieces = []
@@ -528,7 +532,7 @@ class _Table:
         """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
         for j in range(self.shape[1]):
             raw = series(self.X, j) if self.is_frame else as_dense(self.X[:, [j]])[:, 0]
-            name = str(self.names[j]) if self.names is not None else f"column {j}"
+            name = j if self.names is None else repr(str(self.names[j]))
             yield _column(raw, name, kinds[j])
 
 
@@ -621,7 +625,7 @@ def _numbers_of_objects(items, absent, name, kind):
     if column is None and kind is not None:
         bad = next(v for v in present if not isinstance(v, Real))
         held = "numbers" if kind == "number" else "dates"
-        raise ValueError(f"{name} held {held} in fit, but now holds {bad!r}.")
+        raise ValueError(f"Column {name} held {held} in fit, but now holds {bad!r}.")
     return column
 
 
@@ -657,7 +661,8 @@ def _text(items, absent, name):
     for v in items[~absent]:
         if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
             raise TypeError(
-                f"{name} holds {v!r}: its argument must be a string or a real number, or a date."
+                f"Column {name} holds {v!r}: its argument must be a string or a real number, or a "
+                "date."
             )
     plain = [int(v) if isinstance(v, float) and v.is_integer() else v for v in items]
     values = np.array(
@@ -668,5 +673,5 @@ def _text(items, absent, name):
 
 def _finite(values, absent, name):
     if np.isinf(values).any():
-        raise ValueError(f"Input X contains infinity or a value too large, in {name}.")
+        raise ValueError(f"Input X contains infinity or a value too large, in column {name}.")
     return values, absent

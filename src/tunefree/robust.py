@@ -28,6 +28,7 @@ from tunefree.designs import (
     Dense,
     Elsewhere,
     as_dense,
+    canonical,
     count,
     design_of,
     entries,
@@ -271,6 +272,25 @@ def _no_outliers(X, centre):
     )
 
 
+def _uneven_columns(X):
+    """Columns of sparse rows that may have a far entry, whatever the order of the rows.
+
+    The reach of a column is at least its smallest entry. If no entry is beyond the limit times
+    that, none is far. Columns do not depend on one another unless their units are far apart: then
+    all columns are returned.
+    """
+    d, sizes = X.shape[1], np.abs(X.data).astype(np.float64)
+    most, least = np.zeros(d), np.full(d, np.inf)
+    np.maximum.at(most, X.indices, sizes)
+    np.minimum.at(least, X.indices, sizes)
+    others = np.bincount(X.indices, minlength=d) - 1
+    limit = 10.0 ** (_YOUNG / np.clip(others, 1, _YOUNG))
+    # Half of the limits, because of rounding.
+    if most.max(initial=0.0) > 0.5 * _APART * least.min(initial=np.inf):
+        return np.arange(d)
+    return np.flatnonzero(most > 0.5 * limit * least)
+
+
 def clip_outliers(X, rows, near=FAR, far=EXTREME):
     """Rows in memory with the outliers of each column replaced.
 
@@ -303,6 +323,11 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     centre = np.median(X[rows[:_CENTRE_ROWS]], axis=0) if dense else np.zeros(X.shape[1])
     if dense and 0 < X.size <= _FEW_ENTRIES and _no_outliers(X[rows], centre):
         return X
+    if not dense:
+        uneven = _uneven_columns(X)
+        scans = _scanned_both_ways(canonical(X[:, uneven]), rows, centre[uneven])
+        if not any(scan.n_outliers for scan in scans):
+            return X
     forward, backward = _scanned_both_ways(X, rows, centre)
     if not forward.n_outliers and not backward.n_outliers:
         return X

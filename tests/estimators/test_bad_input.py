@@ -281,6 +281,9 @@ def test_columns_of_text_and_dates_are_named_with_the_way_out(stem, kind):
                 f"Column '{column}' of X {words}, and {stem + kind} takes numbers: use TuneFree"
             )
             refuse(model, "fit", message + kind, frame, labels)
+    if stem != "BoostedTrees":
+        words = f"NaN, and {stem + kind} takes no missing values: use TuneFree{kind} or Boosted"
+        refuse(model, "fit", words, np.c_[x, np.where(x == 0.0, np.nan, x)], labels)
     model.fit(np.c_[x, x], labels)
     refuse(model, "predict", "Column 1 of X holds text", np.array([["1.5", "Rome"]], dtype=object))
 
@@ -295,3 +298,24 @@ def test_a_lazy_frame_is_refused_with_the_way_out(name):
 def test_labels_that_are_none_are_named():
     with pytest.raises(ValueError, match=r"y\[1\] is None: drop the rows"):
         PiSTOLClassifier().fit([[0.0], [1.0], [2.0]], np.array(["a", None, "b"], dtype=object))
+    with pytest.raises(ValueError, match=r"Input contains NaN\. The first is y\[1\]"):
+        PiSTOLClassifier().fit([[0.0], [1.0], [2.0]], np.array(["a", np.nan, "b"], dtype=object))
+
+
+@pytest.mark.parametrize("name", ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"])
+def test_what_is_wrong_with_columns_names_the_estimator(name):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    y = (X["a"] + rng.normal(size=60) > 0).astype(int)
+    model = getattr(tunefree, name)()
+    predict = "transform" if name == "TablePreprocessor" else "predict"
+    fitted = clone(model).fit(X, y)
+    with pytest.warns(UserWarning, match=f"valid feature names, but {name} was fitted with"):
+        getattr(fitted, predict)(X.to_numpy())
+    with pytest.raises(ValueError, match="feature names should match.*\n.*\n- age"):
+        getattr(fitted, predict)(X.rename(columns={"a": "age"}))
+    fitted = clone(model).fit(X.to_numpy(), y)
+    with pytest.raises(ValueError, match=f"3 features, but {name} is expecting 2"):
+        getattr(fitted, predict)(np.zeros((5, 3)))
+    with pytest.warns(UserWarning, match=f"X has feature names, but {name} was fitted without"):
+        getattr(fitted, predict)(X)

@@ -379,3 +379,21 @@ def test_what_ends_a_sweep_early_changes_nothing(spoilt, monkeypatch):
     monkeypatch.setattr(robust, "_FEW_ENTRIES", 0)
     early = clip_outliers(X, np.arange(1000))
     assert (early is X) == (spoilt is None) and np.array_equal(early, whole)
+
+
+@pytest.mark.parametrize("outlier", [1.0, 30.0, 1e6, 1e17])
+@pytest.mark.parametrize("unit", [1.0, 1e-17])
+def test_a_scan_of_the_uneven_columns_is_one_of_all(outlier, unit, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = 10.0 ** rng.uniform(-0.3, 0.3, (300, 40)) * (rng.random((300, 40)) < 0.2)
+    X[:, 0] *= 10.0 ** rng.uniform(-1.0, 1.0, 300)
+    X[:, 1] *= unit
+    X[200, 2] = outlier
+    X, rows = sparse.csr_array(X), rng.permutation(300)
+    some = robust._uneven_columns(X)
+    assert 0 in some and (len(some) < 40) == (unit == 1.0 and outlier < 1e16)
+    given = clip_outliers(X, rows)
+    monkeypatch.setattr(robust, "_uneven_columns", lambda X: np.arange(X.shape[1]))
+    whole = clip_outliers(X, rows)
+    assert (given is X) == (whole is X) == (outlier == 1.0)
+    assert np.array_equal(given.data, whole.data)

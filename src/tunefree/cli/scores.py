@@ -39,8 +39,9 @@ def evaluate(estimator, notes, data, whole, **options):
     with failing(BAD_DATA, data):
         for table in read_tables(estimator, notes, data, labelled=True, whole=whole, **options):
             if table.y is None:
-                words = "there is no target column to evaluate against (see --target)"
-                raise DataError(words, name_of(data))
+                target = (notes.get("target") or [None])[0]
+                words = "there is no target column" + (f" {target!r}" if target else "")
+                raise DataError(f"{words} to evaluate against (see --target)", name_of(data))
             with working("predicting"), matched_by_us():
                 rows = _evaluated(estimator, notes, table)
                 drift.add(rows.X)

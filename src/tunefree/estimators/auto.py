@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._format import number
 from tunefree._parameters import seed_of
+from tunefree._warn import none_of
 from tunefree.data.checks import (
     ColumnDrift,
     ColumnShares,
@@ -253,10 +254,14 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             words += f" Fitted on the sample only: {', '.join(others)}."
         self.report_ = self.report_._replace(reason=words)
 
+    def _numbers(self, X):
+        """The user's rows as numbers."""
+        return self.table_._numbers_for(self, X)
+
     def _joined(self, X, score):
         """The stack's scores of the user's rows."""
         check_is_fitted(self, "models_")
-        X = self.table_.transform(X)
+        X = self._numbers(X)
         pairs = zip(self.views_, self.models_, strict=True)
         scores = (Fitted(*pair).scores(X, score) for pair in pairs)
         total = weighted_sum(self.weights_, scores, self.offsets_)
@@ -304,7 +309,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """
         terms = terms_of_stack(self)
         flat = len(self.offsets_) == 1 and getattr(self, "flat_", True)
-        return terms.explained(as_numbers(self.table_.transform(X)), flat)
+        return terms.explained(as_numbers(self._numbers(X)), flat)
 
     def interactions(self, n_pairs: int = 10) -> list[Interaction]:
         r"""The pairs of columns that interact most in the stack's score, the strongest first.
@@ -380,7 +385,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         if self.column_shares_ is None:
             raise ValueError("column_drift is for at most 2,000 columns of numbers.")
         layout = source_layout(self.table_)
-        counts = self.column_shares_.count(layout, self.table_.transform(X))
+        counts = self.column_shares_.count(layout, self._numbers(X))
         return self.column_shares_.drift(layout, counts)
 
     def _model_state(self):
@@ -468,7 +473,7 @@ class KnownScores(NamedTuple):
     scores: np.ndarray
     classes_: Any
 
-    def transform(self, X):
+    def _numbers_for(self, estimator, X):
         """The rows."""
         return X
 
@@ -1000,7 +1005,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return family
         if family is not None and family.range == (0.0, np.inf) and family.exposure == "rate":
             return family
-        raise ValueError(f"loss={self.loss!r} is none of {', '.join(_LOSSES)}.")
+        raise none_of("loss", self.loss, _LOSSES)
 
     def _score(self, family, targets, weights):
         """The score of the candidates: squared errors, pinball losses, or deviances."""
@@ -1065,7 +1070,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         return ResidualScores(gap / copy._sigma(X, predictions), weights)
 
     def _columns_of(self, X):
-        return self.table_.transform(X)
+        return self._numbers(X)
 
     def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets or n_quantiles).

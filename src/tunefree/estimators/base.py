@@ -104,11 +104,16 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
     except (TypeError, ValueError) as problem:
         name = type(estimator).__name__
         words = None if y is None else _fault_of_targets(estimator, np.asarray(y), problem)
+        kind = "Regressor" if is_regressor(estimator) else "Classifier"
         if words is None and (found := _not_numbers(X)):
-            kind = "Regressor" if is_regressor(estimator) else "Classifier"
             words = (
                 f"{found}, and {name} takes numbers: use TuneFree{kind}, or a TablePreprocessor "
                 "before it in a Pipeline."
+            )
+        if words is None and str(problem).startswith("Input X contains NaN"):
+            words = (
+                f"Input X contains NaN, and {name} takes no missing values: use TuneFree{kind} or "
+                f"BoostedTrees{kind}, or an imputer before it in a Pipeline."
             )
         if words is None:
             raise
@@ -122,7 +127,8 @@ def _fault_of_targets(estimator, y, problem):
     for place, value in enumerate(y.ravel().tolist()):
         row = place // max(1, y.size // len(y))
         if value is None or value != value:  # noqa: PLR0124 -- NaN
-            return f"{problem} The first is y[{row}]: drop the rows that have no target."
+            words = str(problem).removesuffix(".")
+            return f"{words}. The first is y[{row}]: drop the rows that have no target."
         if is_regressor(estimator) and isinstance(value, str) and not _is_float(value):
             name = type(estimator).__name__
             other = name.replace("Regressor", "Classifier")

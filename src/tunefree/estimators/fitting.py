@@ -33,7 +33,14 @@ from sklearn.utils.metaestimators import available_if
 from tunefree._format import duration, number
 from tunefree._parameters import check_values, restored_on_error
 from tunefree._process import interruptible, one_blas_thread
-from tunefree.designs import Elsewhere, entered, here, is_foreign, space_of
+from tunefree.designs import (
+    Elsewhere,
+    entered,
+    here,
+    is_foreign,
+    space_of,
+    with_sorted_indices,
+)
 from tunefree.engine.run import run
 from tunefree.estimators.state_checks import check_learner
 from tunefree.select.held_out import weighted_mean
@@ -421,7 +428,10 @@ def report_progress(fit):
 
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
-        arguments = signature.bind(self, *args, **kwargs).arguments
+        bound = signature.bind(self, *args, **kwargs)
+        arguments = bound.arguments
+        arguments["X"] = with_sorted_indices(arguments["X"])  # once: rows are checked again below
+        args, kwargs = bound.args[1:], bound.kwargs
         with rollback_on_error(self):
             if getattr(self, "_skl_callbacks", None):
                 with_reports(self, arguments, *args, **kwargs)

@@ -262,7 +262,7 @@ def ragged(cells, width):
     """The message for a row with a wrong number of cells."""
     if cells > width:
         return f"this row has more than the {width} cells of the first one"
-    return f"this row has {cells} cells, the first one has {width}"
+    return f"this row has {cells} {'cell' if cells == 1 else 'cells'}, the first one has {width}"
 
 
 def headed(texts, path, layout=None, **columns):

@@ -170,6 +170,45 @@ def run_rows(
         record_point(codes is None, now, learned, trace)
 
 
+@kernel
+def _of_row(labels, i):
+    """The label of a row, as `run_rows` takes it."""
+    return None if labels is None else labels[i : i + 1]
+
+
+@kernel(borrows=True)
+def run_late_rows(stream, state, past, numbers, rows, labels, row_weights, unlabeled, no_answers):
+    """Learn rows in order whose labels are late, each predicted from the state it was asked in.
+
+    Parameters
+    ----------
+    stream : tuple
+        The first arguments of `run_rows`, of which `numbers` is one, too.
+    state : ndarray of shape (size,)
+    past : ndarray of shape (late, size)
+        A ring of earlier states.
+    rows, labels : tuple
+        Starts, columns and values; codes and targets, as for `run_rows`.
+    row_weights : ndarray of shape (n,)
+    unlabeled : ndarray of shape (1,)
+        The weight 0.
+    no_answers : ndarray of shape (0, 0)
+    """
+    starts, columns, values = rows
+    codes, targets = labels
+    for i in range(len(row_weights)):
+        label, weight = (_of_row(codes, i), _of_row(targets, i)), row_weights[i : i + 1]
+        row = (starts[i : i + 2], columns, values, *label)
+        is_late = weight[0] > 0.0
+        if is_late:
+            oldest = past[np.int64(numbers[0].rows + numbers[0].refused) % len(past)]
+            for k in range(len(state)):
+                state[k], oldest[k] = oldest[k], state[k]
+            run_rows(*stream, False, *row, unlabeled, no_answers)
+            copy_to(state, oldest)
+        run_rows(*stream, is_late, *row, weight, no_answers)
+
+
 # --- the learner ----------------------------------------------------------------------------------
 
 
@@ -332,19 +371,19 @@ class Mixture:
         """Labels of rows that are not learned, as `learn` takes them."""
         return np.zeros(n, dtype=float if self.real else np.int64)
 
+    def _codes_and_targets(self, labels):
+        return (None, labels) if self.real else (labels, None)
+
     def _run(self, is_late, rows, labels, weights, out):
-        both = (None, labels) if self.real else (labels, None)
-        run_rows(*self.stream, is_late, *rows, *both, weights, out)
+        run_rows(*self.stream, is_late, *rows, *self._codes_and_targets(labels), weights, out)
 
     def learn(self, rows, labels, weights):
         """Learn rows in order, by class numbers or real targets."""
         if not len(self.past):
             self._run(False, rows, labels, weights, _NONE)
             return
-        starts, columns, values = rows
-        for i in range(len(labels)):
-            row = slice(starts[i], starts[i + 1])
-            self.learn_row(columns[row], values[row], labels[i], weights[i])
+        given = self.parts.numbers, rows, self._codes_and_targets(labels), weights
+        run_late_rows(self.stream, self.state, self.past, *given, np.zeros(1), _NONE)
 
     def ask(self, rows):
         """The answers to rows."""
@@ -356,22 +395,14 @@ class Mixture:
     def learn_row(self, columns, values, label, weight=1.0, asked=None):
         """`learn` for one row, with little overhead; `asked` is its prediction made before."""
         start, labels, weights, _ = self.one
-        is_late = weight > 0.0 and self._recall(columns, values, asked)
         start[1], labels[0], weights[0] = len(values), label, weight
-        self._run(is_late, (start, columns, values), labels, weights, _NONE)
-
-    def _recall(self, columns, values, asked):
-        """Whether a row was predicted before; set the prediction of that time."""
-        if asked is not None and asked.shape == self.prediction.shape:
+        rows = start, columns, values
+        if asked is None or asked.shape != self.prediction.shape:
+            self.learn(rows, labels, weights)
+            return
+        if weight > 0.0:
             self.prediction[:] = asked
-            return True
-        if not len(self.past):
-            return False
-        now, oldest = self.state.copy(), self.answered % len(self.past)
-        self.state[:] = self.past[oldest]
-        self.ask_row(columns, values)
-        self.state[:] = self.past[oldest] = now
-        return True
+        self._run(weight > 0.0, rows, labels, weights, _NONE)
 
     def ask_row(self, columns, values):
         """The answer to one row; the next call overwrites it, and the whole `prediction`."""
