@@ -308,9 +308,8 @@ def _check_columns(x, run):
     """Raise unless the first row has the columns that are no features."""
     for name in (*run.ids, *run.dropped):
         if name not in x:
-            error = DataError(f"there is no column {name!r}", run.source.name)
-            error.hint = did_you_mean(name, [*x])
-            raise error
+            words, hint = f"there is no column {name!r}", did_you_mean(name, [*x])
+            raise DataError(words, run.source.name, hint=hint)
 
 
 class _ErrorLines:

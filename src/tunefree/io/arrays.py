@@ -59,8 +59,8 @@ def finite_rows(X, y, weight, name, start, skipped=None):
     if not len(bad):
         return X, y, weight
     words = next(words for rows, words in faults if bad[0] in rows)
-    error = DataError(f"row {start + bad[0] + 1} has {words}", name)
-    error.feature, error.row = bad[0] in faults[0][0], True
+    words, feature = f"row {start + bad[0] + 1} has {words}", bad[0] in faults[0][0]
+    error = DataError(words, name, feature=feature, row=True)
     if skipped is None:
         raise error
     skipped.add(error, len(bad))
@@ -259,9 +259,7 @@ def _numbers(batch, j, path):
     if meaning not in ("number", "truth"):
         what = "text" if meaning == "text" else kind
         words = f"column {batch.schema.names[j]!r} holds {what}, not numbers"
-        error = DataError(words, path)
-        error.feature, error.hint = True, "hashed=2**18 accepts text"
-        raise error
+        raise DataError(words, path, feature=True, hint="hashed=2**18 accepts text")
     column = column.cast(pyarrow.float32() if types.is_float32(kind) else pyarrow.float64())
     return column.to_numpy(zero_copy_only=False)
 

@@ -78,14 +78,22 @@ class DataError(ValueError):
     train.csv:3:7: not a number: 'abc'
     """
 
-    feature: bool = False
-    row: bool = False
-    hint: str | None = None
-    at: int  # position of the malformed row in the current text: only if the row can be skipped
+    at: int  # of a `fault`: its position in the current text
 
-    def __init__(self, message: str, path: str | None = None, line: Any = None, column: Any = None):
+    def __init__(
+        self,
+        message: str,
+        path: str | None = None,
+        line: Any = None,
+        column: Any = None,
+        *,
+        feature: bool = False,
+        row: bool = False,
+        hint: str | None = None,
+    ):
         super().__init__(message, path, line, column)
         self.message, self.path, self.line, self.column = message, path, line, column
+        self.feature, self.row, self.hint = feature, row, hint
 
     def __str__(self):
         position = [str(part) for part in (self.path, self.line, self.column) if part is not None]
@@ -133,8 +141,8 @@ def sound_parts(text, line, after, parse, skipped):
         try:
             block = parse(text, line)
         except DataError as error:
-            error.row = hasattr(error, "at")
-            if skipped is None or not error.row:
+            error.row = True
+            if skipped is None:
                 raise
             skipped.add(error)
             start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1

@@ -162,94 +162,101 @@ class Wanted(NamedTuple):
     drop: Any = ()
 
 
+class _Header(NamedTuple):
+    """The columns of a file."""
+
+    names: list | None
+    width: int
+    place: tuple  # file and line, for messages
+
+    def error(self, words, hint=None):
+        """An error at this place."""
+        return DataError(words, *self.place, hint=hint)
+
+    def check_distinct(self):
+        """Refuse the same name twice."""
+        names = self.names or ()
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise self.error(f"the header names the column {repeated!r} twice")
+
+    def position(self, column):
+        """The position of a column given by name or position; None for an absent `Column`."""
+        names, width = self.names, self.width
+        if isinstance(column, Column):
+            if names is not None and column.name is not None:
+                return names.index(column.name) if column.name in names else None
+            return column.position if column.position < width else None
+        if names is not None and str(column) in names:
+            return names.index(str(column))
+        try:
+            position = int(column)
+        except ValueError:
+            words = (
+                "the file has no header" if names is None else "the header has " + _listed(names)
+            )
+            words, hint = (
+                f"there is no column {column!r}: {words}",
+                did_you_mean(column, names or []),
+            )
+            raise self.error(words, hint) from None
+        if not -width <= position < width:
+            raise self.error(f"there is no column {position}: the file has {width}")
+        return position % width
+
+    def positions(self, required):
+        """The positions of columns given by name, which must be there."""
+        missing = [name for name in required if name not in self.names]
+        if missing:
+            hint = did_you_mean(missing[0], self.names, "is it {}?")
+            raise self.error(f"the header lacks {_listed(missing)}", hint)
+        return [self.names.index(name) for name in required]
+
+
 def assign(names, width, place, *, delimiter="", **options):
     """The `Layout` of columns with the given roles, by name or position."""
-    wanted = Wanted(**options)
-    _check_distinct(names, place)
-    by_name, required = wanted.columns is not None and names is not None, wanted.columns or ()
+    wanted, header = Wanted(**options), _Header(names, width, place)
+    header.check_distinct()
+    by_name = wanted.columns is not None and names is not None
     if wanted.n_features == width and not by_name:
         return Layout(delimiter, names, np.arange(width))
     slots = np.full(width, IGNORED, np.int64)
-    dropped = _dropped(wanted, names, width, place)
-    for role, position in _roles(wanted, names, width, dropped, place):
+    dropped = [header.position(column) for column in wanted.drop or ()]
+    for role, position in _roles(wanted, header, dropped):
         if slots[position] == TARGET:
-            raise DataError("one column cannot be both target and weight", *place)
+            raise header.error("one column cannot be both target and weight")
         slots[position] = role
     if by_name:
-        slots[_places_of(required, names, place)] = np.arange(len(required))
+        slots[header.positions(wanted.columns)] = np.arange(len(wanted.columns))
     else:
-        free = np.setdiff1d(np.flatnonzero(slots == IGNORED), dropped)
+        free = [j for j in np.flatnonzero(slots == IGNORED).tolist() if j not in dropped]
         slots[free] = np.arange(len(free))
         if wanted.n_features not in (None, len(free)):
             words = f"{width} columns hold {len(free)} features"
-            raise DataError(f"{words}, but {wanted.n_features} are expected", *place)
+            raise header.error(f"{words}, but {wanted.n_features} are expected")
     if not np.any(slots >= 0):
-        error = DataError("the file has no feature column", *place)
-        if delimiter:
-            error.hint = "cells must be separated by commas, semicolons or tabs"
-        raise error
+        hint = "cells must be separated by commas, semicolons or tabs" if delimiter else None
+        raise header.error("the file has no feature column", hint)
     return Layout(delimiter, names, slots)
 
 
-def _check_distinct(names, place):
-    """Refuse a header with the same name twice."""
-    repeated = next((name for name in names or () if names.count(name) > 1), None)
-    if repeated is not None:
-        raise DataError(f"the header names the column {repeated!r} twice", *place)
-
-
-def _dropped(wanted, names, width, place):
-    """The positions of the columns to drop."""
-    found = (_position(c, names, width, place) for c in wanted.drop or ())
-    return [position for position in found if position is not None]
-
-
-def _roles(wanted, names, width, dropped, place):
+def _roles(wanted, header, dropped):
     """The positions of the target and of the weights, as far as there are any."""
-    target = wanted.target
+    target, names = wanted.target, header.names
     if target is None and (wanted.columns is None or not names or names[-1] not in wanted.columns):
-        target = max(set(range(width)).difference(dropped), default=0)
+        target = max(set(range(header.width)).difference(dropped), default=0)
     for role, column, what in (
         (TARGET, target, "target column"),
         (WEIGHT, wanted.weight_column, "weight column"),
     ):
         if column is None or column is False:
             continue
-        position = _position(column, names, width, place)
+        position = header.position(column)
+        if position is None:
+            continue
         if position in dropped:
-            raise DataError(f"the {what} cannot be dropped", *place)
-        if position is not None:
-            yield role, position
-
-
-def _places_of(required, names, place):
-    """The positions of the required columns."""
-    missing = [name for name in required if name not in names]
-    if missing:
-        error = DataError(f"the header lacks {_listed(missing)}", *place)
-        error.hint = did_you_mean(missing[0], names, "is it {}?")
-        raise error
-    return [names.index(name) for name in required]
-
-
-def _position(column, names, width, place):
-    """The position of a column given by name or position; None for an absent `Column`."""
-    if isinstance(column, Column):
-        if names is not None and column.name is not None:
-            return names.index(column.name) if column.name in names else None
-        return column.position if column.position < width else None
-    if names is not None and str(column) in names:
-        return names.index(str(column))
-    try:
-        position = int(column)
-    except ValueError:
-        present = "the file has no header" if names is None else "the header has " + _listed(names)
-        error = DataError(f"there is no column {column!r}: {present}", *place)
-        error.hint = did_you_mean(column, names or [])
-        raise error from None
-    if not -width <= position < width:
-        raise DataError(f"there is no column {position}: the file has {width}", *place)
-    return position % width
+            raise header.error(f"the {what} cannot be dropped")
+        yield role, position
 
 
 def no_rows(path, layout=None):
