@@ -10,11 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute, csv, types
+from pyarrow import compute, csv
 
 from tunefree._warn import warn
 from tunefree.io import read
-from tunefree.io.arrays import frame_batches, kind_of_type, laid_out, targets_of
+from tunefree.io.arrays import (
+    column_of,
+    frame_batches,
+    kind_of_type,
+    laid_out,
+    taken,
+    targets_of,
+)
 from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
 from tunefree.io.files import (
     UTF16,
@@ -161,7 +168,7 @@ def _table(part, layout, options):
     valid = faults.valid_rows()
     if valid is not None:
         columns = [c.take(pa.array(valid)) for c in columns]
-        y, weight = (None if a is None else a[valid] for a in (y, weight))
+        y, weight = taken(valid, y, weight)
     if not len(columns[0]):
         return None
     if set(kinds) == {"number"}:
@@ -434,10 +441,8 @@ class _TypedRows:
 
     def feature(self, position, required):
         """The kind of a column, its values, which are bad, and the words for these."""
-        column = self.batch.column(position)
+        column = column_of(self.batch, position)
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
         kind = kind_of_type(column.type)
         if kind is None:
             words = f"{self.layout.describe(position)} holds {column.type}"

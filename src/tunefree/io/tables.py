@@ -9,11 +9,13 @@ once, and a lost quote costs one row, not all rows up to the next quote.
 """
 
 import re
+from collections import Counter
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree._format import listed
 from tunefree._jit import kernel
 from tunefree._warn import did_you_mean
 from tunefree.io.files import (
@@ -175,10 +177,9 @@ class _Header(NamedTuple):
 
     def check_distinct(self):
         """Refuse the same name twice."""
-        names = self.names or ()
-        repeated = next((name for name in names if names.count(name) > 1), None)
-        if repeated is not None:
-            raise self.error(f"the header names the column {repeated!r} twice")
+        for name, count in Counter(self.names).items():
+            if count > 1:
+                raise self.error(f"the header names the column {name!r} twice")
 
     def position(self, column):
         """The position of a column given by name or position; None for an absent `Column`."""
@@ -192,25 +193,22 @@ class _Header(NamedTuple):
         try:
             position = int(column)
         except ValueError:
-            words = (
-                "the file has no header" if names is None else "the header has " + _listed(names)
-            )
-            words, hint = (
-                f"there is no column {column!r}: {words}",
-                did_you_mean(column, names or []),
-            )
-            raise self.error(words, hint) from None
+            known = [*map(repr, names or ())]
+            words = f"the header has {listed(known)}" if known else "the file has no header"
+            hint = did_you_mean(column, names or [])
+            raise self.error(f"there is no column {column!r}: {words}", hint) from None
         if not -width <= position < width:
             raise self.error(f"there is no column {position}: the file has {width}")
         return position % width
 
     def positions(self, required):
         """The positions of columns given by name, which must be there."""
-        missing = [name for name in required if name not in self.names]
+        places = {name: position for position, name in enumerate(self.names)}
+        missing = [name for name in required if name not in places]
         if missing:
             hint = did_you_mean(missing[0], self.names, "is it {}?")
-            raise self.error(f"the header lacks {_listed(missing)}", hint)
-        return [self.names.index(name) for name in required]
+            raise self.error(f"the header lacks {listed([*map(repr, missing)])}", hint)
+        return [places[name] for name in required]
 
 
 def assign(names, width, place, *, delimiter="", **options):
@@ -221,7 +219,7 @@ def assign(names, width, place, *, delimiter="", **options):
     if wanted.n_features == width and not by_name:
         return Layout(delimiter, names, np.arange(width))
     slots = np.full(width, IGNORED, np.int64)
-    dropped = [header.position(column) for column in wanted.drop or ()]
+    dropped = {header.position(column) for column in wanted.drop or ()}
     for role, position in _roles(wanted, header, dropped):
         if slots[position] == TARGET:
             raise header.error("one column cannot be both target and weight")
@@ -287,11 +285,6 @@ def headed(texts, path, layout=None, **columns):
                 text, line = text[len(first[0]) :], line + 1
         if layout is not None:
             yield text, line, layout, *more
-
-
-def _listed(names):
-    shown = ", ".join(repr(name) for name in names[:5])
-    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 class TableBlock(NamedTuple):
@@ -435,15 +428,14 @@ def _read_block(text, line, layout, path, target_type):
     X, y, weight, spans = X[:rows].copy(), y[:rows].copy(), weight[:rows].copy(), spans[:rows]
     stray, labels, target = None, b"", layout.find(TARGET)
     if target and (texts := spans[np.isnan(y)].tolist()):
-        stray = _error(_CELL, text, texts[0][0], layout, target.position, path, line)
+        stray = _error((texts[0][0], _CELL, target.position), text, line, layout, path)
         for begin, end in texts:
             not_finite = text[begin:end].lower().lstrip(b"+-") in _NOT_FINITE
             if not_finite or target_type is float:
                 faults.append((begin, _CELL, target.position))
                 break
     if faults:
-        at, outcome, column = min(faults)
-        raise _error(outcome, text, at, layout, column, path, line)
+        raise _error(min(faults), text, line, layout, path)
     if target and target_type is not float:
         labels = b"".join(text[begin:end] + b"\n" for begin, end in spans.tolist())
     return TableBlock(X, y, weight, labels, stray, layout)
@@ -483,24 +475,29 @@ def looks_numeric(numbers, rows):
     return len(numbers) > 0.9 * rows and len(np.unique(numbers)) > 20
 
 
-def _error(outcome, text, at, layout, column, path, line):
-    """The `DataError` for an error at byte `at`, in a cell of the given column."""
-    name, width = layout.describe(column), len(layout.slots)
+_MESSAGES = {
+    _CELL: "not a finite number",
+    _EMPTY: "the cell is empty",
+    _LONG: f"a target of more than {LONGEST_LABEL} bytes",
+    _NEGATIVE: "a weight must not be negative",
+    _UNCLOSED: "the quote is not closed on this line",
+}
+_QUOTED = _CELL, _LONG, _NEGATIVE  # the cell follows the message
+
+
+def _error(found, text, line, layout, path):
+    """The `DataError` for (its byte in the text, its outcome, the column)."""
+    at, outcome, column = found
     word = excerpt(text, at, (layout.delimiter + '"').encode())
+    if outcome == _CELL and word == "''":
+        outcome = _EMPTY
     if outcome in (_FEW, _MANY):
-        words = ragged(column + 1 + (outcome == _MANY), width)
-    elif outcome == _UNCLOSED:
-        words = f"{name}: the quote is not closed on this line"
-    elif outcome == _NEGATIVE:
-        words = f"{name}: a weight must not be negative: {word}"
-    elif outcome == _LONG:
-        words = f"{name}: a target of more than {LONGEST_LABEL} bytes: {word}"
-    elif outcome == _EMPTY or word == "''":
-        words = f"{name}: the cell is empty"
+        words = ragged(column + 1 + (outcome == _MANY), len(layout.slots))
     else:
-        words = f"{name}: not a finite number: {word}"
-    error = fault(words, path, text, at, line)
-    if words.endswith(word) and error.line <= 2:  # more likely the wrong role than a bad cell
+        words = f"{layout.describe(column)}: {_MESSAGES[outcome]}"
+    is_quoted = outcome in _QUOTED
+    error = fault(f"{words}: {word}" if is_quoted else words, path, text, at, line)
+    if is_quoted and error.line <= 2:  # more likely the wrong role than a bad cell
         error.hint = TARGET_OR_HEADER
     error.feature = outcome in (_CELL, _EMPTY) and bool(layout.slots[column] >= 0)
     return error

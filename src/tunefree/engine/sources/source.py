@@ -19,15 +19,8 @@ from tunefree._version import __version__
 from tunefree.designs import stacked
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
-from tunefree.io.files import (
-    FORMATS,
-    DataError,
-    Skipped,
-    fingerprint,
-    format_of,
-    name_of,
-    sniff_text,
-)
+from tunefree.io.arrays import taken
+from tunefree.io.files import FORMATS, DataError, Skipped, detected, fingerprint, name_of
 from tunefree.io.files import chunks as text_pieces
 
 # A shuffled window is yielded in pieces of so many rows.
@@ -67,8 +60,7 @@ class Chunk(NamedTuple):
 
     def take(self, rows, mark):
         """Chosen rows, with another mark."""
-        y, weight = (None if a is None else a[rows] for a in (self.y, self.weight))
-        return Chunk(self.X[rows], y, weight, mark)
+        return Chunk(*taken(rows, self.X, self.y, self.weight), mark)
 
 
 def widened(X, d):
@@ -86,14 +78,11 @@ def joined(chunks):
     """Several chunks as one, with the mark of the last."""
     if len(chunks) == 1:
         return chunks[0]
-    X = [c.X for c in chunks]
+    X, y, weight, marks = zip(*chunks, strict=True)
     d = max(x.shape[1] for x in X)
     X = stacked([widened(x, d) for x in X])
-    y, weight = (
-        None if parts[0] is None else np.concatenate(parts)
-        for parts in ([c.y for c in chunks], [c.weight for c in chunks])
-    )
-    return Chunk(X, y, weight, chunks[-1].mark)
+    y, weight = (None if parts[0] is None else np.concatenate(parts) for parts in (y, weight))
+    return Chunk(X, y, weight, marks[-1])
 
 
 def on_grid(chunks, size, mark=None):
@@ -372,35 +361,32 @@ def open_source(
     if format is not None and format not in FORMATS:
         raise ValueError(f"format={format!r} is none of {', '.join(sorted(FORMATS))}.")
     hasher = _Hasher(hashed) if hashed else None
-    width: dict[str, Any] = {"n_features": n_features}
-    roles = {"target": target, "weight_column": weight_column, "drop": drop}
-    named = roles | width | {"columns": columns, "target_type": target_type}
     options = {"window": window, "seed": seed, "on_bad_row": on_bad_row}
     if not isinstance(data, str | os.PathLike | readers.Replay):
         return Source(_from_memory(data, hasher), **options)
-    if isinstance(data, readers.Replay):
-        path, name = None, name or data.name
+    name = name or name_of(data)
+    if data == "-":
+        data = readers.Replay(name, text_pieces("-"))
+    elif isinstance(data, os.PathLike):
+        data = os.fspath(data)
+    kind, _ = detected(data, format)
+    if kind not in ("csv", "libsvm") and isinstance(data, readers.Replay):
+        raise ValueError(f"{kind} data are read from files only: give a path.")
+    roles = {"target": target, "weight_column": weight_column, "drop": drop}
+    named = roles | {"n_features": n_features, "columns": columns, "target_type": target_type}
+    lenient = on_bad_row == "skip"
+    reader: Any
+    if hasher:
+        if kind not in ("parquet", "arrow", "csv", "jsonl") or isinstance(data, readers.Replay):
+            raise ValueError("hashed= is for iterators and for csv, parquet and Arrow files only.")
+        reader = readers.Hashed(data, name, hasher, format=kind, **roles)
+    elif kind == "csv":
+        reader = readers.Csv(data, name, lenient=lenient, header=header, **named)
+    elif kind == "libsvm":
+        how: Any = {"unseen": unseen, "zero_based": zero_based, "labelled": target is not False}
+        reader = readers.Libsvm(data, name, lenient=lenient, n_features=n_features, **how)
     else:
-        path, name = os.fspath(data), name or name_of(data)
-    kind = FORMATS.get(format or "") or (path and FORMATS.get(format_of(path) or ""))
-    if kind == "jsonl" and path in (None, "-"):
-        raise ValueError("JSON lines are read from files only: give a path.")
-    if hasher and kind in ("parquet", "arrow", "csv", "jsonl"):
-        reader = readers.Hashed(path, name, hasher, format=kind, **roles)
-    elif hasher:
-        raise ValueError("hashed= is for iterators and for csv, parquet and Arrow files only.")
-    elif kind in ("parquet", "arrow", "npy", "npz", "jsonl"):
-        reader = readers.Stored(path, name, format=kind, **named)
-    else:
-        lenient = on_bad_row == "skip"
-        text: Any = readers.Replay(name, text_pieces(path)) if path == "-" else path or data
-        if kind is None:
-            kind, _ = sniff_text(text_pieces(text) if isinstance(text, str) else iter(text))
-        if kind == "libsvm":
-            width |= {"unseen": unseen, "zero_based": zero_based, "labelled": target is not False}
-            reader = readers.Libsvm(text, name, lenient=lenient, **width)
-        else:
-            reader = readers.Csv(text, name, lenient=lenient, header=header, **named)
+        reader = readers.Stored(data, name, format=kind, **named)
     return Source(reader, **options)
 
 
