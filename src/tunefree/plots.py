@@ -184,23 +184,12 @@ def _curves_of_passes(trace):
     }
 
 
-# The first of these keys in an entry is its name, or its score. An entry without a name is labelled
-# with its other values.
-_NAMES = ("name", "candidate")
-_SCORES = ("progressive_error", "progressive_loss", "validation_risk", "risk", "score")
-_ERRORS = ("standard_error", "risk_se", "se")
-
-
-def _first(entry, keys):
-    return next((k for k in keys if k in entry), None)
-
-
 def _name(entry):
-    key = _first(entry, _NAMES)
-    if key is not None:
-        return str(entry[key])
-    rest = [v for k, v in entry.items() if k not in (*_SCORES, *_ERRORS, "chosen", "time")]
-    return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in rest if v is not None)
+    """The name of an entry of a leaderboard; without one, its settings."""
+    if "name" in entry or "candidate" in entry:
+        return entry.get("name") or entry["candidate"]
+    settings = [v for k, v in entry.items() if k not in ("risk", "time") and v is not None]
+    return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in settings)
 
 
 @dataclass(eq=False, repr=False)
@@ -248,17 +237,20 @@ class LeaderboardDisplay(_Fitted):
         board = getattr(estimator, "leaderboard_", None)
         if not board:
             raise ValueError(f"{type(estimator).__name__} has no leaderboard_.")
-        score, error = _first(board[0], _SCORES), _first(board[0], _ERRORS)
+        known = board[0].keys()
+        score = "risk" if "risk" in known else "progressive_error"
         risks = np.array([entry[score] for entry in board], dtype=float)
         best = int(np.nanargmin(risks))
-        return {
+        data = {
             "names": [_name(entry) for entry in board],
             "risks": risks,
-            "errors": None if error is None else np.array([e[error] for e in board], dtype=float),
             "chosen": [bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
-            "label": str(score).replace("_", " "),
-            "shares": [e["share"] for e in board] if "share" in board[0] else None,
+            "label": score.replace("_", " "),
         }
+        if "share" in known:
+            data["errors"] = np.array([entry["risk_se"] for entry in board], dtype=float)
+            data["shares"] = [entry["share"] for entry in board]
+        return data
 
     def plot(self, ax: Any = None, *, most: int = 15) -> Self:
         """Draw one bar for each candidate, the best at the top.

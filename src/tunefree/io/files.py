@@ -14,7 +14,6 @@ import json
 import mmap
 import os
 import re
-import stat
 import sys
 import tempfile
 import zipfile
@@ -246,33 +245,31 @@ def chunks(source, size=None, start=0):
     [b'1 3:1', b' 4:2']
     """
     path, size = name_of(source), size or CHUNK
-    if not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):
+    is_path = isinstance(source, (str, os.PathLike))
+    if not is_path and not hasattr(source, "read"):
         yield from _from_byte(source, start)
         return
-    with contextlib.ExitStack() as stack:
-        opened = None
-        if not isinstance(source, (str, os.PathLike)):
-            stream = source
-        elif os.fspath(source) == "-":
-            stream = sys.stdin.buffer
-        else:
-            stream = opened = stack.enter_context(open(source, "rb", buffering=0))
-        take = getattr(stream, "read1", stream.read)  # what a pipe has now, without waiting
+    is_file, opened = False, contextlib.nullcontext(source)
+    if is_path and os.fspath(source) == "-":
+        opened = contextlib.nullcontext(sys.stdin.buffer)
+    elif is_path:
+        is_file, opened = os.path.isfile(source), open(source, "rb", buffering=0)
+    with opened as stream:
+        take: Any = getattr(stream, "read1", stream.read)  # what a pipe has now, without waiting
         head = piece = take(size)
         while piece and len(head) < len(_ZSTD):  # a pipe may give less than requested
             piece = take(size)
             head += piece
-        before, regular = 0, stream is opened and stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-        if regular and start and not head.startswith(_PACKED):
+        kind, before = next(filter(head.startswith, _PACKED), None), 0
+        if is_file and start and kind is None:
             stream.seek(start)
             head, before, start = b"", start, 0
         pieces = itertools.chain([head], iter(lambda: take(size), b""))
-        if regular:
+        if is_file:
             pieces = _whole_file(pieces, stream, before, path)
-        if head.startswith(_ZIP):
+        if kind == _ZIP:
             pieces = _unzip(pieces, size, path)
-        elif head.startswith(_PACKED):
-            kind = next(mark for mark in _PACKED if head.startswith(mark))
+        elif kind is not None:
             found = _unpacked(pieces, kind, path)
             pieces = (p[i : i + size] for p in found for i in range(0, len(p), size))
         yield from _from_byte(filter(None, pieces), start)
@@ -440,7 +437,7 @@ def json_row(line, here):
     tunefree.io.files.DataError: rows.jsonl:2: not a JSON object: 'null'
     """
     try:
-        row = json.loads(line, object_pairs_hook=_distinct)
+        row = json.loads(line, object_pairs_hook=distinct)
     except json.JSONDecodeError as problem:
         cut = problem.pos >= len(line.rstrip()) or problem.msg.startswith("Unterminated")
         words = (
@@ -454,10 +451,11 @@ def json_row(line, here):
     return row
 
 
-def _distinct(pairs):
-    if len(row := dict(pairs)) < len(pairs):
+def distinct(pairs):
+    """A JSON object with distinct names: otherwise readers might read different values."""
+    if len(items := dict(pairs)) < len(pairs):
         raise ValueError("a name occurs twice")
-    return row
+    return items
 
 
 def write_atomically(path, pieces, check=lambda path: None):
