@@ -169,7 +169,8 @@ def _held_out_rows(estimator):
     held_out: Any = getattr(estimator, "held_out_", None)
     if hasattr(held_out, "codes"):
         p, classes = held_out.p, estimator.classes_
-        y, predicted = classes[held_out.codes], classes[p.argmax(axis=1)] if len(p) else []
+        y = classes[held_out.codes]
+        predicted = classes[p.argmax(axis=1)] if len(p) else y
         decisions = p[:, 1] if p.shape[1] == 2 else None
         return EvaluatedRows(None, y, predicted, held_out.weights, p, decisions)
     if hasattr(held_out, "predictions") and held_out.predictions.shape[1] == 1:
@@ -370,22 +371,29 @@ def _coverage(estimator, rows):
             predicted, ends = getattr(estimator, method)(X, alpha=_ALPHA)
         except (ValueError, NotImplementedError):  # there are no held-out predictions
             return []
-    if classes is None:
-        ends = ends.reshape(len(y), 2)
-        inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
-        width = float(np.median(np.ptp(ends, axis=1)))
-        title, words = "Prediction intervals", f"Intervals have a median width of {_text(width)}; "
-        drawn = figures.intervals(predicted, ends, y, 1.0 - _ALPHA)
-    else:
-        inside = ((y[:, None] == classes) & ends[:, :, 0]).any(axis=1)
-        size = ends[:, :, 0].sum(axis=1).mean()
-        title, words = "Prediction sets", f"Sets hold {size:.3g} classes on average; "
-        drawn = None
+    found = _of_intervals(predicted, ends, y) if classes is None else _of_sets(classes, ends, y)
+    title, words, inside, drawn = found
     low, high = exact(int(inside.sum()), len(inside))
     words = f"{method}(X, alpha={_ALPHA}) for {len(y)} of these rows. {words}"
     words += f"{_share(inside.mean())} of them contain the target (95\u00a0%: {_share(low)} to "
     words += f"{_share(high)}); the nominal coverage is {100 - 100 * _ALPHA:.0f}\u00a0%."
     return [Section(title, Words(words, "text"), drawn)]
+
+
+def _of_intervals(predicted, ends, y):
+    """Title and words about intervals, which hold their target, and a figure."""
+    ends = ends.reshape(len(y), 2)
+    inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
+    words = f"Intervals have a median width of {_text(float(np.median(np.ptp(ends, axis=1))))}; "
+    drawn = figures.intervals(predicted, ends, y, 1.0 - _ALPHA)
+    return "Prediction intervals", words, inside, drawn
+
+
+def _of_sets(classes, members, y):
+    """The same about sets of classes, without a figure."""
+    inside = ((y[:, None] == classes) & members[:, :, 0]).any(axis=1)
+    words = f"Sets hold {members[:, :, 0].sum(axis=1).mean():.3g} classes on average; "
+    return "Prediction sets", words, inside, None
 
 
 def _take(X, rows):

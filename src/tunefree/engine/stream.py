@@ -149,11 +149,8 @@ class Stream:
             self.scale.add(X, targets, weights)
 
     def _open(self):
-        X, targets, weights = (
-            stacked([p[0] for p in self.pending]),
-            np.vstack([p[1] for p in self.pending]),
-            np.concatenate([p[2] for p in self.pending]),
-        )
+        rows, targets, weights = zip(*self.pending, strict=True)
+        X, targets, weights = stacked(rows), np.vstack(targets), np.concatenate(weights)
         if self.guarded:
             guarded = (X,) if self.scale is None else (X, targets)
             self.guards = tuple(map(OutlierFilter.opened, guarded))

@@ -63,7 +63,7 @@ def _read_arrays(source, path, format, *, n_features=None, target_type=None, **o
     if format != "jsonl" and (not isinstance(source, (str, os.PathLike)) or path == "<stdin>"):
         raise DataError(f"{format} data must come from a file", path)
     options |= {"n_features": n_features, "target_type": target_type}
-    found = list(row_blocks(source if format == "jsonl" else path, format, **options))
+    found: Any = list(row_blocks(source if format == "jsonl" else path, format, **options))
     if not sum(block[0].shape[0] for block in found):
         raise DataError("the file has no rows", path)
     *columns, layouts, _ = zip(*found, strict=True)

@@ -43,7 +43,7 @@ def spans(n_rows, n_entries, start=0):
         yield slice(first, min(first + size, n_rows))
 
 
-def finite_rows(X, y, weight, name, start, skipped=None):
+def finite_rows(X, y, weight, name, start, skipped=None) -> Any:
     """The valid rows of numbers; `start` is the number of the first one, from 0.
 
     Numbers must be finite and weights not negative; targets may be text. Other rows are skipped and
@@ -68,7 +68,7 @@ def finite_rows(X, y, weight, name, start, skipped=None):
     return taken(valid, X, y, weight)
 
 
-def taken(rows, *arrays):
+def taken(rows, *arrays) -> Any:
     """Some rows of arrays, any of which may be None."""
     return [None if array is None else array[rows] for array in arrays]
 
@@ -205,8 +205,8 @@ def _json_batches(path):
     raise problem
 
 
-def plain_batch(batch, path, leave=None):
-    """A batch of numbers, booleans and text; dates become days since 1970; `leave` is unchanged."""
+def plain_batch(batch, path):
+    """A batch of numbers, booleans and text; dates become days since 1970."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -214,9 +214,7 @@ def plain_batch(batch, path, leave=None):
     for j, name in enumerate(batch.schema.names):
         column = column_of(batch, j)
         meaning = kind_of_type(column.type)
-        if name == leave:
-            pass
-        elif meaning == "date":
+        if meaning == "date":
             zone = getattr(column.type, "tz", None)
             since = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(pa.float64())
             column = compute.divide(since, 86_400e6)

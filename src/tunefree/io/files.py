@@ -249,7 +249,7 @@ def chunks(source, size=None, start=0):
     if not is_path and not hasattr(source, "read"):
         yield from _from_byte(source, start)
         return
-    is_file, opened = False, contextlib.nullcontext(source)
+    is_file, opened = False, contextlib.nullcontext[Any](source)
     if is_path and os.fspath(source) == "-":
         opened = contextlib.nullcontext(sys.stdin.buffer)
     elif is_path:

@@ -225,22 +225,22 @@ def _cell_words(kind, trained):
     return lambda raw: f"{_WORDS[kind]}: {shown(raw)}; leave the cell empty if it is missing"
 
 
-def _target_words(raw):
-    if not raw.strip():
-        return "the cell is empty: the row has no target"
-    return f"not a finite number: {shown(raw)}"
+def _words_of(role, fault):
+    """The message for a cell of a target or weight."""
+
+    def words(raw):
+        blank = f"the cell is empty: the row has no {role}"
+        return f"{fault}: {shown(raw)}" if raw.strip() else blank
+
+    return words
+
+
+_target_words = _words_of("target", "not a finite number")
+_weight_words = _words_of("weight", "not a valid weight")
 
 
 def _long_words(raw):
     return f"a target of more than {LONGEST_LABEL} bytes: {shown(raw)}"
-
-
-def _weight_words(raw):
-    return (
-        f"not a valid weight: {shown(raw)}"
-        if raw.strip()
-        else "the cell is empty: the row has no weight"
-    )
 
 
 # Delimited text.

@@ -167,7 +167,7 @@ class Wanted(NamedTuple):
 class _Header(NamedTuple):
     """The columns of a file."""
 
-    names: list | None
+    names: Any  # a list, or None
     width: int
     place: tuple  # file and line, for messages
 
@@ -213,7 +213,8 @@ class _Header(NamedTuple):
 
 def assign(names, width, place, *, delimiter="", **options):
     """The `Layout` of columns with the given roles, by name or position."""
-    wanted, header = Wanted(**options), _Header(names, width, place)
+    wanted: Any = Wanted(**options)
+    header = _Header(names, width, place)
     header.check_distinct()
     by_name = wanted.columns is not None and names is not None
     if wanted.n_features == width and not by_name:
@@ -225,7 +226,8 @@ def assign(names, width, place, *, delimiter="", **options):
             raise header.error("one column cannot be both target and weight")
         slots[position] = role
     if by_name:
-        slots[header.positions(wanted.columns)] = np.arange(len(wanted.columns))
+        places = header.positions(wanted.columns)
+        slots[places] = np.arange(len(places))
     else:
         free = [j for j in np.flatnonzero(slots == IGNORED).tolist() if j not in dropped]
         slots[free] = np.arange(len(free))
@@ -299,11 +301,8 @@ class TableBlock(NamedTuple):
 
     def texts(self):
         """The targets as text."""
-        return _split_labels(self.labels)
-
-
-def _split_labels(labels):
-    return np.array(decoded(labels).replace('""', '"').split("\n")[:-1], dtype=np.str_)
+        labels = decoded(self.labels).replace('""', '"').split("\n")
+        return np.array(labels[:-1], dtype=np.str_)
 
 
 @kernel
@@ -333,15 +332,15 @@ def _skip_cell(text, at, delimiter):
 
 
 @kernel
-def _parse(text, at, delimiter, slots, X, y, weight, spans, slow):
-    """Parse whole lines from byte `at`.
+def _parse(text, delimiter, slots, X, y, weight, spans, slow):
+    """Parse whole lines.
 
     Returns (rows, slow numbers, outcome, byte and column of the fault). `slow` lists (row, column,
     byte) of the numbers that need `float`; `spans` holds the bytes of each target. Loops need no
     bounds check because the last byte is a newline.
     """
-    stop, width, row, slows = len(text), len(slots), 0, 0
-    while at < stop:
+    at, width, row, slows = 0, len(slots), 0, 0
+    while at < len(text):
         at = _skip_blanks(text, at, delimiter)
         if text[at] == 10:
             at += 1
@@ -414,7 +413,7 @@ def _read_block(text, line, layout, path, target_type):
     most = len(text) // len(layout.slots) + 1
     X, y, weight = np.empty((most, layout.n_features)), np.empty(most), np.empty(most)
     spans, slow = np.empty((most, 2), np.int64), np.empty((len(text) // 4 + 1, 3), np.int64)
-    read = np.frombuffer(text, np.uint8), 0, ord(layout.delimiter), layout.slots
+    read = np.frombuffer(text, np.uint8), ord(layout.delimiter), layout.slots
     rows, slows, outcome, at, column = _parse(*read, X, y, weight, spans, slow)
     faults = [] if outcome == _FINE else [(at, outcome, column)]
     for row, where, begin in slow[:slows].tolist():
@@ -456,7 +455,7 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     if not layout.find(TARGET):
         y = None
     elif (target_type or type_of_targets(found)) is str:
-        y = _split_labels(b"".join(block.labels for block in found))
+        y = np.concatenate([block.texts() for block in found])
     return X, y, (weight if layout.find(WEIGHT) else None), layout
 
 

@@ -14,7 +14,7 @@ from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_bloc
 from tunefree.io.files import DataError, Named, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
 from tunefree.io.libsvm import matrix
-from tunefree.io.tables import IGNORED, TARGET, WEIGHT, assign, type_of_targets
+from tunefree.io.tables import TARGET, WEIGHT, assign, type_of_targets
 from tunefree.io.tables import blocks as table_blocks
 
 _START = (0, 1)
@@ -245,22 +245,20 @@ class Hashed:
             raise DataError("the file has no rows", name)
         names = first.schema.names
         layout = assign(names, len(names), (name,), **roles)
-        self.dropped = [names[j] for j in np.flatnonzero(layout.slots == IGNORED)]
+        self.features = layout.feature_names
         self.target, self.weight_column = layout.find(TARGET), layout.find(WEIGHT)
 
     def pieces(self, place, skipped):
         """The rows after a position."""
         (start,) = place or (0,)
         for batch in frame_batches(self.path, self.format, start):
-            named = self.target and self.target.name
-            rows = plain_batch(batch, self.name, leave=named).to_pylist()
-            y, weight = (
-                None if column is None else np.array([row.pop(column.name) for row in rows])
-                for column in (self.target, self.weight_column)
-            )
-            for row in rows:
-                for dropped in self.dropped:
-                    del row[dropped]
-            X = self.hasher.rows(rows)
-            yield *finite_rows(X, y, weight, self.name, start, skipped), (start + len(rows),)
-            start += len(rows)
+            n, y, weight = len(batch), None, None
+            if self.target:
+                y = np.array(batch.column(self.target.name).to_pylist())
+            if self.weight_column:
+                weights = batch.column(self.weight_column.name).to_pylist()
+                weight = np.array(weights, dtype=np.float64)
+            features = plain_batch(batch.select(self.features), self.name)
+            X = self.hasher.rows(features.to_pylist())
+            yield *finite_rows(X, y, weight, self.name, start, skipped), (start + n,)
+            start += n

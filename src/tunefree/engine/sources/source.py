@@ -60,7 +60,8 @@ class Chunk(NamedTuple):
 
     def take(self, rows, mark):
         """Chosen rows, with another mark."""
-        return Chunk(*taken(rows, self.X, self.y, self.weight), mark)
+        X, y, weight = taken(rows, self.X, self.y, self.weight)
+        return Chunk(X, y, weight, mark)
 
 
 def widened(X, d):
