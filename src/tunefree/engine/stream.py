@@ -40,7 +40,7 @@ class Stream:
               "pending", "guarded", "guards", "sample", "latest",
               "caps")  # fmt: skip
 
-    def __init__(self, portfolio, views, *, sparse, renew=True, scale=None, guarded=False):
+    def __init__(self, portfolio, views, *, sparse, renew, scale, guarded):
         self.portfolio, self.views = portfolio, views
         self.sparse, self.renew, self.scale = sparse, renew, scale
         self.guarded, self.guards = guarded, ()

@@ -95,9 +95,9 @@ def kind_of(cells, comma=False):
     return next((k for k in kinds if not any(parsed(p, k)[1].any() for p in parts)), "text")
 
 
-def formatted(cells, comma=False):
+def formatted(cells):
     """Whether some cells are formatted numbers, such as 7%."""
-    return bool(compute.any(compute.invert(_plain(cells, comma))).as_py())
+    return bool(compute.any(compute.invert(_plain(cells, comma=False))).as_py())
 
 
 def _plain(cells, comma):

@@ -206,7 +206,7 @@ def format_of(path):
     return FORMATS.get(os.path.splitext(stem)[1].lower().lstrip("."))
 
 
-def detected(source, format=None):
+def detected(source, format):
     """The format as given, from the name or from the first line, and the source, unread."""
     path = name_of(source)
     format = format or format_of(path)

@@ -86,17 +86,16 @@ def joined(chunks):
     return Chunk(X, y, weight, marks[-1])
 
 
-def on_grid(chunks, size, mark=None):
+def on_grid(chunks, size, mark):
     """Cut chunks so that they end at the multiples of `size` rows, counted from the first row.
 
     The chunks are those of a reader from the mark's position on.
 
     >>> X = np.arange(7.0)[:, None]
     >>> parts = [Chunk(X[a:b], X[a:b, 0], None, Mark((b,), b)) for a, b in [(0, 4), (4, 7)]]
-    >>> [(len(c), c.mark.row) for c in on_grid(parts, 3)]
+    >>> [(len(c), c.mark.row) for c in on_grid(parts, 3, Mark())]
     [(3, 3), (3, 6), (1, 7)]
     """
-    mark = mark or Mark()
     at, to_skip = mark.rows, mark.skip
     parts = []
     for chunk in chunks:
@@ -118,18 +117,17 @@ def on_grid(chunks, size, mark=None):
         yield joined(parts)
 
 
-def shuffled(chunks, window, seed, epoch, mark=None):
+def shuffled(chunks, window, seed, epoch, mark):
     """Shuffle the rows within each window of so many rows, and yield pieces of windows.
 
     The order is a function of the seed, the pass and the window only.
 
     >>> X = np.arange(6.0)[:, None]
     >>> part = Chunk(X, X[:, 0], None, Mark((6,), 6))
-    >>> sorted(next(shuffled([part], 4, 0, 0)).y.tolist())
+    >>> sorted(next(shuffled([part], 4, 0, 0, Mark())).y.tolist())
     [0.0, 1.0, 2.0, 3.0]
     """
-    begin = (mark or Mark())._replace(done=0)
-    done = mark.done if mark else 0
+    begin, done = mark._replace(done=0), mark.done
     for whole in on_grid(chunks, window, begin):
         n = len(whole)
         order = np.random.default_rng([seed, epoch, begin.row // window]).permutation(n)
@@ -140,13 +138,13 @@ def shuffled(chunks, window, seed, epoch, mark=None):
         begin, done = whole.mark, 0
 
 
-def ahead(items, depth=3):
-    """Run an iterator in a thread, so many items ahead; its exceptions are raised in order.
+def ahead(items):
+    """Run an iterator in a thread, three items ahead; its exceptions are raised in order.
 
     >>> list(ahead(range(4)))
     [0, 1, 2, 3]
     """
-    ready, closed = queue.Queue(depth), threading.Event()
+    ready, closed = queue.Queue(3), threading.Event()
 
     def put(item):
         while not closed.is_set():
@@ -208,11 +206,15 @@ class Source:
             self.rows = chunk.mark.row
             yield chunk
 
+    @property
+    def _is_text(self):
+        return isinstance(self.reader, readers.Text)
+
     @contextlib.contextmanager
     def parsed_once(self, checkpoint=None):
         """A context in which a text file is parsed in the first pass only (`ParsedCache`)."""
-        reader, path = self.reader, getattr(self.reader, "source", None)
-        if not isinstance(path, str) or self.on_bad_row == "skip":
+        reader, path = self.reader, self.reader.path
+        if path is None or not self._is_text or self.on_bad_row == "skip":
             yield
             return
         with cache_path(path, checkpoint and checkpoint.path) as cached:
@@ -240,17 +242,17 @@ class Source:
                 count = skipped.count if skipped else 0
                 yield Chunk(X, y, weight, Mark(place, rows, skipped=count))
 
-    def identity(self, mark=None):
+    def identity(self, mark):
         """What a checkpoint stores of a source, to detect another one.
 
         With a mark, only the rows before it count: later rows may change, so that errors in them
         can be corrected.
         """
-        path = getattr(self.reader, "path", getattr(self.reader, "source", None))
-        content = None
-        if isinstance(path, str) and os.path.isfile(path):
-            text = isinstance(self.reader, readers.Libsvm | readers.Csv)
-            content = fingerprint(path, mark.place[0] if mark and mark.place and text else None)
+        path, stop, content = self.reader.path, None, None
+        if mark and mark.place and self._is_text:
+            stop = mark.place[0]  # in bytes
+        if path is not None and os.path.isfile(path):
+            content = fingerprint(path, stop)
         return {"content": content, "window": self.window, "seed": self.seed}
 
 
