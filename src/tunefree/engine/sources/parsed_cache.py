@@ -6,6 +6,7 @@ without the cache.
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -75,8 +76,9 @@ class ParsedCache:
 
     def _read(self, blocks, place, pages):
         batches = map(blocks.get_batch, range(blocks.num_record_batches))
-        if place:  # continue after the block that ends there
-            any(_place(batch) == place for batch in batches)
+        if place:
+            batches = itertools.dropwhile(lambda batch: _place(batch) != place, batches)
+            next(batches, None)  # the block that ends there
         for batch in batches:
             block = _unpacked(batch)
             forget(pages)

@@ -368,10 +368,10 @@ def open_source(
     if not isinstance(data, str | os.PathLike | readers.Replay):
         return Source(_from_memory(data, hasher), **options)
     name = name or name_of(data)
-    if data == "-":
-        data = readers.Replay(name, text_pieces("-"))
-    elif isinstance(data, os.PathLike):
+    if not isinstance(data, readers.Replay):
         data = os.fspath(data)
+    if data == "-":
+        data = readers.Replay(name, text_pieces(data))
     kind, _ = detected(data, format)
     if kind not in ("csv", "libsvm") and isinstance(data, readers.Replay):
         raise ValueError(f"{kind} data are read from files only: give a path.")
