@@ -1,4 +1,4 @@
-"""What a fit needs of its process: threads, one BLAS thread in each, locks, memory, signals.
+"""What a fit needs of its process: threads, one BLAS thread in each, memory, signals.
 
 NumPy and SciPy each have their own BLAS. The threads of each wait for the next product in a busy
 loop, and slow down those of the other. Fits call both alternately, thousands of times on a few
@@ -20,7 +20,6 @@ import math
 import os
 import signal
 import threading
-import weakref
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -197,58 +196,6 @@ def _loses_exceptions(frame):
             return True
         frame = frame.f_back
     return False
-
-
-class _Access:
-    """An estimator's lock, the thread that fits it, and its attributes before that fit."""
-
-    __slots__ = ("before", "lock", "owner", "version")
-
-    def __init__(self):
-        self.lock, self.owner, self.version = threading.RLock(), None, 0
-        self.before: Any = None
-
-
-_accesses: Any = weakref.WeakKeyDictionary()
-_creating = threading.Lock()
-
-
-def access_to(estimator):
-    """The estimator's `_Access`."""
-    access = _accesses.get(estimator)
-    if access is None:
-        with _creating:
-            access = _accesses.setdefault(estimator, _Access())
-    return access
-
-
-if hasattr(os, "register_at_fork"):  # the child has no other thread that could release a lock
-    os.register_at_fork(after_in_child=_accesses.clear)
-
-
-@contextmanager
-def alone(estimator):
-    """Inside, no other thread fits the estimator or reads attributes out of its learner."""
-    with access_to(estimator).lock:
-        yield
-
-
-@contextmanager
-def locked(estimator):
-    """`alone`; meanwhile other threads predict from the attributes as they are now."""
-    access = access_to(estimator)
-    with access.lock:
-        if access.owner is not None:  # a fit within a fit
-            yield
-            return
-        access.before = vars(estimator).copy()
-        access.version += 1
-        access.owner = threading.get_ident()
-        try:
-            yield
-        finally:
-            access.owner = access.before = None
-            access.version += 1
 
 
 # Options of glibc's `mallopt`; the default of the second, and our threshold, in bytes.

@@ -16,9 +16,11 @@ estimators then have no `set_callbacks`, and nothing else changes.
 import copy
 import functools
 import inspect
+import os
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ from sklearn.utils.metaestimators import available_if
 
 from tunefree._format import duration, number
 from tunefree._parameters import check_values, restored_on_error
-from tunefree._process import access_to, alone, interruptible, locked, one_blas_thread
+from tunefree._process import interruptible, one_blas_thread
 from tunefree.designs import Elsewhere, entered, here, is_foreign, space_of
 from tunefree.engine.run import run
 from tunefree.estimators.state_checks import check_learner
@@ -64,12 +66,63 @@ _METHODS = (
 _MOST_TASKS = 1000
 
 
+class _Access:
+    """An estimator's lock, the thread that fits it, and its attributes before that fit."""
+
+    __slots__ = ("before", "lock", "owner", "version")
+
+    def __init__(self):
+        self.lock, self.owner, self.version = threading.RLock(), None, 0
+        self.before: Any = None
+
+
+_accesses: Any = weakref.WeakKeyDictionary()
+_creating = threading.Lock()
+
+
+def _access(estimator):
+    access = _accesses.get(estimator)
+    if access is None:
+        with _creating:
+            access = _accesses.setdefault(estimator, _Access())
+    return access
+
+
+if hasattr(os, "register_at_fork"):  # the child has no other thread that could release a lock
+    os.register_at_fork(after_in_child=_accesses.clear)
+
+
+@contextmanager
+def alone(estimator):
+    """Inside, no other thread fits the estimator or reads attributes out of its learner."""
+    with _access(estimator).lock:
+        yield
+
+
+@contextmanager
+def locked(estimator):
+    """`alone`; meanwhile other threads predict from the attributes as they are now."""
+    access = _access(estimator)
+    with access.lock:
+        if access.owner is not None:  # a fit within a fit
+            yield
+            return
+        access.before = vars(estimator).copy()
+        access.version += 1
+        access.owner = threading.get_ident()
+        try:
+            yield
+        finally:
+            access.owner = access.before = None
+            access.version += 1
+
+
 def _consistent(method):
     """A method that sees one complete state, whatever other threads do to its estimator."""
 
     @functools.wraps(method)
     def read(self, *args, **kwargs):
-        access = access_to(self)
+        access = _access(self)
         if access.owner == threading.get_ident():
             return method(self, *args, **kwargs)
         for _ in range(2):
@@ -99,7 +152,7 @@ def _waiting(method, updates=False):
 
     @functools.wraps(method)
     def waited(self, *args, **kwargs):
-        access = access_to(self)
+        access = _access(self)
         with access.lock:
             access.version += updates
             try:
@@ -136,6 +189,10 @@ class Threaded:
             parameters = estimator.get_params(deep=False)
             learned = {k: v for k, v in state.items() if k not in parameters}
             return state | copy.deepcopy(learned, {id(self): self})
+
+    def _alone(self):
+        """The context in which `tunefree.io.model` saves the estimator."""
+        return alone(self)
 
     def __copy__(self):
         """A shallow copy, which shares its learner."""

@@ -53,7 +53,6 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from tunefree import _parts
-from tunefree._process import alone
 from tunefree._registry import estimator_classes, is_public
 from tunefree._version import __version__
 from tunefree.io.files import CHUNK, distinct, write_atomically
@@ -131,7 +130,7 @@ def save_model(
     if not is_public(type(estimator)):
         raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
     name, known = type(estimator).__name__, vars(estimator)
-    with alone(estimator):
+    with getattr(estimator, "_alone", contextlib.nullcontext)():
         if not any(key.endswith("_") for key in known):
             raise NotFittedError(f"This {name} is not fitted yet: call fit before you save it.")
         facts = {"n_features": known.get("n_features_in_"), "notes": notes or {}}
