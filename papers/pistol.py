@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from papers import Experiment, grid, numbers_of
-from papers.style import curve, finish
+from papers.style import curve, finish, means
 from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier
 from tunefree.averaging import Uniform
 from tunefree.datasets import load_mnist_sample
@@ -371,14 +371,13 @@ machine. The paper's advantage for few rows does not reproduce with its own cons
 
     def draw(self, figure, results):
         """One panel a data set, means with standard deviations."""
-        from tunefree.plots import RiskCurveDisplay
-
         figure.set_size_inches(12.0, 3.8)
         axes = figure.subplots(1, len(self.GAMMA))
         for ax, data in zip(axes, self.GAMMA, strict=True):
             found = self._found(results, data)
-            errors = {m: np.array([100 * v[m] for v in found.values()]) for m in self.METHODS}
-            RiskCurveDisplay({m: (list(found), e) for m, e in errors.items()}).plot(ax)
+            for i, method in enumerate(self.METHODS):
+                errors = [100 * values[method] for values in found.values()]
+                means(ax, list(found), errors, i, method)
             ylabel = "test error, %" if data == "a9a" else ""
             finish(ax, "training rows T", ylabel, data, log="x")
             ax.set_xticks(list(found), [f"{T:,}" for T in found])

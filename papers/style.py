@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.plots import COLOURS, MARKERS
+from tunefree.plots import COLOURS
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "x")
 
 
 def curve(ax, x, y, index, label, **options):
@@ -12,6 +14,13 @@ def curve(ax, x, y, index, label, **options):
     i = index % len(COLOURS)
     options = {"marker": MARKERS[i], "markersize": 4, "linewidth": 1.4, **options}
     return ax.plot(x, y, color=COLOURS[i], label=label, **options)[0]
+
+
+def means(ax, x, points, index, label):
+    """Draw means with standard deviations, from one list of values a point."""
+    i = index % len(COLOURS)
+    look = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4, "capsize": 3}
+    ax.errorbar(x, np.mean(points, axis=1), np.std(points, axis=1), label=label, **look)
 
 
 def ranges(ax, curves, xlabel, ylabel, title):

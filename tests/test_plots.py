@@ -84,13 +84,6 @@ def test_weights_are_drawn_beside_the_truth(classifier, ax):
     assert {t.get_text() for t in ax.get_legend().get_texts()} == {"learned", "true"}
 
 
-def test_error_curves_have_the_spread_of_their_repetitions(ax):
-    errors = np.array([[0.3, 0.5], [0.2, 0.2]])
-    display = RiskCurveDisplay({"a": ([10, 100], errors)}).plot(ax)
-    low, high = display.lines_[0][1]
-    np.testing.assert_allclose(high.get_ydata() - low.get_ydata(), [0.2, 0.0])
-
-
 def test_what_cannot_be_drawn_is_refused():
     X, y = np.arange(6.0)[:, None], np.array([0, 1, 2, 0, 1, 2])
     with pytest.raises(ValueError, match="trace_"):
@@ -140,19 +133,15 @@ def test_explanations_are_drawn_of_one_row_or_in_the_mean(data, ax):
     assert row.ax_ is not ax and f"{scores[k]:.4g}" in row.ax_.get_xlabel()
 
 
-def test_of_one_call_columns_are_named_and_candidates_have_error_bars(ax):
+def test_of_a_stack_columns_are_named_and_candidates_have_error_bars(ax):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     X = pandas.DataFrame({"income per head, $": rng.normal(size=60), "age": rng.normal(size=60)})
     model = TuneFreeRegressor(random_state=0).fit(X, X["age"] + 0.1 * rng.normal(size=60))
-    display = WeightsDisplay.from_estimator(model, ax=ax, errors=np.full(2, 0.1))
+    display = WeightsDisplay.from_estimator(model, ax=ax)
     assert [t.get_text() for t in ax.get_yticklabels()] == ["age", r"income per head, \$"]
     assert display.figure_ is ax.figure and display.weights.sum() == pytest.approx(1.0)
-    for Display in (RiskCurveDisplay, LeaderboardDisplay):
-        display = Display.from_estimator(model)  # draws at once, and nothing is cut off
-        display.figure_.canvas.draw()
-        assert display.ax_.has_data() and display.figure_ is display.ax_.figure
-        left = [t.get_window_extent().x0 for t in display.ax_.get_yticklabels()]
-        assert min(left) >= 0
-    curves = RiskCurveDisplay.from_estimator(model).curves
-    assert set(curves) == {row["candidate"] for row in model.leaderboard_}
+    display = LeaderboardDisplay.from_estimator(model)
+    display.figure_.canvas.draw()  # nothing is cut off
+    assert display.ax_.has_data() and display.figure_ is display.ax_.figure
+    assert min(t.get_window_extent().x0 for t in display.ax_.get_yticklabels()) >= 0

@@ -44,12 +44,20 @@ def is_number(value: Any) -> bool:
     return bool(np.isreal(value) and np.isfinite(value))
 
 
+def _is_positive(value):
+    return is_number(value) and value > 0
+
+
+def _is_amount(value):
+    return is_number(value) and value >= 0
+
+
 def _is_switch(value):
     return isinstance(value, bool | np.bool_)
 
 
-def _is_named(value, *names):
-    return isinstance(value, str) and value in names
+def _is_auto(value):
+    return isinstance(value, str) and value == "auto"
 
 
 def _is_array(value):
@@ -67,6 +75,10 @@ def _is_count(value):
     return is_number(value) and value == int(value) and value != 0
 
 
+def _is_kernel(value):
+    return isinstance(value, str) or callable(value) or hasattr(value, "gram")
+
+
 def _is_levels(value):
     if isinstance(value, str) or _is_switch(value) or not _is_array(value):
         return False
@@ -75,44 +87,49 @@ def _is_levels(value):
     return levels.ndim == 1 and len(levels) > 0 and inside.all() and (np.diff(levels) > 0.0).all()
 
 
+def _only(is_valid, what):
+    return is_valid, f"not {what}"
+
+
+def _or_none(is_valid, what):
+    return lambda value: value is None or is_valid(value), f"neither None nor {what}"
+
+
+def _or_auto(is_valid, what):
+    return lambda value: _is_auto(value) or is_valid(value), f"neither 'auto' nor {what}"
+
+
 # Parameters by name: a test of the value, and the message where it fails.
-_RULES = {
-    "alphas": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
-    "batch_size": (_is_whole, "not a positive integer"),
-    "cap": (lambda v: v is None or (is_number(v) or v == np.inf) and v > 0,
-            "neither None nor positive"),
-    "coef0": (is_number, "not a number"),
-    "cross_fit": (lambda v: v is None or _is_whole(v) and v >= 2,
-                  "neither None nor a whole number of copies from 2 on"),
-    "degree": (lambda v: is_number(v) and v > 0, "not a positive number"),
-    "dt": (lambda v: v is None or is_number(v) and v > 0, "neither None nor a positive number"),
-    "horizon": (lambda v: v is None or _is_whole(v), "neither None nor a positive integer"),
-    "init": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
-    "intercept_scaling": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
-                          "neither 'auto' nor a positive number"),
-    "kernel": (lambda v: isinstance(v, str) or callable(v) or hasattr(v, "gram"),
-               "neither the name of a kernel, nor a function or part"),
-    "margin": (lambda v: v is None or is_number(v) and v >= 0,
-               "neither None nor a number from 0 on"),
-    "max_iter": (lambda v: _is_named(v, "auto") or _is_whole(v),
-                 "not a positive integer or 'auto'"),
-    "max_levels": (lambda v: is_number(v) and v >= 1, "not a positive number"),
-    "max_support": (lambda v: v is None or _is_count(v) and v >= 2,
-                    "neither None nor a whole number from 2 on"),
-    "min_share": (lambda v: is_number(v) and 0 <= v <= 1, "not a share between 0 and 1"),
-    "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number other than 0"),
-    "n_splits": (lambda v: _is_named(v, "auto") or _is_whole(v),
-                 "neither 'auto' nor a positive integer"),
-    "patience": (_is_whole, "not a positive integer"),
+_RULES: dict[str, Any] = {
+    "alphas": _or_none(_is_array, "an array of numbers"),
+    "batch_size": _only(_is_whole, "a positive integer"),
+    "cap": _or_none(lambda v: _is_positive(v) or v == np.inf, "positive"),
+    "coef0": _only(is_number, "a number"),
+    "cross_fit": _or_none(lambda v: _is_whole(v) and v >= 2, "a whole number of copies from 2 on"),
+    "degree": _only(_is_positive, "a positive number"),
+    "dt": _or_none(_is_positive, "a positive number"),
+    "horizon": _or_none(_is_whole, "a positive integer"),
+    "init": _or_none(_is_array, "an array of numbers"),
+    "intercept_scaling": _or_auto(_is_positive, "a positive number"),
+    "kernel": (_is_kernel, "neither the name of a kernel, nor a function or part"),
+    "margin": _or_none(_is_amount, "a number from 0 on"),
+    "max_iter": _only(lambda v: _is_auto(v) or _is_whole(v), "a positive integer or 'auto'"),
+    "max_levels": _only(lambda v: is_number(v) and v >= 1, "a number from 1 on"),
+    "max_support": _or_none(lambda v: _is_count(v) and v >= 2, "a whole number from 2 on"),
+    "min_share": _only(lambda v: is_number(v) and 0 <= v <= 1, "a share between 0 and 1"),
+    "n_jobs": _or_none(_is_count, "a whole number other than 0"),
+    "n_splits": _or_auto(_is_whole, "a positive integer"),
+    "patience": _only(_is_whole, "a positive integer"),
     "quantile": (_is_levels, "neither a number between 0 and 1 nor increasing ones"),
-    "rho": (lambda v: v is None or is_number(v), "neither None nor a number"),
-    "scoring": (lambda v: not isinstance(v, str) or v in get_scorer_names(),
-                "no scorer of scikit-learn: sklearn.metrics.get_scorer_names() lists them"),
-    "standardize": (lambda v: _is_switch(v) or _is_named(v, "auto"), "neither a bool nor 'auto'"),
-    "tol": (lambda v: is_number(v) and v >= 0, "not a number from 0 on"),
-    "validation_fraction": (lambda v: _is_named(v, "auto") or is_number(v) and 0 <= v < 1,
-                            "neither 'auto' nor in [0, 1)"),
-}  # fmt: skip
+    "rho": _or_none(is_number, "a number"),
+    "scoring": (
+        lambda v: not isinstance(v, str) or v in get_scorer_names(),
+        "no scorer of scikit-learn: sklearn.metrics.get_scorer_names() lists them",
+    ),
+    "standardize": _or_auto(_is_switch, "a bool"),
+    "tol": _only(_is_amount, "a number from 0 on"),
+    "validation_fraction": _or_auto(lambda v: is_number(v) and 0 <= v < 1, "in [0, 1)"),
+}
 _SWITCH = _is_switch, "neither True nor False"
 
 
@@ -189,11 +206,11 @@ def bytes_of(max_memory):
     """
     size = 0.0
     if isinstance(max_memory, str):
-        number = r"\d+\.?\d*(?:e\+?\d+)?"
-        if found := re.fullmatch(rf"\s*({number})\s*([kmgt]?)(i?)b?\s*", max_memory.lower()):
-            size = float(found[1]) * (1024.0 if found[3] else 1000.0) ** " kmgt".index(
-                found[2] or " "
-            )
+        pattern = r"\s*(\d+\.?\d*(?:e\+?\d+)?)\s*([kmgt]?)(i?)b?\s*"
+        if found := re.fullmatch(pattern, max_memory.lower()):
+            number, prefix, is_binary = found.groups()
+            unit = 1024.0 if is_binary else 1000.0
+            size = float(number) * unit ** " kmgt".index(prefix or " ")
     elif isinstance(max_memory, int | float | np.number) and not isinstance(max_memory, bool):
         size = float(max_memory)
     if not size > 0.0:

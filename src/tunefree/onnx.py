@@ -22,15 +22,25 @@ from tunefree.preprocessing import calendar
 
 _OPSET, _ML = 17, "ai.onnx.ml"
 _CYCLE = 146_097  # days of 400 years
+# Fitted attributes of linear models that make other columns of the given ones.
+_COLUMNS_FIRST = {
+    "feature_map_": "it transforms its columns first",
+    "categories_": "it has columns of categories",
+    "model_spec_": "its columns are those of a formula",
+}
 
 
 class _Graph:
-    """An ONNX graph under construction: its methods add nodes and return their names."""
+    """An ONNX graph under construction: its methods add nodes and return their names.
 
-    def __init__(self):
+    `model_name` is for messages.
+    """
+
+    def __init__(self, model_name):
         import onnx
         from onnx import helper, numpy_helper
 
+        self.model_name = model_name
         self.onnx, self._helper, self._numpy = onnx, helper, numpy_helper
         self._nodes, self._constants = [], []
 
@@ -45,6 +55,16 @@ class _Graph:
             self._helper.make_node(kind, inputs, [name, *(name + u for u in unused)], **attributes)
         )
         return name
+
+    def refusal(self, reason, part=""):
+        """The error for a model that ONNX cannot express, because of a part of it."""
+        return ModelError(f"{self.model_name}{part} cannot be exported: {reason}")
+
+    def part(self, value, name):
+        """A part of the model that has an ONNX form."""
+        if not hasattr(value, "onnx"):
+            raise self.refusal(f"{name_type(value)} has no ONNX form", f".{name}")
+        return value
 
     def constant(self, value):
         """Add a constant: float64, or integers, booleans and strings unchanged."""
@@ -124,18 +144,18 @@ def to_onnx(estimator, path=None):
     d = getattr(estimator, "n_features_in_", None)
     if d is None:
         raise ModelError(f"this {name} is not fitted")
-    graph, dtype = _Graph(), np.dtype(np.float64)
+    graph, dtype = _Graph(name), np.dtype(np.float64)
     if not isinstance(estimator, TuneFree):
         dtype = _dtype(estimator)
         inputs = [("X", np.zeros((1, d), dtype))]
-        scores = _scores(graph, estimator, graph.cast("X", np.float64), name)
+        scores = _scores(graph, estimator, graph.cast("X", np.float64))
     elif np.all(estimator.table_.kinds_ == "number"):
         inputs = [("X", np.zeros((1, d)))]
         X = _numbers(graph, estimator.table_, graph.cast("X", np.float64))
-        scores = _stacked(graph, estimator, X, name)
+        scores = _stacked(graph, estimator, X)
     else:
-        X, inputs = _mixed(graph, estimator.table_, name)
-        scores = _stacked(graph, estimator, X, name)
+        X, inputs = _mixed(graph, estimator.table_)
+        scores = _stacked(graph, estimator, X)
     if hasattr(estimator, "classes_"):
         outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
     else:
@@ -150,11 +170,11 @@ def to_onnx(estimator, path=None):
     return model
 
 
-def _stacked(g, estimator, X, name):
+def _stacked(g, estimator, X):
     """The weighted sum of the scores of a stack's models."""
     terms = []
     for a, view, model in zip(estimator.weights_, estimator.views_, estimator.models_, strict=True):
-        scores = _scores(g, model, _transformed(g, view, X), name)
+        scores = _scores(g, model, _transformed(g, view, X))
         if hasattr(estimator, "classes_"):
             scores, _ = _decisions(g, model, scores, len(estimator.classes_) == 2)
         else:
@@ -171,37 +191,43 @@ def _dtype(estimator):
     return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
-def _mixed(g, table, name):
+def _mixed(g, table):
     """The columns of a preprocessor, from inputs by name, and these inputs."""
     pieces, inputs = [], []
-    names = _check_feature_names_in(table)
+    names = map(str, _check_feature_names_in(table))
     for j, (column, kind) in enumerate(zip(names, table.kinds_.tolist(), strict=True)):
         if kind == "text":
-            raise ModelError(f"{name} cannot be exported: column {column!r} holds sentences")
-        example = np.zeros((1, 1), object if kind == "category" else np.float64)
-        inputs.append((str(column), example))
-        if kind == "category":
-            levels, merged = table.levels_[str(j)], table.merged_.get(str(j), {})
-            if not levels:
-                continue
-            known = [*levels, *merged]
-            hot = g("OneHotEncoder", str(column), cats_strings=known, zeros=1, domain=_ML)
-            hot = g.cast(g("Reshape", hot, np.array([-1, len(known)])), np.float64)
-            if merged:
-                same = [[merged.get(one, one) == level for level in levels] for one in known]
-                hot = g("MatMul", hot, np.array(same, dtype=np.float64))
-            pieces.append(hot)
-            if table.rare_[j]:
-                total = g("ReduceSum", hot, np.array([1]), keepdims=1)
-                pieces.append(g("Sub", 1.0, total))
-            continue
-        absent = g("IsNaN", str(column))
-        value = g("Where", absent, float(table.medians_[j]), str(column))
-        pieces.append(value)
-        if table.missing_[j]:
-            pieces.append(g.cast(absent, np.float64))
-        pieces += _calendar(g, value, table.calendar_.get(str(j), ()))
+            raise g.refusal(f"column {column!r} holds sentences")
+        is_category = kind == "category"
+        inputs.append((column, np.zeros((1, 1), object if is_category else np.float64)))
+        pieces += (_category if is_category else _number)(g, table, j, column)
     return g("Concat", *pieces, axis=1), inputs
+
+
+def _category(g, table, j, column):
+    """A 0/1 column for each level of a category, and one for its rare levels."""
+    levels, merged = table.levels_[str(j)], table.merged_.get(str(j), {})
+    if not levels:
+        return
+    known = [*levels, *merged]
+    hot = g("OneHotEncoder", column, cats_strings=known, zeros=1, domain=_ML)
+    hot = g.cast(g("Reshape", hot, np.array([-1, len(known)])), np.float64)
+    if merged:
+        level_of = np.array([merged.get(one, one) for one in known])
+        hot = g("MatMul", hot, (level_of[:, None] == levels).astype(np.float64))
+    yield hot
+    if table.rare_[j]:
+        yield g("Sub", 1.0, g("ReduceSum", hot, np.array([1]), keepdims=1))
+
+
+def _number(g, table, j, column):
+    """A number or date, whether it is missing, and its calendar columns."""
+    absent = g("IsNaN", column)
+    value = g("Where", absent, float(table.medians_[j]), column)
+    yield value
+    if table.missing_[j]:
+        yield g.cast(absent, np.float64)
+    yield from _calendar(g, value, table.calendar_.get(str(j), ()))
 
 
 def _calendar(g, days, names):
@@ -228,13 +254,13 @@ def _numbers(g, table, X):
     return g("Gather", g("Concat", X, marks, axis=1), order, axis=1)
 
 
-def _scores(g, estimator, X, name):
+def _scores(g, estimator, X):
     """Values before a link, of shape (n, n_outputs)."""
     if hasattr(estimator, "forests_"):
         pairs = zip(estimator.shares_, estimator.forests_, strict=True)
         return g("Sum", *(g("Mul", f.onnx(g, X, estimator.bins_), share) for share, f in pairs))
     if isinstance(estimator, KernelEstimator):
-        out = _expansion(g, estimator, X, name)
+        out = _expansion(g, estimator, X)
     elif hasattr(estimator, "landmarks_"):
         X = _transformed(g, (estimator.view_,), X)
         if estimator.geometry_ is not None:
@@ -242,31 +268,30 @@ def _scores(g, estimator, X, name):
             X = estimator.geometry_.onnx_values(g, X, estimator.landmarks_.centers)
         out = g("MatMul", X, estimator.dual_coef_.astype(np.float64))
     elif hasattr(estimator, "X_fit_"):
-        values = _gram(g, estimator._kernel(), X, estimator.X_fit_, name)
+        values = _gram(g, estimator._kernel(), X, estimator.X_fit_)
         out = g("MatMul", values, estimator.dual_coef_.T)
     else:
-        out = _linear(g, estimator, X, name)
+        out = _linear(g, estimator, X)
     return g("Add", out, np.atleast_1d(estimator.intercept_).astype(np.float64))
 
 
-def _expansion(g, estimator, X, name):
+def _expansion(g, estimator, X):
     """The sum over kernels and support rows, in the units of the targets."""
     X, f = _transformed(g, estimator.coordinates_.parts, X), estimator.expansion_
     pairs = zip(f.kernels, f.coefs, strict=True)
-    grams = [(_gram(g, kernel, X, f.support, name), coef) for kernel, coef in pairs]
-    out = g("Sum", *(g("MatMul", gram, coef.astype(np.float64)) for gram, coef in grams))
+    terms = (g("MatMul", _gram(g, k, X, f.support), coef.astype(np.float64)) for k, coef in pairs)
+    out = g("Sum", *terms)
     scale = getattr(estimator, "scale_", None)
     return out if scale is None else g("Mul", out, scale.astype(np.float64))
 
 
-def _linear(g, estimator, X, name):
+def _linear(g, estimator, X):
     """The products with the coefficients; columns are limited as in the model."""
-    if getattr(estimator, "feature_map_", None) is not None or not hasattr(estimator, "coef_"):
-        raise ModelError(f"{name} cannot be exported: it transforms its columns first")
-    if getattr(estimator, "categories_", None) is not None:
-        raise ModelError(f"{name} cannot be exported: it has columns of categories")
-    if getattr(estimator, "model_spec_", None) is not None:
-        raise ModelError(f"{name} cannot be exported: its columns are those of a formula")
+    for attribute, reason in _COLUMNS_FIRST.items():
+        if getattr(estimator, attribute, None) is not None:
+            raise g.refusal(reason)
+    if not hasattr(estimator, "coef_"):
+        raise g.refusal(_COLUMNS_FIRST["feature_map_"])
     limits = getattr(estimator, "input_limits_", None)
     if limits is not None:
         low, high = limits.astype(np.float64)
@@ -281,31 +306,20 @@ def _linear(g, estimator, X, name):
 def _transformed(g, parts, X):
     """Rows after the parts of a view."""
     for part in parts:
-        if not hasattr(part, "onnx"):
-            raise ModelError(f"the view {part!r} cannot be exported")
-        X = part.onnx(g, X)
+        X = g.part(part, "view").onnx(g, X)
     return X
 
 
-def _gram(g, kernel, X, support, name):
+def _gram(g, kernel, X, support):
     """Kernel values, of shape (n, n_support)."""
-    if support is None or not hasattr(kernel, "onnx"):
-        raise ModelError(f"{name}.kernel cannot be exported: {name_type(kernel)} has no ONNX form")
-    rows = np.asarray(as_dense(support))
-    return kernel.onnx(g, X, rows.astype(np.float64))
-
-
-def _mean(g, link, s, name):
-    """The mean of a link."""
-    if not hasattr(link, "onnx"):
-        raise ModelError(f"{name}.link cannot be exported: {name_type(link)} has no ONNX form")
-    return link.onnx(g, s)
+    onnx = g.part(kernel, "kernel").onnx
+    return onnx(g, X, np.asarray(as_dense(support)).astype(np.float64))
 
 
 def _predicted(g, estimator, scores):
     """The predictions of a regressor, within its prediction limits."""
     if hasattr(estimator, "link_"):
-        scores = _mean(g, estimator.link_, scores, type(estimator).__name__)
+        scores = g.part(estimator.link_, "link").onnx(g, scores)
     if getattr(estimator, "prediction_limits_", None) is not None:
         low, high = np.reshape(estimator.prediction_limits_, (2, -1)).astype(np.float64)
         scores = g("Min", g("Max", scores, low), high)
@@ -328,7 +342,7 @@ def _decisions(g, estimator, scores, binary):
         return scores, None
     if hasattr(estimator.family_, "onnx"):
         return estimator.family_.onnx(g, scores), None
-    means = _mean(g, estimator.link_, scores, type(estimator).__name__)
+    means = g.part(estimator.link_, "link").onnx(g, scores)
     return g("Sub", means, 0.5 * sum(estimator._ends())) if binary else scores, means
 
 
@@ -353,7 +367,7 @@ def _probabilities(g, estimator, scores, decisions, means, binary):
 
 
 def _classify(g, estimator, scores, dtype, classes):
-    binary, name, p = len(classes) == 2, type(estimator).__name__, None
+    binary, p = len(classes) == 2, None
     has_proba = hasattr(estimator, "predict_proba")
     decisions, means = _decisions(g, estimator, scores, binary)
     if has_proba:
@@ -363,7 +377,7 @@ def _classify(g, estimator, scores, dtype, classes):
     else:
         codes = g("ArgMax", decisions, axis=1, keepdims=0)
     if classes.dtype.kind not in "biuUO":
-        raise ModelError(f"{name}.classes_ cannot be exported: labels of type {classes.dtype}")
+        raise g.refusal(f"labels of type {classes.dtype}", ".classes_")
     classes = classes.astype(np.int64) if classes.dtype.kind in "iu" else classes
     label = g("Gather", classes, codes, name="label")
     values = g.cast(p, dtype, "probabilities") if has_proba else g.cast(scores, dtype, "scores")

@@ -23,7 +23,6 @@ __all__ = [
 
 # Okabe and Ito 2008: colours that colour-blind readers can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "x")
 STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
 
 
@@ -90,24 +89,18 @@ class _Fitted(_Display):
 class RiskCurveDisplay(_Fitted):
     """Risk against rows or passes, one curve for each model or candidate.
 
-    Risks of several repetitions are drawn as their means with standard deviations.
-
     Parameters
     ----------
     curves : dict of str to (x, risks)
-        x of shape (n_points,): rows seen, training rows or passes; risks of shape (n_points,) or
-        (n_points, n_repetitions).
+        Both of shape (n_points,); x: rows seen, training rows or passes.
     dashed : dict of str to (x, risks), optional
-        Their risk on held-out rows, drawn dashed (without repetitions).
-    errors : dict of str to ndarray of shape (n_points,), optional
-        Standard errors of the risks, drawn as bars (without repetitions).
+        Their risk on held-out rows, drawn dashed.
     xlabel, ylabel : str
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-    lines_ : list of matplotlib Line2D or ErrorbarContainer
-        ErrorbarContainers if there are repetitions.
+    lines_ : list of matplotlib Line2D
 
     Examples
     --------
@@ -123,47 +116,24 @@ class RiskCurveDisplay(_Fitted):
     curves: Mapping[str, tuple]
     _: KW_ONLY
     dashed: Mapping[str, tuple] = field(default_factory=dict)
-    errors: Mapping[str, Any] = field(default_factory=dict)
     xlabel: str = "rows seen"
     ylabel: str = "risk"
 
     @staticmethod
     def _data_of(estimator) -> dict[str, Any]:
-        traces = getattr(estimator, "traces_", None)
-        if traces:
+        if traces := getattr(estimator, "traces_", None):
             curves = {name: (t["rows"], t["risk"]) for name, t in traces.items()}
             return {"curves": curves, "ylabel": "mean loss so far"}
-        board = getattr(estimator, "leaderboard_", [])
-        evaluated = [r for r in board if r.get("rows") and r["risk"]]
-        if traces is not None and evaluated:
-            return {
-                "curves": {r["candidate"]: ([r["rows"]], [r["risk"]]) for r in evaluated},
-                "errors": {r["candidate"]: [r["risk_se"]] for r in evaluated},
-                "xlabel": "held-out rows",
-                "ylabel": "risk with its standard error",
-            }
         trace = getattr(estimator, "trace_", {})
         name = next((key for key in trace if key.startswith("progressive")), None)
         if "rows" in trace and name is not None:
-            label = name.replace("_", " ") + (" (share of rows)" if name.endswith("error") else "")
-            rows = np.asarray(trace["rows"])
-            curves = {n: (rows, r) for n, r in trace[name].items() if len(r) == len(rows)}
-            return {"curves": curves, "ylabel": label}
-        if isinstance(trace.get("held_risk"), dict):
-            curves = {n: (np.arange(len(r)), r) for n, r in trace["held_risk"].items()}
+            return _progressive_curves(trace["rows"], trace[name], name)
+        held_out = trace.get("held_risk")
+        if isinstance(held_out, dict):
+            curves = {n: (np.arange(len(r)), r) for n, r in held_out.items()}
             return {"curves": curves, "xlabel": "rounds", "ylabel": "held-out loss"}
         if "risk" in trace:
-            risk, held = (np.atleast_2d(np.asarray(trace[k]).T) for k in ("risk", "held_risk"))
-            names = [str(n) for n in trace.get("configurations", range(len(risk)))]
-            x = np.arange(risk.shape[1])
-            return {
-                "curves": {n: (x, r) for n, r in zip(names, risk, strict=True)},
-                "dashed": {
-                    n: (x, h) for n, h in zip(names, held, strict=True) if np.isfinite(h).any()
-                },
-                "xlabel": "passes over the rows",
-                "ylabel": "mean squared error (dashed: held out)",
-            }
+            return _curves_of_passes(trace)
         raise ValueError(f"{type(estimator).__name__} has no trace_ of the risk.")
 
     def plot(self, ax: Any = None, **options: Any) -> Self:
@@ -180,49 +150,46 @@ class RiskCurveDisplay(_Fitted):
         self
         """
         ax = self._on(ax)
-        self.lines_, scales = [], {"xscale": "symlog", "yscale": "log"}
+        self.lines_ = []
         for i, (name, (x, risks)) in enumerate(self.curves.items()):
             look = {"color": COLOURS[i % len(COLOURS)], "linewidth": 1.4, **options}
-            mean, spread = _moments(risks)
-            spread = self.errors.get(name, spread)
-            if spread is None:
-                solid = {"linestyle": "-" if self.dashed else STROKES[i % len(STROKES)], **look}
-                self.lines_ += ax.plot(x, mean, label=name, **solid)
-                if name in self.dashed:
-                    self.lines_ += ax.plot(*self.dashed[name], **{**look, "linestyle": "--"})
-            else:
-                scales = {"xscale": "log"}
-                look = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "capsize": 3, **look}
-                self.lines_.append(ax.errorbar(x, mean, spread, label=name, **look))
-        ax.set(xlabel=self.xlabel, ylabel=self.ylabel, **scales)
+            solid = {"linestyle": "-" if self.dashed else STROKES[i % len(STROKES)], **look}
+            self.lines_ += ax.plot(x, risks, label=name, **solid)
+            if name in self.dashed:
+                self.lines_ += ax.plot(*self.dashed[name], **{**look, "linestyle": "--"})
+        ax.set(xlabel=self.xlabel, ylabel=self.ylabel, xscale="symlog", yscale="log")
         ax.grid(alpha=0.3)
         ax.legend(frameon=False, fontsize=8)
         return self
 
 
-def _moments(risks):
-    """Means and standard deviations over repetitions; without repetitions (risks, None)."""
-    risks = np.asarray(risks, dtype=float)
-    return (risks, None) if risks.ndim == 1 else (risks.mean(axis=1), risks.std(axis=1))
+def _progressive_curves(rows, risks, name):
+    """The progressive risks of candidates, one for each of `rows`."""
+    curves = {n: (np.asarray(rows), r) for n, r in risks.items() if len(r) == len(rows)}
+    label = name.replace("_", " ") + (" (share of rows)" if name.endswith("error") else "")
+    return {"curves": curves, "ylabel": label}
 
 
-# The first of these keys in an entry is its name, or its score. An entry without a name is labelled
-# with its other values.
-_NAMES = ("name", "candidate")
-_SCORES = ("progressive_error", "progressive_loss", "validation_risk", "risk", "score")
-_ERRORS = ("standard_error", "risk_se", "se")
-
-
-def _first(entry, keys):
-    return next((k for k in keys if k in entry), None)
+def _curves_of_passes(trace):
+    """The risks of configurations on training and on held-out rows, after each pass."""
+    risk, held_out = (np.atleast_2d(np.asarray(trace[k]).T) for k in ("risk", "held_risk"))
+    names = [str(n) for n in trace.get("configurations", range(len(risk)))]
+    x = np.arange(risk.shape[1])
+    known = {n: (x, h) for n, h in zip(names, held_out, strict=True) if np.isfinite(h).any()}
+    return {
+        "curves": {n: (x, r) for n, r in zip(names, risk, strict=True)},
+        "dashed": known,
+        "xlabel": "passes over the rows",
+        "ylabel": "mean squared error (dashed: held out)",
+    }
 
 
 def _name(entry):
-    key = _first(entry, _NAMES)
-    if key is not None:
-        return str(entry[key])
-    rest = [v for k, v in entry.items() if k not in (*_SCORES, *_ERRORS, "chosen", "time")]
-    return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in rest if v is not None)
+    """The name of an entry of a leaderboard; without one, its settings."""
+    if "name" in entry or "candidate" in entry:
+        return entry.get("name") or entry["candidate"]
+    settings = [v for k, v in entry.items() if k not in ("risk", "time") and v is not None]
+    return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in settings)
 
 
 @dataclass(eq=False, repr=False)
@@ -270,17 +237,20 @@ class LeaderboardDisplay(_Fitted):
         board = getattr(estimator, "leaderboard_", None)
         if not board:
             raise ValueError(f"{type(estimator).__name__} has no leaderboard_.")
-        score, error = _first(board[0], _SCORES), _first(board[0], _ERRORS)
+        known = board[0].keys()
+        score = "risk" if "risk" in known else "progressive_error"
         risks = np.array([entry[score] for entry in board], dtype=float)
         best = int(np.nanargmin(risks))
-        return {
+        data = {
             "names": [_name(entry) for entry in board],
             "risks": risks,
-            "errors": None if error is None else np.array([e[error] for e in board], dtype=float),
             "chosen": [bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
-            "label": str(score).replace("_", " "),
-            "shares": [e["share"] for e in board] if "share" in board[0] else None,
+            "label": score.replace("_", " "),
         }
+        if "share" in known:
+            data["errors"] = np.array([entry["risk_se"] for entry in board], dtype=float)
+            data["shares"] = [entry["share"] for entry in board]
+        return data
 
     def plot(self, ax: Any = None, *, most: int = 15) -> Self:
         """Draw one bar for each candidate, the best at the top.
@@ -330,8 +300,6 @@ class WeightsDisplay(_Display):
         The true weights, drawn next to them.
     names : list of str, optional
         Names of the columns.
-    errors : ndarray of shape (n_features,), optional
-        Standard errors, drawn as bars: `summary(X, y).standard_error` of linear models.
     label : str, default='weight'
 
     Attributes
@@ -353,7 +321,6 @@ class WeightsDisplay(_Display):
     _: KW_ONLY
     truth: np.ndarray | None = None
     names: Sequence[str] | None = None
-    errors: np.ndarray | None = None
     label: str = "weight"
 
     @classmethod
@@ -363,7 +330,6 @@ class WeightsDisplay(_Display):
         *,
         output: int = 0,
         truth: np.ndarray | None = None,
-        errors: np.ndarray | None = None,
         ax: Any = None,
         **options: Any,
     ) -> Self:
@@ -374,7 +340,7 @@ class WeightsDisplay(_Display):
         estimator : fitted estimator with `coef_`, `TuneFreeClassifier` or `TuneFreeRegressor`
         output : int, default=0
             Which class or target.
-        truth, errors : ndarray of shape (n_features,), optional
+        truth : ndarray of shape (n_features,), optional
         ax : matplotlib Axes, optional
         **options
             Passed to `plot`.
@@ -386,8 +352,7 @@ class WeightsDisplay(_Display):
             weights = np.atleast_2d(estimator.coef_)[output]
         else:
             label = "share of prediction variance"
-        display = cls(weights, truth=truth, names=names, errors=errors, label=label)
-        return display.plot(ax, **options)
+        return cls(weights, truth=truth, names=names, label=label).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, most: int = 20) -> Self:
         """Draw the weights.
@@ -403,9 +368,9 @@ class WeightsDisplay(_Display):
         self
         """
         ax = self._on(ax)
-        drawn = [("learned", self.weights, self.errors, COLOURS[0])]
+        drawn = [("learned", self.weights, COLOURS[0])]
         if self.truth is not None:
-            drawn.append(("true", self.truth, None, COLOURS[1]))
+            drawn.append(("true", self.truth, COLOURS[1]))
         if self.names is None:
             self._stems(ax, drawn)
         else:
@@ -416,21 +381,19 @@ class WeightsDisplay(_Display):
 
     def _stems(self, ax, drawn):
         """A line and a dot for each weight."""
-        for i, (name, values, errors, colour) in enumerate(drawn):
+        for i, (name, values, colour) in enumerate(drawn):
             position = np.arange(len(values)) + 0.3 * i
             ax.vlines(position, 0.0, values, color=colour, linewidth=1.0)
-            dots = {"fmt": ".", "color": colour, "markersize": 4, "ecolor": "0.2", "capsize": 2}
-            ax.errorbar(position, values, errors, label=name, **dots)
+            ax.plot(position, values, ".", color=colour, markersize=4, label=name)
         ax.axhline(0.0, color="0.5", linewidth=0.8)
         ax.set(xlabel="column", ylabel=self.label)
 
     def _named_bars(self, ax, drawn, order):
         """Bars of the columns in `order`, the true weights below the learned ones."""
         height = 0.8 / len(drawn)
-        for i, (name, values, errors, colour) in enumerate(drawn):
-            errors = None if errors is None else errors[order]
-            look = {"color": colour, "ecolor": "0.2", "label": name}
-            ax.barh(np.arange(len(order)) + i * height, values[order], height, xerr=errors, **look)
+        for i, (name, values, colour) in enumerate(drawn):
+            places = np.arange(len(order)) + i * height
+            ax.barh(places, values[order], height, color=colour, label=name)
         _rows(ax, np.asarray(self.names)[order])
         ax.axvline(0.0, color="0.5", linewidth=0.8)
         ax.set(xlabel=self.label)

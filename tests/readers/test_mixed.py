@@ -162,6 +162,18 @@ def test_parts_are_the_whole(tmp_path, monkeypatch):
     assert again["a"].to_pylist() == whole.X["a"].to_pylist()[: len(again)]
 
 
+def test_categories_of_parquet_are_their_values(tmp_path):
+    from pyarrow import parquet
+
+    path = str(tmp_path / "a.parquet")
+    cells = {"city": ["Rome", "Oslo", "Rome"], "kind": ["b", "a", "b"]}
+    parquet.write_table(
+        pa.table({n: pa.array(c).dictionary_encode() for n, c in cells.items()}), path
+    )
+    found = read_mixed(path)
+    assert contents(found) == {"city": cells["city"]} and found.y.tolist() == cells["kind"]
+
+
 def test_parquet_keeps_its_types_and_names_bad_rows(tmp_path):
     from pyarrow import parquet
 

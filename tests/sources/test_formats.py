@@ -38,6 +38,13 @@ def write(folder, kind, X=X, y=Y):
 KINDS = ["npy", "npz", "packed.npz", "sparse.npz", "parquet", "feather"]
 
 
+def test_json_lines_need_no_suffix(tmp_path):
+    path = tmp_path / "rows"
+    path.write_text('{"a": 1, "y": 3}\n{"a": 2, "y": 4}\n')
+    chunk = next(open_source(str(path)).chunks())
+    assert chunk.X.tolist() == [[1.0], [2.0]] and chunk.y.tolist() == [3.0, 4.0]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_format_gives_the_same_rows(tmp_path, kind):
     table = read(write(tmp_path, kind))

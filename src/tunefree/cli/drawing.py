@@ -10,6 +10,7 @@ from html import escape
 import numpy as np
 
 _WIDTH, _TOP, _BOTTOM, _RIGHT = 400, 10, 44, 12
+_MOST_TICKS = 6
 _LINE, _LETTER = 16, 6.5  # height of a line of text, and width of a letter
 _DASHES = ("", "6 3", "2 2", "8 3 2 3", "10 4", "1 4")
 
@@ -38,15 +39,15 @@ class Axis:
         shares = (values - self.low) / (self.high - self.low)
         return self.first + (self.last - self.first) * shares
 
-    def ticks(self, most=6):
-        """At most so many round values, each with its position.
+    def ticks(self):
+        """At most six round values, each with its position.
 
         >>> [tick for tick, _ in Axis((0.0, 1.0), 0, 100).ticks()]
         [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         """
         width = self.high - self.low
-        size = 10.0 ** math.floor(math.log10(width / most))
-        step = next(s * size for s in (1, 2, 5, 10, 20) if width / (s * size) < most)
+        size = 10.0 ** math.floor(math.log10(width / _MOST_TICKS))
+        step = next(s * size for s in (1, 2, 5, 10, 20) if width / (s * size) < _MOST_TICKS)
         marks = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
         values = [float(f"{k * step:.12g}") for k in marks]
         return [*zip(values, self(values).tolist(), strict=True)]

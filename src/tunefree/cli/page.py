@@ -24,6 +24,7 @@ from tunefree.cli.figures import PageTable, some
 from tunefree.cli.report import largest_weights, overview
 from tunefree.cli.rows import columns_of, fingerprints
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
+from tunefree.io.arrays import taken
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
 from tunefree.uncertainty.risk import exact
@@ -150,30 +151,42 @@ def _facts(model, estimator, notes):
 
 def _held_out(estimator):
     """The held-out predictions of training as `EvaluatedRows`, and their scores; or None, None."""
-    held_out: Any = getattr(estimator, "held_out_", None)
-    y, p = np.empty(0), None
-    stack: Any = held_out[0] if getattr(estimator, "flat_", False) else None
-    if hasattr(held_out, "codes"):
-        p, y = held_out.p, estimator.classes_[held_out.codes]
-        predicted = estimator.classes_[p.argmax(axis=1)] if len(p) else y
-    elif hasattr(held_out, "predictions") and held_out.predictions.shape[1] == 1:
-        predicted, y = held_out.predictions[:, 0], held_out.targets[:, 0]
-    elif stack is not None and stack.targets is not None:
-        held_out, y, predicted = stack, stack.targets, stack.targets - stack.residuals
-    if not len(y):
+    rows = _held_out_rows(estimator)
+    if rows is None or not len(rows.y):
         return None, None
-    weight = held_out.weights
-    if (weight == np.round(weight)).all() and weight.sum() <= _MOST_REPEATED:  # repeated rows
-        again = np.repeat(np.arange(len(y)), weight.astype(int))
-        y, predicted, weight = y[again], predicted[again], None
-        p = None if p is None else p[again]
-    decisions = p[:, 1] if p is not None and p.shape[1] == 2 else None
-    rows = EvaluatedRows(None, y, weight, {}, predicted, p, decisions)
+    weight: Any = rows.weight
+    if (weight == np.round(weight)).all() and weight.sum() <= _MOST_REPEATED:
+        rows = _repeated(rows, np.repeat(np.arange(len(weight)), weight.astype(int)))
     scores = _scores(estimator, _classes_of(estimator), rows)
     if getattr(estimator, "risk_interval_", None) is not None:
         scores["risk_interval"] = estimator.risk_interval_
         scores["risk_interval_kind"] = estimator.risk_interval_kind_
     return rows, scores
+
+
+def _held_out_rows(estimator):
+    """The held-out predictions of training as `EvaluatedRows`; None if there are none."""
+    held_out: Any = getattr(estimator, "held_out_", None)
+    if hasattr(held_out, "codes"):
+        p, classes = held_out.p, estimator.classes_
+        y = classes[held_out.codes]
+        predicted = classes[p.argmax(axis=1)] if len(p) else y
+        decisions = p[:, 1] if p.shape[1] == 2 else None
+        return EvaluatedRows(None, y, predicted, held_out.weights, p, decisions)
+    if hasattr(held_out, "predictions") and held_out.predictions.shape[1] == 1:
+        y, predicted = held_out.targets[:, 0], held_out.predictions[:, 0]
+        return EvaluatedRows(None, y, predicted, held_out.weights)
+    if getattr(estimator, "flat_", False) and held_out[0].targets is not None:
+        y, predicted = held_out[0].targets, held_out[0].targets - held_out[0].residuals
+        return EvaluatedRows(None, y, predicted, held_out[0].weights)
+    return None
+
+
+def _repeated(rows, again):
+    """The rows `again`, each with the weight 1."""
+    columns = rows.y, rows.predicted, rows.probabilities, rows.decisions
+    y, predicted, probabilities, decisions = taken(again, *columns)
+    return EvaluatedRows(None, y, predicted, None, probabilities, decisions)
 
 
 def _scores(estimator, classes, rows):
@@ -358,22 +371,29 @@ def _coverage(estimator, rows):
             predicted, ends = getattr(estimator, method)(X, alpha=_ALPHA)
         except (ValueError, NotImplementedError):  # there are no held-out predictions
             return []
-    if classes is None:
-        ends = ends.reshape(len(y), 2)
-        inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
-        width = float(np.median(np.ptp(ends, axis=1)))
-        title, words = "Prediction intervals", f"Intervals have a median width of {_text(width)}; "
-        drawn = figures.intervals(predicted, ends, y, 1.0 - _ALPHA)
-    else:
-        inside = ((y[:, None] == classes) & ends[:, :, 0]).any(axis=1)
-        size = ends[:, :, 0].sum(axis=1).mean()
-        title, words = "Prediction sets", f"Sets hold {size:.3g} classes on average; "
-        drawn = None
+    found = _of_intervals(predicted, ends, y) if classes is None else _of_sets(classes, ends, y)
+    title, words, inside, drawn = found
     low, high = exact(int(inside.sum()), len(inside))
     words = f"{method}(X, alpha={_ALPHA}) for {len(y)} of these rows. {words}"
     words += f"{_share(inside.mean())} of them contain the target (95\u00a0%: {_share(low)} to "
     words += f"{_share(high)}); the nominal coverage is {100 - 100 * _ALPHA:.0f}\u00a0%."
     return [Section(title, Words(words, "text"), drawn)]
+
+
+def _of_intervals(predicted, ends, y):
+    """Title and words about intervals, which hold their target, and a figure."""
+    ends = ends.reshape(len(y), 2)
+    inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
+    words = f"Intervals have a median width of {_text(float(np.median(np.ptp(ends, axis=1))))}; "
+    drawn = figures.intervals(predicted, ends, y, 1.0 - _ALPHA)
+    return "Prediction intervals", words, inside, drawn
+
+
+def _of_sets(classes, members, y):
+    """The same about sets of classes, without a figure."""
+    inside = ((y[:, None] == classes) & members[:, :, 0]).any(axis=1)
+    words = f"Sets hold {members[:, :, 0].sum(axis=1).mean():.3g} classes on average; "
+    return "Prediction sets", words, inside, None
 
 
 def _take(X, rows):
@@ -546,17 +566,13 @@ def _leaderboard(estimator):
     board = getattr(estimator, "leaderboard_", [])
     if not board:
         return []
-    from tunefree.plots import LeaderboardDisplay
-
-    report, risks = (
-        getattr(estimator, "report_", None),
-        LeaderboardDisplay._data_of(estimator)["risks"],
-    )
+    report = getattr(estimator, "report_", None)
+    risk = "risk" if "risk" in board[0] else "progressive_error"
+    risks = np.array([row[risk] for row in board], dtype=float)
     if report is None:
         head = [name.replace("_", " ") for name in board[0]]
-        return [
-            Section("Leaderboard", PageTable(head, [[*row.values()] for row in board], bars=risks))
-        ]
+        table = PageTable(head, [[*row.values()] for row in board], bars=risks)
+        return [Section("Leaderboard", table)]
     head, *rows = report.table()
     chosen = [i for i, row in enumerate(board) if row["chosen"]]
     table = PageTable((*head[:-1], "share"), rows, chosen, risks)

@@ -115,9 +115,9 @@ def _relevances(estimator, names, most):
     return rows
 
 
-def _describe_levels(name, levels, most=3):
-    """The most important levels of a column, with their shares."""
-    best = sorted(levels.items(), key=lambda item: -item[1])[:most]
+def _describe_levels(name, levels):
+    """The three most important levels of a column, with their shares."""
+    best = sorted(levels.items(), key=lambda item: -item[1])[:3]
     return ", ".join(f"{name}={level} {share:.1%}" for level, share in best)
 
 

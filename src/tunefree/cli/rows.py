@@ -21,6 +21,7 @@ from tunefree.io.tables import IGNORED, unnamed
 _LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
 MOST_CLASSES = 20
 _MOST_NOTED = 1000  # columns whose spread a model file holds
+_SAMPLE = 64  # rows of which it holds a fingerprint
 _KINDS = {
     "number": "numeric",
     "truth": "boolean",
@@ -68,7 +69,7 @@ def note_skipped(skipped):
 
 
 @contextlib.contextmanager
-def hints(of_features=None, of_rows=None):
+def hints(of_features, of_rows):
     """Add advice to the error for a feature that is not a number, and for a malformed row."""
     try:
         yield
@@ -85,7 +86,7 @@ def skip_hint(skipped):
     return "use --on-bad-row skip to skip such rows" if skipped is None else None
 
 
-def read_rows(source, name, kind, options, *, mixed=False, hint=None) -> Any:
+def read_rows(source, name, kind, options, *, mixed, hint) -> Any:
     """Read a `tunefree.io.Table` to learn from.
 
     `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
@@ -251,13 +252,13 @@ def fingerprints(X, y, rows):
     return [crc32(label, crc32(text)) for text, label in zip(texts, labels, strict=True)]
 
 
-def sample_of(X, y, most=64, examined=20_000):
+def sample_of(X, y):
     """Fingerprints of some training rows, and the share of rows that occur more than once."""
-    examined = max(most, min(examined, 2_000_000 // X.shape[1]))
+    examined = max(_SAMPLE, min(20_000, 2_000_000 // X.shape[1]))
     rows = np.arange(len(y))[:: -(-len(y) // examined)]
     prints = np.array(fingerprints(X, y, rows))
     _, codes, counts = np.unique(prints, return_inverse=True, return_counts=True)
-    step = -(-len(rows) // most)
+    step = -(-len(rows) // _SAMPLE)
     return {"rows": prints[::step].tolist(), "twins": float(np.mean(counts[codes] > 1))}
 
 

@@ -22,11 +22,11 @@ class EvaluatedRows(NamedTuple):
 
     X: Any  # None if the features are not in memory
     y: np.ndarray
-    weight: np.ndarray | None
-    roles: dict  # exposure and offset
     predicted: np.ndarray
-    probabilities: np.ndarray | None
-    decisions: np.ndarray | None
+    weight: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
+    decisions: np.ndarray | None = None
+    roles: Any = {}  # exposure and offset
     drifted: Any = ()  # sentences on columns that differ from those of the training rows
 
 
@@ -86,7 +86,7 @@ def _evaluated(estimator, notes, table):
     if classes is not None and len(classes) == 2:
         decisions = estimator.decision_function(X)
     predicted = estimator.predict(X, **roles)
-    return EvaluatedRows(X, table.y, table.weight, roles, predicted, probabilities, decisions)
+    return EvaluatedRows(X, table.y, predicted, table.weight, probabilities, decisions, roles)
 
 
 class Scores:

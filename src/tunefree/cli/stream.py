@@ -32,10 +32,10 @@ from tunefree.io.files import (
     Named,
     Skipped,
     chunks,
+    detected,
     fingerprint,
     format_of,
     name_of,
-    sniff_text,
 )
 from tunefree.io.model import ModelError, load_values, save_model
 from tunefree.io.records import records
@@ -44,11 +44,43 @@ from tunefree.learners.mixture.drift import DriftAlarm
 
 # The task is guessed from this many targets.
 _LOOK = 200
-_HEADS = {
-    "classification": ("prediction", "probability", "set"),
-    "regression": ("prediction", "low", "high"),
-}
-_MAKES: dict[str, Any] = {"classification": StreamClassifier, "regression": StreamRegressor}
+
+
+class _Classification:
+    """The lines of predicted classes, with sets of classes."""
+
+    estimator: Any = StreamClassifier
+    error, add_error = "error", DriftAlarm.add
+    columns = "prediction", "probability", "set"
+
+    @staticmethod
+    def predict(model, x, y, key, alpha):
+        """A line, whether the set holds the target, and the error."""
+        probabilities = model.predict_proba_one(x, key)
+        best = max(probabilities, key=probabilities.__getitem__) if probabilities else ""
+        labels = model.predict_set_one(x, alpha)
+        line = (best, probabilities.get(best, ""), "|".join(sorted(map(str, labels))))
+        return line, y in labels, best != y
+
+
+class _Regression:
+    """The lines of predicted numbers, with intervals."""
+
+    estimator: Any = StreamRegressor
+    error, add_error = "squared error", DriftAlarm.add_residual
+    columns = "prediction", "low", "high"
+
+    @staticmethod
+    def predict(model, x, y, key, alpha):
+        """A line, whether the interval holds the target, and the error."""
+        prediction = model.predict_one(x, key)
+        low, high = model.predict_interval_one(x, alpha)
+        line = ("" if prediction is None else prediction, low, high)
+        wrong = 0.0 if prediction is None or y is None else abs(y - prediction)
+        return line, y is not None and low <= y <= high, wrong
+
+
+_TASKS: dict[str, Any] = {"classification": _Classification, "regression": _Regression}
 
 
 class _Source:
@@ -59,20 +91,19 @@ class _Source:
         columns = {"target": options.target, "header": options.header}
         self.columns = {name: value for name, value in columns.items() if value is not None}
 
-    def records(self, layout, skipped, place=(0, 1)):
+    def records(self, layout, skipped, place):
         """The rows from a place on."""
-        is_pipe = isinstance(self.data, Replay)
-        data = Named(self.name, self.data.for_good()) if is_pipe else self.data
-        return self._records(data, layout, skipped=skipped, place=place)
+        data, how = self.data, {"layout": layout, "skipped": skipped, "place": place}
+        if isinstance(data, Replay):
+            data = Named(self.name, data.for_good())
+        return records(data, self.kind, **how, **self.columns)
 
     def first_records(self, layout, skipped):
-        """The first rows; of a pipe those of its first two lines, which are read again."""
-        is_pipe, data = isinstance(self.data, Replay), self.data
-        data = data.head(lambda text: text.count(b"\n") >= 2) if is_pipe else data
-        return self._records(data, layout, skipped=skipped)
-
-    def _records(self, data, layout, **how):
-        return records(data, self.kind, layout=layout, **how, **self.columns)
+        """The first rows, which are read again; of a pipe those of its first two lines."""
+        data = self.data
+        if isinstance(data, Replay):
+            data = data.head(lambda text: text.count(b"\n") >= 2)
+        return records(data, self.kind, layout=layout, skipped=skipped, **self.columns)
 
     def no_rows(self, layout):
         """The error for data without rows; the layout is that of the first line, if any."""
@@ -95,7 +126,7 @@ class _StreamRun:
     epoch, width = 0, 1
 
     def __init__(self, task, source, options, out):
-        self.estimator, self.source, self.task = _MAKES[task](), source, task
+        self.estimator, self.source, self.task = _TASKS[task].estimator(), source, task
         self.coverage, self.delay, self.out = options.coverage, options.delay, out
         self.alpha = round(1.0 - self.coverage, 12)
         self.ids, self.dropped = options.id or [], options.drop or []
@@ -134,24 +165,12 @@ class _StreamRun:
 
     def take(self, record):
         """Predict a row, write the prediction, and learn the row whose label arrives now."""
-        model, x, y = self.estimator, record.x, record.y
-        row = self.mark.rows + 1
+        x, y, row = record.x, record.y, self.mark.rows + 1
         ids = [x.pop(name, "") for name in self.ids]
         for name in self.dropped:
             x.pop(name, None)
         key = row if self.delay else None
-        if self.task == "classification":
-            probabilities = model.predict_proba_one(x, key)
-            best = max(probabilities, key=probabilities.__getitem__) if probabilities else ""
-            labels = model.predict_set_one(x, self.alpha)
-            line = (best, probabilities.get(best, ""), "|".join(sorted(map(str, labels))))
-            covered, wrong = y in labels, best != y
-        else:
-            prediction = model.predict_one(x, key)
-            low, high = model.predict_interval_one(x, self.alpha)
-            line = ("" if prediction is None else prediction, low, high)
-            covered = y is not None and low <= y <= high
-            wrong = 0.0 if prediction is None or y is None else abs(y - prediction)
+        line, covered, wrong = _TASKS[self.task].predict(self.estimator, x, y, key, self.alpha)
         if self.out is not None:
             self.out.write(as_csv([[*ids, *line]]).encode())
         self.pending.append((row, x, y, covered, wrong))
@@ -166,8 +185,7 @@ class _StreamRun:
         if y is None:
             return
         self.covered, self.rows = self.covered + covered, self.rows + 1
-        add = self.alarm.add if self.task == "classification" else self.alarm.add_residual
-        if add(wrong, model.half_life_):
+        if _TASKS[self.task].add_error(self.alarm, wrong, model.half_life_):
             self.drifts.append(row)
 
     def summary(self):
@@ -224,9 +242,9 @@ def _check(options):
 def _opened(options):
     """The data, in the format that is given, or else that of the name or of the first line."""
     data, kind = options.data, options.format or format_of(options.data)
-    if kind is None or data == "-":
+    if kind is None or data == "-":  # perhaps a pipe, which is read once
         data = Replay(name_of(data), chunks(data))
-        kind = kind or sniff_text(iter(data))[0]
+        kind, _ = detected(data, kind)
     if kind not in ("csv", "libsvm", "jsonl"):
         stop(f"{kind} files cannot be streamed: use csv, libsvm or JSON lines", USAGE)
     if kind == "libsvm" and (options.target or options.header is not None):
@@ -280,7 +298,7 @@ def _go(run, skipped, options):
 def _take_all(run, saved, skipped, quiet):
     """Take all rows from the mark on, and print the error each time their number has doubled."""
     if run.out is not None and run.out.tell() == 0:
-        run.out.write(as_csv([[*run.ids, *_HEADS[run.task]]]).encode())
+        run.out.write(as_csv([[*run.ids, *_TASKS[run.task].columns]]).encode())
     print_error = _ErrorLines(run, quiet)
     for record in run.source.records(run.layout, skipped, run.mark.place):
         _check_target(record.y, run)
@@ -308,9 +326,8 @@ def _check_columns(x, run):
     """Raise unless the first row has the columns that are no features."""
     for name in (*run.ids, *run.dropped):
         if name not in x:
-            error = DataError(f"there is no column {name!r}", run.source.name)
-            error.hint = did_you_mean(name, [*x])
-            raise error
+            words, hint = f"there is no column {name!r}", did_you_mean(name, [*x])
+            raise DataError(words, run.source.name, hint=hint)
 
 
 class _ErrorLines:
@@ -323,7 +340,7 @@ class _ErrorLines:
         self.run, self.quiet = run, quiet
         self.before, self.n_drifts = (0, 0.0), len(run.drifts)
         if not quiet:
-            name = "error" if run.task == "classification" else "squared error"
+            name = _TASKS[run.task].error
             head = f"{'rows':>14} {name:>14} {'latest rows':>14} {'half-life':>10}"
             note(f"{head} {'drift at row':>14}")
 

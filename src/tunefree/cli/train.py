@@ -353,9 +353,14 @@ def _from_table(source, options):
 
 
 def _as_whole_numbers(labels):
-    """Classes that are whole numbers as integers, so that predictions read 1, not 1.0."""
-    whole = labels.dtype.kind == "f" and len(labels) and np.all(labels == np.floor(labels))
-    return labels.astype(np.int64) if whole else labels
+    """Classes that are whole numbers as integers, so that predictions read 1, not 1.0.
+
+    >>> _as_whole_numbers(np.array([1.0, 2.0])), _as_whole_numbers(np.array([1e19, 2e19]))
+    (array([1, 2]), array([1.e+19, 2.e+19]))
+    """
+    if labels.dtype.kind != "f" or not len(labels) or np.abs(labels).max() >= 2.0**53:
+        return labels
+    return labels.astype(np.int64) if np.all(labels == np.floor(labels)) else labels
 
 
 @contextlib.contextmanager

@@ -7,11 +7,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from tunefree._process import SIGNALS
 from tunefree._version import __version__
 from tunefree.engine.sources import Mark
 from tunefree.io.model import ModelError, load_values, save_values
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Checkpoint:
@@ -71,7 +70,7 @@ class Checkpoint:
                 self._restore(run, values)
         self._run, handlers = run, {}
         if threading.current_thread() is threading.main_thread():
-            handlers = {s: signal.signal(s, self._interrupted) for s in _SIGNALS}
+            handlers = {s: signal.signal(s, self._interrupted) for s in SIGNALS}
         try:
             yield
         finally:
@@ -143,27 +142,34 @@ class Checkpoint:
         raise KeyboardInterrupt
 
     def _restore(self, run, values):
-        old, new = values["estimator"], run.estimator
         if values["version"] != __version__:
             raise ModelError(
                 f"{self.path} was written by tunefree {values['version']}, and this is "
                 f"{__version__}: finish with that version, or delete the file and start again"
             )
-        if type(old) is not type(new):
-            words = f"a checkpoint of a {type(old).__name__}, not of a {type(new).__name__}"
-            raise ModelError(f"{self.path} is {words}")
-        ours = new.get_params(deep=False)
-        for name, value in old.get_params(deep=False).items():
-            if repr(ours[name]) != repr(value):
-                words = f"another model: {name}={value!r}, not {ours[name]!r}"
-                raise ModelError(f"{self.path} is a checkpoint of {words}")
-        mark = Mark(tuple(values["mark"][0]), *values["mark"][1:])
-        identity = run.source.identity(None if values["epoch"] else mark)
-        for name, value in identity.items():
-            if values["source"][name] != value:
-                words = f"differs in its {name}"
-                raise ModelError(
-                    f"{self.path} is a checkpoint of a run on other data: {run.source.name} {words}"
-                )
-        run.resume(old, mark, values["epoch"], values["width"], values["state"])
+        mark, epoch = Mark(*values["mark"]), values["epoch"]
+        other = _other_model(values["estimator"], run.estimator)
+        other = other or _other_data(values["source"], run.source, None if epoch else mark)
+        if other is not None:
+            raise ModelError(f"{self.path} is a checkpoint of {other}")
+        run.resume(values["estimator"], mark, epoch, values["width"], values["state"])
         self._saved = run.epoch, run.mark.row
+
+
+def _other_model(old, new):
+    """How the estimator of a checkpoint differs from that of a run; None if it does not."""
+    if type(old) is not type(new):
+        return f"a {type(old).__name__}, not of a {type(new).__name__}"
+    ours = new.get_params(deep=False)
+    for name, value in old.get_params(deep=False).items():
+        if repr(ours[name]) != repr(value):
+            return f"another model: {name}={value!r}, not {ours[name]!r}"
+    return None
+
+
+def _other_data(identity, source, mark):
+    """How the data of a checkpoint differ from those of a run; None if they do not."""
+    for name, value in source.identity(mark).items():
+        if identity[name] != value:
+            return f"a run on other data: {source.name} differs in its {name}"
+    return None

@@ -40,7 +40,7 @@ class Stream:
               "pending", "guarded", "guards", "sample", "latest",
               "caps")  # fmt: skip
 
-    def __init__(self, portfolio, views, *, sparse, renew=True, scale=None, guarded=False):
+    def __init__(self, portfolio, views, *, sparse, renew, scale, guarded):
         self.portfolio, self.views = portfolio, views
         self.sparse, self.renew, self.scale = sparse, renew, scale
         self.guarded, self.guards = guarded, ()
@@ -149,11 +149,8 @@ class Stream:
             self.scale.add(X, targets, weights)
 
     def _open(self):
-        X, targets, weights = (
-            stacked([p[0] for p in self.pending]),
-            np.vstack([p[1] for p in self.pending]),
-            np.concatenate([p[2] for p in self.pending]),
-        )
+        rows, targets, weights = zip(*self.pending, strict=True)
+        X, targets, weights = stacked(rows), np.vstack(targets), np.concatenate(weights)
         if self.guarded:
             guarded = (X,) if self.scale is None else (X, targets)
             self.guards = tuple(map(OutlierFilter.opened, guarded))

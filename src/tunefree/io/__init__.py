@@ -63,16 +63,15 @@ def _read_arrays(source, path, format, *, n_features=None, target_type=None, **o
     if format != "jsonl" and (not isinstance(source, (str, os.PathLike)) or path == "<stdin>"):
         raise DataError(f"{format} data must come from a file", path)
     options |= {"n_features": n_features, "target_type": target_type}
-    found = list(row_blocks(source if format == "jsonl" else path, format, **options))
+    found: Any = list(row_blocks(source if format == "jsonl" else path, format, **options))
     if not sum(block[0].shape[0] for block in found):
         raise DataError("the file has no rows", path)
-    columns: Any = (
-        None if parts[0] is None else stacked(parts) for parts in list(zip(*found, strict=True))[:3]
-    )
-    X, y, weight = columns
+    *columns, layouts, _ = zip(*found, strict=True)
+    parts: Any = (None if blocks[0] is None else stacked(blocks) for blocks in columns)
+    X, y, weight = parts
     if target_type is str and y is not None and y.dtype.kind == "f":
         y = y.astype(str)
     if n_features is not None and X.shape[1] != n_features:
         words = f"the file has {X.shape[1]} features, but {n_features} are expected"
         raise DataError(words, path)
-    return X, y, weight, found[0][3]
+    return X, y, weight, layouts[0]

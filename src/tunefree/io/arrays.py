@@ -43,7 +43,7 @@ def spans(n_rows, n_entries, start=0):
         yield slice(first, min(first + size, n_rows))
 
 
-def finite_rows(X, y, weight, name, start, skipped=None):
+def finite_rows(X, y, weight, name, start, skipped=None) -> Any:
     """The valid rows of numbers; `start` is the number of the first one, from 0.
 
     Numbers must be finite and weights not negative; targets may be text. Other rows are skipped and
@@ -59,13 +59,18 @@ def finite_rows(X, y, weight, name, start, skipped=None):
     if not len(bad):
         return X, y, weight
     words = next(words for rows, words in faults if bad[0] in rows)
-    error = DataError(f"row {start + bad[0] + 1} has {words}", name)
-    error.feature, error.row = bad[0] in faults[0][0], True
+    words, feature = f"row {start + bad[0] + 1} has {words}", bad[0] in faults[0][0]
+    error = DataError(words, name, feature=feature, row=True)
     if skipped is None:
         raise error
     skipped.add(error, len(bad))
     valid = np.setdiff1d(np.arange(X.shape[0]), bad)
-    return X[valid], None if y is None else y[valid], None if weight is None else weight[valid]
+    return taken(valid, X, y, weight)
+
+
+def taken(rows, *arrays) -> Any:
+    """Some rows of arrays, any of which may be None."""
+    return [None if array is None else array[rows] for array in arrays]
 
 
 def _not_finite(X):
@@ -200,28 +205,34 @@ def _json_batches(path):
     raise problem
 
 
-def plain_batch(batch, path, leave=None):
-    """A batch of numbers, booleans and text; dates become days since 1970; `leave` is unchanged."""
+def plain_batch(batch, path):
+    """A batch of numbers, booleans and text; dates become days since 1970."""
     import pyarrow as pa
-    from pyarrow import compute, types
+    from pyarrow import compute
 
     columns = []
-    for column, field in zip(batch.columns, batch.schema, strict=True):
-        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        meaning = kind_of_type(kind)
-        if field.name == leave:
-            pass
-        elif meaning == "date":
-            zone = getattr(kind, "tz", None)
+    for j, name in enumerate(batch.schema.names):
+        column = column_of(batch, j)
+        meaning = kind_of_type(column.type)
+        if meaning == "date":
+            zone = getattr(column.type, "tz", None)
             since = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(pa.float64())
             column = compute.divide(since, 86_400e6)
         elif meaning == "number":
             column = column.cast(pa.float64(), safe=False)
         elif meaning is None:
-            words = f"column {field.name!r} holds {kind}"
+            words = f"column {name!r} holds {column.type}"
             raise DataError(f"{words}: neither numbers, text, booleans nor dates", path)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def column_of(batch, j):
+    """A column; that of a dictionary with its values."""
+    from pyarrow import types
+
+    column = batch.column(j)
+    return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
 
 
 def kind_of_type(kind):
@@ -254,15 +265,14 @@ def _numbers(batch, j, path):
     import pyarrow
     from pyarrow import types
 
-    column, kind = batch.column(j), batch.schema.field(j).type
-    meaning = kind_of_type(kind)
+    column = column_of(batch, j)
+    meaning = kind_of_type(column.type)
     if meaning not in ("number", "truth"):
-        what = "text" if meaning == "text" else kind
+        what = "text" if meaning == "text" else column.type
         words = f"column {batch.schema.names[j]!r} holds {what}, not numbers"
-        error = DataError(words, path)
-        error.feature, error.hint = True, "hashed=2**18 accepts text"
-        raise error
-    column = column.cast(pyarrow.float32() if types.is_float32(kind) else pyarrow.float64())
+        raise DataError(words, path, feature=True, hint="hashed=2**18 accepts text")
+    if not types.is_float32(column.type):
+        column = column.cast(pyarrow.float64())
     return column.to_numpy(zero_copy_only=False)
 
 
@@ -270,16 +280,15 @@ def targets_of(batch, j, path, target_type) -> Any:
     """A target column: float64 or text."""
     import pyarrow
 
-    column, kind = batch.column(j), batch.schema.field(j).type
-    if pyarrow.types.is_dictionary(kind):
-        column, kind = column.dictionary_decode(), kind.value_type
-    text = pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
-    if not text and target_type is not str:
+    column, name = column_of(batch, j), batch.schema.names[j]
+    types = pyarrow.types
+    is_text = types.is_string(column.type) or types.is_large_string(column.type)
+    if not is_text and target_type is not str:
         return _numbers(batch, j, path).astype(np.float64)
-    if text and target_type is float:
-        raise DataError(f"column {batch.schema.names[j]!r} holds text, not numbers", path)
+    if is_text and target_type is float:
+        raise DataError(f"column {name!r} holds text, not numbers", path)
     if column.null_count:
-        raise DataError(f"column {batch.schema.names[j]!r} has rows without a target", path)
+        raise DataError(f"column {name!r} has rows without a target", path)
     return np.array(column.cast(pyarrow.string()).to_pylist(), dtype=np.str_)
 
 
@@ -321,4 +330,4 @@ def _archive(path, start, columns):
     X = X if X.dtype == np.float32 else X.astype(np.float64)
     y = y.astype(np.float64) if y is not None and y.dtype.kind in "iub" else y
     for part in spans(X.shape[0], n_entries(X), start):
-        yield X[part], *(None if a is None else a[part] for a in (y, weight)), None, part.start
+        yield *taken(part, X, y, weight), None, part.start

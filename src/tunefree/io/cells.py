@@ -95,9 +95,9 @@ def kind_of(cells, comma=False):
     return next((k for k in kinds if not any(parsed(p, k)[1].any() for p in parts)), "text")
 
 
-def formatted(cells, comma=False):
+def formatted(cells):
     """Whether some cells are formatted numbers, such as 7%."""
-    return bool(compute.any(compute.invert(_plain(cells, comma))).as_py())
+    return bool(compute.any(compute.invert(_plain(cells, comma=False))).as_py())
 
 
 def _plain(cells, comma):
@@ -129,23 +129,20 @@ def _numbers(cells, comma):
     text = compute.if_else(plain, cells, _NO_TEXT)
     text = compute.replace_substring(text, ",", ".") if comma else text
     if compute.all(compute.fill_null(plain, True)).as_py():
-        values = text.cast(pa.float64())
-    else:
-        english = _STYLED.format(group=",", point=r"\.")
-        other = _STYLED.format(group="[. ]", point=",") if comma else english
-        thousands = compute.match_substring_regex(cells, _THOUSANDS if comma else english)
-        fits = compute.or_(thousands, compute.match_substring_regex(cells, other))
-        fits = compute.and_(fits, compute.invert(plain))
-        digits = compute.replace_substring_regex(cells, r"[$€£¥% ]", "")
-        digits = compute.if_else(
-            thousands,
-            compute.replace_substring(digits, ",", ""),
-            compute.replace_substring(compute.replace_substring(digits, ".", ""), ",", "."),
-        )
-        values = compute.if_else(fits, digits, text).cast(pa.float64())
-        percent = compute.and_(fits, compute.match_substring(cells, "%"))
-        values = compute.if_else(percent, compute.divide(values, 100.0), values)
-    return values
+        return text.cast(pa.float64())
+    english = _STYLED.format(group=",", point=r"\.")
+    other = _STYLED.format(group="[. ]", point=",") if comma else english
+    thousands = compute.match_substring_regex(cells, _THOUSANDS if comma else english)
+    styled = compute.or_(thousands, compute.match_substring_regex(cells, other))
+    styled = compute.and_(styled, compute.invert(plain))
+    digits = compute.replace_substring_regex(cells, r"[$€£¥% ]", "")
+    without_commas = compute.replace_substring(digits, ",", "")
+    without_points = compute.replace_substring(digits, ".", "")
+    with_point = compute.replace_substring(without_points, ",", ".")
+    digits = compute.if_else(thousands, without_commas, with_point)
+    values = compute.if_else(styled, digits, text).cast(pa.float64())
+    percent = compute.and_(styled, compute.match_substring(cells, "%"))
+    return compute.if_else(percent, compute.divide(values, 100.0), values)
 
 
 def _date(cell, day_first):

@@ -14,7 +14,6 @@ import json
 import mmap
 import os
 import re
-import stat
 import sys
 import tempfile
 import zipfile
@@ -78,14 +77,22 @@ class DataError(ValueError):
     train.csv:3:7: not a number: 'abc'
     """
 
-    feature: bool = False
-    row: bool = False
-    hint: str | None = None
-    at: int  # position of the malformed row in the current text: only if the row can be skipped
+    at: int  # of a `fault`: its position in the current text
 
-    def __init__(self, message: str, path: str | None = None, line: Any = None, column: Any = None):
+    def __init__(
+        self,
+        message: str,
+        path: str | None = None,
+        line: Any = None,
+        column: Any = None,
+        *,
+        feature: bool = False,
+        row: bool = False,
+        hint: str | None = None,
+    ):
         super().__init__(message, path, line, column)
         self.message, self.path, self.line, self.column = message, path, line, column
+        self.feature, self.row, self.hint = feature, row, hint
 
     def __str__(self):
         position = [str(part) for part in (self.path, self.line, self.column) if part is not None]
@@ -133,8 +140,8 @@ def sound_parts(text, line, after, parse, skipped):
         try:
             block = parse(text, line)
         except DataError as error:
-            error.row = hasattr(error, "at")
-            if skipped is None or not error.row:
+            error.row = True
+            if skipped is None:
                 raise
             skipped.add(error)
             start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
@@ -199,7 +206,7 @@ def format_of(path):
     return FORMATS.get(os.path.splitext(stem)[1].lower().lstrip("."))
 
 
-def detected(source, format=None):
+def detected(source, format):
     """The format as given, from the name or from the first line, and the source, unread."""
     path = name_of(source)
     format = format or format_of(path)
@@ -238,33 +245,31 @@ def chunks(source, size=None, start=0):
     [b'1 3:1', b' 4:2']
     """
     path, size = name_of(source), size or CHUNK
-    if not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):
+    is_path = isinstance(source, (str, os.PathLike))
+    if not is_path and not hasattr(source, "read"):
         yield from _from_byte(source, start)
         return
-    with contextlib.ExitStack() as stack:
-        opened = None
-        if not isinstance(source, (str, os.PathLike)):
-            stream = source
-        elif os.fspath(source) == "-":
-            stream = sys.stdin.buffer
-        else:
-            stream = opened = stack.enter_context(open(source, "rb", buffering=0))
-        take = getattr(stream, "read1", stream.read)  # what a pipe has now, without waiting
+    is_file, opened = False, contextlib.nullcontext[Any](source)
+    if is_path and os.fspath(source) == "-":
+        opened = contextlib.nullcontext(sys.stdin.buffer)
+    elif is_path:
+        is_file, opened = os.path.isfile(source), open(source, "rb", buffering=0)
+    with opened as stream:
+        take: Any = getattr(stream, "read1", stream.read)  # what a pipe has now, without waiting
         head = piece = take(size)
         while piece and len(head) < len(_ZSTD):  # a pipe may give less than requested
             piece = take(size)
             head += piece
-        before, regular = 0, stream is opened and stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-        if regular and start and not head.startswith(_PACKED):
+        kind, before = next(filter(head.startswith, _PACKED), None), 0
+        if is_file and start and kind is None:
             stream.seek(start)
             head, before, start = b"", start, 0
         pieces = itertools.chain([head], iter(lambda: take(size), b""))
-        if regular:
+        if is_file:
             pieces = _whole_file(pieces, stream, before, path)
-        if head.startswith(_ZIP):
+        if kind == _ZIP:
             pieces = _unzip(pieces, size, path)
-        elif head.startswith(_PACKED):
-            kind = next(mark for mark in _PACKED if head.startswith(mark))
+        elif kind is not None:
             found = _unpacked(pieces, kind, path)
             pieces = (p[i : i + size] for p in found for i in range(0, len(p), size))
         yield from _from_byte(filter(None, pieces), start)
@@ -432,7 +437,7 @@ def json_row(line, here):
     tunefree.io.files.DataError: rows.jsonl:2: not a JSON object: 'null'
     """
     try:
-        row = json.loads(line, object_pairs_hook=_distinct)
+        row = json.loads(line, object_pairs_hook=distinct)
     except json.JSONDecodeError as problem:
         cut = problem.pos >= len(line.rstrip()) or problem.msg.startswith("Unterminated")
         words = (
@@ -446,10 +451,11 @@ def json_row(line, here):
     return row
 
 
-def _distinct(pairs):
-    if len(row := dict(pairs)) < len(pairs):
+def distinct(pairs):
+    """A JSON object with distinct names: otherwise readers might read different values."""
+    if len(items := dict(pairs)) < len(pairs):
         raise ValueError("a name occurs twice")
-    return row
+    return items
 
 
 def write_atomically(path, pieces, check=lambda path: None):

@@ -264,25 +264,24 @@ def read_libsvm(
     return X, (y if labelled else None), zero_based, n_ignored
 
 
+_MESSAGES = {
+    _LABEL: "the label must be a finite number, not {word}",
+    _INDEX: "expected index:value, found {word}",
+    _NEGATIVE: "a feature index must not be negative: {word}",
+    _HUGE: "the feature index is too large (at most {highest}): {word}",
+    _COLON: "expected index:value, found {word} without a colon",
+    _VALUE: "the value must be a finite number, not {word}",
+    _ZERO: "index 0 in a file whose indices start from 1: {word}",
+}
+
+
 def _message(outcome, text, at, highest):
     """The message for an error at byte `at`."""
     word = excerpt(text, at, b" \t#")
-    if outcome == _LABEL:
-        if "," in word:
-            return f"a row has one label, not several: {word}"
-        if ":" in word:
-            return f"the label is missing: the row starts with {word}"
-        return f"the label must be a finite number, not {word}"
-    if outcome == _NEGATIVE:
-        return f"a feature index must not be negative: {word}"
-    if outcome == _HUGE:
-        return f"the feature index is too large (at most {highest}): {word}"
-    if outcome == _ZERO:
-        return f"index 0 in a file whose indices start from 1: {word}"
-    if outcome == _COLON:
-        return f"expected index:value, found {word} without a colon"
-    if outcome == _INDEX:
-        return f"expected index:value, found {word}"
-    if word == "''":
+    if outcome == _LABEL and "," in word:
+        return f"a row has one label, not several: {word}"
+    if outcome == _LABEL and ":" in word:
+        return f"the label is missing: the row starts with {word}"
+    if outcome == _VALUE and word == "''":
         return "the value after the colon is missing"
-    return f"the value must be a finite number, not {word}"
+    return _MESSAGES[outcome].format(word=word, highest=highest)

@@ -10,11 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute, csv, types
+from pyarrow import compute, csv
 
 from tunefree._warn import warn
 from tunefree.io import read
-from tunefree.io.arrays import frame_batches, kind_of_type, laid_out, targets_of
+from tunefree.io.arrays import (
+    column_of,
+    frame_batches,
+    kind_of_type,
+    laid_out,
+    taken,
+    targets_of,
+)
 from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
 from tunefree.io.files import (
     UTF16,
@@ -161,7 +168,7 @@ def _table(part, layout, options):
     valid = faults.valid_rows()
     if valid is not None:
         columns = [c.take(pa.array(valid)) for c in columns]
-        y, weight = (None if a is None else a[valid] for a in (y, weight))
+        y, weight = taken(valid, y, weight)
     if not len(columns[0]):
         return None
     if set(kinds) == {"number"}:
@@ -194,7 +201,6 @@ class _Faults:
         if not self.found:
             return None
         first = self.part.error_at(*min(self.found, key=lambda f: f[:2]))
-        first.row = True
         if self.skipped is None:
             raise first
         bad = np.unique([row for row, _, _ in self.found])
@@ -219,22 +225,22 @@ def _cell_words(kind, trained):
     return lambda raw: f"{_WORDS[kind]}: {shown(raw)}; leave the cell empty if it is missing"
 
 
-def _target_words(raw):
-    if not raw.strip():
-        return "the cell is empty: the row has no target"
-    return f"not a finite number: {shown(raw)}"
+def _words_of(role, fault):
+    """The message for a cell of a target or weight."""
+
+    def words(raw):
+        blank = f"the cell is empty: the row has no {role}"
+        return f"{fault}: {shown(raw)}" if raw.strip() else blank
+
+    return words
+
+
+_target_words = _words_of("target", "not a finite number")
+_weight_words = _words_of("weight", "not a valid weight")
 
 
 def _long_words(raw):
     return f"a target of more than {LONGEST_LABEL} bytes: {shown(raw)}"
-
-
-def _weight_words(raw):
-    return (
-        f"not a valid weight: {shown(raw)}"
-        if raw.strip()
-        else "the cell is empty: the row has no weight"
-    )
 
 
 # Delimited text.
@@ -280,114 +286,6 @@ def _as_utf8(text, path):
     return text
 
 
-class _TextRows:
-    """Some rows of text; the first is on a line of the file."""
-
-    def __init__(self, text, line, layout, options):
-        self.text, self.line, self.layout, self.options = text, line, layout, options
-        self.comma, self.n_rows = layout.delimiter != ",", 0
-        if text.strip():
-            self.cells, self.records = _cells(text, line, layout, options)
-            self.n_rows = self.cells.num_rows
-
-    def error_at(self, row, position, words):
-        """The error for a cell, whose text the message quotes."""
-        raw = self.cells.column(position)[row].as_py()
-        place = self.text, self.line, int(self.records[row]), position, self.layout.delimiter
-        line, column = place_of(*place)
-        words = f"{self.layout.describe(position)}: {words(raw)}"
-        error = DataError(words, self.options.path, line, column)
-        if self.options.kinds is None and line is not None and line <= 2 and raw.strip():
-            error.hint = TARGET_OR_HEADER
-        return error
-
-    def _cells_of(self, position):
-        return self.cells.column(position).combine_chunks()
-
-    def feature(self, position, required):
-        """The kind of a column, its values, which are bad, and the words for these."""
-        cells = without_missing(self._cells_of(position))
-        kind = required or kind_of(cells, self.comma)
-        words = _cell_words(kind, self.options.kinds is not None)
-        return kind, *parsed(cells, kind, self.comma), words
-
-    def weight(self, position):
-        """The weights."""
-        cells = without_missing(self._cells_of(position))
-        return _floats(parsed(cells, "number", self.comma)[0])
-
-    def target(self, position, faults):
-        """The targets: numbers if most of them are, or else text."""
-        column = trimmed(self._cells_of(position))
-        empty = _booleans(compute.equal(column, ""))
-        if self.options.target_type is not str:
-            values, bad = parsed(column, "number", self.comma)
-            numbers, filled = _floats(values), ~empty
-            numeric = not bad[filled].any() or looks_numeric(numbers[filled], filled.sum())
-            if self.options.target_type is float or numeric:
-                faults.add(bad, position, _target_words)
-                return numbers
-        long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
-        faults.add(empty, position, _target_words)
-        faults.add(long, position, _long_words)
-        return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
-
-
-def _cells(text, line, layout, options):
-    """Every cell as text, and the number of each row in the text."""
-    odd, width = [], len(layout.slots)
-
-    def ragged_row(row):
-        odd.append(row)
-        return "error" if options.skipped is None and row.text.strip(_BLANKS) else "skip"
-
-    names = [str(j) for j in range(width)]
-    try:
-        cells = csv.read_csv(
-            pa.BufferReader(text),
-            read_options=csv.ReadOptions(
-                use_threads=False, column_names=names, block_size=len(text) + 1
-            ),
-            parse_options=csv.ParseOptions(
-                delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=ragged_row
-            ),
-            convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-            ),
-        )
-    except pa.ArrowInvalid as problem:
-        if odd:
-            raise _ragged(odd[-1], text, line, layout, options.path) from None
-        raise DataError(f"pyarrow cannot read it: {problem}", options.path) from None
-    for row in odd:
-        if row.text.strip(_BLANKS):
-            options.skipped.add(_ragged(row, text, line, layout, options.path))
-    skipped = [row.number - 1 for row in odd]
-    records = np.setdiff1d(np.arange(cells.num_rows + len(skipped)), skipped)
-    # A last cell without its closing quote holds the rest of the text.
-    if cells.num_rows and text.count(b'"') % 2 and not text.rstrip().endswith(b'"'):
-        if "\n" in cells.column(width - 1)[-1].as_py():
-            raise _unclosed(int(records[-1]), width - 1, text, line, layout, options.path)
-    return cells, records
-
-
-def _ragged(row, text, line, layout, path):
-    """The error for a row with too many or too few cells."""
-    found, width, record = row.actual_columns, len(layout.slots), row.number - 1
-    if row.text.count('"') % 2 and found <= width:
-        return _unclosed(record, found - 1, text, line, layout, path)
-    where = place_of(text, line, record, width, layout.delimiter, True)
-    error = DataError(ragged(found, width), path, *where)
-    error.row = True
-    return error
-
-
-def _unclosed(record, position, text, line, layout, path):
-    where = place_of(text, line, record, position, layout.delimiter)
-    words = f"{layout.describe(position)}: the quote that begins here is not closed"
-    return DataError(words, path, *where)
-
-
 def place_of(text, line, record, position, delimiter, border=False):
     r"""Line and column of a cell in whole lines; `line` is the number of the first line.
 
@@ -424,6 +322,108 @@ def place_of(text, line, record, position, delimiter, border=False):
     return line + before + raw.count("\n", 0, at), at - (raw.rfind("\n", 0, at) + 1) + 1
 
 
+class _TextRows:
+    """Some rows of text; the first is on a line of the file."""
+
+    def __init__(self, text, line, layout, options):
+        self.text, self.line, self.layout, self.options = text, line, layout, options
+        self.comma, self.n_rows = layout.delimiter != ",", 0
+        if text.strip():
+            self.cells, self.records = self._parsed()
+            self.n_rows = self.cells.num_rows
+
+    def _parsed(self):
+        """Every cell as text, and the number of each row in the text."""
+        odd, text, width = [], self.text, len(self.layout.slots)
+
+        def ragged_row(row):
+            odd.append(row)
+            return "error" if self.options.skipped is None and row.text.strip(_BLANKS) else "skip"
+
+        names = [str(j) for j in range(width)]
+        reading = csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1)
+        parsing = csv.ParseOptions(
+            delimiter=self.layout.delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=ragged_row,
+        )
+        as_text = csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        )
+        try:
+            cells = csv.read_csv(pa.BufferReader(text), reading, parsing, as_text)
+        except pa.ArrowInvalid as problem:
+            if odd:
+                raise self._ragged(odd[-1]) from None
+            raise DataError(f"pyarrow cannot read it: {problem}", self.options.path) from None
+        for row in odd:
+            if row.text.strip(_BLANKS):
+                self.options.skipped.add(self._ragged(row))
+        skipped = [row.number - 1 for row in odd]
+        records = np.setdiff1d(np.arange(cells.num_rows + len(skipped)), skipped)
+        # A last cell without its closing quote holds the rest of the text.
+        if cells.num_rows and text.count(b'"') % 2 and not text.rstrip().endswith(b'"'):
+            if "\n" in cells.column(width - 1)[-1].as_py():
+                raise self._unclosed(int(records[-1]), width - 1)
+        return cells, records
+
+    def _ragged(self, row):
+        """The error for a row with too many or too few cells."""
+        found, width, record = row.actual_columns, len(self.layout.slots), row.number - 1
+        if row.text.count('"') % 2 and found <= width:
+            return self._unclosed(record, found - 1)
+        where = self._place(record, width, border=True)
+        return DataError(ragged(found, width), self.options.path, *where, row=True)
+
+    def _unclosed(self, record, position):
+        words = f"{self.layout.describe(position)}: the quote that begins here is not closed"
+        return DataError(words, self.options.path, *self._place(record, position))
+
+    def _place(self, record, position, border=False):
+        delimiter = self.layout.delimiter
+        return place_of(self.text, self.line, record, position, delimiter, border)
+
+    def error_at(self, row, position, words):
+        """The error for a cell, whose text the message quotes."""
+        raw = self.cells.column(position)[row].as_py()
+        line, column = self._place(int(self.records[row]), position)
+        words = f"{self.layout.describe(position)}: {words(raw)}"
+        in_first_lines = self.options.kinds is None and line is not None and line <= 2
+        hint = TARGET_OR_HEADER if in_first_lines and raw.strip() else None
+        return DataError(words, self.options.path, line, column, row=True, hint=hint)
+
+    def _cells_of(self, position):
+        return self.cells.column(position).combine_chunks()
+
+    def feature(self, position, required):
+        """The kind of a column, its values, which are bad, and the words for these."""
+        cells = without_missing(self._cells_of(position))
+        kind = required or kind_of(cells, self.comma)
+        words = _cell_words(kind, self.options.kinds is not None)
+        return kind, *parsed(cells, kind, self.comma), words
+
+    def weight(self, position):
+        """The weights."""
+        cells = without_missing(self._cells_of(position))
+        return _floats(parsed(cells, "number", self.comma)[0])
+
+    def target(self, position, faults):
+        """The targets: numbers if most of them are, or else text."""
+        column = trimmed(self._cells_of(position))
+        empty = _booleans(compute.equal(column, ""))
+        if self.options.target_type is not str:
+            values, bad = parsed(column, "number", self.comma)
+            numbers, filled = _floats(values), ~empty
+            numeric = not bad[filled].any() or looks_numeric(numbers[filled], filled.sum())
+            if self.options.target_type is float or numeric:
+                faults.add(bad, position, _target_words)
+                return numbers
+        long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
+        faults.add(empty, position, _target_words)
+        faults.add(long, position, _long_words)
+        return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
+
+
 # Parquet and Arrow, with the types of pyarrow.
 
 
@@ -437,14 +437,12 @@ class _TypedRows:
     def error_at(self, row, position, words):
         """The error for a cell, whose text the message quotes."""
         named = f"{self.layout.describe(position)}: {words(str(self.batch.column(position)[row]))}"
-        return DataError(f"row {self.start + row + 1}: {named}", self.options.path)
+        return DataError(f"row {self.start + row + 1}: {named}", self.options.path, row=True)
 
     def feature(self, position, required):
         """The kind of a column, its values, which are bad, and the words for these."""
-        column = self.batch.column(position)
+        column = column_of(self.batch, position)
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
         kind = kind_of_type(column.type)
         if kind is None:
             words = f"{self.layout.describe(position)} holds {column.type}"

@@ -55,7 +55,7 @@ from sklearn.exceptions import NotFittedError
 from tunefree import _parts
 from tunefree._registry import estimator_classes, is_public
 from tunefree._version import __version__
-from tunefree.io.files import CHUNK, write_atomically
+from tunefree.io.files import CHUNK, distinct, write_atomically
 from tunefree.protocols import Model
 
 FORMAT = 2
@@ -636,16 +636,9 @@ def _read(path):
     if not _is_whole(found, [content]):
         raise ModelError(f"{path} is damaged: its checksum is wrong")
     with _damage(path):
-        table = json.loads(bytes(content[8 : 8 + length]), object_pairs_hook=_unique)
-        header = json.loads(table.pop("__metadata__")["model"], object_pairs_hook=_unique)
+        table = json.loads(bytes(content[8 : 8 + length]), object_pairs_hook=distinct)
+        header = json.loads(table.pop("__metadata__")["model"], object_pairs_hook=distinct)
         return _File(header, Decoder(content[8 + length :], table), size, digest.decode())
-
-
-def _unique(pairs):
-    """A JSON object with distinct names: otherwise readers might read different values."""
-    if len(items := dict(pairs)) < len(pairs):
-        raise ValueError("a name occurs twice")
-    return items
 
 
 @contextlib.contextmanager

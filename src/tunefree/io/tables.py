@@ -9,11 +9,13 @@ once, and a lost quote costs one row, not all rows up to the next quote.
 """
 
 import re
+from collections import Counter
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree._format import listed
 from tunefree._jit import kernel
 from tunefree._warn import did_you_mean
 from tunefree.io.files import (
@@ -162,94 +164,99 @@ class Wanted(NamedTuple):
     drop: Any = ()
 
 
+class _Header(NamedTuple):
+    """The columns of a file."""
+
+    names: Any  # a list, or None
+    width: int
+    place: tuple  # file and line, for messages
+
+    def error(self, words, hint=None):
+        """An error at this place."""
+        return DataError(words, *self.place, hint=hint)
+
+    def check_distinct(self):
+        """Refuse the same name twice."""
+        for name, count in Counter(self.names).items():
+            if count > 1:
+                raise self.error(f"the header names the column {name!r} twice")
+
+    def position(self, column):
+        """The position of a column given by name or position; None for an absent `Column`."""
+        names, width = self.names, self.width
+        if isinstance(column, Column):
+            if names is not None and column.name is not None:
+                return names.index(column.name) if column.name in names else None
+            return column.position if column.position < width else None
+        if names is not None and str(column) in names:
+            return names.index(str(column))
+        try:
+            position = int(column)
+        except ValueError:
+            known = [*map(repr, names or ())]
+            words = f"the header has {listed(known)}" if known else "the file has no header"
+            hint = did_you_mean(column, names or [])
+            raise self.error(f"there is no column {column!r}: {words}", hint) from None
+        if not -width <= position < width:
+            raise self.error(f"there is no column {position}: the file has {width}")
+        return position % width
+
+    def positions(self, required):
+        """The positions of columns given by name, which must be there."""
+        places = {name: position for position, name in enumerate(self.names)}
+        missing = [name for name in required if name not in places]
+        if missing:
+            hint = did_you_mean(missing[0], self.names, "is it {}?")
+            raise self.error(f"the header lacks {listed([*map(repr, missing)])}", hint)
+        return [places[name] for name in required]
+
+
 def assign(names, width, place, *, delimiter="", **options):
     """The `Layout` of columns with the given roles, by name or position."""
-    wanted = Wanted(**options)
-    _check_distinct(names, place)
-    by_name, required = wanted.columns is not None and names is not None, wanted.columns or ()
+    wanted: Any = Wanted(**options)
+    header = _Header(names, width, place)
+    header.check_distinct()
+    by_name = wanted.columns is not None and names is not None
     if wanted.n_features == width and not by_name:
         return Layout(delimiter, names, np.arange(width))
     slots = np.full(width, IGNORED, np.int64)
-    dropped = _dropped(wanted, names, width, place)
-    for role, position in _roles(wanted, names, width, dropped, place):
+    dropped = {header.position(column) for column in wanted.drop or ()}
+    for role, position in _roles(wanted, header, dropped):
         if slots[position] == TARGET:
-            raise DataError("one column cannot be both target and weight", *place)
+            raise header.error("one column cannot be both target and weight")
         slots[position] = role
     if by_name:
-        slots[_places_of(required, names, place)] = np.arange(len(required))
+        places = header.positions(wanted.columns)
+        slots[places] = np.arange(len(places))
     else:
-        free = np.setdiff1d(np.flatnonzero(slots == IGNORED), dropped)
+        free = [j for j in np.flatnonzero(slots == IGNORED).tolist() if j not in dropped]
         slots[free] = np.arange(len(free))
         if wanted.n_features not in (None, len(free)):
             words = f"{width} columns hold {len(free)} features"
-            raise DataError(f"{words}, but {wanted.n_features} are expected", *place)
+            raise header.error(f"{words}, but {wanted.n_features} are expected")
     if not np.any(slots >= 0):
-        error = DataError("the file has no feature column", *place)
-        if delimiter:
-            error.hint = "cells must be separated by commas, semicolons or tabs"
-        raise error
+        hint = "cells must be separated by commas, semicolons or tabs" if delimiter else None
+        raise header.error("the file has no feature column", hint)
     return Layout(delimiter, names, slots)
 
 
-def _check_distinct(names, place):
-    """Refuse a header with the same name twice."""
-    repeated = next((name for name in names or () if names.count(name) > 1), None)
-    if repeated is not None:
-        raise DataError(f"the header names the column {repeated!r} twice", *place)
-
-
-def _dropped(wanted, names, width, place):
-    """The positions of the columns to drop."""
-    found = (_position(c, names, width, place) for c in wanted.drop or ())
-    return [position for position in found if position is not None]
-
-
-def _roles(wanted, names, width, dropped, place):
+def _roles(wanted, header, dropped):
     """The positions of the target and of the weights, as far as there are any."""
-    target = wanted.target
+    target, names = wanted.target, header.names
     if target is None and (wanted.columns is None or not names or names[-1] not in wanted.columns):
-        target = max(set(range(width)).difference(dropped), default=0)
+        target = max(set(range(header.width)).difference(dropped), default=0)
     for role, column, what in (
         (TARGET, target, "target column"),
         (WEIGHT, wanted.weight_column, "weight column"),
     ):
         if column is None or column is False:
             continue
-        position = _position(column, names, width, place)
+        position = header.position(column)
+        if position is None:
+            continue
         if position in dropped:
-            raise DataError(f"the {what} cannot be dropped", *place)
-        if position is not None:
-            yield role, position
-
-
-def _places_of(required, names, place):
-    """The positions of the required columns."""
-    missing = [name for name in required if name not in names]
-    if missing:
-        error = DataError(f"the header lacks {_listed(missing)}", *place)
-        error.hint = did_you_mean(missing[0], names, "is it {}?")
-        raise error
-    return [names.index(name) for name in required]
-
-
-def _position(column, names, width, place):
-    """The position of a column given by name or position; None for an absent `Column`."""
-    if isinstance(column, Column):
-        if names is not None and column.name is not None:
-            return names.index(column.name) if column.name in names else None
-        return column.position if column.position < width else None
-    if names is not None and str(column) in names:
-        return names.index(str(column))
-    try:
-        position = int(column)
-    except ValueError:
-        present = "the file has no header" if names is None else "the header has " + _listed(names)
-        error = DataError(f"there is no column {column!r}: {present}", *place)
-        error.hint = did_you_mean(column, names or [])
-        raise error from None
-    if not -width <= position < width:
-        raise DataError(f"there is no column {position}: the file has {width}", *place)
-    return position % width
+            raise header.error(f"the {what} cannot be dropped")
+        yield role, position
 
 
 def no_rows(path, layout=None):
@@ -282,11 +289,6 @@ def headed(texts, path, layout=None, **columns):
             yield text, line, layout, *more
 
 
-def _listed(names):
-    shown = ", ".join(repr(name) for name in names[:5])
-    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
 class TableBlock(NamedTuple):
     """Consecutive rows."""
 
@@ -299,11 +301,8 @@ class TableBlock(NamedTuple):
 
     def texts(self):
         """The targets as text."""
-        return _split_labels(self.labels)
-
-
-def _split_labels(labels):
-    return np.array(decoded(labels).replace('""', '"').split("\n")[:-1], dtype=np.str_)
+        labels = decoded(self.labels).replace('""', '"').split("\n")
+        return np.array(labels[:-1], dtype=np.str_)
 
 
 @kernel
@@ -333,15 +332,15 @@ def _skip_cell(text, at, delimiter):
 
 
 @kernel
-def _parse(text, at, delimiter, slots, X, y, weight, spans, slow):
-    """Parse whole lines from byte `at`.
+def _parse(text, delimiter, slots, X, y, weight, spans, slow):
+    """Parse whole lines.
 
     Returns (rows, slow numbers, outcome, byte and column of the fault). `slow` lists (row, column,
     byte) of the numbers that need `float`; `spans` holds the bytes of each target. Loops need no
     bounds check because the last byte is a newline.
     """
-    stop, width, row, slows = len(text), len(slots), 0, 0
-    while at < stop:
+    at, width, row, slows = 0, len(slots), 0, 0
+    while at < len(text):
         at = _skip_blanks(text, at, delimiter)
         if text[at] == 10:
             at += 1
@@ -414,7 +413,7 @@ def _read_block(text, line, layout, path, target_type):
     most = len(text) // len(layout.slots) + 1
     X, y, weight = np.empty((most, layout.n_features)), np.empty(most), np.empty(most)
     spans, slow = np.empty((most, 2), np.int64), np.empty((len(text) // 4 + 1, 3), np.int64)
-    read = np.frombuffer(text, np.uint8), 0, ord(layout.delimiter), layout.slots
+    read = np.frombuffer(text, np.uint8), ord(layout.delimiter), layout.slots
     rows, slows, outcome, at, column = _parse(*read, X, y, weight, spans, slow)
     faults = [] if outcome == _FINE else [(at, outcome, column)]
     for row, where, begin in slow[:slows].tolist():
@@ -428,15 +427,14 @@ def _read_block(text, line, layout, path, target_type):
     X, y, weight, spans = X[:rows].copy(), y[:rows].copy(), weight[:rows].copy(), spans[:rows]
     stray, labels, target = None, b"", layout.find(TARGET)
     if target and (texts := spans[np.isnan(y)].tolist()):
-        stray = _error(_CELL, text, texts[0][0], layout, target.position, path, line)
+        stray = _error((texts[0][0], _CELL, target.position), text, line, layout, path)
         for begin, end in texts:
             not_finite = text[begin:end].lower().lstrip(b"+-") in _NOT_FINITE
             if not_finite or target_type is float:
                 faults.append((begin, _CELL, target.position))
                 break
     if faults:
-        at, outcome, column = min(faults)
-        raise _error(outcome, text, at, layout, column, path, line)
+        raise _error(min(faults), text, line, layout, path)
     if target and target_type is not float:
         labels = b"".join(text[begin:end] + b"\n" for begin, end in spans.tolist())
     return TableBlock(X, y, weight, labels, stray, layout)
@@ -457,7 +455,7 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     if not layout.find(TARGET):
         y = None
     elif (target_type or type_of_targets(found)) is str:
-        y = _split_labels(b"".join(block.labels for block in found))
+        y = np.concatenate([block.texts() for block in found])
     return X, y, (weight if layout.find(WEIGHT) else None), layout
 
 
@@ -476,24 +474,29 @@ def looks_numeric(numbers, rows):
     return len(numbers) > 0.9 * rows and len(np.unique(numbers)) > 20
 
 
-def _error(outcome, text, at, layout, column, path, line):
-    """The `DataError` for an error at byte `at`, in a cell of the given column."""
-    name, width = layout.describe(column), len(layout.slots)
+_MESSAGES = {
+    _CELL: "not a finite number",
+    _EMPTY: "the cell is empty",
+    _LONG: f"a target of more than {LONGEST_LABEL} bytes",
+    _NEGATIVE: "a weight must not be negative",
+    _UNCLOSED: "the quote is not closed on this line",
+}
+_QUOTED = _CELL, _LONG, _NEGATIVE  # the cell follows the message
+
+
+def _error(found, text, line, layout, path):
+    """The `DataError` for (its byte in the text, its outcome, the column)."""
+    at, outcome, column = found
     word = excerpt(text, at, (layout.delimiter + '"').encode())
+    if outcome == _CELL and word == "''":
+        outcome = _EMPTY
     if outcome in (_FEW, _MANY):
-        words = ragged(column + 1 + (outcome == _MANY), width)
-    elif outcome == _UNCLOSED:
-        words = f"{name}: the quote is not closed on this line"
-    elif outcome == _NEGATIVE:
-        words = f"{name}: a weight must not be negative: {word}"
-    elif outcome == _LONG:
-        words = f"{name}: a target of more than {LONGEST_LABEL} bytes: {word}"
-    elif outcome == _EMPTY or word == "''":
-        words = f"{name}: the cell is empty"
+        words = ragged(column + 1 + (outcome == _MANY), len(layout.slots))
     else:
-        words = f"{name}: not a finite number: {word}"
-    error = fault(words, path, text, at, line)
-    if words.endswith(word) and error.line <= 2:  # more likely the wrong role than a bad cell
+        words = f"{layout.describe(column)}: {_MESSAGES[outcome]}"
+    is_quoted = outcome in _QUOTED
+    error = fault(f"{words}: {word}" if is_quoted else words, path, text, at, line)
+    if is_quoted and error.line <= 2:  # more likely the wrong role than a bad cell
         error.hint = TARGET_OR_HEADER
     error.feature = outcome in (_CELL, _EMPTY) and bool(layout.slots[column] >= 0)
     return error

@@ -6,6 +6,7 @@ without the cache.
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -74,11 +75,12 @@ class ParsedCache:
         return writer
 
     def _read(self, blocks, place, pages):
-        first, places = 0, range(blocks.num_record_batches if place else 0)
-        while first < len(places) and _place(blocks.get_batch(first)) != place:
-            first += 1
-        for k in range(first + bool(place), blocks.num_record_batches):
-            block = _unpacked(blocks.get_batch(k))
+        batches = map(blocks.get_batch, range(blocks.num_record_batches))
+        if place:
+            batches = itertools.dropwhile(lambda batch: _place(batch) != place, batches)
+            next(batches, None)  # the block that ends there
+        for batch in batches:
+            block = _unpacked(batch)
             forget(pages)
             yield block
 

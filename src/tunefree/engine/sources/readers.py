@@ -1,7 +1,8 @@
 """Readers: files, arrays and iterators as pieces ``(X, y, weight, place)``.
 
-A reader has a `name`, a flag `again` (whether it can be read again), and a method `pieces(place)`,
-which yields the rows after a position, each piece with the position after it.
+A reader has a `name`, the `path` of its file or None, a flag `again` (whether it can be read
+again), and a method `pieces(place)`, which yields the rows after a position, each piece with the
+position after it.
 """
 
 import itertools
@@ -14,7 +15,7 @@ from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_bloc
 from tunefree.io.files import DataError, Named, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
 from tunefree.io.libsvm import matrix
-from tunefree.io.tables import IGNORED, TARGET, WEIGHT, assign, type_of_targets
+from tunefree.io.tables import TARGET, WEIGHT, assign, type_of_targets
 from tunefree.io.tables import blocks as table_blocks
 
 _START = (0, 1)
@@ -68,15 +69,15 @@ def _first_of(blocks):
     return first
 
 
-class _Text:
-    """What libsvm and csv share."""
+class Text:
+    """What libsvm and csv share: a file, or the `Replay` of a pipe."""
 
     feature_names = target = weight_column = None
     _parsed: Any
 
     def __init__(self, source, name, lenient):
-        self.source, self.name = source, name
         self.again = not isinstance(source, Replay)
+        self.source, self.name, self.path = source, name, source if self.again else None
         self.look = Skipped() if lenient else None  # malformed rows while detecting the format
         self.kept: Any = None  # the `ParsedCache` of blocks
 
@@ -92,20 +93,10 @@ class _Text:
         return Named(self.name, iter(self.source) if look else self.source.for_good())
 
 
-class Libsvm(_Text):
+class Libsvm(Text):
     """LIBSVM text; the number of columns may increase from piece to piece."""
 
-    def __init__(
-        self,
-        source: Any,
-        name: str,
-        *,
-        lenient=False,
-        n_features: int | None = None,
-        unseen: Any = "error",
-        zero_based: Any = "auto",
-        labelled: Any = True,
-    ):
+    def __init__(self, source, name, *, lenient, n_features, unseen, zero_based, labelled):
         super().__init__(source, name, lenient)
         self.n_features, self.labelled = n_features, labelled
         self.cut, self.ignored = unseen == "ignore", 0
@@ -132,10 +123,10 @@ class Libsvm(_Text):
             raise DataError("the file has no features", self.name)
 
 
-class Csv(_Text):
+class Csv(Text):
     """Delimited text; whether targets are text is detected from its start."""
 
-    def __init__(self, source, name, *, lenient=False, target_type=None, **columns):
+    def __init__(self, source, name, *, lenient, target_type, **columns):
         super().__init__(source, name, lenient)
         self.columns = columns
         first = _first_of(table_blocks(self._open(look=True), skipped=self.look, **columns))
@@ -186,7 +177,7 @@ class Stored:
 class Arrays:
     """Arrays in memory, or memory maps, some rows at a time."""
 
-    again, feature_names, target, weight_column = True, None, None, None
+    again, path, feature_names, target, weight_column = True, None, None, None, None
 
     def __init__(self, X, y=None, weight=None):
         self.name, self.parts = "the arrays", (X, y, weight)
@@ -204,9 +195,9 @@ class Arrays:
 class Pieces:
     """A user's iterator of ``(X, y)`` or ``(X, y, weight)``, or a function that makes one."""
 
-    feature_names = target = weight_column = None
+    path = feature_names = target = weight_column = None
 
-    def __init__(self, items, hasher=None):
+    def __init__(self, items, hasher):
         self.items, self.name, self.hasher = items, "the iterator", hasher
         self.again = callable(items) or iter(items) is not items
         if not self.again:
@@ -245,22 +236,20 @@ class Hashed:
             raise DataError("the file has no rows", name)
         names = first.schema.names
         layout = assign(names, len(names), (name,), **roles)
-        self.dropped = [names[j] for j in np.flatnonzero(layout.slots == IGNORED)]
+        self.features = layout.feature_names
         self.target, self.weight_column = layout.find(TARGET), layout.find(WEIGHT)
 
     def pieces(self, place, skipped):
         """The rows after a position."""
         (start,) = place or (0,)
         for batch in frame_batches(self.path, self.format, start):
-            named = self.target and self.target.name
-            rows = plain_batch(batch, self.name, leave=named).to_pylist()
-            y, weight = (
-                None if column is None else np.array([row.pop(column.name) for row in rows])
-                for column in (self.target, self.weight_column)
-            )
-            for row in rows:
-                for dropped in self.dropped:
-                    del row[dropped]
-            X = self.hasher.rows(rows)
-            yield *finite_rows(X, y, weight, self.name, start, skipped), (start + len(rows),)
-            start += len(rows)
+            n, y, weight = len(batch), None, None
+            if self.target:
+                y = np.array(batch.column(self.target.name).to_pylist())
+            if self.weight_column:
+                weights = batch.column(self.weight_column.name).to_pylist()
+                weight = np.array(weights, dtype=np.float64)
+            features = plain_batch(batch.select(self.features), self.name)
+            X = self.hasher.rows(features.to_pylist())
+            yield *finite_rows(X, y, weight, self.name, start, skipped), (start + n,)
+            start += n

@@ -19,15 +19,8 @@ from tunefree._version import __version__
 from tunefree.designs import stacked
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
-from tunefree.io.files import (
-    FORMATS,
-    DataError,
-    Skipped,
-    fingerprint,
-    format_of,
-    name_of,
-    sniff_text,
-)
+from tunefree.io.arrays import taken
+from tunefree.io.files import FORMATS, DataError, Skipped, detected, fingerprint, name_of
 from tunefree.io.files import chunks as text_pieces
 
 # A shuffled window is yielded in pieces of so many rows.
@@ -67,8 +60,8 @@ class Chunk(NamedTuple):
 
     def take(self, rows, mark):
         """Chosen rows, with another mark."""
-        y, weight = (None if a is None else a[rows] for a in (self.y, self.weight))
-        return Chunk(self.X[rows], y, weight, mark)
+        X, y, weight = taken(rows, self.X, self.y, self.weight)
+        return Chunk(X, y, weight, mark)
 
 
 def widened(X, d):
@@ -86,27 +79,23 @@ def joined(chunks):
     """Several chunks as one, with the mark of the last."""
     if len(chunks) == 1:
         return chunks[0]
-    X = [c.X for c in chunks]
+    X, y, weight, marks = zip(*chunks, strict=True)
     d = max(x.shape[1] for x in X)
     X = stacked([widened(x, d) for x in X])
-    y, weight = (
-        None if parts[0] is None else np.concatenate(parts)
-        for parts in ([c.y for c in chunks], [c.weight for c in chunks])
-    )
-    return Chunk(X, y, weight, chunks[-1].mark)
+    y, weight = (None if parts[0] is None else np.concatenate(parts) for parts in (y, weight))
+    return Chunk(X, y, weight, marks[-1])
 
 
-def on_grid(chunks, size, mark=None):
+def on_grid(chunks, size, mark):
     """Cut chunks so that they end at the multiples of `size` rows, counted from the first row.
 
     The chunks are those of a reader from the mark's position on.
 
     >>> X = np.arange(7.0)[:, None]
     >>> parts = [Chunk(X[a:b], X[a:b, 0], None, Mark((b,), b)) for a, b in [(0, 4), (4, 7)]]
-    >>> [(len(c), c.mark.row) for c in on_grid(parts, 3)]
+    >>> [(len(c), c.mark.row) for c in on_grid(parts, 3, Mark())]
     [(3, 3), (3, 6), (1, 7)]
     """
-    mark = mark or Mark()
     at, to_skip = mark.rows, mark.skip
     parts = []
     for chunk in chunks:
@@ -128,18 +117,17 @@ def on_grid(chunks, size, mark=None):
         yield joined(parts)
 
 
-def shuffled(chunks, window, seed, epoch, mark=None):
+def shuffled(chunks, window, seed, epoch, mark):
     """Shuffle the rows within each window of so many rows, and yield pieces of windows.
 
     The order is a function of the seed, the pass and the window only.
 
     >>> X = np.arange(6.0)[:, None]
     >>> part = Chunk(X, X[:, 0], None, Mark((6,), 6))
-    >>> sorted(next(shuffled([part], 4, 0, 0)).y.tolist())
+    >>> sorted(next(shuffled([part], 4, 0, 0, Mark())).y.tolist())
     [0.0, 1.0, 2.0, 3.0]
     """
-    begin = (mark or Mark())._replace(done=0)
-    done = mark.done if mark else 0
+    begin, done = mark._replace(done=0), mark.done
     for whole in on_grid(chunks, window, begin):
         n = len(whole)
         order = np.random.default_rng([seed, epoch, begin.row // window]).permutation(n)
@@ -150,13 +138,13 @@ def shuffled(chunks, window, seed, epoch, mark=None):
         begin, done = whole.mark, 0
 
 
-def ahead(items, depth=3):
-    """Run an iterator in a thread, so many items ahead; its exceptions are raised in order.
+def ahead(items):
+    """Run an iterator in a thread, three items ahead; its exceptions are raised in order.
 
     >>> list(ahead(range(4)))
     [0, 1, 2, 3]
     """
-    ready, closed = queue.Queue(depth), threading.Event()
+    ready, closed = queue.Queue(3), threading.Event()
 
     def put(item):
         while not closed.is_set():
@@ -218,11 +206,15 @@ class Source:
             self.rows = chunk.mark.row
             yield chunk
 
+    @property
+    def _is_text(self):
+        return isinstance(self.reader, readers.Text)
+
     @contextlib.contextmanager
     def parsed_once(self, checkpoint=None):
         """A context in which a text file is parsed in the first pass only (`ParsedCache`)."""
-        reader, path = self.reader, getattr(self.reader, "source", None)
-        if not isinstance(path, str) or self.on_bad_row == "skip":
+        reader, path = self.reader, self.reader.path
+        if path is None or not self._is_text or self.on_bad_row == "skip":
             yield
             return
         with cache_path(path, checkpoint and checkpoint.path) as cached:
@@ -250,17 +242,17 @@ class Source:
                 count = skipped.count if skipped else 0
                 yield Chunk(X, y, weight, Mark(place, rows, skipped=count))
 
-    def identity(self, mark=None):
+    def identity(self, mark):
         """What a checkpoint stores of a source, to detect another one.
 
         With a mark, only the rows before it count: later rows may change, so that errors in them
         can be corrected.
         """
-        path = getattr(self.reader, "path", getattr(self.reader, "source", None))
-        content = None
-        if isinstance(path, str) and os.path.isfile(path):
-            text = isinstance(self.reader, readers.Libsvm | readers.Csv)
-            content = fingerprint(path, mark.place[0] if mark and mark.place and text else None)
+        path, stop, content = self.reader.path, None, None
+        if mark and mark.place and self._is_text:
+            stop = mark.place[0]  # in bytes
+        if path is not None and os.path.isfile(path):
+            content = fingerprint(path, stop)
         return {"content": content, "window": self.window, "seed": self.seed}
 
 
@@ -372,35 +364,32 @@ def open_source(
     if format is not None and format not in FORMATS:
         raise ValueError(f"format={format!r} is none of {', '.join(sorted(FORMATS))}.")
     hasher = _Hasher(hashed) if hashed else None
-    width: dict[str, Any] = {"n_features": n_features}
-    roles = {"target": target, "weight_column": weight_column, "drop": drop}
-    named = roles | width | {"columns": columns, "target_type": target_type}
     options = {"window": window, "seed": seed, "on_bad_row": on_bad_row}
     if not isinstance(data, str | os.PathLike | readers.Replay):
         return Source(_from_memory(data, hasher), **options)
-    if isinstance(data, readers.Replay):
-        path, name = None, name or data.name
+    name = name or name_of(data)
+    if not isinstance(data, readers.Replay):
+        data = os.fspath(data)
+    if data == "-":
+        data = readers.Replay(name, text_pieces(data))
+    kind, _ = detected(data, format)
+    if kind not in ("csv", "libsvm") and isinstance(data, readers.Replay):
+        raise ValueError(f"{kind} data are read from files only: give a path.")
+    roles = {"target": target, "weight_column": weight_column, "drop": drop}
+    named = roles | {"n_features": n_features, "columns": columns, "target_type": target_type}
+    lenient = on_bad_row == "skip"
+    reader: Any
+    if hasher:
+        if kind not in ("parquet", "arrow", "csv", "jsonl") or isinstance(data, readers.Replay):
+            raise ValueError("hashed= is for iterators and for csv, parquet and Arrow files only.")
+        reader = readers.Hashed(data, name, hasher, format=kind, **roles)
+    elif kind == "csv":
+        reader = readers.Csv(data, name, lenient=lenient, header=header, **named)
+    elif kind == "libsvm":
+        how: Any = {"unseen": unseen, "zero_based": zero_based, "labelled": target is not False}
+        reader = readers.Libsvm(data, name, lenient=lenient, n_features=n_features, **how)
     else:
-        path, name = os.fspath(data), name or name_of(data)
-    kind = FORMATS.get(format or "") or (path and FORMATS.get(format_of(path) or ""))
-    if kind == "jsonl" and path in (None, "-"):
-        raise ValueError("JSON lines are read from files only: give a path.")
-    if hasher and kind in ("parquet", "arrow", "csv", "jsonl"):
-        reader = readers.Hashed(path, name, hasher, format=kind, **roles)
-    elif hasher:
-        raise ValueError("hashed= is for iterators and for csv, parquet and Arrow files only.")
-    elif kind in ("parquet", "arrow", "npy", "npz", "jsonl"):
-        reader = readers.Stored(path, name, format=kind, **named)
-    else:
-        lenient = on_bad_row == "skip"
-        text: Any = readers.Replay(name, text_pieces(path)) if path == "-" else path or data
-        if kind is None:
-            kind, _ = sniff_text(text_pieces(text) if isinstance(text, str) else iter(text))
-        if kind == "libsvm":
-            width |= {"unseen": unseen, "zero_based": zero_based, "labelled": target is not False}
-            reader = readers.Libsvm(text, name, lenient=lenient, **width)
-        else:
-            reader = readers.Csv(text, name, lenient=lenient, header=header, **named)
+        reader = readers.Stored(data, name, format=kind, **named)
     return Source(reader, **options)
 
 
