@@ -205,8 +205,9 @@ def _outcome(path, way):
             d = max(c.X.shape[1] for c in chunks)
             X = np.vstack([_dense(c.X, d) for c in chunks])
             y = np.concatenate([c.y for c in chunks])
-        X = _dense(X, max(X.shape[1], 1))
-        return X.tolist(), [str(v) for v in np.asarray(y).tolist()]
+        if not X.shape[1]:  # in memory the estimator refuses it
+            return "refused", []
+        return _dense(X, X.shape[1]).tolist(), [str(v) for v in np.asarray(y).tolist()]
     except (DataError, ValueError) as problem:
         # A stream reads the first rows alone, and its message may differ: compare the line.
         return "refused", re.findall(r":(\d+)", str(problem))[:1]

@@ -137,9 +137,6 @@ def _ranks(X):
     return (np.argsort(np.argsort(X, axis=0), axis=0) + 0.5) / len(X)
 
 
-SKIPPED = {"KernelOptimisticPerceptron", "OptimisticPerceptron", "ClassicalPerceptron"}
-
-
 def estimators():
     """Names of the public estimators with a default that predicts from rows."""
     for name in tunefree.__all__:

@@ -189,3 +189,16 @@ def test_a_model_file_predicts_the_same_bits_in_single_precision(tmp_path):
     save_model(model, tmp_path / "model")
     again = load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(X[:500]), model.predict(X[:500]))
+
+
+@pytest.mark.parametrize("targets", [np.sign, np.array])
+def test_repeated_rows_are_weights_if_distinct_rows_are_few_for_the_columns(targets):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 20))
+    y = targets(X[:, 0] + rng.normal(size=30))
+    kind = KernelRidgeClassifier if targets is np.sign else KernelRidgeRegressor
+    weighted = kind(random_state=0).fit(X, y, sample_weight=np.full(30, 4.0))
+    repeated = kind(random_state=0).fit(np.repeat(X, 4, axis=0), np.repeat(y, 4))
+    output = "decision_function" if targets is np.sign else "predict"
+    ours, theirs = (getattr(model, output)(X) for model in (weighted, repeated))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)

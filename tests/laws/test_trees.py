@@ -244,3 +244,9 @@ def test_a_model_file_predicts_the_same(tmp_path):
         model = kind(random_state=0).fit(X, values)
         save_model(model, tmp_path / "model")
         assert (load_model(tmp_path / "model").predict(X) == model.predict(X)).all()
+
+
+def test_one_row_of_every_class_leaves_nothing_but_the_classes_shares():
+    X = np.arange(3.0)[:, None]
+    model = BoostedTreesClassifier(random_state=0).fit(X, ["a", "b", "c"])
+    np.testing.assert_allclose(model.predict_proba(X), 1.0 / 3.0)

@@ -93,8 +93,11 @@ class TreeRows(NamedTuple):
     def folds(self):
         """Training rows and held-out rows: of all folds, or of one if rows are many."""
         folds = automatic_folds(self.strata, self.groups)
-        if not len(folds[0][0]) and len(self.strata) > 1:
+        learns_none = not len(folds[0][0]) and len(self.strata) > 1
+        if learns_none and self.groups is not None:
             raise ValueError("groups= has one group of every class only: none can be held out.")
+        if learns_none:  # one row of every class: hold out one row at a time
+            folds = automatic_folds(np.zeros_like(self.strata))
         return folds
 
 

@@ -314,7 +314,7 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         own rows do not show.
         """
         X, y, rows, totals = table.X, table.y, table.rows, table.totals
-        if not needs_folds(self.kernel, *X.shape):
+        if not needs_folds(self.kernel, len(rows), X.shape[1]):
             return fitted
         targets = table.targets[rows]
         strata = base.codes_of(targets) if self._CLASSIFY else np.zeros(len(rows))
