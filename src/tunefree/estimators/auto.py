@@ -756,7 +756,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.random_state = random_state
 
     def _fit(self, X, y, sample_weight, groups, exposure=None):
-        shape = np.shape(y)
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
         if len(shape) < 2 or shape[1] < 2:
             return super()._fit(X, y, sample_weight, groups)
         if type_of_target(y) != "multilabel-indicator":
