@@ -121,7 +121,7 @@ def test_names_of_test_files_are_unique():
 # Ceilings, which only fall: who brings a figure down lowers its line, and a capability that costs
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
-    "code tokens": 354_900,
+    "code tokens": 355_000,
     "fmt: skip": 16,
     "issparse": 56,
     "class names with two homes": 0,

@@ -8,7 +8,12 @@ import pytest
 from tunefree import KernelRidgeRegressor
 from tunefree._process import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
-from tunefree.learners.kernel.full import Preconditioner, full, neighbours
+from tunefree.learners.kernel.full import (
+    Preconditioner,
+    full,
+    neighbours,
+    reliable_preconditioner,
+)
 from tunefree.learners.kernel.geometry import Geometry, _inverted, inverse
 from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, pivots, solve
 from tunefree.learners.kernel.ridge import (
@@ -76,6 +81,17 @@ def test_leaders_and_neighbours_stand_for_the_matrix(kernel, most, monkeypatch):
     near[np.diag_indices(300)] += 0.5
     R = np.random.default_rng(1).normal(size=(300, 2))
     np.testing.assert_allclose(near @ lead.solve(R), R, atol=2e-3)
+
+
+def test_landmarks_have_as_many_digits_as_rounding_allows(monkeypatch):
+    """With few digits the landmarks' solution for a smooth kernel reproduces itself."""
+    monkeypatch.setattr("tunefree.learners.kernel.full._UNRELIABLE", 1e-3)
+    _, A, Y, w = problem(RBF(), 4000, 1)
+    A *= 0.3
+    rows = A[:1000], Geometry(RBF(), np.ones(3), 1.0, 1e-3), A, w, 1e-3, ALONE
+    R = np.sqrt(w)[:, None] * (Y - np.average(Y, axis=0, weights=w))
+    assert Preconditioner.of(*rows).rounding_error(R) > 1e-3
+    assert reliable_preconditioner(R, *rows).rounding_error(R) <= 1e-3
 
 
 def test_neighbours_are_near():

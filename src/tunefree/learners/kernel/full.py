@@ -32,6 +32,9 @@ from tunefree.learners.kernel.tiles import symmetric, times
 _SOME, NEAR = 256, 512
 # Steps end where the squared residual is such a share of its first value.
 _SMALL = 1e-12
+# Digits of landmarks: a share of their part of the penalty, which grows tenfold while rounding
+# changes their solution by more than the second share.
+_DIGITS, _UNRELIABLE = 0.1, 0.5
 # Single precision of kernel values needs a penalty of at least this times the root of the rows.
 _ROUNDED = 3e-6
 # Rows on which the penalty is chosen, as a factor of the one of most evidence. The largest factor
@@ -81,10 +84,12 @@ class Preconditioner(NamedTuple):
     factor: np.ndarray  # its lower factor
 
     @classmethod
-    def of(cls, centers, geometry, A, weights, penalty, team) -> Self:
-        """For rows in single precision, with some of them as landmarks."""
-        # Digits below a tenth of the landmarks' part of the penalty are not needed.
-        ridge = 0.1 * penalty * len(centers) / len(A)
+    def of(cls, centers, geometry, A, weights, penalty, team, share=_DIGITS) -> Self:
+        """For rows in single precision, with some of them as landmarks.
+
+        Digits below this share of the landmarks' part of the penalty are not used.
+        """
+        ridge = share * penalty * len(centers) / len(A)
         landmarks = make_landmarks(centers, geometry, team, ridge)
         products, root = np.asfortranarray(np.eye(landmarks.size)), np.zeros((0, 1))
         return cls(landmarks, penalty, team, A[:0], root, (), products, products).plus(A, weights)
@@ -126,13 +131,33 @@ class Preconditioner(NamedTuple):
     def _values(self, coef):
         return times(self.landmarks.geometry, self.A, self.landmarks.centers, coef, self.team)
 
+    def rounding_error(self, R):
+        """How far rounding changes the landmarks' solution for R, as a share of its values.
+
+        In exact arithmetic it is also the features' products with the residual over D.
+        """
+        landmarks = self.landmarks
+        coef = self._of_landmarks(self._of_blocks(R))
+        residual = R - self.root * self._values(coef)
+        again = landmarks.basis @ self._products(self._of_blocks(residual))
+
+        def size(V):
+            marks = landmarks.centers
+            return np.linalg.norm(times(landmarks.geometry, marks, marks, V, self.team))
+
+        return size(again - coef) / max(size(coef), 1e-300)
+
     def _of_landmarks(self, R):
+        return self.landmarks.basis @ potrs(self.factor, self._products(R))
+
+    def _products(self, R):
+        """Products of the landmarks' features, Phi U R."""
         landmarks = self.landmarks
         n_rows = max(-(-landmarks.size // 16), 64)  # of a thread's task
         values = times(
             landmarks.geometry, landmarks.centers, self.A, self.root * R, self.team, n_rows
         )
-        return landmarks.basis @ potrs(self.factor, landmarks.basis.T @ values)
+        return landmarks.basis.T @ values
 
     def _of_blocks(self, R):
         out = np.empty(R.shape)
@@ -143,6 +168,20 @@ class Preconditioner(NamedTuple):
 
         self.team.map(solve, self.near)
         return out
+
+
+def reliable_preconditioner(R, *rows):
+    """`Preconditioner.of` some rows, with as many digits of the landmarks as rounding allows.
+
+    Kernel values of single precision do not determine the features of a smooth kernel whose
+    penalty is small for the number of rows.
+    """
+    share = _DIGITS
+    while True:
+        made = Preconditioner.of(*rows, share)
+        if made.rounding_error(R) <= _UNRELIABLE:
+            return made
+        share *= 10.0
 
 
 def _steps(preconditioner, Y, weights, beta, fit):
@@ -262,9 +301,12 @@ def full(problem, n_landmarks):
     held, team = problem.n_held, problem.team
     n, k = len(A) - held, Y.shape[1]
     penalty = max(geometry.penalty, _ROUNDED * np.sqrt(len(A)))
-    preconditioner = Preconditioner.of(A[:n_landmarks], geometry, A[:n], weights[:n], penalty, team)
     root, total = np.sqrt(weights)[:, None], weights[:n].sum()
-    coef, fit = preconditioner.first(root[:n] * (Y[:n] - weights[:n] @ Y[:n] / total))
+    R = root[:n] * (Y[:n] - weights[:n] @ Y[:n] / total)
+    preconditioner = reliable_preconditioner(
+        R, A[:n_landmarks], geometry, A[:n], weights[:n], penalty, team
+    )
+    coef, fit = preconditioner.first(R)
     beta = np.zeros((n, k))
     beta[: len(coef)] = coef / root[: len(coef)]
     zero = np.zeros(k)
