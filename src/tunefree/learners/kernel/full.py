@@ -177,11 +177,12 @@ def reliable_preconditioner(R, *rows):
     penalty is small for the number of rows.
     """
     share = _DIGITS
-    while True:
-        made = Preconditioner.of(*rows, share)
-        if made.rounding_error(R) <= _UNRELIABLE:
-            return made
+    made = Preconditioner.of(*rows, share)
+    while made.rounding_error(R) > _UNRELIABLE:
+        del made  # its memory is needed for the next
         share *= 10.0
+        made = Preconditioner.of(*rows, share)
+    return made
 
 
 def _steps(preconditioner, Y, weights, beta, fit):
