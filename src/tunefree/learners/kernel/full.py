@@ -177,11 +177,11 @@ def reliable_preconditioner(R, *rows):
     penalty is small for the number of rows.
     """
     share = _DIGITS
-    made = Preconditioner.of(*rows, share)
+    made = Preconditioner.of(*rows, share=share)
     while made.rounding_error(R) > _UNRELIABLE:
         del made  # its memory is needed for the next
         share *= 10.0
-        made = Preconditioner.of(*rows, share)
+        made = Preconditioner.of(*rows, share=share)
     return made
 
 
