@@ -40,3 +40,18 @@ def data():
     if not folder.is_dir():
         pytest.skip("the public data sets are not in ../shared/data beside the repository")
     return folder
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the report of the house after a run of continuous integration."""
+    is_whole_run = terminalreporter.config.args == terminalreporter.config.getini("testpaths")
+    if (
+        os.environ.get("CI")
+        and is_whole_run
+        and not hasattr(terminalreporter.config, "workerinput")
+    ):
+        import house
+
+        terminalreporter.section("the house")
+        for line in house.report():
+            terminalreporter.line(line)

@@ -1,4 +1,8 @@
-"""What the house is measured by: tokens, repeated class names, long classes, banned words."""
+"""What the house looks like in figures: `python tests/house.py` prints them.
+
+Tokens, lines, long classes, and the files of twelve ways through the library (`walks.py`) are
+shown, not held: judge by reading. `test_house.py` holds class names and banned words.
+"""
 
 import ast
 import io
@@ -21,11 +25,6 @@ BANNED = re.compile(
     r"|speaks? for|(leave|leaves|left|leaving) out|bears? out|of late)\b",
     re.IGNORECASE,
 )
-# Words that are banned as parts of names only: as verbs and prepositions they are plain English.
-BANNED_IN_NAMES = {
-    "leads", "follows", "grows", "thirds", "moves", "room", "together", "turns", "wild", "hear",
-}  # fmt: skip
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def files(*rooms, suffix=".py"):
@@ -52,10 +51,10 @@ def code_tokens(text):
     return sum(t.type not in _LAYOUT and t.start not in documented for t in found)
 
 
-def code_lines(node, text):
-    """Lines of a function of a source, without docstrings, comments and blank lines."""
-    documented = {n for doc in docstrings(node) for n in range(doc.lineno, doc.end_lineno + 1)}
-    lines = enumerate(text.splitlines()[node.lineno - 1 : node.end_lineno], node.lineno)
+def code_lines(tree, text):
+    """Lines of a source without docstrings, comments and blank lines."""
+    documented = {n for doc in docstrings(tree) for n in range(doc.lineno, doc.end_lineno + 1)}
+    lines = enumerate(text.splitlines(), 1)
     return sum(bool(x.split("#")[0].strip()) for n, x in lines if n not in documented)
 
 
@@ -79,45 +78,74 @@ def repeated_class_names():
     return sorted(name for name, paths in homes.items() if len(paths) > 1)
 
 
-def long_classes(limit=250):
-    """Names of classes with more lines than `limit`, docstrings not counted."""
-    return sorted(node.name for _, node in classes() if class_lines(node) > limit)
+def longest_classes(n=10):
+    """(Lines, name) of the longest classes, docstrings not counted."""
+    return sorted(((class_lines(node), node.name) for _, node in classes()), reverse=True)[:n]
 
 
-def names(text):
-    """Every identifier of a source."""
-    found = tokenize.generate_tokens(io.StringIO(text).readline)
-    return [t.string for t in found if t.type == tokenize.NAME]
+def texts(path):
+    """(Line, text) of what a reader meets in a file: a page's lines; of code the strings."""
+    if path.suffix != ".py":
+        yield from enumerate(path.read_text().splitlines(), 1)
+        return
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from enumerate(node.value.splitlines(), node.lineno)
 
 
 def banned_words():
-    """(Place, word) of every banned word in code, comments, docstrings, messages and docs."""
+    """(Place, word) of every banned word in docs, docstrings, messages and help."""
     pages = [*files("docs", suffix=".md"), *files("docs", suffix=".sh"), *ROOT.glob("*.md")]
     sources = files(*ROOMS, "examples", "benchmarks")
     for path in [*pages, *sources]:
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            plain = line.replace("_", " ") if path.suffix == ".py" else line
-            for match in BANNED.finditer(plain):
+        for number, line in texts(path):
+            for match in BANNED.finditer(line):
                 yield f"{path.relative_to(ROOT)}:{number}", match.group()
-    for path in sources:
-        for name in names(path.read_text()):
-            for word in BANNED_IN_NAMES.intersection(w.lower() for w in _WORD.findall(name)):
-                yield f"{path.relative_to(ROOT)}: {name}", word
 
 
 def measures():
-    """The figures that test_house holds: {name: value}."""
-    texts = [path.read_text() for path in files(*ROOMS)]
+    """The figures of the code: {name: value}."""
+    sources = [path.read_text() for path in files(*ROOMS)]
+    tokens = sum(map(code_tokens, sources))
+    lines = sum(text.count("\n") for text in sources)
+    filled = sum(code_lines(ast.parse(text), text) for text in sources)
     return {
-        "code tokens": sum(map(code_tokens, texts)),
-        "fmt: skip": sum(text.count("fmt: skip") for text in texts),
-        "issparse": sum(len(re.findall(r"\bissparse\(", text)) for text in texts),
+        "files": len(sources),
+        "lines": lines,
+        "code lines": filled,
+        "code tokens": tokens,
+        "tokens a code line": round(tokens / filled, 1),
+        "fmt: skip": sum(text.count("fmt: skip") for text in sources),
+        "issparse": sum(len(re.findall(r"\bissparse\(", text)) for text in sources),
         "class names with two homes": len(repeated_class_names()),
-        "classes over 250 lines": len(long_classes()),
+        "classes over 250 lines": sum(class_lines(node) > 250 for _, node in classes()),
         "banned words": sum(1 for _ in banned_words()),
     }
 
 
+def report():
+    """The figures as text: the code, the folders, the longest classes, the ways."""
+    from walks import ways  # imports the library, which the figures of the code do not need
+
+    yield from (f"{name:28}{value:>10,}" for name, value in measures().items())
+    yield "\nlines of folders"
+    for folder, lines in sorted(folder_lines().items()):
+        yield f"{folder:28}{lines:>10,}"
+    yield "\nlongest classes"
+    yield from (f"{name:28}{lines:>10,}" for lines, name in longest_classes())
+    yield f"\n{'ways':36}{'files':>6}{'functions':>11}{'climbs':>8}"
+    for name, found in ways():
+        yield f"{name:36}{len(found.files):>6}{len(found.functions):>11}{len(found.climbs):>8}"
+
+
+def folder_lines():
+    """{Folder below `src/tunefree`: its lines}; files beside them count as the folder "."."""
+    library, found = ROOT / "src" / "tunefree", defaultdict(int)
+    for path in files("src"):
+        folder = path.relative_to(library).parent
+        found[str(folder.parts[0] if folder.parts else ".")] += path.read_text().count("\n")
+    return found
+
+
 if __name__ == "__main__":
-    for name, value in measures().items():
-        print(f"{name:28}{value:8,}")
+    print("\n".join(report()))

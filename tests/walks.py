@@ -1,16 +1,18 @@
-"""What a call enters of the library: files, climbs between its floors, the functions' lengths."""
+"""What a call enters of the library: its functions, their files, climbs between floors."""
 
-import ast
-import inspect
 import sys
-import textwrap
+import tempfile
 import threading
 import tomllib
+import warnings
 from collections import namedtuple
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 import tunefree
-from house import ROOT, code_lines
+from house import ROOT
 
 HOME = Path(tunefree.__file__).parent
 Walk = namedtuple("Walk", "files climbs functions")
@@ -84,12 +86,56 @@ def _summary(calls):
     return Walk(files, sorted(set(climbs)), entered)
 
 
-def long_functions(codes, limit=60):
-    """{name: code lines} of the entered functions that have more code lines than `limit`."""
-    found = {}
-    for code in codes:
-        if not code.co_name.startswith("<"):
-            text = textwrap.dedent(inspect.getsource(code))
-            lines = code_lines(ast.parse(text).body[0], text)
-            found |= {code.co_qualname: lines} if lines > limit else {}
-    return found
+def ways():
+    """(Name, walk) of twelve ways that users go, on small data.
+
+    A way runs twice: the first run compiles what is not compiled yet.
+    """
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, run in _runs(Path(folder)):
+            run()
+            yield name, walk(run)
+
+
+def _runs(folder):
+    """(Name, function that goes a way)."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 8))
+    score = X[:, 0] + 0.3 * random.normal(size=400)
+    y = (score > 0).astype(int)
+    counts = random.poisson(np.exp(0.3 * X[:, 0]))
+    for estimator in (
+        tunefree.PiSTOLClassifier,
+        tunefree.KernelPiSTOLClassifier,
+        tunefree.BoostedTreesClassifier,
+        tunefree.OptimisticPerceptron,
+        tunefree.TuneFreeClassifier,
+    ):
+        yield f"{estimator.__name__}.fit", partial(estimator().fit, X, y)
+    for estimator in (tunefree.KernelRidgeRegressor, tunefree.RidgePathRegressor):
+        yield f"{estimator.__name__}.fit", partial(estimator().fit, X, score)
+
+    glm = tunefree.GLMRegressor(family="poisson").fit(X, counts)
+    yield "GLMRegressor.fit", partial(glm.fit, X, counts)
+    yield "GLMRegressor.summary", partial(glm.summary, X, counts)
+
+    table = tunefree.TuneFreeClassifier().fit(X, y)
+    yield "predict_proba and predict_set", lambda: (table.predict_proba(X), table.predict_set(X))
+
+    rows = [dict(zip("abcdefgh", row, strict=True)) for row in X.tolist()]
+    stream = tunefree.StreamClassifier().partial_fit(rows, y)
+    yield "StreamClassifier.learn_one", lambda: stream.learn_one(rows[0], y[0])
+
+    np.savetxt(folder / "rows.csv", np.column_stack([X, y]), delimiter=",")
+    yield "tunefree train", partial(_command, "train", folder / "rows.csv", folder / "model")
+
+
+def _command(*words):
+    """Run a command of the shell in this process."""
+    from typer.testing import CliRunner
+
+    from tunefree.cli import app
+
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output

@@ -2,7 +2,7 @@
 
     python tests/golden/record.py write FILE [ONLY]
     python tests/golden/record.py compare [--renames TABLE] OLD NEW
-    python tests/golden/record.py store [--renames TABLE] [--accept REASON] [ONLY]
+    python tests/golden/record.py store
 
 `write` writes every case to FILE, with hashes of all bytes. ONLY is how the names of groups begin:
 `PiSTOL`, `large/`, `shell`, `dask`, `parts`.
@@ -12,10 +12,8 @@ rename a line, `old new`: classes, settings and attributes of OLD as NEW calls t
 (`record_compare.Renames`). Texts that differ are listed apart and do not count, because messages
 are reworded. The exit status is 1 if a number differs, or if one record alone has a case or a path.
 
-`store` renews the copy that the tests compare with. It refuses if a result differs from the stored
-one beyond the renames, or if the environment does; `--accept REASON` stores it all the same, prints
-REASON and writes it into the copy. Store after a clean comparison, in a commit of its own whose
-message gives the reasons: its difference shows which results changed.
+`store` renews the copy that the tests compare with: some thirty cases (`KEPT`) and the commands.
+Store in a commit of its own whose message gives the reasons.
 
 A change of structure must leave the record alone: write it before and after, in one environment,
 and compare.
@@ -107,6 +105,24 @@ SETTINGS = {
     "TuneFreeClassifier": ("classes", {"candidates": ("linear",)}, {"candidates": ("kernel",)}),
     "TuneFreeRegressor": ("numbers", {"candidates": ("linear",)}, {"candidates": ("kernel",)}),
 }
+# What the stored copy has beside the commands: each estimator at its defaults, and forms of use
+# that go another way.
+KEPT = (
+    *(
+        f"{name}/0/{task}/dense"
+        for name, (task, *_) in SETTINGS.items()
+        if task not in ("motion", "table")
+    ),
+    "DynamicsReflectron/0/motion/paths",
+    "TablePreprocessor/0/table/frame",
+    "PiSTOLClassifier/0/several/partial_fit 64",
+    "StreamRegressor/0/numbers/partial_fit 64",
+    "large/GLMRegressor/categories, exposure",
+    "large/GLMClassifier/ordered grades",
+    "large/KernelRidgeRegressor/all rows, weights",
+    "large/TuneFreeClassifier/frame",
+    "large/TuneFreeRegressor/groups",
+)
 # Those that papers compare with, in `papers.baselines`.
 BASELINES = {
     "KernelAveragedSGDClassifier": ("classes", {"max_iter": 3}, {"kernel": "linear", "step": 0.1}),
@@ -240,14 +256,14 @@ def others(name):
 
 
 def small(name):
-    """The cases of an estimator on few rows: (name, leaves)."""
+    """The cases of an estimator on few rows: (name, function that gives the leaves)."""
     task, *settings = (SETTINGS | BASELINES)[name]
     for i, setting in enumerate([{}, *settings]):
         tasks = [task, "several"] if name in SEVERAL and i == 0 else [task]
         for t in tasks:
             forms = others(name) if t in ("motion", "shared", "table") else tabular(name, t)
             for form in forms:
-                yield f"{name}/{i}/{t}/{form.name}", outcome(make(name, setting), form)
+                yield f"{name}/{i}/{t}/{form.name}", partial(outcome, make(name, setting), form)
 
 
 def outcome(model, form):
@@ -353,15 +369,17 @@ def names_of(only):
     return [name for name in groups() if name.startswith(only)]
 
 
-def record(names):
-    """The record {case: {path: digest}} of groups."""
+def record(names, wanted=lambda case: True):
+    """The record {case: {path: digest}} of groups, or of their cases that are wanted."""
+    found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {
-            case: {path: digest(value) for path, value in sorted(leaves.items())}
-            for name in names
-            for case, leaves in groups()[name]()
-        }
+        for name in names:
+            for case, leaves in groups()[name]():
+                if wanted(case):
+                    leaves = leaves() if callable(leaves) else leaves
+                    found[case] = {path: digest(v) for path, v in sorted(leaves.items())}
+    return found
 
 
 def environment():
@@ -390,30 +408,36 @@ class Stored(NamedTuple):
     """The stored copy."""
 
     environment: dict
-    reasons: list
     cases: dict
 
     @classmethod
     def read(cls):
         """The copy as it is now."""
         cases = json.loads(STORED.read_text())
-        return cls(cases.pop("environment"), cases.pop("reasons", []), cases)
+        return cls(cases.pop("environment"), cases)
 
     def write(self):
         """Write it."""
-        head = {"environment": self.environment, "reasons": self.reasons}
-        STORED.write_text(as_json(head | self.cases))
+        STORED.write_text(as_json({"environment": self.environment} | self.cases))
 
-    def of(self, only):
-        """The cases of the groups whose names begin with `only`."""
-        return {case: v for case, v in self.cases.items() if group_of(case).startswith(only)}
 
-    def updated(self, only, found):
-        """Its cases with those of some groups replaced, in the order of the groups."""
-        replaced, order = self.of(only), list(groups())
-        cases = {case: v for case, v in self.cases.items() if case not in replaced}
-        in_order = sorted((cases | found).items(), key=lambda item: order.index(group_of(item[0])))
-        return dict(in_order)
+def is_kept(case):
+    """Whether the stored copy has a case.
+
+    >>> is_kept("GLMRegressor/0/shares/dense"), is_kept("GLMRegressor/1/shares/dense")
+    (True, False)
+    """
+    return case in KEPT or case.startswith("shell/")
+
+
+def kept_groups():
+    """The groups of the kept cases."""
+    return list(dict.fromkeys([*map(group_of, KEPT), "shell"]))
+
+
+def kept_cases(names):
+    """The kept cases of groups, as they are now."""
+    return shortened(record(names, is_kept))
 
 
 def compare_with_stored(stored, found, same_environment):
@@ -423,7 +447,7 @@ def compare_with_stored(stored, found, same_environment):
     side of a tie: then only predictions are compared, and only to two digits.
     """
     if same_environment:
-        return compare(stored, shortened(found), 1e-10)
+        return compare(stored, found, 1e-10)
     return compare(_predictions(stored), _predictions(found), 1e-2)
 
 
@@ -437,29 +461,8 @@ def _predictions(cases):
     return out
 
 
-def store(only, renames, reason):
-    """Renew the stored copy, or say why not; the exit status."""
-    before, here = Stored.read(), environment()
-    same = before.environment == here
-    if only and not same:
-        print("Another environment stored the copy: store all cases, without ONLY.")
-        return 1
-    found = record(names_of(only))
-    comparison = compare_with_stored(renames.of_cases(before.of(only)), found, same)
-    print(comparison)
-    if not same:
-        print(f"The environment differs: {before.environment} became {here}.")
-    if (comparison.counts or not same) and not reason:
-        print("Nothing is stored. If this is meant, give the reason: --accept REASON.")
-        return 1
-    reasons = [*before.reasons, reason] if reason else before.reasons
-    Stored(here, reasons, before.updated(only, shortened(found))).write()
-    print(reason or "Stored: names and texts only.")
-    return 0
-
-
 def main(arguments=None):
-    """Write, compare or store."""
+    """Write, compare or store; the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -470,27 +473,23 @@ def main(arguments=None):
     compare_command = commands.add_parser("compare")
     compare_command.add_argument("old", type=Path)
     compare_command.add_argument("new", type=Path)
-    store_command = commands.add_parser("store")
-    store_command.add_argument("only", nargs="?", default="")
-    store_command.add_argument("--accept", default="", metavar="REASON")
-    for command in (compare_command, store_command):
-        command.add_argument("--renames", type=Path, metavar="TABLE")
+    compare_command.add_argument("--renames", type=Path, metavar="TABLE")
+    commands.add_parser("store")
     given = parser.parse_args(arguments)
 
     if given.command == "write":
         given.file.write_text(as_json(record(names_of(given.only))))
         return 0
-    renames = Renames(given.renames.read_text() if given.renames else "")
     if given.command == "store":
-        status = store(given.only, renames, given.accept)
-    else:
-        old, new = (json.loads(path.read_text()) for path in (given.old, given.new))
-        comparison = compare(renames.of_cases(old), new)
-        print(comparison)
-        status = int(comparison.counts)
+        Stored(environment(), kept_cases(kept_groups())).write()
+        return 0
+    renames = Renames(given.renames.read_text() if given.renames else "")
+    old, new = (json.loads(path.read_text()) for path in (given.old, given.new))
+    comparison = compare(renames.of_cases(old), new)
+    print(comparison)
     if renames.unused():
         print("renames of names that the old record has not:", ", ".join(renames.unused()))
-    return status
+    return int(comparison.counts)
 
 
 if __name__ == "__main__":

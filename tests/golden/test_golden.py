@@ -1,6 +1,5 @@
 """Every public estimator gives the stored record's predictions and attributes: see `record.py`."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -19,10 +18,10 @@ STORED = record.Stored.read()
 SAME_ENVIRONMENT = STORED.environment == record.environment()
 
 
-@pytest.mark.parametrize("name", record.groups())
+@pytest.mark.parametrize("name", record.kept_groups())
 def test_the_record_is_kept(name):
     stored = {case: v for case, v in STORED.cases.items() if record.group_of(case) == name}
-    found = record.record([name])
+    found = record.kept_cases([name])
     assert stored and found
     comparison = record.compare_with_stored(stored, found, SAME_ENVIRONMENT)
     print(comparison)
@@ -33,8 +32,9 @@ def test_every_public_estimator_is_in_the_record():
     assert set(ESTIMATORS) == set(record.SETTINGS)
 
 
-def test_every_stored_case_belongs_to_a_group():
-    assert {record.group_of(case) for case in STORED.cases} == set(record.groups())
+def test_the_stored_cases_are_the_kept_ones():
+    shell = {case for case in STORED.cases if case.startswith("shell/")}
+    assert set(STORED.cases) - shell == set(record.KEPT)
 
 
 # ------------------------------------------------------------------------------ settings, refusals
@@ -178,64 +178,6 @@ def test_renames_of_names_that_nothing_has_are_shown(tmp_path, capsys):
 
 
 # ------------------------------------------------------------------------------ the stored copy
-
-
-@pytest.fixture
-def copy(tmp_path, monkeypatch):
-    """A stored copy of `OLD`; what is found now is set by `copy.found`."""
-
-    class Copy:
-        path, found, environment = tmp_path / "record.json", OLD, {"numpy": "2"}
-
-        def now(self):
-            return json.loads(self.path.read_text())
-
-    copy = Copy()
-    copy.path.write_text(as_json({"environment": copy.environment} | kept(OLD)))
-    monkeypatch.setattr(record, "STORED", copy.path)
-    monkeypatch.setattr(record, "record", lambda names: kept(copy.found))
-    monkeypatch.setattr(record, "environment", lambda: copy.environment)
-    groups = dict.fromkeys(["Landmark", "Ridge", "Other"])
-    monkeypatch.setattr(record, "groups", lambda: groups)
-    return copy
-
-
-def test_store_takes_a_clean_record(copy, tmp_path):
-    copy.found = NEW
-    assert main(tmp_path, "store", "--renames", "table") == 0
-    stored = copy.now()
-    assert stored.pop("environment") == copy.environment and stored.pop("reasons") == []
-    assert set(stored) == set(NEW)
-
-
-def test_store_refuses_a_changed_record_without_a_reason(copy, tmp_path, capsys):
-    before, copy.found = copy.path.read_text(), NEW
-    assert main(tmp_path, "store") == 1
-    assert copy.path.read_text() == before
-    assert "--accept REASON" in capsys.readouterr().out
-
-
-def test_store_keeps_the_reason(copy, tmp_path, capsys):
-    copy.found = NEW
-    assert main(tmp_path, "store", "--accept", "A new solver.") == 0
-    assert copy.now()["reasons"] == ["A new solver."] and set(NEW) < set(copy.now())
-    assert capsys.readouterr().out.endswith("A new solver.\n")
-
-
-def test_store_wants_a_reason_for_another_environment(copy, tmp_path, capsys):
-    copy.environment = {"numpy": "3"}
-    assert main(tmp_path, "store") == 1
-    assert "The environment differs" in capsys.readouterr().out
-    assert main(tmp_path, "store", "Landmark", "--accept", "A new machine.") == 1
-    assert main(tmp_path, "store", "--accept", "A new machine.") == 0
-    assert copy.now()["environment"] == {"numpy": "3"}
-
-
-def test_store_of_some_groups_leaves_the_others(copy, tmp_path):
-    copy.found = {"Ridge/0/numbers/dense": NEW["Ridge/0/numbers/dense"]}
-    assert main(tmp_path, "store", "Ridge", "--accept", "A new class.") == 0
-    stored = [name for name in copy.now() if "/" in name]
-    assert stored == [*OLD, "Ridge/0/numbers/dense"]
 
 
 def test_in_another_environment_predictions_alone_are_compared():
