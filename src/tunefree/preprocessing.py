@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._set_output import _get_output_config
@@ -511,7 +512,9 @@ class _Table:
                 self.dtype = np.dtype(np.float32)
         else:
             options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
-            X = validate_data(estimator, X, reset=reset, **options)
+            # Arrays of other libraries become NumPy's by their own rules.
+            with config_context(array_api_dispatch=False):
+                X = validate_data(estimator, X, reset=reset, **options)
             if X.dtype.kind not in "biufOUSMm":
                 X = check_array(X, accept_sparse="csr", dtype=np.float64)
             if X.dtype.kind in "biuf":

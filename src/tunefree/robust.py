@@ -26,7 +26,6 @@ from tunefree._jit import kernel
 from tunefree._warn import warn
 from tunefree.designs import (
     Dense,
-    Elsewhere,
     as_dense,
     canonical,
     count,
@@ -487,8 +486,6 @@ def within_limits(X, limits):
     array([[1., 1.]])
     """
     low, high = limits
-    if isinstance(X, Elsewhere):
-        return X.within(low, high)
     values, j = entries(X)
     outside = (values < low[j]) | (values > high[j])
     if not outside.any():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
+from sklearn import config_context
 from sklearn.base import ClassifierMixin, is_regressor
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
@@ -22,10 +23,8 @@ from tunefree._jit import kernel
 from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
 from tunefree.designs import (
-    Elsewhere,
     canonical,
     check_frame,
-    checked,
     entries,
     plain_rows,
 )
@@ -56,8 +55,6 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = F
 
     With `missing`, NaN and infinity are allowed.
     """
-    if isinstance(X, Elsewhere):
-        return checked(X, estimator.n_features_in_)
     rows = None if reset else plain_rows(estimator, X, missing=missing)
     if rows is not None:
         return rows
@@ -100,7 +97,9 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
         dtypes = getattr(X, "dtypes", ())  # polars would make numbers of dates
         if any(hasattr(dtype, "is_temporal") and dtype.is_temporal() for dtype in dtypes):
             raise TypeError("X holds dates or times.")
-        yield
+        # Arrays of other libraries become NumPy's by their own rules.
+        with config_context(array_api_dispatch=False):
+            yield
     except (TypeError, ValueError) as problem:
         name = type(estimator).__name__
         words = None if y is None else _fault_of_targets(estimator, np.asarray(y), problem)

@@ -28,7 +28,7 @@ from tunefree.engine.stream import Stream
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (
     CallbackSupport,
-    TakesArrays,
+    TakesSparse,
     all_or_nothing,
     report_progress,
 )
@@ -142,7 +142,7 @@ class Line(NamedTuple):
     held_out: tuple  # predictions of the latest rows before they were learned, targets, weights
 
 
-class _LinearPiSTOL(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class _LinearPiSTOL(TakesSparse, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass has the parameters and the methods that are declared here.

@@ -18,7 +18,7 @@ from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (
     CallbackSupport,
-    TakesArrays,
+    TakesSparse,
     all_or_nothing,
     report_progress,
 )
@@ -72,7 +72,7 @@ _RIDGE = "auto", "geometric"
 
 
 class RidgePathRegressor(
-    TakesArrays,
+    TakesSparse,
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,

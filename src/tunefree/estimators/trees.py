@@ -13,7 +13,7 @@ from tunefree._parameters import seed_of
 from tunefree._process import workers
 from tunefree._warn import none_of
 from tunefree.data.order import even_sample, hashed_visits
-from tunefree.designs import as_columns, here, take
+from tunefree.designs import as_columns, take
 from tunefree.estimators import base
 from tunefree.estimators.explain import BACKGROUND, Explanation, Interaction, terms_of_trees
 from tunefree.estimators.exposures import (
@@ -24,7 +24,7 @@ from tunefree.estimators.exposures import (
     per_exposure,
     row_term,
 )
-from tunefree.estimators.fitting import CallbackSupport, TakesArrays, report_progress
+from tunefree.estimators.fitting import CallbackSupport, TakesSparse, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.state_checks import check_trees
 from tunefree.estimators.uncertainty_mixins import PredictsSets, RiskIntervalMixin
@@ -148,7 +148,7 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
-class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
+class _BoostedTrees(TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     """Boosted trees; subclasses define what is marked as abstract."""
 
     class_weight: Any = None  # a parameter of classifiers
@@ -321,7 +321,7 @@ class _BoostedTrees(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     def _codes(self, X):
         """The bins of rows."""
         check_is_fitted(self, "forests_")
-        return self.bins_.codes(base.check_rows(self, here(X), missing=True))
+        return self.bins_.codes(base.check_rows(self, X, missing=True))
 
     def _check_learner(self):
         """Refuse bins and forests of a model file that compiled code must not read."""

@@ -15,7 +15,7 @@ from tunefree.constraints.rules import is_odd, is_separable
 from tunefree.data.levels import Levels
 from tunefree.data.order import hashed_visits, in_order
 from tunefree.data.units import Among, Units
-from tunefree.designs import on_device, take
+from tunefree.designs import take
 from tunefree.engine.run import Batches, run
 from tunefree.estimators.exposures import Terms
 from tunefree.estimators.fitting import NO_PROGRESS
@@ -458,7 +458,6 @@ def descend(problem, progress=NO_PROGRESS):
     setup = setup.in_units(columns)
     learner = setup.learner(problem.members, problem.choosing)
     learner = learner.with_metric(design, problem.weights, problem.weights.sum())
-    batches = [b._replace(design=on_device(b.design)) for b in batches]
     k, most_passes = batches[0].targets.shape[1], setup.settings.most_passes
     descent = Descent(columns, k, problem.X.dtype, most_passes, progress)
 

@@ -14,13 +14,13 @@ from tunefree._warn import warn
 from tunefree.data.levels import Levels, coded
 from tunefree.data.order import given_visits
 from tunefree.data.units import Units
-from tunefree.designs import as_columns, elsewhere
+from tunefree.designs import as_columns
 from tunefree.engine.run import Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (
     CallbackSupport,
-    TakesArrays,
+    TakesSparse,
     all_or_nothing,
     report_progress,
     runner,
@@ -112,7 +112,7 @@ def documented(**texts):
     return filled
 
 
-class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class MirrorDescent(TakesSparse, FitsSource, CallbackSupport, BaseEstimator):
     """A generalized linear model learned by mirror descent; subclasses define its targets.
 
     Each subclass shows some of the settings as parameters. The others keep the values here.
@@ -154,7 +154,7 @@ class MirrorDescent(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     def _fit(self, setup, training):
         """Learn from checked rows."""
         self.held_out_ = None
-        with workers(1 if elsewhere() else self.n_jobs):
+        with workers(self.n_jobs):
             problem = pose(setup, training._replace(levels=self._levels_of_columns()))
             self._begin(problem)
             if self.solver == "stochastic":

@@ -27,7 +27,6 @@ from tunefree._blas import gemm, potrf, potri, potrs, trsm
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, maximum
 from tunefree._jit import kernel as compiled
 from tunefree._process import ALONE
-from tunefree.designs import Elsewhere
 from tunefree.kernels import HALVED, decay, mirror
 
 # Prior deviation of the logarithms of rates, and where targets are classes; prior mean and
@@ -135,21 +134,6 @@ class Geometry(NamedTuple):
             raise ValueError(f"Rows of {A.shape[1]} columns do not fit landmarks of {B.shape[1]}.")
         _add_products(A, B, self.kernel.power == 2, float(self.slope), coef, out)
         return out
-
-    def there(self, A, B):
-        """Kernel values of rows on another device with rows of NumPy, on that device."""
-        xp, B, slope = A.space.xp, A._there(B), float(self.slope)
-        A, power, space = A.values, self.kernel.power, A.space
-        sizes = [xp.sum(xp.abs(rows) ** power, axis=1) for rows in (A, B)]
-        both = sizes[0][:, None] + sizes[1][None, :]
-        if power == 2:
-            D = both - 2.0 * (A @ B.T)
-        else:
-            D = 0.0 * both
-            for j in range(A.shape[1]):
-                D = D + xp.abs(A[:, j][:, None] - B[:, j][None, :])
-        D = xp.where(D > 0.0, D, 0.0 * D)
-        return Elsewhere(xp.exp(-D) + slope * (both - D) + 1.0, space)
 
     def onnx(self, g, X):
         """Rows in the units of the kernel, as nodes of a graph."""

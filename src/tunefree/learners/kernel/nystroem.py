@@ -18,7 +18,6 @@ from scipy.linalg import solve_triangular
 
 from tunefree._blas import eigh, syrk, trmm
 from tunefree._process import ALONE
-from tunefree.designs import elsewhere, here, moved
 from tunefree.learners.kernel.geometry import factored, gram, parts_of, root_of
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
@@ -56,11 +55,6 @@ class Landmarks(NamedTuple):
         # Sums of products of the kernel values would lose the digits that small penalties need.
         return trmm(self.basis.astype(A.dtype, copy=False), self.values(A).T)
 
-    def there(self, A):
-        """Kernel values on the device of this fit's arrays."""
-        A = moved(A)
-        return self.values(A) if isinstance(A, np.ndarray) else self.geometry.there(A, self.centers)
-
     def fold(self, coef):
         """Coefficients of the kernel values from those of the features."""
         return self.basis @ coef
@@ -82,10 +76,6 @@ class ColumnFeatures(NamedTuple):
     def features(self, A):
         """The columns, of shape (m, n)."""
         return np.array(A, order="F").T
-
-    def there(self, A):
-        """The rows on the device of this fit's arrays."""
-        return moved(A)
 
     def fold(self, coef):
         """The coefficients."""
@@ -243,20 +233,6 @@ def accumulate(landmarks, rows, targets, weights, shift=0.0, team=ALONE):
     return sums._replace(second=np.zeros((m, m), order="F") if second is None else second)
 
 
-def _accumulate_there(landmarks, rows, targets, weights, shift, _):
-    """The same on the device of this fit's arrays."""
-    basis: Any = moved(getattr(landmarks, "basis", np.eye(landmarks.size)))
-    total: Any = 0.0, 0.0, 0.0
-    for part in blocks(landmarks, len(targets)):
-        A = rows(part.start, part.stop).astype(np.float64, copy=False)
-        F, w = landmarks.there(A).values @ basis.values, weights[part, None]
-        w, y = moved(w).values, moved(w * (targets[part] - shift)).values
-        parts = w.T @ F, F.T @ (w * F), F.T @ y
-        total = [a + b for a, b in zip(total, parts, strict=True)]
-    first, second, cross = map(here, total)
-    return ProductSums(weights.sum(), first[0], np.triu(second), weights @ (targets - shift), cross)
-
-
 def solve(
     landmarks, rows, targets, weights, alphas=ALPHAS, most=None, team=ALONE, sums: Any = None
 ):
@@ -268,8 +244,7 @@ def solve(
     n, shift = len(targets), 0.0
     if sums is None:
         shift = weights @ targets / weights.sum()
-        make = _accumulate_there if elsewhere() else accumulate
-        sums = make(landmarks, rows, targets, weights, shift, team)
+        sums = accumulate(landmarks, rows, targets, weights, shift, team)
     products, cross = sums.centred()
     sums, total = sums._replace(second=None), sums.total  # its memory is needed
     values, vectors = eigh(products)

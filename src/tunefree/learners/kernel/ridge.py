@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._process import ALONE, product, workers
-from tunefree.designs import as_dense, elsewhere, here
+from tunefree.designs import as_dense
 from tunefree.learners.kernel.full import full, preconditioner_rows, rescaled
 from tunefree.learners.kernel.geometry import exact, n_permuted_rows, permutation_effects
 from tunefree.learners.kernel.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn
@@ -169,7 +169,7 @@ class LandmarkSolver(NamedTuple):
         """The solution, in single precision for many rows; see `in_double_precision`."""
         p, landmarks = problem, _features(problem, self.centers(problem))
         A, Y, weights = _held_out_first(p)
-        single = len(A) > EXACT_ROWS and p.geometry is not None and not elsewhere()
+        single = len(A) > EXACT_ROWS and p.geometry is not None
         rows = RowBlocks(A, np.float32 if single else np.float64)
         found = solve(landmarks, rows, Y, weights, most=p.n_held, team=p.team)
         return _of_least_risk(p, landmarks, found, single)
@@ -334,22 +334,18 @@ class KernelPredictor(NamedTuple):
         """Values on rows, of shape (n, n_outputs)."""
         blocks = [np.empty((0, self.coef.shape[1]))]
         dtype = np.result_type(X, self.coef) if X.dtype == np.float32 else X.dtype
-        if elsewhere():  # sums have another order: large coefficients would amplify rounding
-            dtype = np.dtype(np.float64)
-        elif X.shape[0] <= _FEW_ROWS:
+        if X.shape[0] <= _FEW_ROWS:
             return (self._of_few(self.transform(X)) + self.intercept).astype(X.dtype)
         cast = self._replace(coef=self.coef.astype(dtype, copy=False))
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
         with workers(n_jobs, X.shape[0] * len(self.coef) // _OF_THREAD) as team:
             for start in range(0, X.shape[0], step):
-                A = self.transform(here(X[start : start + step]).astype(dtype, copy=False))
+                A = self.transform(X[start : start + step].astype(dtype, copy=False))
                 blocks.append(cast.without_intercept(A, team) + self.intercept)
         return np.concatenate(blocks).astype(X.dtype)
 
     def without_intercept(self, A, team):
         """Values on rows in the units of the kernel, less the intercept."""
-        if elsewhere():
-            return self.landmarks.there(A) @ self.coef
         if self.transform.geometry is None:
             return A @ self.coef
         if len(self.coef) > EXACT_ROWS or self.single:

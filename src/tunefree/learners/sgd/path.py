@@ -23,7 +23,7 @@ from scipy.linalg import qr, solve_triangular
 
 from tunefree._jit import kernel
 from tunefree.averaging import Geometric, survival
-from tunefree.designs import count, design_of, entry, index, moved
+from tunefree.designs import count, design_of, entry, index
 
 _STRIPE, _BLOCK = 4096, 4096
 _RANK = 1e-14  # smaller eigenvalues, relative to the largest, are rounding
@@ -274,7 +274,7 @@ class Spectrum(NamedTuple):
 def decompose(Z, targets, weights):
     """The `Spectrum` of centred rows and targets, B V, and the targets times the root weights."""
     root = np.sqrt(weights)[:, None]
-    B, y = moved(root * Z), root * targets
+    B, y = root * Z, root * targets
     if B.shape[1] <= B.shape[0]:
         spectrum = Spectrum.of(B.T @ B, B.T @ y)
         return spectrum, B @ spectrum.right, y
