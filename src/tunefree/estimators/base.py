@@ -50,6 +50,16 @@ _COLUMN_BYTES = 300.0
 _MOST_HELD_OUT, _MOST_PROBABILITIES = 5000, 2_000_000
 
 
+class TakesSparse:
+    """An estimator whose rows may be sparse, for scikit-learn's tags."""
+
+    def __sklearn_tags__(self):
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
 def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = False) -> Any:
     """Rows as a C-contiguous array or a canonical CSR matrix; the user's arrays never change.
 

@@ -28,11 +28,11 @@ from tunefree.engine.stream import Stream
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (
     CallbackSupport,
-    TakesSparse,
     all_or_nothing,
     report_progress,
 )
 from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.state_checks import check_pistol_learner
 from tunefree.estimators.targets import TargetScale
 from tunefree.estimators.uncertainty_mixins import (
     CoefficientInferenceMixin,
@@ -142,7 +142,7 @@ class Line(NamedTuple):
     held_out: tuple  # predictions of the latest rows before they were learned, targets, weights
 
 
-class _LinearPiSTOL(TakesSparse, FitsSource, CallbackSupport, BaseEstimator):
+class _LinearPiSTOL(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass has the parameters and the methods that are declared here.
@@ -331,6 +331,10 @@ class _LinearPiSTOL(TakesSparse, FitsSource, CallbackSupport, BaseEstimator):
                 "save_model(model, path, learner=True), or fit it again."
             )
         return Stream.after_fit(*self._run, self.n_features_in_, self._filters_outliers())
+
+    def _check_learner(self):
+        """Refuse an inconsistent learner from a model file."""
+        check_pistol_learner(self)
 
     def _read_stream(self):
         ready = self._stream.opened()

@@ -18,7 +18,6 @@ from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (
     CallbackSupport,
-    TakesSparse,
     all_or_nothing,
     report_progress,
 )
@@ -34,6 +33,7 @@ from tunefree.estimators.least_squares import (
     penalties,
     read,
 )
+from tunefree.estimators.state_checks import check_averages
 from tunefree.estimators.uncertainty_mixins import (
     CoefficientInferenceMixin,
     PredictsIntervals,
@@ -72,7 +72,7 @@ _RIDGE = "auto", "geometric"
 
 
 class RidgePathRegressor(
-    TakesSparse,
+    base.TakesSparse,
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,
@@ -367,6 +367,10 @@ class RidgePathRegressor(
         self.solver_, self.n_iter_ = "stream", 1
         self._forget_read()
         return self
+
+    def _check_learner(self):
+        """Refuse an inconsistent learner from a model file."""
+        check_averages(self)
 
     def _read_stream(self):
         learner = StreamSGD()

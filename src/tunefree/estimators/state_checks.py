@@ -105,17 +105,13 @@ def check_scale(scale, n_columns, n_outputs):
         check_array(scale.extent.intercept, np.float64, n_outputs)
 
 
-def check_learner(estimator):
-    """Check the learner of an estimator from a file: its `_stream`, or its `_run`."""
+def check_pistol_learner(estimator):
+    """Check the learner of a PiSTOL estimator from a file: its `_stream`, and its `_run`."""
     saved, d = vars(estimator), estimator.n_features_in_
     require(type(d) is int and d > 0)
     stream, run, classes = saved.get("_stream"), saved.get("_run"), saved.get("classes_")
     n_outputs: Any = None if classes is None else 1 if len(classes) == 2 else len(classes)
-    if type(stream) is StreamState:
-        origin = np.zeros(d) if len(stream.origin) else None
-        start = np.zeros(stream.weights.shape[1])
-        require(same_form(stream, StreamSGD().init(d, start, origin=origin)))
-    elif stream is not None:
+    if stream is not None:
         require(type(stream) is Stream and type(stream.portfolio) is Portfolio)
         k = stream.n_outputs() if classes is None else n_outputs + stream.portfolio.unseen
         check_stream(stream, d, k)
@@ -124,6 +120,17 @@ def check_learner(estimator):
         check_state(portfolio, state, d, n_outputs if scale is None else len(scale.m))
         if scale is not None:
             check_scale(scale, d, len(scale.m))
+
+
+def check_averages(estimator):
+    """Check the stream of averages of a ridge path from a file."""
+    stream, d = vars(estimator).get("_stream"), estimator.n_features_in_
+    require(type(d) is int and d > 0)
+    if stream is not None:
+        require(type(stream) is StreamState)
+        origin = np.zeros(d) if len(stream.origin) else None
+        start = np.zeros(stream.weights.shape[1])
+        require(same_form(stream, StreamSGD().init(d, start, origin=origin)))
 
 
 def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):

@@ -24,7 +24,7 @@ from tunefree.estimators.exposures import (
     per_exposure,
     row_term,
 )
-from tunefree.estimators.fitting import CallbackSupport, TakesSparse, report_progress
+from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.state_checks import check_trees
 from tunefree.estimators.uncertainty_mixins import PredictsSets, RiskIntervalMixin
@@ -148,7 +148,7 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
-class _BoostedTrees(TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
+class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     """Boosted trees; subclasses define what is marked as abstract."""
 
     class_weight: Any = None  # a parameter of classifiers

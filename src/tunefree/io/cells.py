@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from tunefree.io.tables import looks_numeric
-
 # Cells that mean a missing value, in lower case.
 MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
 _MISSING = frozenset(MISSING.to_pylist())
@@ -93,6 +91,12 @@ def kind_of(cells, comma=False):
     parts = cells[:50], cells  # the first cells rule out most kinds
     kinds = ("truth", *DATES)
     return next((k for k in kinds if not any(parsed(p, k)[1].any() for p in parts)), "text")
+
+
+def looks_numeric(numbers, rows):
+    """Whether a column with some text is one of numbers with a few bad cells."""
+    numbers = numbers[~np.isnan(numbers)]
+    return len(numbers) > 0.9 * rows and len(np.unique(numbers)) > 20
 
 
 def formatted(cells):

@@ -22,7 +22,7 @@ from tunefree.io.arrays import (
     taken,
     targets_of,
 )
-from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
+from tunefree.io.cells import kind_of, looks_numeric, parsed, trimmed, without_missing
 from tunefree.io.files import (
     UTF16,
     DataError,
@@ -42,7 +42,6 @@ from tunefree.io.tables import (
     WEIGHT,
     cell_spans,
     headed,
-    looks_numeric,
     no_rows,
     ragged,
     unnamed,

@@ -18,6 +18,7 @@ import numpy as np
 from tunefree._format import listed
 from tunefree._jit import kernel
 from tunefree._warn import did_you_mean
+from tunefree.io.cells import looks_numeric
 from tunefree.io.files import (
     DataError,
     decoded,
@@ -466,12 +467,6 @@ def type_of_targets(blocks):
     if stray and looks_numeric(y, len(y)):
         raise stray
     return str if stray else float
-
-
-def looks_numeric(numbers, rows):
-    """Whether a column with some text is one of numbers with a few bad cells."""
-    numbers = numbers[~np.isnan(numbers)]
-    return len(numbers) > 0.9 * rows and len(np.unique(numbers)) > 20
 
 
 _MESSAGES = {

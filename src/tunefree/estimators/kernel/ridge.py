@@ -13,7 +13,7 @@ from tunefree._process import check_memory, workers
 from tunefree.data.order import hashed_visits
 from tunefree.designs import as_columns, as_dense
 from tunefree.estimators import base
-from tunefree.estimators.fitting import CallbackSupport, TakesSparse, report_progress
+from tunefree.estimators.fitting import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
@@ -117,7 +117,7 @@ class FittedKernel(NamedTuple):
     compression: Any = None
 
 
-class _KernelRidge(TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
+class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     """Least squares on landmarks; subclasses define what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes

@@ -20,7 +20,6 @@ from tunefree.engine.sources import open_source
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (
     CallbackSupport,
-    TakesSparse,
     all_or_nothing,
     report_progress,
     runner,
@@ -112,7 +111,7 @@ def documented(**texts):
     return filled
 
 
-class MirrorDescent(TakesSparse, FitsSource, CallbackSupport, BaseEstimator):
+class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator):
     """A generalized linear model learned by mirror descent; subclasses define its targets.
 
     Each subclass shows some of the settings as parameters. The others keep the values here.

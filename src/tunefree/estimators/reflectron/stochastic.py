@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from tunefree._warn import warn
-from tunefree.bounds import reflectron_step
+from tunefree.bounds.reflectron import reflectron_step
 from tunefree.constraints.rules import acts_on_entries, is_separable
 from tunefree.data.order import Visits
 from tunefree.engine.run import Rows, run
