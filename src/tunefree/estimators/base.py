@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn import config_context
+from sklearn._config import config_context
 from sklearn.base import ClassifierMixin, is_regressor
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
