@@ -52,7 +52,7 @@ class TableRows(NamedTuple):
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
         if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
             Z = Z.toarray()
-        weights, parts = base.check_weights(sample_weight, Z), None
+        weights, parts = base.check_weights(sample_weight, Z, as_given=True), None
         kept = np.flatnonzero(weights > 0)
         if groups is not None and estimator.compress is not None:
             raise ValueError(EXCLUDE.format("compress", "groups"))

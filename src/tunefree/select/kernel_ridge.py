@@ -75,10 +75,13 @@ def _transform_of_wide_rows(problem, given):
 
 
 def _search_rows(problem):
-    """How many rows the search uses: held-out ones, which come last, only if others are few."""
+    """How many rows the search uses: held-out ones, which come last, only if others are few.
+
+    Never if they are in groups.
+    """
     n, d = problem.X.shape
-    m = n - problem.n_held
-    are_few = m < ROWS and not needs_folds(problem.options.kernel, n, d)
+    m, apart = n - problem.n_held, problem.groups is not None
+    are_few = m < ROWS and not apart and not needs_folds(problem.options.kernel, n, d)
     if m == 0 or are_few:
         m = n
     return min(m, int(np.clip(m // 4, ROWS, MORE_ROWS)))
