@@ -48,6 +48,8 @@ _NEARLY_ALL = 0.95
 _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
 _TINY = 1e-300
+# The chi-squared law is near with so many expected rows in every bin.
+_EXPECTED = 5.0
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
 CORRELATED = 0.7
 _LETTERS, _MOST_LETTERS, _RARE, _MOST_LEVELS = 5, 60, 0.1, 1000
@@ -391,11 +393,33 @@ def drift_findings(drifts):
 
 
 def _difference(one, other):
-    """The population stability index of two rows of counts, and the p-value of their equality."""
+    """The population stability index of two rows of counts, and the p-value of their equality.
+
+    For the test neighbouring bins are joined until five rows are expected in each.
+    """
     n, m = one.sum(), other.sum()
     p, q = np.maximum(one, 0.5) / n, np.maximum(other, 0.5) / m
     index = float(((p - q) * np.log(p / q)).sum())
-    return index, float(chi2_contingency([one, other], correction=False).pvalue)
+    starts = _joined_bins((one + other) * (min(n, m) / (n + m)))
+    counts = [np.add.reduceat(one, starts), np.add.reduceat(other, starts)]
+    return index, float(chi2_contingency(counts, correction=False).pvalue)
+
+
+def _joined_bins(expected):
+    """Where bins start that are joined until so many rows are expected in each.
+
+    >>> _joined_bins(np.array([9.0, 2.0, 4.0, 7.0, 1.0]))
+    [0, 1, 3]
+    """
+    starts, rows = [0], 0.0
+    for j, each in enumerate(expected.tolist()):
+        if rows >= _EXPECTED:
+            starts.append(j)
+            rows = 0.0
+        rows += each
+    if rows < _EXPECTED and len(starts) > 1:
+        starts.pop()
+    return starts
 
 
 def correlated_columns(columns):
