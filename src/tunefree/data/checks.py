@@ -47,7 +47,6 @@ _FEWEST_ROWS, _MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20, 20_000, 5_000_000, 20
 _NEARLY_ALL = 0.95
 _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
-_TINY = 1e-300
 # The chi-squared law is near with so many expected rows in every bin.
 _EXPECTED = 5.0
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
@@ -317,13 +316,13 @@ class ColumnShares(NamedTuple):
 
     edges: np.ndarray  # of deciles, of shape (n_features, 9)
     shares: np.ndarray  # of shape (n_features, n_bins)
-    n: np.ndarray  # of independent training rows whose shares vary as much, of shape (n_features,)
+    n: float  # training rows, by their weights
 
     @classmethod
     def of(cls, layout, distinct, X, weights):
         """Of rows; deciles are those of `distinct` rows. None for more columns than are checked.
 
-        Whole weights are repetitions, others are as those of a survey.
+        Whole weights are repetitions; of others the effective number of rows counts (Kish 1965).
         """
         if X.shape[1] > _MOST_COLUMNS:
             return None
@@ -334,11 +333,8 @@ class ColumnShares(NamedTuple):
             if column.kind == "number" and len(known):
                 edges[column.place] = np.quantile(known, at, method="inverted_cdf")
         n_bins = 1 + max(_DECILES, int(np.diff(layout.starts).max()))
-        empty = cls(edges, np.zeros((len(edges), n_bins)), np.zeros(len(edges)))
-        counts = empty.count(layout, X, weights)
-        are_repetitions = np.all(weights == np.rint(weights))
-        squares = counts if are_repetitions else empty.count(layout, X, np.square(weights))
-        return cls(edges, counts / weights.sum(), _independent_rows(counts, squares))
+        counted = cls(edges, np.zeros((len(edges), n_bins)), _effective(weights))
+        return counted._replace(shares=counted.count(layout, X, weights) / weights.sum())
 
     def count(self, layout, X, weights=None):
         """The weights of the rows of X in each bin."""
@@ -356,7 +352,7 @@ class ColumnShares(NamedTuple):
 
     def drift(self, layout, counts):
         """The `ColumnDrift` of the columns of other rows, of these counts."""
-        own, out = self.n[:, None] * self.shares, []
+        own, out = self.n * self.shares, []
         tested = np.flatnonzero(own.any(axis=1)).tolist()
         for j in tested:
             used = own[j] + counts[j] > 0.0
@@ -366,24 +362,16 @@ class ColumnShares(NamedTuple):
         return out
 
 
-def _independent_rows(counts, squares):
-    """How many rows of equal weight have shares of the same variance: see Rao and Scott 1981.
+def _effective(weights):
+    """The number of rows that whole weights repeat, or of equal weights as uncertain as these.
 
-    Given are the weights of the rows in the bins of each column, and their squares.
-
-    >>> counts, squares = np.array([[30.0, 30.0]]), np.array([[30.0, 90.0]])
-    >>> _independent_rows(counts, counts), _independent_rows(counts, squares)
-    (array([60.]), array([30.]))
+    >>> _effective(np.array([1.0, 3.0])), _effective(np.array([0.5, 0.5]))
+    (4.0, 2.0)
     """
-    total, all_squares = counts.sum(axis=1, keepdims=True), squares.sum(axis=1, keepdims=True)
-    share, used = counts / np.maximum(total, _TINY), counts > 0.0
-    variance = squares * np.square(1.0 - share) + (all_squares - squares) * np.square(share)
-    variance = np.divide(variance, share, out=np.zeros_like(share), where=used).sum(axis=1)
-    of_one_row = (1.0 - share).sum(axis=1, where=used)
-    total, all_squares = total[:, 0], all_squares[:, 0]
-    several = variance > 0.0  # bins: else all rows are in one
-    found = of_one_row * np.square(total) / np.where(several, variance, 1.0)
-    return np.where(several, found, np.square(total) / np.maximum(all_squares, _TINY))
+    if np.all(weights == np.rint(weights)):
+        return float(weights.sum())
+    share = weights / weights.sum()
+    return float(1.0 / np.square(share).sum())
 
 
 def drift_findings(drifts):
