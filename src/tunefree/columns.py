@@ -523,6 +523,8 @@ def show(parts, X):
 
 # A column of up to _LEVELS whole numbers may be a code; up to _OWN_RATES levels have a rate each.
 _LEVELS, _OWN_RATES = 30, 8
+# Larger whole numbers are no codes: in some power of two all floats are whole.
+_LARGEST_CODE = 2.0**20
 # Standardised numbers are clipped at this many deviations.
 _CLIP = 6.0
 # Ranks become a coordinate unless their correlation with the numbers is at least this.
@@ -584,9 +586,9 @@ class Coordinates(NamedTuple):
 
     Numbers are standardised and clipped at six deviations. Ranks (mid-ranks, standardised, and
     interpolated between the values seen) are added where they differ from the numbers. Columns of 3
-    to 30 whole numbers may be codes, so they get an indicator for every value, too. The rates of
-    the kernel decide which of these count. If a column has more than eight levels, they share one
-    rate.
+    to 30 whole numbers, in any power of two as their unit, may be codes, so they get an indicator
+    for every value, too. The rates of the kernel decide which of these count. If a column has more
+    than eight levels, they share one rate.
     """
 
     source: np.ndarray  # of each coordinate the column,
@@ -707,8 +709,7 @@ def coordinates(X, weights):
         if rank is not None:
             entries.append((j, _RANK, rate, 0.0, 1.0, values, rank))
             rate += 1
-        may_be_codes = 2 < len(values) <= _LEVELS and (values == np.round(values)).all()
-        if may_be_codes:
+        if 2 < len(values) <= _LEVELS and _may_be_codes(values):
             own_rates = len(values) <= _OWN_RATES
             for i, value in enumerate(values):
                 entries.append((j, _LEVEL, rate + i * own_rates, value, 1.0, (), ()))
@@ -720,6 +721,19 @@ def coordinates(X, weights):
     ranks = np.concatenate(knots), np.concatenate(heights)
     arrays: Any = [*map(np.array, fields), start, *ranks]
     return Coordinates(*arrays)
+
+
+def _may_be_codes(values):
+    """Whether values are whole numbers below a million, in some power of two as their unit.
+
+    >>> _may_be_codes(np.array([1.0, 2.0, 12.0]) / 64.0), _may_be_codes(np.array([0.1, 0.2, 0.3]))
+    (True, False)
+    """
+    fractions, exponents = np.frexp(values[values != 0.0])
+    digits = np.ldexp(fractions, 53).astype(np.int64)
+    last = np.frexp((digits & -digits).astype(np.float64))[1]  # the place of the last digit
+    unit = int((exponents + last).min()) - 54
+    return bool(np.abs(np.ldexp(values, -unit)).max() <= _LARGEST_CODE)
 
 
 def _other_ranks(values, share, z):

@@ -30,6 +30,7 @@ from sklearn.utils.validation import (
 from tunefree._parameters import check_values, restored_on_error
 from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
+from tunefree.data.order import in_units_of_rows
 from tunefree.designs import as_dense, check_frame, entries, plain_rows
 from tunefree.protocols import MatrixLike
 from tunefree.robust import weighted_quantiles
@@ -167,6 +168,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             raise ValueError(
                 "All entries of sample_weight are zero: there is nothing to learn from."
             )
+        weights = in_units_of_rows(weights)
         self.kinds_ = np.full(d, "number", dtype="<U8")
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}

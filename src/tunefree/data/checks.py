@@ -47,6 +47,8 @@ _FEWEST_ROWS, _MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20, 20_000, 5_000_000, 20
 _NEARLY_ALL = 0.95
 _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
+# The chi-squared law is near with so many expected rows in every bin.
+_EXPECTED = 5.0
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
 CORRELATED = 0.7
 _LETTERS, _MOST_LETTERS, _RARE, _MOST_LEVELS = 5, 60, 0.1, 1000
@@ -314,11 +316,14 @@ class ColumnShares(NamedTuple):
 
     edges: np.ndarray  # of deciles, of shape (n_features, 9)
     shares: np.ndarray  # of shape (n_features, n_bins)
-    n: int  # training rows
+    n: float  # training rows, by their weights
 
     @classmethod
     def of(cls, layout, distinct, X, weights):
-        """Of rows; deciles are those of `distinct` rows. None for more columns than are checked."""
+        """Of rows; deciles are those of `distinct` rows. None for more columns than are checked.
+
+        Whole weights are repetitions; of others the effective number of rows counts (Kish 1965).
+        """
         if X.shape[1] > _MOST_COLUMNS:
             return None
         edges = np.full((len(layout.names), _DECILES - 1), np.inf)
@@ -328,7 +333,7 @@ class ColumnShares(NamedTuple):
             if column.kind == "number" and len(known):
                 edges[column.place] = np.quantile(known, at, method="inverted_cdf")
         n_bins = 1 + max(_DECILES, int(np.diff(layout.starts).max()))
-        counted = cls(edges, np.zeros((len(edges), n_bins)), X.shape[0])
+        counted = cls(edges, np.zeros((len(edges), n_bins)), _effective(weights))
         return counted._replace(shares=counted.count(layout, X, weights) / weights.sum())
 
     def count(self, layout, X, weights=None):
@@ -357,6 +362,18 @@ class ColumnShares(NamedTuple):
         return out
 
 
+def _effective(weights):
+    """The number of rows that whole weights repeat, or of equal weights as uncertain as these.
+
+    >>> _effective(np.array([1.0, 3.0])), _effective(np.array([0.5, 0.5]))
+    (4.0, 2.0)
+    """
+    if np.all(weights == np.rint(weights)):
+        return float(weights.sum())
+    share = weights / weights.sum()
+    return float(1.0 / np.square(share).sum())
+
+
 def drift_findings(drifts):
     """The findings about columns that differ."""
     words = "its distribution differs from that of the training rows (stability index"
@@ -364,11 +381,33 @@ def drift_findings(drifts):
 
 
 def _difference(one, other):
-    """The population stability index of two rows of counts, and the p-value of their equality."""
+    """The population stability index of two rows of counts, and the p-value of their equality.
+
+    For the test neighbouring bins are joined until five rows are expected in each.
+    """
     n, m = one.sum(), other.sum()
     p, q = np.maximum(one, 0.5) / n, np.maximum(other, 0.5) / m
     index = float(((p - q) * np.log(p / q)).sum())
-    return index, float(chi2_contingency([one, other], correction=False).pvalue)
+    starts = _joined_bins((one + other) * (min(n, m) / (n + m)))
+    counts = [np.add.reduceat(one, starts), np.add.reduceat(other, starts)]
+    return index, float(chi2_contingency(counts, correction=False).pvalue)
+
+
+def _joined_bins(expected):
+    """Where bins start that are joined until so many rows are expected in each.
+
+    >>> _joined_bins(np.array([9.0, 2.0, 4.0, 7.0, 1.0]))
+    [0, 1, 3]
+    """
+    starts, rows = [0], 0.0
+    for j, each in enumerate(expected.tolist()):
+        if rows >= _EXPECTED:
+            starts.append(j)
+            rows = 0.0
+        rows += each
+    if rows < _EXPECTED and len(starts) > 1:
+        starts.pop()
+    return starts
 
 
 def correlated_columns(columns):

@@ -16,6 +16,8 @@ from tunefree.designs import Dense, as_dense, count, design_of, entry, index
 _MAX_VISITS = 16
 # ... and rows are repeated at most this often on average, whatever the unit of the weights.
 _MAX_MEAN = 64.0
+# Multiples of a weight are whole up to rounding, and not by chance.
+_ROUNDED, _MOST_TIMES = 1e-12, 1e6
 # The coarse hash rounds values to 1 / _STEPS of the largest. The number of steps is irrational, so
 # that simple fractions of the largest (a half, a third) do not lie midway between two steps.
 _STEPS = 1e6 + np.sqrt(2.0)
@@ -173,19 +175,42 @@ class Visits(NamedTuple):
         return self.rows[first], np.add.reduceat(total, first)
 
 
-def visit_weights(weights):
-    """Weights in units in which whole numbers are repetitions.
+def as_repetitions(weights):
+    """Weights that are all whole multiples of the smallest one as these whole numbers.
 
-    Whole weights are divided by their greatest common divisor, others by their mean; a mean above
-    64 is reduced to 64.
+    So the unit of repetitions is free. Other weights, and those of 0, stay as they are.
 
-    >>> visit_weights(np.array([2.0, 4.0])), visit_weights(np.array([0.25, 0.75]))
-    (array([1., 2.]), array([0.5, 1.5]))
+    >>> as_repetitions(np.array([0.25, 0.0, 0.75])), as_repetitions(np.array([2.0, 5.0]))
+    (array([1., 0., 3.]), array([2., 5.]))
     """
+    times = weights / weights[weights > 0.0].min()
+    whole = np.rint(times)
+    are_whole = np.abs(times - whole) <= _ROUNDED * whole
+    return whole if are_whole.all() and whole.max() <= _MOST_TIMES else weights
+
+
+def in_units_of_rows(weights):
+    """Weights in units in which an ordinary row weighs 1, and whole numbers are repetitions.
+
+    Whole weights are divided by their greatest common divisor, others by the mean of those that are
+    not 0.
+
+    >>> in_units_of_rows(np.array([2.0, 4.0])), in_units_of_rows(np.array([0.5, 0.75, 0.0]))
+    (array([1., 2.]), array([0.8, 1.2, 0. ]))
+    """
+    weights = as_repetitions(weights)
     if np.all(weights == np.floor(weights)) and weights.max() < 2**53:
-        weights = weights / np.gcd.reduce(weights.astype(np.int64))
-    else:
-        weights = weights / weights.mean()
+        return weights / np.gcd.reduce(weights.astype(np.int64))
+    return weights / weights[weights > 0.0].mean()
+
+
+def visit_weights(weights):
+    """Positive weights as `in_units_of_rows`; a mean above 64 is reduced to 64.
+
+    >>> visit_weights(np.array([2.0, 4.0])), visit_weights(np.array([0.5, 0.75]))
+    (array([1., 2.]), array([0.8, 1.2]))
+    """
+    weights = in_units_of_rows(weights)
     return weights / max(1.0, weights.mean() / _MAX_MEAN)
 
 

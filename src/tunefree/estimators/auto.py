@@ -354,6 +354,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         values of numbers, levels of categories. Columns of dates and sentences, which differ by
         nature, are not compared.
 
+        Training rows count by their `sample_weight`: whole weights are repetitions, so that a
+        weight of 3 is three rows. Other weights, such as those of a survey, count as the
+        :math:`(\sum w)^2 / \sum w^2` rows of equal weight that are as uncertain: their unit is
+        free. The rows of X count once each.
+
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
@@ -361,7 +366,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         Returns
         -------
         list of ColumnDrift
-            `column`, `index` (the population stability index), `p_value` (of the chi-squared test)
+            `column`, `index` (the population stability index), `p_value` (of the chi-squared test,
+            with neighbouring bins joined until five rows are expected in each)
             and `differs`: index above .25, and p_value below .001 over the number of columns.
 
         Raises

@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tunefree._jit import kernel
 from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
+from tunefree.data.order import as_repetitions
 from tunefree.designs import (
     canonical,
     check_frame,
@@ -198,10 +199,11 @@ def largest_entry(X):
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
-def check_weights(sample_weight, X, *, stream=False):
+def check_weights(sample_weight, X, *, stream=False, as_given=False):
     """Weights as float64, one a row; None means 1.
 
-    Their unit is free, except in a `stream`, where an ordinary row weighs 1.
+    Their unit is free: repetitions become whole numbers, unless weights are to stay `as_given`. In
+    a `stream` an ordinary row weighs 1.
     """
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
@@ -228,7 +230,7 @@ def check_weights(sample_weight, X, *, stream=False):
         )
     if least < _NEGLIGIBLE * most:  # as good as 0, and 0 is never a divisor
         weights = np.where(weights < _NEGLIGIBLE * weights.mean(), 0.0, weights)
-    return weights
+    return weights if stream or as_given else as_repetitions(weights)
 
 
 def of_positive_weight(X, y, weights):

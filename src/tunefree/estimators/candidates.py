@@ -31,6 +31,8 @@ from tunefree.select.held_out import (
     Entry,
     finished,
     folds_of,
+    folds_within,
+    is_cross_validation,
     loses,
     n_folds,
     weighted_mean,
@@ -325,8 +327,13 @@ class BoostedTrees(Candidate):
 
     def total_cost(self, shape, folds=None):
         """The `Cost` of the evaluation and the last fit, which are one."""
-        count = n_folds(shape.n) if shape.n < FEW_ROWS else 1
-        return costs.trees_cost(shape, len(folds) if folds else count, self.most_rounds)
+        if folds is None:
+            count = n_folds(shape.n) if shape.n < FEW_ROWS else 1
+        else:
+            count = len(folds)
+            if not is_cross_validation(folds):  # and those of `_looking_back`, on fewer rows
+                count += sum(1 + len(folds_within(train, folds)) for train, _ in folds)
+        return costs.trees_cost(shape, count, self.most_rounds)
 
     def limited(self, limit):
         """The candidate of so many rounds."""
@@ -335,9 +342,25 @@ class BoostedTrees(Candidate):
     def in_one_fit(self, problem, donor):
         """The `Entry` of one fit to all rows."""
         model = clone(self.estimator)
-        scores = model._learn(*problem[:3], problem.folds, self.most_rounds)
-        scores = problem.score.of_all(scores, model)
+        given = *problem[:3], problem.folds, problem.groups
+        scores = problem.score.of_all(model._learn(*given, self.most_rounds), model)
+        if problem.given and not is_cross_validation(problem.folds):
+            scores = self._looking_back(problem)
         return self.entry_with_permutations(problem, model, scores, _TREE_COST)
+
+    def _looking_back(self, problem):
+        """Held-out scores by rounds and shares that the folds before chose, in the order of rows.
+
+        The first fold has none before it: rows within its training rows choose.
+        """
+        parts = []
+        for train, out in problem.folds:
+            model = clone(self.estimator)
+            before = folds_within(train, problem.folds) or None
+            model._learn(*problem.part(train), before, most_rounds=self.most_rounds)
+            parts.append(Fitted((), model).scores(problem.X[out], problem.score))
+        order = np.argsort(np.concatenate([out for _, out in problem.folds]))
+        return np.concatenate(parts)[order]
 
 
 @dataclass(frozen=True)
@@ -501,14 +524,16 @@ def _evaluation_of_kernels(problem):
     """How kernels are evaluated.
 
     All rows as landmarks hold out whole groups exactly, fewer landmarks do not. With few rows a
-    column so many rates fit noise: rows that did not choose them evaluate them.
+    column so many rates fit noise: rows that did not choose them evaluate them. Nor may other rows
+    of a group choose the rates that evaluate it.
     """
     n, d = problem.shape[:2]
-    if problem.given:
+    if problem.given or (problem.groups is not None and n > ridge.EXACT_ROWS):
         return Folds()
-    if n < min(FEW_ROWS, _RATED * d):
+    chosen_by_group = problem.groups is not None and problem.held().all()
+    if chosen_by_group or n < min(FEW_ROWS, _RATED * d):
         return ThreeFolds()
-    return OneFit() if problem.groups is None or n <= ridge.EXACT_ROWS else Folds()
+    return OneFit()
 
 
 def _kernel_pistol(problem, n_jobs, compress):
@@ -559,7 +584,8 @@ def _estimator(problem, name, **options):
 
 def plan_candidates(candidates, limits, problem):
     """The `Plan` within `limits` of time and memory, and the candidates as it limits them."""
-    shape, folds = problem.shape, problem.folds if problem.given else None
+    shape = problem.shape
+    folds = problem.folds if problem.given or problem.groups is not None else None
 
     def within(candidate, limit):
         return candidate if limit is None else candidate.limited(limit)

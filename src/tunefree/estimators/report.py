@@ -294,7 +294,7 @@ def constant_entry(chosen, problem):
     if not len(rows):
         return None
     _, y, weights = problem.part(rows)
-    scores = np.tile(score.constant(y, weights), (len(rows), 1))
+    scores = np.tile(score.constant(y, weights), (len(rows), 1)) + problem.means_of_others(rows)
     losses = proper_losses = score.losses(scores, y)
     if problem.classify:
         losses = (y != np.bincount(y, weights).argmax()).astype(float)

@@ -9,7 +9,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import _check_feature_names_in, _check_monotonic_cst
 
 from tunefree.data.checks import correlated_columns, sorted_rows, training_findings
-from tunefree.data.order import hashed_visits
+from tunefree.data.order import hashed_visits, in_order
+from tunefree.designs import as_columns
 from tunefree.estimators import base
 from tunefree.estimators.candidates import MOST_COLUMNS
 from tunefree.estimators.exposures import Terms
@@ -18,7 +19,7 @@ from tunefree.learners.kernel import ridge
 from tunefree.preprocessing import TablePreprocessor, source_layout
 from tunefree.select.costs import Shape, shape_of
 from tunefree.select.held_out import Entry, automatic_folds
-from tunefree.select.stacking import Quantiles
+from tunefree.select.stacking import Quantiles, Targets
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import Residuals
 
@@ -52,7 +53,7 @@ class TableRows(NamedTuple):
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
         if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
             Z = Z.toarray()
-        weights, parts = base.check_weights(sample_weight, Z), None
+        weights, parts = base.check_weights(sample_weight, Z, as_given=True), None
         kept = np.flatnonzero(weights > 0)
         if groups is not None and estimator.compress is not None:
             raise ValueError(EXCLUDE.format("compress", "groups"))
@@ -204,6 +205,20 @@ class StackProblem(NamedTuple):
             blocks[out] = f
         return blocks
 
+    def means_of_others(self, rows):
+        """How far the mean of other groups' targets is from that of all, for held-out rows.
+
+        It is 0 without groups, or if the stack's constant is not the mean.
+        """
+        if self.groups is None or not isinstance(self.score, Targets):
+            return 0.0
+        _, y, weights = self.part(rows)
+        y, group = as_columns(y), in_order(self.groups[rows])
+        total = np.bincount(group, weights)
+        sums = np.array([np.bincount(group, weights * column) for column in y.T]).T
+        others = (sums.sum(axis=0) - sums) / (total.sum() - total)[:, None]
+        return others[group] - sums.sum(axis=0) / total.sum()
+
     def part(self, rows):
         """Some rows, with targets and weights."""
         return self.X[rows], self.y[rows], self.weights[rows]
@@ -301,7 +316,10 @@ class NumberTargets(NamedTuple):
 
     def held_out(self, chosen, problem, view):
         """The `StackHeldOut` of a stack; `view` is that of its kernels, for local scales."""
-        rows, predictions = chosen.rows, self.limited(chosen.scores())
+        rows, scores = chosen.rows, chosen.scores()
+        # The constant that the stack is shrunk to is that of other groups, too.
+        scores = scores + (1.0 - chosen.stack.weights.sum()) * problem.means_of_others(rows)
+        predictions = self.limited(scores)
         X, y, weights = problem.part(rows)
         losses, blocks = problem.score.losses(predictions, y), problem.blocks()
         targets = np.broadcast_to(y if y.ndim == 2 else y[:, None], predictions.shape)

@@ -86,15 +86,15 @@ class TreeRows(NamedTuple):
     loss: Any
     sample: BinnedRows
     strata: np.ndarray
-    groups: Any = None
     terms: Any = None  # `Terms` of rows with an exposure or an offset
     most_rounds: int = MOST_ROUNDS
 
     def folds(self):
         """Training rows and held-out rows: of all folds, or of one if rows are many."""
-        folds = automatic_folds(self.strata, self.groups)
+        groups = self.sample.groups
+        folds = automatic_folds(self.strata, groups)
         learns_none = not len(folds[0][0]) and len(self.strata) > 1
-        if learns_none and self.groups is not None:
+        if learns_none and groups is not None:
             raise ValueError("groups= has one group of every class only: none can be held out.")
         if learns_none:  # one row of every class: hold out one row at a time
             folds = automatic_folds(np.zeros_like(self.strata))
@@ -198,13 +198,17 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         sample = rows.drawn(seed_of(self.random_state), _MOST_SAMPLED, is_classifier(self))
         return self.fit(sample.X, sample.y, sample_weight=sample.weights)
 
-    def _learn(self, X, y, weights, folds, most_rounds=MOST_ROUNDS):
-        """Learn distinct rows; returns the scores of the held-out rows of `folds`, in order."""
+    def _learn(self, X, y, weights, folds, groups=None, most_rounds=MOST_ROUNDS):
+        """Learn distinct rows; returns the scores of the held-out rows of `folds`, in order.
+
+        Without folds they are automatic.
+        """
         given = self._given(X, y, weights)
         bins = bins_of(given.X, given.weights)
-        sample = BinnedRows(bins.codes(given.X), given.targets, given.weights)
+        codes = bins.codes(given.X)
+        sample = BinnedRows(codes, given.targets, given.weights, groups=groups)
         table = TreeRows(bins, given.loss, sample, given.strata, most_rounds=most_rounds)
-        fitted = self._learned(table, folds)
+        fitted = self._learned(table, table.folds() if folds is None else folds)
         self._publish(fitted, table)
         return self._outputs(fitted.held_out)
 
@@ -255,9 +259,9 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             given.targets[rows],
             totals,
             0.0 if offset is None else offset[rows, None],
+            None if groups is None else groups[rows],
         )
-        groups = None if groups is None else groups[rows]
-        return TreeRows(bins, given.loss, sample, given.strata[rows], groups, terms)
+        return TreeRows(bins, given.loss, sample, given.strata[rows], terms)
 
     def _publish(self, fitted, table):
         """Set the fitted attributes."""
@@ -534,7 +538,7 @@ class BoostedTreesRegressor(
         super()._publish(fitted, table)
         held, predictions = fitted.held_rows, self._outputs(fitted.held_out)
         targets, weights = table.sample.targets[held], table.sample.weights[held]
-        groups = None if table.groups is None else table.groups[held]
+        groups = None if table.sample.groups is None else table.sample.groups[held]
         n_groups = None if groups is None else len(np.unique(groups))
         if table.terms is not None:
             given = held, predictions, targets, self.family_

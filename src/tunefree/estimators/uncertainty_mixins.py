@@ -346,7 +346,7 @@ class CoefficientInferenceMixin:
             raise ValueError("y is missing: only a formula with a left-hand side has it in X.")
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, as_given=True)
         X, names, terms = self._inference_columns(X, weights, reference or {})
         law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
         rest = bool(self.fit_intercept), names, options, self._learns_parameter()

@@ -1,6 +1,7 @@
 """Held-out rows: which they are, and how well candidates predict them.
 
-Below 2,000 rows there are five folds, beyond a single one of five is held out.
+Below 2,000 rows there are five folds, beyond a single one of five is held out. With `groups` a
+single one has ten groups or more: else five are held out.
 """
 
 from typing import Any, NamedTuple
@@ -9,6 +10,8 @@ import numpy as np
 
 # Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
 FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
+# The fewest groups of a single one: their halves choose the number of rounds for each other.
+_FEWEST_GROUPS = 10
 # A candidate is stopped when it is worse by so many standard errors.
 _STOPPED = 2.5
 
@@ -86,8 +89,37 @@ def folds_of(strata, groups=None, count=None):
 def automatic_folds(strata, groups=None):
     """Training rows and held-out rows of five folds, or of one if rows are many."""
     fold, count = folds_of(strata, groups)
-    used = range(count if len(strata) < FEW_ROWS else 1)
+    is_few = len(strata) < FEW_ROWS
+    if groups is not None:
+        is_few |= len(np.unique(groups[fold == 0])) < _FEWEST_GROUPS
+    used = range(min(count, _FOLDS) if is_few else 1)
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
+
+
+def is_cross_validation(folds):
+    """Whether every fold is predicted by a model of all other folds' held-out rows.
+
+    In splits by time it is not: later rows are not learned. Nor is it with one fold only.
+    """
+    everything = np.concatenate([held for _, held in folds])
+    learned = [np.isin(everything, np.concatenate(fold)).all() for fold in folds]
+    return len(folds) > 1 and all(learned)
+
+
+def folds_within(rows, folds):
+    """The folds all of whose rows are among these, with the places of their rows in `rows`.
+
+    Examples
+    --------
+    >>> first, second = (np.arange(2), np.array([2])), (np.arange(3), np.array([3]))
+    >>> folds_within(np.arange(3), [first, second])
+    [(array([0, 1]), array([2]))]
+    """
+    order = np.argsort(rows)
+    within = [fold for fold in folds if np.isin(np.concatenate(fold), rows).all()]
+    return [
+        tuple(order[np.searchsorted(rows, part, sorter=order)] for part in fold) for fold in within
+    ]
 
 
 def finished(entries):

@@ -7,7 +7,7 @@ import numpy as np
 from tunefree.columns import Coordinates, components, coordinates
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel import ridge
-from tunefree.learners.kernel.geometry import MORE_ROWS, ROWS, best_view
+from tunefree.learners.kernel.geometry import MORE_ROWS, ROWS, SINGLE_MANY, best_view
 from tunefree.learners.kernel.ridge import (
     AllRowsSolver,
     ExactSolver,
@@ -24,6 +24,9 @@ from tunefree.select.held_out import weighted_mean
 _START, _FALL, _STEP = 500, 0.01, 1e12
 # Whether all rows become landmarks is decided with at most so many landmarks.
 _DECIDING = 1000
+# All rows, whose kernel values have single precision, give way to landmarks, which have double
+# precision, if the risk of these is lower by such a factor.
+_ROUNDED_AWAY = 0.9
 # Landmarks drawn by their residuals (`pivots`) are compared with so many.
 _TRIED = 250
 # With fewer rows than this, or fewer rows a rate, the search is evaluated by folds.
@@ -75,10 +78,13 @@ def _transform_of_wide_rows(problem, given):
 
 
 def _search_rows(problem):
-    """How many rows the search uses: held-out ones, which come last, only if others are few."""
+    """How many rows the search uses: held-out ones, which come last, only if others are few.
+
+    Never if they are in groups.
+    """
     n, d = problem.X.shape
-    m = n - problem.n_held
-    are_few = m < ROWS and not needs_folds(problem.options.kernel, n, d)
+    m, apart = n - problem.n_held, problem.groups is not None
+    are_few = m < ROWS and not apart and not needs_folds(problem.options.kernel, n, d)
     if m == 0 or are_few:
         m = n
     return min(m, int(np.clip(m // 4, ROWS, MORE_ROWS)))
@@ -110,10 +116,24 @@ def choose_solution(problem):
             best, least = found, risk
         if risk > (1.0 - _FALL) * before:
             break
+    if problem.options.n_landmarks == "all" and not problem.exact:
+        best = _unless_rounded_away(problem, best)
     best = in_double_precision(problem, best)
     if best.transform is not problem.transform:
         problem = problem.transformed(best.transform)
     return problem, best
+
+
+def _unless_rounded_away(problem, of_all_rows):
+    """The solution of all rows, or of landmarks where rounding has spoiled it.
+
+    It may where targets have so little noise that the penalty is small.
+    """
+    if problem.geometry is None or of_all_rows.penalty >= SINGLE_MANY:
+        return of_all_rows
+    of_landmarks = LandmarkSolver(_DECIDING, pivots_pay(problem)).solve(problem)
+    least = _ROUNDED_AWAY * problem.risk(of_all_rows.held_out)
+    return of_landmarks if problem.risk(of_landmarks.held_out) < least else of_all_rows
 
 
 def choose_sums(problem, solution, source, target_transform):

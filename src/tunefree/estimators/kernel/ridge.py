@@ -422,7 +422,8 @@ class KernelRidgeRegressor(
         p = 2: smooth functions and lines; p = 1: rough functions and sums of piecewise linear
         functions of single columns; 'linear': ridge regression on the view.
     n_landmarks : int, 'auto' or 'all', default='auto'
-        'all' rows, by conjugate gradients beyond 8,000. 'auto': all of up to 8,000 distinct rows;
+        'all' rows, by conjugate gradients beyond 8,000; 1,000 landmarks, if single precision is not
+        enough for targets of nearly no noise. 'auto': all of up to 8,000 distinct rows;
         beyond, the landmarks are doubled while the held-out risk falls, and all rows are used if it
         falls to the end (up to about 120,000 rows of 20 columns). 8,000 rows may take 1.2 GB, 4,000
         landmarks 1 GB, beside the data: m landmarks take about 64 m^2 bytes.

@@ -310,25 +310,31 @@ def full(problem, n_landmarks):
     coef, fit = preconditioner.first(R)
     beta = np.zeros((n, k))
     beta[: len(coef)] = coef / root[: len(coef)]
+    if penalty < SINGLE_MANY:
+        # Large coefficients amplify the rounding of kernel values: the residual must have that of
+        # the products in the steps, which never see another one.
+        fit = symmetric(geometry, A[:n], root[:n] * beta, team)
     zero = np.zeros(k)
     w, risk, n_steps, residual, enough = weights[n:], np.inf, 0, zero, -1.0
     share = _DONE * _LABELS if problem.options.labels else _DONE
-    values, level, earlier = np.zeros((held, k)), zero, zero
+    values, level, reached = np.zeros((held, k)), zero, zero
     for n_steps, current in enumerate(_steps(preconditioner, Y[:n], weights[:n], beta, fit), 1):
-        done = current.sum() <= enough
-        if not done and n_steps % _EACH and n_steps < _MOST:
+        if current.sum() > enough and n_steps % _EACH and n_steps < _MOST:
             continue
-        earlier, residual = residual, current
         level = weights[:n] @ (Y[:n] - fit) / total
         values = times(geometry, A[n:], A[:n], root[:n] * beta, team)
         new_risk = w @ np.square(values + level - Y[n:]).sum(axis=1) / w.sum()
-        if done or n_steps >= _MOST or new_risk > risk * (1.0 - _FALL):
+        stalls = new_risk > risk * (1.0 - _FALL)
+        # The residual that all rows must reach: if the last steps were in vain, that before them.
+        reached = residual if stalls else current
+        enough = share * new_risk * total
+        if stalls or n_steps >= _MOST or current.sum() <= enough:
             break
-        risk, enough = new_risk, share * new_risk * total
+        risk, residual = new_risk, current
     predictions = values + level
     beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, values])
     steps = _steps(preconditioner.plus(A, weights), Y, weights, beta, fit)
     for i, current in enumerate(steps, 1):
-        if i >= n_steps or (current <= earlier).all() or current.sum() <= enough:
+        if i >= n_steps or (current <= reached).all() or current.sum() <= enough:
             break
     return root * beta, weights @ (Y - fit) / weights.sum(), predictions

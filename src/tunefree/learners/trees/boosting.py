@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._process import team
+from tunefree.data.order import in_order
 from tunefree.learners.trees.monotone import increasing
 from tunefree.learners.trees.tree import (
     add_trees,
@@ -121,12 +122,19 @@ class BinnedRows(NamedTuple):
     targets: np.ndarray  # of shape (rows, outputs)
     weights: np.ndarray
     offset: Any = 0.0  # of shape (rows, 1) or (rows, outputs), or 0
+    groups: Any = None  # numbers of groups of dependent rows
 
     def part(self, rows):
         """Some rows."""
         offset = self.offset if np.ndim(self.offset) == 0 else self.offset[rows]
+        groups = None if self.groups is None else self.groups[rows]
         codes = np.ascontiguousarray(self.codes[:, rows])
-        return BinnedRows(codes, self.targets[rows], self.weights[rows], offset)
+        return BinnedRows(codes, self.targets[rows], self.weights[rows], offset, groups)
+
+    def second_half(self):
+        """Whether each row is in the second of two halves: every other row, or whole groups."""
+        numbers = np.arange(len(self.weights)) if self.groups is None else in_order(self.groups)
+        return numbers % 2 == 1
 
     def in_units(self, units):
         """The rows with targets in these units, one of every output."""
@@ -156,6 +164,7 @@ class Booster:
         self._parts = [(part, sample.weights[part].sum()) for part in _parts(len(sample.weights))]
         self._has_missing = (sample.codes == 0).any(axis=1)
         self._fours, self._firsts = fours_of(sample.codes), first_bins(self._sizes)
+        self.second = held_out.second_half()
         self.start = loss.start(sample)
         self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
         self.held_out_scores = self.start + held_out.offset + np.zeros_like(held_out.targets)
@@ -184,12 +193,12 @@ class Booster:
         )
 
     def _risk(self):
-        """The losses of every other held-out row, and of the rest."""
+        """The losses of the two halves of the held-out rows."""
         out = self.held_out
         if not len(out.weights):
             return np.zeros(2)
         losses = self._loss.losses(self.held_out_scores, out.targets) * out.weights
-        return np.array([losses[::2].sum(), losses[1::2].sum()])
+        return np.array([losses[~self.second].sum(), losses[self.second].sum()])
 
     def _learn(self, memory):
         """Add a tree; False if no split lowers the loss."""
@@ -310,7 +319,7 @@ def boost(sample, folds, options, depths, most_rounds, report):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
-    other folds choose it, with one fold the other half of its rows.
+    other folds choose it, with one fold the other half of its rows, or of its groups.
 
     After some rounds `report` is called once for every depth: it returns whether these were the
     last. Returned is a list of `Boosted`.
@@ -341,7 +350,7 @@ def _held_out_scores(boosters):
         # Parts of the held-out rows, each with the risks of other rows.
         of_others = [(slice(None), (curves.sum(axis=0) - own).sum(axis=1))]
         if len(boosters) == 1:
-            of_others = [(slice(0, None, 2), own[:, 1]), (slice(1, None, 2), own[:, 0])]
+            of_others = [(~booster.second, own[:, 1]), (booster.second, own[:, 0])]
         held_out = booster.held_out
         scores = held_out.offset + np.zeros_like(held_out.targets)
         for part, risks in of_others:
