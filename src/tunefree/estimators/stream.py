@@ -72,11 +72,11 @@ class LearnsByMixture(Threaded, BaseEstimator):
     _ONE_BY_ONE = True
     _REAL = False
     _supervised = True  # for river
-    # Of subclasses: a label or None if it is not known; its number, which a new class gets; whether
-    # it is a new class; how to add classes, check labels, and learn checked rows of an array.
+    # Of subclasses: a label or None if it is not known; its number, which a new class gets; the
+    # classes; how to add classes, check labels, and learn checked rows of an array.
     _label: Callable
     _number: Callable
-    _is_new: Callable
+    _codes: Callable
     _expect: Callable
     _check_labels: Callable
     _learn_rows: Callable
@@ -134,10 +134,11 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _read(self, x):
         """A row: its columns and values, or its numbers by their names; nothing is learned."""
-        record = record_of(x, self._ready and self.columns_ is not None)
+        ready = self._ready
+        record = x if type(x) is dict else record_of(x, ready and self.columns_ is not None)
         if record is None:
             return self._read_array(x)
-        if self._ready and self.mixture_.form != SPARSE:
+        if ready and self.mixture_.form != SPARSE:
             names = self._names()
             if record.keys() == names.keys() and PLAIN.issuperset(map(type, record.values())):
                 try:
@@ -354,16 +355,31 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _learn_records(self, rows, y, known, weights):
         """Learn rows of numbers by names, as many together as have no new name and no new class."""
-        if any(map(self._new_names, rows)):  # on copies: an interrupt leaves the old ones
+        labels, start = y.tolist(), 0
+        new = self._new_rows(rows, labels, known)
+        if new and self.columns_ is not None:  # on copies: an interrupt leaves the old ones
             self.columns_ = [*self.columns_]
             vars(self).pop("_by_name", None)
-        labels, start = y.tolist(), 0
-        for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
-            if known[i] and (self._is_new(label) or self._new_names(row)):
-                self._learn_together(rows[start:i], labels[start:i], weights[start:i])
-                self._learn_names(row, label, float(weights[i]))
-                start = i + 1
+        for i in new:
+            self._learn_together(rows[start:i], labels[start:i], weights[start:i])
+            self._learn_names(rows[i], labels[i], float(weights[i]))
+            start = i + 1
         self._learn_together(rows[start:], labels[start:], weights[start:])
+
+    def _new_rows(self, rows, labels, known):
+        """The places of the rows that have a new name or a new class."""
+        names, classes, new = set(self._names()), set(self._codes()), []
+        may_grow = self.columns_ is not None
+        for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
+            if not known[i]:
+                continue
+            has_name = may_grow and not row.keys() <= names
+            has_class = not self._REAL and label not in classes
+            if has_name or has_class:
+                new.append(i)
+                names.update(row)
+                classes.add(label)
+        return new
 
     def _learn_together(self, rows, labels, weights):
         if rows:
@@ -372,7 +388,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _check_delay(self):
         """Refuse another delay than that with which the stream began."""
-        if self._ready and self.delay != (began := len(self.mixture_.past)):
+        mixture = vars(self).get("mixture_")
+        if mixture is not None and self.delay != (began := len(mixture.past)):
             raise ValueError(
                 f"delay={self.delay!r}, but this stream began with delay={began}, which cannot "
                 "change later: begin again with fit or with a clone."
@@ -577,13 +594,12 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
     _label = staticmethod(label_of)
 
-    def _is_new(self, label):
-        return label not in self._codes()
-
     def _number(self, label):
-        if label not in self._codes():
+        number = self._codes().get(label)
+        if number is None:
             self._expect([label])
-        return self._codes()[label]
+            number = self._codes()[label]
+        return number
 
     def _check_labels(self, y, known):
         if known.any():
@@ -783,14 +799,15 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
 
     _label = staticmethod(target_of)
 
-    def _is_new(self, label):
-        return False
+    def _codes(self):
+        """No classes: targets are numbers."""
+        return {}
 
     def _number(self, label):
         return label
 
     def _expect(self, classes):
-        """Nothing: targets are numbers."""
+        """Add no classes."""
 
     def _check_labels(self, y, known):
         targets = writable(y)

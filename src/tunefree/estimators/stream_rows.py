@@ -254,7 +254,7 @@ def numbers_of(x):
     >>> numbers_of([3, None, 2.5])
     array([3. , nan, 2.5])
     """
-    values = np.asarray(x.toarray() if hasattr(x, "toarray") else x)
+    values = x if type(x) is np.ndarray else np.asarray(x.toarray() if hasattr(x, "toarray") else x)
     if values.dtype.kind in "biuf":
         return writable(values).ravel()
     items = x if isinstance(x, (list, tuple)) else list(values.ravel())
@@ -305,6 +305,8 @@ def target_of(y, place="y"):
     >>> target_of(3), target_of(np.float32(0.5)), target_of(np.nan)
     (3.0, 0.5, None)
     """
+    if type(y) is float and math.isfinite(y):
+        return y
     target = plain(y)
     if target is None:
         return None
