@@ -360,11 +360,15 @@ class LearnsByMixture(Threaded, BaseEstimator):
         if new and self.columns_ is not None:  # on copies: an interrupt leaves the old ones
             self.columns_ = [*self.columns_]
             vars(self).pop("_by_name", None)
-        for i in new:
-            self._learn_together(rows[start:i], labels[start:i], weights[start:i])
-            self._learn_names(rows[i], labels[i], float(weights[i]))
+        for i in [*new, len(rows)]:
+            if start < i:
+                pairs = zip(labels[start:i], known[start:i], strict=True)
+                numbers = [self._number(label) if is_known else 0 for label, is_known in pairs]
+                together = self._all_places(rows[start:i])
+                self.mixture_.learn(together, np.array(numbers), weights[start:i])
+            if i < len(rows):
+                self._learn_names(rows[i], labels[i], float(weights[i]))
             start = i + 1
-        self._learn_together(rows[start:], labels[start:], weights[start:])
 
     def _new_rows(self, rows, labels, known):
         """The places of the rows that have a new name or a new class."""
@@ -380,11 +384,6 @@ class LearnsByMixture(Threaded, BaseEstimator):
                 names.update(row)
                 classes.add(label)
         return new
-
-    def _learn_together(self, rows, labels, weights):
-        if rows:
-            numbers = np.array([self._number(label) for label in labels])
-            self.mixture_.learn(self._all_places(rows), numbers, weights)
 
     def _check_delay(self):
         """Refuse another delay than that with which the stream began."""
@@ -602,6 +601,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         return number
 
     def _check_labels(self, y, known):
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError(f"y[{np.isfinite(y).argmin()}] is not finite.")
         if known.any():
             base.check_labels(y[known])
         return y

@@ -162,20 +162,24 @@ def run_rows(
     for i in range(n_rows):
         first, stop, weight = starts[i], starts[i + 1], row_weights[i]
         learn = weight > 0.0
-        predict = not (learn and is_late)
-        entries = columns[first:stop], values[first:stop], weight if learn else 1.0
-        n = standardize(form == SPARSE, now, statistics, entries, learn, places, rows[0])
-        row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
-        is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not learn)
-        if is_new:
-            _score(is_whole, targets, model, row, scores, directions, memory, scratch)
-        if is_new and predict:
-            if targets is not None:
-                d = moments.shape[1] if is_whole else 0
-                predict_numbers(now, learned, d, scores, scratch.gains, members, mixers)
-            if codes is not None:
-                predict_classes(learned, scores, scratch.gains, members, probabilities, mixers)
-            take_snapshot(learned, now.rows, snapshot)
+        # A row is predicted as one of weight 1, and then standardised by the weight that it has.
+        last = 1 if learn and not is_late and weight != 1.0 else 0
+        for turn in range(last + 1):
+            store = learn and turn == last
+            predict = turn == 0 and not (learn and is_late)
+            entries = columns[first:stop], values[first:stop], weight if store else 1.0
+            n = standardize(form == SPARSE, now, statistics, entries, store, places, rows[0])
+            row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
+            is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not store)
+            if is_new:
+                _score(is_whole, targets, model, row, scores, directions, memory, scratch)
+            if is_new and predict:
+                if targets is not None:
+                    d = moments.shape[1] if is_whole else 0
+                    predict_numbers(now, learned, d, scores, scratch.gains, members, mixers)
+                if codes is not None:
+                    predict_classes(learned, scores, scratch.gains, members, probabilities, mixers)
+                take_snapshot(learned, now.rows, snapshot)
         if answers:
             copy_to(out[i], mixers[ANSWER])
         if not learn:
@@ -522,7 +526,8 @@ def _measured_from_zero(old, new):
     size = np.sqrt(sd**2 + mean**2)
     varies = sd > 0.0
     ratio, shift = np.ones((d + 1, 1)), np.zeros((d + 1, 1))
-    ratio[1:, 0][varies], shift[1:, 0][varies] = (size / sd)[varies], (mean / sd)[varies]
+    ratio[1:, 0][varies] = size[varies] / sd[varies]
+    shift[1:, 0][varies] = mean[varies] / sd[varies]
     new.moments[1, :d], new.moments[2, :d], new.latest[:, :d] = 0.0, count * size**2, 0.0
     weights = old.weights * ratio
     weights[:, 0] -= (weights / ratio * shift)[:, 1:].sum(axis=1)
