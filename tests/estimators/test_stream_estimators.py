@@ -389,8 +389,8 @@ def test_refusals_name_the_argument():
         model.partial_fit(np.full((1, 4), np.inf), ["up"])
     with pytest.raises(ValueError, match="give an array"):
         model.predict_one({"a": 1.0})
-    with pytest.raises(ValueError, match="y=nan is not finite"):
-        StreamRegressor().learn_one(X[0], math.nan)
+    with pytest.raises(ValueError, match="y=inf is not finite"):
+        StreamRegressor().learn_one(X[0], math.inf)
     assert model.mixture_.state.tobytes() == before
 
 

@@ -2,20 +2,21 @@
 
 A row is an array, or a dict of names and values as in river: text values are categories, None and
 NaN are missing, absent names are 0. A row of a frame with text is such a dict. The learner is a
-`Mixture`; here rows and labels are converted to its numbers.
+`Mixture`, which takes numbers (`tunefree.estimators.stream_rows`) by places: here names and classes
+get their places.
 """
 
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
-from numbers import Real
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree.bounds.stream import stream_mixing
@@ -23,6 +24,20 @@ from tunefree.designs import as_dense, canonical, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded, rollback_on_error
 from tunefree.estimators.state_checks import require
+from tunefree.estimators.stream_rows import (
+    PLAIN,
+    as_records,
+    features,
+    frame_rows,
+    is_missing,
+    label_of,
+    numbers_of,
+    objects,
+    record_of,
+    split_labels,
+    target_of,
+    writable,
+)
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.drift import POINT
 from tunefree.learners.mixture.learner import Mixture
@@ -35,7 +50,6 @@ from tunefree.learners.mixture.state import (
     SPARSE,
     WHOLE,
 )
-from tunefree.preprocessing import series
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty.risk import online
 
@@ -58,9 +72,15 @@ class LearnsByMixture(Threaded, BaseEstimator):
     _ONE_BY_ONE = True
     _REAL = False
     _supervised = True  # for river
-    # Of subclasses: learn checked rows, and one row with its weight and key.
+    # Of subclasses: a label or None if it is not known; its number, which a new class gets; the
+    # classes; how to add classes, check labels, and learn checked rows of an array.
+    _label: Callable
+    _number: Callable
+    _codes: Callable
+    _expect: Callable
+    _check_labels: Callable
     _learn_rows: Callable
-    _learn_row: Callable
+    _waiting: dict[Any, np.ndarray]
     mixture_: Mixture
     columns_: Any  # names in the order of their appearance; None if rows are arrays
 
@@ -97,22 +117,40 @@ class LearnsByMixture(Threaded, BaseEstimator):
             self._open(d, None, SPARSE if sparse.issparse(X) else DIAGONAL)
         if self.mixture_.form == SPARSE:
             X = canonical(sparse.csr_array(X))
-            return (X.indptr, X.indices.astype(np.int64), _writable(X.data)), y
-        values = _writable(as_dense(X)).ravel()
+            return (X.indptr, X.indices.astype(np.int64), writable(X.data)), y
+        values = writable(as_dense(X)).ravel()
         return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
 
     def _as_records(self, X):
-        """A frame as a list of dicts, if the stream has names or a column is not numeric."""
-        check_frame(X)
-        if not hasattr(X, "columns") or not len(X):
-            return X
-        return _frame_rows(X, self._ready, self._ready and self.columns_ is not None)
+        """Rows with names as a sequence of mappings, or else rows of an array as they are.
 
-    def _row(self, x, learn):
-        """The columns and values of a row, a dict or an array; `learn` adds new names."""
-        if isinstance(x, Mapping):
-            return self._named_row(x, learn)
-        x = _writable(x).ravel()
+        A frame has names if the stream has, or if a column is not numeric.
+        """
+        check_frame(X)
+        if hasattr(X, "columns") and len(X):
+            X = frame_rows(X, self._ready, self._ready and self.columns_ is not None)
+        records = as_records(X)
+        return X if records is None else records
+
+    def _read(self, x):
+        """A row: its columns and values, or its numbers by their names; nothing is learned."""
+        ready = self._ready
+        record = x if type(x) is dict else record_of(x, ready and self.columns_ is not None)
+        if record is None:
+            return self._read_array(x)
+        if ready and self.mixture_.form != SPARSE:
+            names = self._names()
+            if record.keys() == names.keys() and PLAIN.issuperset(map(type, record.values())):
+                try:
+                    values = np.fromiter(map(record.__getitem__, names), float, len(names))
+                except OverflowError:  # `features` names the key
+                    pass
+                else:
+                    return _NO_COLUMNS, values
+        return self._read_names(record)
+
+    def _read_array(self, x):
+        x = numbers_of(x)
         if not self._ready:
             self._open(len(x), None)
             self.n_features_in_ = len(x)
@@ -125,31 +163,60 @@ class LearnsByMixture(Threaded, BaseEstimator):
             return columns, x[columns]
         return _NO_COLUMNS, x
 
-    def _named_row(self, x, learn):
+    def _read_names(self, record, row=None):
+        found = features(record, row)
+        if self._ready and self.columns_ is None:
+            names = self._names()
+            for name in found:
+                if name not in names:
+                    raise ValueError(f"x has a column {name!r} that this stream does not have.")
         if not self._ready:
             self._open(0, [])
+        return found
+
+    def _read_records(self, X):
+        """The numbers of the rows of a chunk by their names."""
+        found = []
+        for i, x in enumerate(X):
+            record = record_of(x, True)
+            if record is None:
+                kind = type(x).__name__
+                raise ValueError(f"X[{i}] is a {kind}, but X[0] has names: give a dict.")
+            found.append(self._read_names(record, i))
+        return found
+
+    def _row(self, x):
+        """The columns and values of a row to predict: new names are ignored."""
+        row = self._read(x)
+        return self._places(row) if type(row) is dict else row
+
+    def _places(self, row):
+        """The columns and values of numbers by names; names without a column are ignored."""
         names = self._names()
-        if len(x) == len(names) == self.mixture_.d and str not in set(map(type, x.values())):
-            try:
-                return _NO_COLUMNS, np.fromiter(map(x.__getitem__, names), float, len(x))
-            except KeyError:
-                pass
-        values_of = {}
-        for name, value in _features(x):
-            j = _column(name, names, self.columns_, learn)
+        if self.mixture_.form != SPARSE:
+            absent = math.nan if self.columns_ is None else 0.0
+            return _NO_COLUMNS, np.array([row.get(name, absent) for name in names], dtype=float)
+        found = {}
+        for name, value in row.items():
+            j = names.get(name)
+            if j is None and len(names) >= _MOST_COLUMNS:  # the name shares the column of another
+                j = zlib.crc32(name.encode()) % _MOST_COLUMNS
             if j is not None:
-                values_of[j] = values_of[j] + value if j in values_of else value
-        fixed = self.columns_ is None
-        if not fixed:
-            self._widen(len(names))
+                found[j] = found[j] + value if j in found else value
+        columns = sorted(found)
+        values = np.fromiter(map(found.__getitem__, columns), np.float64, len(columns))
+        return np.fromiter(columns, np.int64, len(columns)), values
+
+    def _all_places(self, found):
+        """Rows in the form of CSR, of numbers by names."""
         if self.mixture_.form == SPARSE:
-            columns = np.fromiter(values_of, dtype=np.int64, count=len(values_of))
-            values = np.fromiter(values_of.values(), dtype=np.float64, count=len(values_of))
-            return columns, values
-        values = np.full(self.mixture_.d, math.nan if fixed else 0.0)
-        for j, value in values_of.items():
-            values[j] = value
-        return _NO_COLUMNS, values
+            places = [self._places(row) for row in found]
+            starts = np.cumsum([0, *(len(columns) for columns, _ in places)])
+            columns = np.concatenate([columns for columns, _ in places])
+            return starts, columns, np.concatenate([values for _, values in places])
+        names, absent = self._names(), math.nan if self.columns_ is None else 0.0
+        values = np.array([[row.get(name, absent) for name in names] for row in found], dtype=float)
+        return np.arange(len(found) + 1) * len(names), _NO_COLUMNS, values.ravel()
 
     def _names(self):
         """Columns by their names."""
@@ -173,7 +240,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _predict_row(self, x, key=None):
         """The prediction of a row; with a key it is stored until the label comes."""
-        columns, values = self._row(x, False)
+        columns, values = self._row(x)
         answer = self.mixture_.ask_row(columns, values)
         if key is not None:
             waiting = vars(self).setdefault("_waiting", {})
@@ -182,16 +249,14 @@ class LearnsByMixture(Threaded, BaseEstimator):
                 del waiting[next(iter(waiting))]
         return answer
 
-    def _stored(self, key):
-        """The prediction that was stored under a key, or None."""
-        return None if key is None else vars(self).get("_waiting", {}).pop(key, None)
-
     def _predictions(self, X):
         """Predictions of rows, of shape (n, width)."""
         check_is_fitted(self, "mixture_" if self._REAL else ("mixture_", "classes_"))
+        if self._REAL and not self.mixture_.answered:
+            raise NotFittedError(f"This {type(self).__name__} has not learned any row yet.")
         X = self._as_records(X)
-        if _is_records(X):
-            return np.array([self.mixture_.ask_row(*self._row(x, False)).copy() for x in X])
+        if as_records(X) is not None:
+            return self.mixture_.ask(self._all_places(self._read_records(X)))
         return self.mixture_.ask(self._matrix(X, reset=False)[0])
 
     # --- learning ---
@@ -209,38 +274,125 @@ class LearnsByMixture(Threaded, BaseEstimator):
         Parameters
         ----------
         x : dict or array-like of shape (n_features,)
-        y : label or float; None (unlabeled) is ignored
+        y : label or float
+            One that is missing (None, NaN, NaT, NA) is not known: nothing is learned from the row.
         w : float, default=1.0
             The weight of the row's loss.
         key : hashable, optional
             The key of an earlier prediction of this row: members are then evaluated by what they
             predicted at that time.
         """
-        if y is None:
-            self._stored(key)
-            return
-        if not 0.0 <= w <= base.WEIGHTS_APART:
+        self._check_delay()
+        label = self._label(y)
+        if not (isinstance(w, (float, int, np.number)) and 0.0 <= w <= base.WEIGHTS_APART):
             raise ValueError(f"w={w!r} is not a weight from 0 to {base.WEIGHTS_APART:g}.")
-        self._learn_row(x, y, w, key)
+        row = self._read(x)
+        asked = None if key is None else vars(self).get("_waiting", {}).get(key)
+        if label is None:
+            self._pass(row)
+        elif type(row) is dict:
+            self._learn_names(row, label, w, asked)
+        else:
+            columns, values = row
+            number = self._number(label)
+            self.mixture_.learn_row(columns, values, number, w, asked)
+        if asked is not None:
+            del self._waiting[key]
+
+    def _pass(self, row):
+        """Take a row without a label: it is one of the rows by which labels come late."""
+        if len(self.mixture_.past):
+            columns, values = self._places(row) if type(row) is dict else row
+            self.mixture_.learn_row(columns, values, 0, 0.0)
+
+    def _learn_names(self, row, label, w, asked=None):
+        """Learn numbers by names. New names get columns.
+
+        The row is judged by what was predicted of it, before its new names had columns.
+        """
+        new = self._new_names(row)
+        if new:
+            if asked is None and not len(self.mixture_.past):
+                self.mixture_.ask_row(*self._places(row))
+                asked = self.mixture_.prediction.copy()
+            names = self._names()
+            for name in new:
+                names[name] = len(names)
+            self.columns_ += new
+            self._widen(len(names))
+        number = self._number(label)
+        self.mixture_.learn_row(*self._places(row), number, w, asked)
+
+    def _new_names(self, row):
+        """The names of a row that get columns."""
+        if self.columns_ is None:
+            return []
+        names = self._names()
+        return [name for name in row if name not in names][: _MOST_COLUMNS - len(names)]
 
     def _learn(self, X, y, sample_weight=None, classes=()) -> Self:
         if y is None:
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        self._check_delay()
         X = self._as_records(X)
-        if _is_records(X):
-            weights = base.check_weights(sample_weight, np.empty((len(X), 1)), stream=True)
-            with base.plain_errors(self, None, y):
-                y = np.asarray(y, dtype=float if self._REAL else None)
+        y, known = split_labels(y, self._REAL)
+        has_names = as_records(X) is not None
+        if has_names:
             if len(y) != len(X):
                 raise ValueError(f"y has {len(y)} rows, and X has {len(X)}.")
-            for x, target, weight in zip(X, y.tolist(), weights.tolist(), strict=True):
-                self._learn_row(x, target, weight, None)
-            return self
-        rows, y = self._matrix(X, not self._ready, y)
+            with base.plain_errors(self, None, y):
+                y = self._check_labels(column_or_1d(y), known)
+            rows = self._read_records(X)
+        else:
+            rows, y = self._matrix(X, not self._ready, y)
+            y = self._check_labels(y, known)
         weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
-        self._learn_rows(rows, y, weights, classes)
+        weights = np.where(known, weights, 0.0)
+        self._expect(classes)
+        (self._learn_records if has_names else self._learn_rows)(rows, y, known, weights)
         return self
+
+    def _learn_records(self, rows, y, known, weights):
+        """Learn rows of numbers by names, as many together as have no new name and no new class."""
+        labels, start = y.tolist(), 0
+        new = self._new_rows(rows, labels, known)
+        if new and self.columns_ is not None:  # on copies: an interrupt leaves the old ones
+            self.columns_ = [*self.columns_]
+            vars(self).pop("_by_name", None)
+        for i in [*new, len(rows)]:
+            if start < i:
+                pairs = zip(labels[start:i], known[start:i], strict=True)
+                numbers = [self._number(label) if is_known else 0 for label, is_known in pairs]
+                together = self._all_places(rows[start:i])
+                self.mixture_.learn(together, np.array(numbers), weights[start:i])
+            if i < len(rows):
+                self._learn_names(rows[i], labels[i], float(weights[i]))
+            start = i + 1
+
+    def _new_rows(self, rows, labels, known):
+        """The places of the rows that have a new name or a new class."""
+        names, classes, new = set(self._names()), set(self._codes()), []
+        may_grow = self.columns_ is not None
+        for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
+            if not known[i]:
+                continue
+            has_name = may_grow and not row.keys() <= names
+            has_class = not self._REAL and label not in classes
+            if has_name or has_class:
+                new.append(i)
+                names.update(row)
+                classes.add(label)
+        return new
+
+    def _check_delay(self):
+        """Refuse another delay than that with which the stream began."""
+        mixture = vars(self).get("mixture_")
+        if mixture is not None and self.delay != (began := len(mixture.past)):
+            raise ValueError(
+                f"delay={self.delay!r}, but this stream began with delay={began}, which cannot "
+                "change later: begin again with fit or with a clone."
+            )
 
     def __getstate__(self):
         state: Any = super().__getstate__()
@@ -348,79 +500,6 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
 
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
-_NUMBERS = (Real, Decimal, np.bool_)
-
-
-def _writable(values):
-    """A writable float64 array; kernels would be compiled again for a read-only one."""
-    out = np.ascontiguousarray(values, dtype=np.float64)
-    return out if out.flags.writeable else out.copy()
-
-
-def _is_missing(value):
-    return value is None or value != value
-
-
-def _is_numbers(column):
-    """Whether a column holds numbers; one without any value does not count."""
-    if column.dtype.kind != "O":
-        return column.dtype.kind in "biuf"
-    values = [value for value in column.tolist() if not _is_missing(value)]
-    return bool(values) and all(isinstance(value, _NUMBERS) for value in values)
-
-
-def _check_cells(name, column):
-    """Refuse a column of a frame that holds neither numbers nor text."""
-    if column.dtype.kind in "mM":
-        raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
-    for value in column.tolist() if column.dtype.kind == "O" else ():
-        if not (isinstance(value, (str, *_NUMBERS)) or _is_missing(value)):
-            raise ValueError(f"Column {name!r} holds {value!r}: give numbers or text.")
-
-
-def _frame_rows(X, began, has_names):
-    """The rows of a frame as dicts where a stream has names or begins with text, else the frame."""
-    names = list(getattr(X, "column_names", X.columns))
-    columns = {name: series(X, j) for j, name in enumerate(names)}
-    not_numeric = [name for name, column in columns.items() if not _is_numbers(column)]
-    if began and not has_names and not_numeric:
-        raise ValueError(
-            f"Column {not_numeric[0]!r} is not numeric, but this stream began without text."
-        )
-    if not (has_names or not_numeric):
-        return X
-    for name, column in columns.items():
-        _check_cells(name, column)
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def _features(x):
-    """Names and numbers of a dict: text is a category, None is missing."""
-    for name, value in x.items():
-        if type(value) is str:
-            yield f"{name}={value}", 1.0
-        else:
-            name = name if type(name) is str else repr(name)
-            yield name, math.nan if value is None else value
-
-
-def _column(name, names, columns, learn):
-    """The column of a name; None of a new name that is not learned."""
-    if name in names:
-        return names[name]
-    if columns is None:
-        raise ValueError(f"x has a column {name!r} that this stream does not have.")
-    if len(names) >= _MOST_COLUMNS:  # the name shares the column of another
-        return zlib.crc32(name.encode()) % _MOST_COLUMNS
-    if learn:
-        names[name] = len(names)
-        columns.append(name)
-    return names.get(name)
-
-
-def _is_records(X):
-    return isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], Mapping)
 
 
 def _rate(alpha):
@@ -507,19 +586,40 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         self
         """
         with rollback_on_error(self):
-            return self._learn(X, y, sample_weight, () if classes is None else classes)
+            expected = [] if classes is None else np.unique(classes).tolist()
+            if any(map(is_missing, expected)):
+                raise ValueError(f"classes={expected!r:.80} has a missing value: give labels only.")
+            return self._learn(X, y, sample_weight, expected)
 
-    def _learn_rows(self, rows, y, weights, classes):
-        base.check_labels(y)
-        self._expect(np.unique(classes).tolist())
+    _label = staticmethod(label_of)
+
+    def _number(self, label):
+        number = self._codes().get(label)
+        if number is None:
+            self._expect([label])
+            number = self._codes()[label]
+        return number
+
+    def _check_labels(self, y, known):
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError(f"y[{np.isfinite(y).argmin()}] is not finite.")
+        if known.any():
+            base.check_labels(y[known])
+        return y
+
+    def _learn_rows(self, rows, y, known, weights):
+        if not known.any():
+            self.mixture_.learn(rows, np.zeros(len(y), dtype=np.int64), weights)
+            return
         found, first, codes = np.unique(y, return_index=True, return_inverse=True)
-        labels, known = found.tolist(), self._codes()
+        labels, before = found.tolist(), self._codes()
         firsts = zip(first.tolist(), labels, strict=True)
-        new = {i: label for i, label in firsts if label not in known}
+        new = {i: label for i, label in firsts if label not in before}
         start = 0
         for stop in [*sorted(new), len(y)]:  # the next row with a new label, or the end
             if stop > start:
-                codes_of = np.array([known.get(label, -1) for label in labels])
+                numbers = self._codes()
+                codes_of = np.array([numbers.get(label, -1) for label in labels])
                 piece = rows[0][start : stop + 1], rows[1], rows[2]
                 self.mixture_.learn(piece, codes_of[codes[start:stop]], weights[start:stop])
                 start = stop
@@ -536,27 +636,20 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
     def _expect(self, labels):
         """Add new classes, in their order."""
-        codes = self._codes()
         for label in labels:
+            codes = self._codes()
             if label in codes:
                 continue
-            codes[label] = len(codes)
+            # A copy: if a chunk is refused or interrupted, the old one is still there.
+            codes = self._by_label = {**codes, label: len(codes)}
             if len(codes) > 2:
                 self.mixture_ = self.mixture_.grow(m=len(codes))
             try:
                 known = sorted(codes)
             except TypeError:  # labels of several types
                 known = sorted(codes, key=lambda label: (str(type(label)), label))
-            self.classes_ = np.array(known) if len(set(map(type, known))) == 1 else _objects(known)
+            self.classes_ = np.array(known) if len(set(map(type, known))) == 1 else objects(known)
             self.codes_ = np.array([codes[label] for label in known])
-
-    def _learn_row(self, x, y: Any, w, key):
-        rows = self._row(x, True)
-        codes = self._codes()
-        if y not in codes:
-            label: Any = y.item() if isinstance(y, np.generic) else y
-            self._expect([label])
-        self.mixture_.learn_row(*rows, codes[y], w, self._stored(key))
 
     def predict_proba_one(self, x: Any, key: Any = None) -> dict:
         """Probability of each class for one row; {} before any label.
@@ -641,12 +734,6 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         return {label for label, p in probabilities.items() if 1.0 - p <= reach or p == most}
 
 
-def _objects(values):
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
-
-
 class StreamRegressor(RegressorMixin, LearnsByMixture):
     r"""Regression for streams that drift: nothing to tune, about a dozen microseconds a row.
 
@@ -711,14 +798,26 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         with rollback_on_error(self):
             return self._learn(X, y, sample_weight)
 
-    def _learn_rows(self, rows, y, weights, classes):
-        self.mixture_.learn(rows, _writable(y), weights)
+    _label = staticmethod(target_of)
 
-    def _learn_row(self, x, y: Any, w, key):
-        if not math.isfinite(y):
-            raise ValueError(f"y={y!r} is not finite.")
-        rows = self._row(x, True)
-        self.mixture_.learn_row(*rows, y, w, self._stored(key))
+    def _codes(self):
+        """No classes: targets are numbers."""
+        return {}
+
+    def _number(self, label):
+        return label
+
+    def _expect(self, classes):
+        """Add no classes."""
+
+    def _check_labels(self, y, known):
+        targets = writable(y)
+        if not np.isfinite(targets).all():
+            raise ValueError(f"y[{np.isfinite(targets).argmin()}] is not finite.")
+        return targets
+
+    def _learn_rows(self, rows, y, known, weights):
+        self.mixture_.learn(rows, y, weights)
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The target of one row; None before any.

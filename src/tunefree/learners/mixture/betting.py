@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, ndtri
 
-from tunefree._jit import kernel, maximum
+from tunefree._jit import kernel, maximum, minimum
 
 # The miss rates on offer: each has a bettor with its own wealth.
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -73,6 +73,8 @@ def log_wealth(misses, rows, alpha):
 _RATES = np.array(ALPHAS)
 _COUNTS, _SHARES, _REACHES = prior(_RATES)
 FIRST = 64  # scores whose median is the unit
+# Limits of the unit (of exact fits it is 0) and of scores: wealth, their quotient, stays finite.
+_LEAST_UNIT, _MOST_SCORE = 1e-150, 1e150
 # The wealth minus 1, so that the state before the first row is all zeros.
 BETS = record(
     "rows",  # bet on
@@ -134,13 +136,14 @@ def _learn_unit(bets, score):
         return
     _sort(scores)
     middle = 0.5 * (scores[FIRST // 2 - 1] + scores[FIRST // 2])
-    bets.unit = maximum(maximum(middle, 1e-9 * scores[FIRST - 1]), 1e-300)  # a floor for exact fits
+    bets.unit = maximum(maximum(middle, 1e-9 * scores[FIRST - 1]), _LEAST_UNIT)
     bets.rows = 0.0
 
 
 @kernel
 def bet(bets, score):
     """Update all bettors by the next score."""
+    score = minimum(score, _MOST_SCORE)
     if bets.unit == 0.0:
         _learn_unit(bets, score)
         return

@@ -149,14 +149,14 @@ def _update_stackings(m, code, stackings, members, mixers, power, energy):
 
 
 @kernel
-def _record_answer(now, bets, m, code, weight, mixers):
-    """Count the error of the predicted class, and update the bets."""
+def _record_answer(now, bets, m, code, mixers):
+    """Count the error of the predicted class, and update the bets: every row counts once."""
     best = 0
     if m == 1:
         best = 1 if mixers[ANSWER, 0] > 0.5 else 0
     for c in range(1, m):
         best = c if mixers[ANSWER, c] > mixers[ANSWER, best] else best
-    now.errors += weight * (best != code)
+    now.errors += best != code
     now.curvature += (_curvature(mixers[ANSWER], m) - now.curvature) / (now.rows + 1.0)
     bet(bets, 1.0 - _probability(mixers, ANSWER, m, code))
 
@@ -176,7 +176,7 @@ def learn_class(now, learned, m, code, weight, is_late, outputs, snapshot, scrat
     now.energy += (energy - now.energy) / (now.rows + 1.0)
     energy = maximum(maximum(now.energy, energy), 1e-150)
     _update_stackings(m, code, learned.stackings, members, mixers, power, energy)
-    _record_answer(now, learned.bets, m, code, weight, mixers)
+    _record_answer(now, learned.bets, m, code, mixers)
 
 
 # --- updates of the linear members ----------------------------------------------------------------

@@ -79,6 +79,32 @@ def _score(is_whole, targets, model, row, scores, directions, memory, scratch):
 
 
 @kernel
+def _fits(form, d, width, starts, columns, values, codes, targets, n, out):
+    """Whether rows, labels and answers have the shapes by which `run_rows` reads and writes."""
+    if len(starts) <= n or starts[0] < 0 or starts[n] > len(values):
+        return False
+    if form == SPARSE and starts[n] > len(columns):
+        return False
+    for i in range(n):
+        size = starts[i + 1] - starts[i]
+        if size < 0 or size > d or (form != SPARSE and size < d):
+            return False
+    for k in range(starts[0], starts[n] if form == SPARSE else starts[0]):
+        if columns[k] < 0 or columns[k] >= d:
+            return False
+    if codes is not None:
+        if len(codes) < n:
+            return False
+        for i in range(n):
+            if codes[i] < 0 or codes[i] >= width:
+                return False
+    if targets is not None:
+        if len(targets) < n:
+            return False
+    return len(out) == 0 or (len(out) >= n and out.shape[1] == width)
+
+
+@kernel
 def _is_predicted(z, previous, rows, keep):
     """Whether the row is the one that was predicted last; `keep` it for the next call."""
     n = len(z)
@@ -119,28 +145,41 @@ def run_rows(
     row_weights : ndarray of shape (n,)
     out : ndarray of shape (n, width) or (0, 0)
         Where to write the answers.
+
+    Returns
+    -------
+    bool
+        False if an argument has another shape: nothing is read or changed then.
     """
+    n_rows, width = len(row_weights), len(members)
+    given = starts, columns, values, codes, targets
+    if not _fits(form, moments.shape[1], width, *given, n_rows, out):
+        return False
     now, learned, snapshot, scratch = numbers[0], learned_[0], snapshot_[0], scratch_[0]
     model, statistics = (now, weights, covariances, last_row), (moments, outliers, latest)
     outputs = members, probabilities, mixers
     m, is_whole, answers = len(scores), form == WHOLE, len(out) > 0
-    for i in range(len(row_weights)):
+    for i in range(n_rows):
         first, stop, weight = starts[i], starts[i + 1], row_weights[i]
         learn = weight > 0.0
-        predict = not (learn and is_late)
-        entries = columns[first:stop], values[first:stop], weight if learn else 1.0
-        n = standardize(form == SPARSE, now, statistics, entries, learn, places, rows[0])
-        row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
-        is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not learn)
-        if is_new:
-            _score(is_whole, targets, model, row, scores, directions, memory, scratch)
-        if is_new and predict:
-            if targets is not None:
-                d = moments.shape[1] if is_whole else 0
-                predict_numbers(now, learned, d, scores, scratch.gains, members, mixers)
-            if codes is not None:
-                predict_classes(learned, scores, scratch.gains, members, probabilities, mixers)
-            take_snapshot(learned, now.rows, snapshot)
+        # A row is predicted as one of weight 1, and then standardised by the weight that it has.
+        last = 1 if learn and not is_late and weight != 1.0 else 0
+        for turn in range(last + 1):
+            store = learn and turn == last
+            predict = turn == 0 and not (learn and is_late)
+            entries = columns[first:stop], values[first:stop], weight if store else 1.0
+            n = standardize(form == SPARSE, now, statistics, entries, store, places, rows[0])
+            row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
+            is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not store)
+            if is_new:
+                _score(is_whole, targets, model, row, scores, directions, memory, scratch)
+            if is_new and predict:
+                if targets is not None:
+                    d = moments.shape[1] if is_whole else 0
+                    predict_numbers(now, learned, d, scores, scratch.gains, members, mixers)
+                if codes is not None:
+                    predict_classes(learned, scores, scratch.gains, members, probabilities, mixers)
+                take_snapshot(learned, now.rows, snapshot)
         if answers:
             copy_to(out[i], mixers[ANSWER])
         if not learn:
@@ -148,7 +187,7 @@ def run_rows(
         if targets is not None:
             y, centre, unit = targets[i], now.centre, now.unit
             if not take_target(now, weights[0], y, weight):
-                record_error(now, learned.bets, y, weight, mixers[ANSWER], False)
+                record_error(now, learned.bets, y, mixers[ANSWER], False)
                 continue
             if unit != now.unit or centre != now.centre:
                 _score(is_whole, targets, model, row, scores, directions, memory, scratch)
@@ -168,6 +207,7 @@ def run_rows(
         now.norm += (row.norm - now.norm) / (now.rows + 1.0)
         now.rows += 1.0
         record_point(codes is None, now, learned, trace)
+    return True
 
 
 @kernel
@@ -179,6 +219,8 @@ def _of_row(labels, i):
 @kernel(borrows=True)
 def run_late_rows(stream, state, past, numbers, rows, labels, row_weights, unlabeled, no_answers):
     """Learn rows in order whose labels are late, each predicted from the state it was asked in.
+
+    A row of weight 0 has no label: it is one of the rows that others are late by.
 
     Parameters
     ----------
@@ -193,20 +235,34 @@ def run_late_rows(stream, state, past, numbers, rows, labels, row_weights, unlab
     unlabeled : ndarray of shape (1,)
         The weight 0.
     no_answers : ndarray of shape (0, 0)
+
+    Returns
+    -------
+    bool
+        False if an argument has another shape: nothing is read or changed then.
     """
     starts, columns, values = rows
     codes, targets = labels
-    for i in range(len(row_weights)):
+    form, moments, members = stream[0], stream[1], stream[9]
+    n_rows, width = len(row_weights), len(members)
+    given = starts, columns, values, codes, targets
+    if not _fits(form, moments.shape[1], width, *given, n_rows, no_answers):
+        return False
+    for i in range(n_rows):
         label, weight = (_of_row(codes, i), _of_row(targets, i)), row_weights[i : i + 1]
         row = (starts[i : i + 2], columns, values, *label)
-        is_late = weight[0] > 0.0
-        if is_late:
-            oldest = past[np.int64(numbers[0].rows + numbers[0].refused) % len(past)]
-            for k in range(len(state)):
-                state[k], oldest[k] = oldest[k], state[k]
-            run_rows(*stream, False, *row, unlabeled, no_answers)
-            copy_to(state, oldest)
-        run_rows(*stream, is_late, *row, weight, no_answers)
+        now = numbers[0]
+        oldest = past[np.int64(now.rows + now.refused + now.unlabeled) % len(past)]
+        if weight[0] == 0.0:
+            copy_to(oldest, state)
+            now.unlabeled += 1.0
+            continue
+        for k in range(len(state)):
+            state[k], oldest[k] = oldest[k], state[k]
+        run_rows(*stream, False, *row, unlabeled, no_answers)
+        copy_to(state, oldest)
+        run_rows(*stream, True, *row, weight, no_answers)
+    return True
 
 
 # --- the learner ----------------------------------------------------------------------------------
@@ -222,10 +278,16 @@ def _has_form(array, shape):
     return is_array and array.shape == shape and array.flags.c_contiguous
 
 
+def _check_shapes(fits):
+    """Refuse rows that the kernels refused."""
+    if not fits:
+        raise ValueError("rows or labels do not have the shape of this stream")
+
+
 def _are_valid_counts(state):
     """Whether numbers of rows are valid, and the next score to bet on has a place."""
     numbers, bets = state.numbers[0], state.learned[0]["bets"]
-    counts = numbers["rows"], numbers["refused"], bets["rows"]
+    counts = numbers["rows"], numbers["refused"], numbers["unlabeled"], bets["rows"]
     has_place = bets["rows"] < FIRST or bets["unit"] > 0.0
     return all(0.0 <= count < 2.0**53 for count in counts) and has_place
 
@@ -375,7 +437,8 @@ class Mixture:
         return (None, labels) if self.real else (labels, None)
 
     def _run(self, is_late, rows, labels, weights, out):
-        run_rows(*self.stream, is_late, *rows, *self._codes_and_targets(labels), weights, out)
+        labels = self._codes_and_targets(labels)
+        _check_shapes(run_rows(*self.stream, is_late, *rows, *labels, weights, out))
 
     def learn(self, rows, labels, weights):
         """Learn rows in order, by class numbers or real targets."""
@@ -383,7 +446,8 @@ class Mixture:
             self._run(False, rows, labels, weights, _NONE)
             return
         given = self.parts.numbers, rows, self._codes_and_targets(labels), weights
-        run_late_rows(self.stream, self.state, self.past, *given, np.zeros(1), _NONE)
+        late = self.stream, self.state, self.past
+        _check_shapes(run_late_rows(*late, *given, np.zeros(1), _NONE))
 
     def ask(self, rows):
         """The answers to rows."""
@@ -462,7 +526,8 @@ def _measured_from_zero(old, new):
     size = np.sqrt(sd**2 + mean**2)
     varies = sd > 0.0
     ratio, shift = np.ones((d + 1, 1)), np.zeros((d + 1, 1))
-    ratio[1:, 0][varies], shift[1:, 0][varies] = (size / sd)[varies], (mean / sd)[varies]
+    ratio[1:, 0][varies] = size[varies] / sd[varies]
+    shift[1:, 0][varies] = mean[varies] / sd[varies]
     new.moments[1, :d], new.moments[2, :d], new.latest[:, :d] = 0.0, count * size**2, 0.0
     weights = old.weights * ratio
     weights[:, 0] -= (weights / ratio * shift)[:, 1:].sum(axis=1)

@@ -21,6 +21,9 @@ _SHRUNK_BELOW = 8.0
 # Degrees of freedom of a target's distribution.
 NU = 5.0
 _T5 = 0.3796066898224944  # Gamma(3) / (Gamma(2.5) sqrt(5 pi))
+_FAINT = 1e-200  # densities below this are computed as logarithms: they may underflow
+_MOST_SDS = 1e150  # their squares do not overflow
+_MOST_NATS = 600.0  # nor does the exponential of these
 _VARIANCE_RATE = 0.02  # weight of a new residual in its variance
 
 
@@ -52,6 +55,13 @@ def _density(y, location, scale):
     """Student's density of 5 degrees of freedom."""
     r = (y - location) / scale
     return _T5 / (scale * (1.0 + r * r / NU) ** 3)
+
+
+@kernel
+def _log_density(y, location, scale):
+    """The logarithm of Student's density, which is finite wherever the target is."""
+    r = minimum(abs(y - location) / scale, _MOST_SDS)
+    return np.log(_T5) - np.log(scale) - 3.0 * np.log1p(r * r / NU)
 
 
 # --- predictions ----------------------------------------------------------------------------------
@@ -112,28 +122,46 @@ def predict_numbers(now, learned, d, scores, gains, members, mixers):
 
 @kernel
 def _judge_members(now, y, weight, losses, members, likelihoods):
-    """Likelihoods of the target by the members, and the squared norm of their predictions."""
-    energy = 0.0
+    """Likelihoods of the target by the members, and the squared norm of their predictions.
+
+    All likelihoods, those of mixers too, are in a unit of which the logarithm is returned as well.
+    It is 1 unless the target is so far off that densities underflow.
+    """
+    energy, least, most = 0.0, np.inf, 0.0
     for k in range(N_MEMBERS):
         likelihoods[k] = _density(y, members[0, k], members[1, k])
+        least, most = minimum(least, likelihoods[k]), maximum(most, likelihoods[k])
         energy += ((members[0, k] - now.centre) / now.unit) ** 2
+    if least >= _FAINT:
+        for k in range(N_MEMBERS):
+            losses[k] -= weight * np.log(likelihoods[k])
+        return energy, 0.0
+    unit = -np.inf
     for k in range(N_MEMBERS):
-        losses[k] -= weight * np.log(likelihoods[k])
-    return energy
+        log_density = _log_density(y, members[0, k], members[1, k])
+        losses[k] -= weight * log_density
+        unit = maximum(unit, log_density)
+        likelihoods[k] = log_density
+    unit = unit if most < _FAINT else 0.0
+    for k in range(N_MEMBERS):
+        likelihoods[k] = np.exp(likelihoods[k] - unit)
+    return energy, unit
 
 
 @kernel
-def _judge_mixers(now, y, weight, mixers, snapshot, scratch):
-    """Likelihoods of the target by the mixers; the answer's loss."""
+def _judge_mixers(now, y, weight, mixers, snapshot, unit, scratch):
+    """Likelihoods of the target by the mixers, in the members' unit; the answer's loss."""
     total = 0.0
     for a in range(N_MIXERS):
         if a < N_BAYES:
             chance = dot(snapshot.posteriors[a], scratch.likelihoods)
-        else:
+        elif unit == 0.0:
             chance = _density(y, mixers[a, 0], mixers[a, 1])
+        else:
+            chance = np.exp(minimum(_log_density(y, mixers[a, 0], mixers[a, 1]) - unit, _MOST_NATS))
         scratch.mixer_likelihoods[a] = chance
         total += snapshot.final[a] * chance
-    now.loss -= weight * np.log(total)
+    now.loss -= weight * (np.log(total) + unit)
 
 
 @kernel
@@ -147,14 +175,14 @@ def _update_stackings(now, y, stackings, members, mixers, power, energy):
 
 
 @kernel
-def record_error(now, bets, y, weight, answer, learned):
-    """Count the error of an answer, and update the bets.
+def record_error(now, bets, y, answer, learned):
+    """Count the error of an answer, and update the bets: every row counts once.
 
     A refused target does not count for the unit of scores. Once that is known, it is bet on like
     any other target, and its interval may miss it.
     """
     gap = minimum(abs(y - answer[0]), HUGE)
-    now.errors += weight * (gap * gap)
+    now.errors += gap * gap
     if learned or radius(bets, 0) < np.inf:
         bet(bets, gap / answer[1])
 
@@ -163,14 +191,14 @@ def record_error(now, bets, y, weight, answer, learned):
 def learn_number(now, learned, y, weight, is_late, members, mixers, snapshot, scratch):
     """Update the mixers by the target of a row that was predicted."""
     power = power_of(now, snapshot, weight, is_late)
-    energy = _judge_members(now, y, weight, learned.losses, members, scratch.likelihoods)
-    _judge_mixers(now, y, weight, mixers, snapshot, scratch)
+    energy, unit = _judge_members(now, y, weight, learned.losses, members, scratch.likelihoods)
+    _judge_mixers(now, y, weight, mixers, snapshot, unit, scratch)
     update_posteriors(now.rows, learned, scratch, power)
     now.energy += (energy - now.energy) / (now.rows + 1.0)
     _update_stackings(now, y, learned.stackings, members, mixers, power, energy)
     for a in range(N_MIXERS):
         _update_variance(now, learned.mixer_variances, a, y - mixers[a, 0], weight)
-    record_error(now, learned.bets, y, weight, mixers[ANSWER], True)
+    record_error(now, learned.bets, y, mixers[ANSWER], True)
 
 
 # --- updates of the linear members ----------------------------------------------------------------

@@ -16,7 +16,13 @@ _CANCELLED = 0.9
 # A column's statistics restart where the variance of its latest 64 entries is this much smaller
 # than that of all entries.
 _BLOCK, _RESTART_RATIO = 64.0, 1e-4
-HUGE = 1e150  # larger entries are missing: their squares overflow
+# Larger entries are missing, and larger targets are outliers: sums of their squares might overflow,
+# where rows weigh much.
+HUGE = 1e140
+# A smaller variance counts as 0: quotients of squares that underflow are no numbers.
+LEAST_VARIANCE = 1e-280
+# A target so many units from the centre changes the unit at once, so that no ratio overflows.
+_FAR = 1e9
 
 
 class StandardRow(NamedTuple):
@@ -39,7 +45,7 @@ def squared_norm(z):
 @kernel
 def _is_outlier(x, moments, n_outliers):
     count, mean, square = moments
-    if square == 0.0:
+    if square <= LEAST_VARIANCE * count:
         return False
     limit = _OUTLIER_SD
     if n_outliers > 0.0:  # a power takes long
@@ -113,7 +119,7 @@ def standardize(sparse, now, statistics, entries, store, places, z):
             moments = _store_entry(sparse, all_moments, latest, j, x, moments)
             outliers[j] = 0.0
         count, mean, square = moments
-        if square > 0.0:
+        if square > LEAST_VARIANCE * count:
             if sparse:
                 places[n] = j + 1
                 n += 1
@@ -125,9 +131,12 @@ def standardize(sparse, now, statistics, entries, store, places, z):
 
 @kernel
 def take_target(now, weights, y, weight):
-    """Whether a real target counts; update its statistics, and the unit when rows have doubled."""
+    """Whether a real target counts; update its statistics.
+
+    The unit changes when rows have doubled, and at a target that is far off.
+    """
     moments = now.y_weight, now.y_mean, now.y_squares
-    if _is_outlier(y, moments, now.y_outliers):
+    if not abs(y) <= HUGE or _is_outlier(y, moments, now.y_outliers):
         now.y_outliers += 1.0
         now.outliers += 1.0
         now.refused += 1.0
@@ -138,7 +147,8 @@ def take_target(now, weights, y, weight):
     now.high = y if is_first else maximum(now.high, y)
     now.y_weight, now.y_mean, now.y_squares = _joined(moments, y, weight, False)
     rows = np.int64(now.rows) + 1
-    if rows & (rows - 1) == 0:
+    is_far = abs(y - now.centre) > _FAR * now.unit
+    if rows & (rows - 1) == 0 or is_far:
         _change_unit(weights, now, is_first)
     return True
 
@@ -151,7 +161,7 @@ def _change_unit(weights, now, is_first):
     """
     centre, unit = now.centre, now.unit
     now.centre = now.y_mean
-    if now.y_squares > 0.0:
+    if now.y_squares > LEAST_VARIANCE * now.y_weight:
         now.unit = np.sqrt(now.y_squares / now.y_weight)
     if is_first:
         return

@@ -46,12 +46,13 @@ NUMBERS = record(
     "low",  # range of targets
     "high",
     "loss",  # total loss of the answers
-    "errors",  # total weight of wrong answers, or of squared errors
+    "errors",  # wrong answers, or the sum of squared errors; every row counts once
     "outliers",  # rows with an outlier
     "points",  # points of the trace, and rows between two of them
     "stride",
     "refused",  # targets refused as outliers
-    spare=2,
+    "unlabeled",  # rows without a label, where labels come late
+    spare=1,
 )
 LEARNED = record(
     losses=N_MEMBERS,  # total losses of the members
