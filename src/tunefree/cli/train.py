@@ -68,7 +68,7 @@ class Trained(NamedTuple):
 
     estimator: Any
     notes: dict
-    skipped: Skipped | None
+    skipped: Skipped
     seconds: float
 
 
@@ -573,7 +573,8 @@ def _summary(done):
         "report": _report_text(estimator, notes),
         "passes": int(np.max(getattr(estimator, "n_iter_", 0))),
         "seconds": round(done.seconds, 3),
-        "skipped": done.skipped.count if done.skipped else 0,
+        "skipped": done.skipped.count,
+        "without_target": done.skipped.n_unlabelled,
         "status": getattr(estimator, "status_", None),
     }
 
