@@ -128,7 +128,7 @@ def unlabelled(y: Any) -> np.ndarray:
     missing = missing_among(y)
     if y.dtype.kind == "U" or (y.dtype.kind == "O" and y.ndim == 1):
         missing |= np.array([isinstance(v, str) and v in NO_LABEL for v in y.tolist()], dtype=bool)
-    return missing.reshape(len(y), -1).any(axis=1)
+    return missing if missing.ndim == 1 else missing.any(axis=1)
 
 
 def _is_missing(value):

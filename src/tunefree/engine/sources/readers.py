@@ -84,7 +84,7 @@ class Text:
 
     def pieces(self, place, skipped):
         """The rows after a position; if rows may be skipped, text is parsed in every pass."""
-        if self.kept is None or skipped.malformed:
+        if self.kept is None or (skipped is not None and skipped.malformed):
             return self._parsed(place, skipped)
         return self.kept.pieces(lambda place: self._parsed(place, skipped), place)
 
