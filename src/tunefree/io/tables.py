@@ -34,7 +34,7 @@ IGNORED, TARGET, WEIGHT = -1, -2, -3
 DELIMITERS = "\t;,"
 LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or an unclosed quote
 TARGET_OR_HEADER = "if another column is the target, or this is a header, see --target and --header"
-_FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG = range(8)
+_FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG, _ABSENT = range(9)
 _INFINITE = {"inf", "infinity"}
 
 
@@ -480,7 +480,7 @@ def _texts_among(spans, text, column):
         cell = decoded(text[begin:end])
         place = begin, _CELL if cell else _EMPTY, column
         if cell in NO_LABEL:
-            found.setdefault("nameless", place)
+            found.setdefault("nameless", (begin, _ABSENT if cell else _EMPTY, column))
         if cell in NO_LABEL or cell.lower() in MISSING:
             found.setdefault("absent", place)
             n_absent += 1
@@ -529,11 +529,12 @@ def looks_numeric(numbers, rows):
 _MESSAGES = {
     _CELL: "not a finite number",
     _EMPTY: "the cell is empty",
+    _ABSENT: "no class",
     _LONG: f"a target of more than {LONGEST_LABEL} bytes",
     _NEGATIVE: "a weight must not be negative",
     _UNCLOSED: "the quote is not closed on this line",
 }
-_QUOTED = _CELL, _LONG, _NEGATIVE  # the cell follows the message
+_QUOTED = _CELL, _LONG, _NEGATIVE, _ABSENT  # the cell follows the message
 
 
 def _error(found, text, line, layout, path):

@@ -184,10 +184,11 @@ class Source:
     If `again`, it can be read in several passes. `name` is its name in messages, `n_features` the
     number of columns (None while unknown), `rows` the number of rows read in the current pass, and
     `skipped` counts malformed rows and rows without a target. The latter are skipped, with a
-    warning after the first pass, unless `keeps_unlabelled`.
+    warning after the first pass, unless `keeps_unlabelled`. If `is_sample`, nothing is concluded
+    from how many are skipped.
     """
 
-    keeps_unlabelled = False
+    keeps_unlabelled = is_sample = False
 
     def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
         self.reader, self.window, self.seed, self.on_bad_row = reader, window, seed, on_bad_row
@@ -210,8 +211,9 @@ class Source:
         for chunk in ahead(found):
             self.rows = chunk.mark.row
             yield chunk
-        self.skipped.check(self.rows, self.name)
-        self.skipped.warn()
+        if not self.is_sample:
+            self.skipped.check(self.rows, self.name)
+            self.skipped.warn()
 
     @property
     def _is_text(self):
