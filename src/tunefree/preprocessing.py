@@ -30,6 +30,7 @@ from sklearn.utils.validation import (
 from tunefree._parameters import check_values, restored_on_error
 from tunefree._warn import warn
 from tunefree.data.checks import Finding, SourceLayout, near_levels, warn_of
+from tunefree.data.missing import complete
 from tunefree.data.order import in_units_of_rows
 from tunefree.designs import as_dense, check_frame, entries, plain_rows
 from tunefree.protocols import MatrixLike
@@ -163,6 +164,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         table = _Table(self, X, reset=True)
         n, d = table.shape
         form = {"dtype": np.float64, "ensure_non_negative": True}
+        sample_weight = complete(sample_weight, "sample_weight")
         weights = _check_sample_weight(sample_weight, np.empty(n), **form)
         if not weights.any():
             raise ValueError(

@@ -295,13 +295,6 @@ def test_a_lazy_frame_is_refused_with_the_way_out(name):
         estimator_classes()[name]().fit(frame, [1.0, 2.0])
 
 
-def test_labels_that_are_none_are_named():
-    with pytest.raises(ValueError, match=r"y\[1\] is None: drop the rows"):
-        PiSTOLClassifier().fit([[0.0], [1.0], [2.0]], np.array(["a", None, "b"], dtype=object))
-    with pytest.raises(ValueError, match=r"Input contains NaN\. The first is y\[1\]"):
-        PiSTOLClassifier().fit([[0.0], [1.0], [2.0]], np.array(["a", np.nan, "b"], dtype=object))
-
-
 @pytest.mark.parametrize("name", ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"])
 def test_what_is_wrong_with_columns_names_the_estimator(name):
     rng = np.random.default_rng(0)

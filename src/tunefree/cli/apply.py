@@ -23,7 +23,7 @@ from tunefree.cli.console import (
 from tunefree.cli.rows import column_name, columns_of, open_data, split_role_columns
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.io.files import Named, detected, write_atomically
+from tunefree.io.files import Named, Skipped, detected, write_atomically
 from tunefree.io.mixed import mixed_parts, read_mixed, read_numbers
 from tunefree.io.model import describe_model, load_model
 from tunefree.io.tables import Column
@@ -45,16 +45,22 @@ def feature_names(estimator, notes):
 # --- Reading in the form that a model expects -----------------------------------------------------
 
 
-def read_tables(estimator, notes, data, *, labelled, whole=False, **options):
+def read_tables(estimator, notes, data, *, labelled, whole=False, skipped=None, **options):
     """Rows with the features of the model, in its order: one table, or parts of large data.
 
-    `options` are those of `tunefree.io.read`; where one is None the notes decide.
+    `options` are those of `tunefree.io.read`; where one is None the notes decide. Rows without a
+    target are skipped and counted in `skipped` if `labelled`; otherwise the columns of targets and
+    weights may hold anything, or be absent.
     """
     with failing(BAD_DATA, data):
         source, large = open_data(data)
+        skipped = skipped or Skipped(malformed=False, unlabelled=labelled)
         noted = {key: Column(*notes[key]) for key in ("target", "weight_column") if notes.get(key)}
+        if not labelled:
+            noted = {"drop": [*noted.values()]}
         settings = {
             "target": None if labelled else False,
+            "skipped": skipped,
             "columns": _names(estimator, notes),
             "n_features": estimator.n_features_in_ + len(notes.get("beside", ())),
             "zero_based": notes.get("zero_based", "auto"),
@@ -88,10 +94,12 @@ def _parts(notes, source, settings):
             source = Named(source.name, source.for_good())
         yield from mixed_parts(source, kinds=notes["kinds"], **settings)
         return
-    id = getattr(settings["target"], "name", settings["target"])
-    settings["drop"] = [Column(name, 0) for name in notes.get("drop", ()) if name != id]
+    skipped = settings.pop("skipped")
+    settings["drop"] = [*settings.get("drop", ()), *(Column(n, 0) for n in notes.get("drop", ()))]
     opened = open_source(source, hashed=notes.get("hashed"), **settings)
+    opened.keeps_unlabelled = not skipped.unlabelled
     yield from opened.chunks()
+    skipped.join(opened.skipped)
     _note_ignored(getattr(opened.reader, "ignored", 0))
 
 

@@ -55,13 +55,13 @@ def columns_of(options):
 
 
 def skipped_of(options):
-    """What counts malformed rows; None if these are errors."""
-    return Skipped() if options.on_bad_row == "skip" else None
+    """What counts rows without a target, and malformed ones if these are no errors."""
+    return Skipped(malformed=options.on_bad_row == "skip")
 
 
 def note_skipped(skipped):
-    """Print how many rows were skipped."""
-    if skipped is not None and skipped.count:
+    """Print how many malformed rows were skipped."""
+    if skipped.count:
         note(f"skipped {skipped.count} malformed rows, the first: {skipped.first}")
 
 
@@ -83,7 +83,7 @@ def hints(of_features, of_rows):
 
 def skip_hint(skipped):
     """The advice for a malformed row; None if these are skipped."""
-    return "use --on-bad-row skip to skip such rows" if skipped is None else None
+    return None if skipped.malformed else "use --on-bad-row skip to skip such rows"
 
 
 def read_rows(source, name, kind, options, *, mixed, hint) -> Any:
@@ -93,13 +93,15 @@ def read_rows(source, name, kind, options, *, mixed, hint) -> Any:
     otherwise `hint` is added to the error for one.
     """
     reader = read_mixed if mixed else read_numbers
-    of_rows = skip_hint(options["skipped"]) if "skipped" in options else None
+    of_rows = skip_hint(options["skipped"])
     with failing(BAD_DATA, name), working(f"reading {name}"), hints(hint, of_rows):
         table = reader(source, target_type=kind, **options)
+        options["skipped"].check(table.X.shape[0], name)
         _check_table(table)
         table = _without_row_numbers(table)
     if options["header"] is None and _is_no_header(table):
         note("note: line 1 was read as a header; use --no-header if it is a row of data")
+    options["skipped"].warn()
     for option in ("target", "weight_column", "header", "drop"):
         if table.zero_based is not None and options.get(option) not in (None, []):
             stop(f"{flag(option)} is for csv, but {name} is libsvm", USAGE)

@@ -9,7 +9,7 @@ from tunefree.cli.console import BAD_DATA, failing, note, working
 from tunefree.cli.rows import named, split_role_columns
 from tunefree.data.checks import drift_findings, messages
 from tunefree.families import Family
-from tunefree.io.files import DataError, name_of
+from tunefree.io.files import DataError, Skipped, name_of
 from tunefree.preprocessing import source_layout
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, WEIGHTED, exact, of_weighted
 
@@ -35,17 +35,22 @@ def evaluate(estimator, notes, data, whole, **options):
     classes, rows = getattr(estimator, "classes_", None), None
     options["target_type"] = float if classes is None or classes.dtype.kind in "biuf" else str
     scores = Scores(classes, getattr(estimator, "family_", None))
-    drift = _Drift(estimator, notes)
+    drift, skipped = _Drift(estimator, notes), Skipped(malformed=False)
+    options["skipped"] = skipped
     with failing(BAD_DATA, data):
         for table in read_tables(estimator, notes, data, labelled=True, whole=whole, **options):
             if table.y is None:
                 target = (notes.get("target") or [None])[0]
                 words = "there is no target column" + (f" {target!r}" if target else "")
                 raise DataError(f"{words} to evaluate against (see --target)", name_of(data))
+            if not table.X.shape[0]:
+                continue
             with working("predicting"), matched_by_us():
                 rows = _evaluated(estimator, notes, table)
                 drift.add(rows.X)
             scores.add(rows.y, rows.predicted, rows.probabilities, rows.decisions, rows.weight)
+        skipped.check(scores.n_rows, data)
+        skipped.warn()
         if rows is None:
             raise DataError("the file has no rows", data)
         if scores.unknown:
@@ -112,9 +117,11 @@ class Scores:
         self.classes: Any = classes
         is_square = family is not None and type(family).deviance is Family.deviance
         self.family, self.unknown, self._parts = None if is_square else family, 0, []
+        self.n_rows = 0
 
     def add(self, y, predicted, probabilities=None, decisions=None, weight=None):
         """Add some rows."""
+        self.n_rows += len(y)
         rows = {"weight": np.ones(len(y)) if weight is None else weight}
         if self.classes is None:
             rows |= {"target": y, "predicted": predicted}

@@ -27,6 +27,7 @@ from tunefree.cli.train import check_outputs, guess_and_advise, resumable
 from tunefree.engine.sources import Mark
 from tunefree.engine.sources.readers import Replay
 from tunefree.estimators.stream import StreamClassifier, StreamRegressor
+from tunefree.io.cells import is_marker
 from tunefree.io.files import (
     DataError,
     Named,
@@ -178,6 +179,15 @@ class _StreamRun:
             self._learn(*self.pending.pop(0))
         self.mark = Mark(record.place, row)
 
+    def known(self, record):
+        """A record whose label is None if that is a marker, such as "-", and labels are numbers."""
+        if not isinstance(record.y, str) or not is_marker(record.y):
+            return record
+        classes = vars(self.estimator).get("classes_", ())
+        are_texts = any(isinstance(one, str) for one in np.asarray(classes).tolist())
+        is_class = self.task == "classification" and are_texts
+        return record if is_class else record._replace(y=None)
+
     def _learn(self, row, x, y, covered, wrong):
         """Learn a row whose label has arrived."""
         model = self.estimator
@@ -263,6 +273,8 @@ def _guessed_task(source):
         raise skipped.first or source.no_rows(layout)
     found = (row.y for row in itertools.chain([first], rows) if row.y is not None)
     y = list(itertools.islice(found, _LOOK))
+    if not any(isinstance(v, str) and not is_marker(v) for v in y):
+        y = [v for v in y if not isinstance(v, str)]  # markers of missing values among numbers
     if not y:
         stop("no complete row with a target was found: see --target, or give --task", USAGE)
     numbers = all(type(v) in (int, float) for v in y)
@@ -301,6 +313,7 @@ def _take_all(run, saved, skipped, quiet):
         run.out.write(as_csv([[*run.ids, *_TASKS[run.task].columns]]).encode())
     print_error = _ErrorLines(run, quiet)
     for record in run.source.records(run.layout, skipped, run.mark.place):
+        record = run.known(record)
         _check_target(record.y, run)
         if not run.mark.rows:
             _check_columns(record.x, run)

@@ -68,7 +68,7 @@ class Trained(NamedTuple):
 
     estimator: Any
     notes: dict
-    skipped: Skipped | None
+    skipped: Skipped
     seconds: float
 
 
@@ -485,6 +485,7 @@ def _first_targets(data, options):
         data = data.head(lambda text: len(text) >= _LOOK)
     rows, found = 0, []
     source = open_source(data, **options | {"window": 0})
+    source.is_sample = True
     for chunk in source.chunks():
         if chunk.y is None:
             raise DataError("the file has no target column", name)
@@ -493,6 +494,7 @@ def _first_targets(data, options):
         if rows > _ROWS:
             break
     if not rows:
+        source.skipped.check(0, name)
         raise no_rows(name, getattr(source.reader, "layout", None))
     return np.concatenate(found)
 
@@ -573,7 +575,8 @@ def _summary(done):
         "report": _report_text(estimator, notes),
         "passes": int(np.max(getattr(estimator, "n_iter_", 0))),
         "seconds": round(done.seconds, 3),
-        "skipped": done.skipped.count if done.skipped else 0,
+        "skipped": done.skipped.count,
+        "without_target": done.skipped.n_unlabelled,
         "status": getattr(estimator, "status_", None),
     }
 

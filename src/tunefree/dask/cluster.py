@@ -18,6 +18,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
 from tunefree._process import kept_memory, one_blas_thread
+from tunefree.data.missing import complete
 from tunefree.designs import CSR, canonical, design_of, take
 from tunefree.estimators.from_source import SourceSample
 from tunefree.protocols import Remote
@@ -58,11 +59,6 @@ class PartitionFacts(NamedTuple):
     odd: tuple
 
 
-def _values(block):
-    """The array behind a frame or series."""
-    return block.to_numpy() if hasattr(block, "to_numpy") else block
-
-
 def _checked(values, name, **form):
     """`check_array` of a partition, which may be empty."""
     return check_array(values, ensure_min_samples=0, input_name=name, **form)
@@ -83,7 +79,7 @@ def _numbers(X):
 
 def _labels(y):
     """A partition's labels."""
-    y = column_or_1d(_values(y))
+    y = column_or_1d(complete(y))
     kinds = {type(label).__name__ for label in y} if y.dtype == object else ()
     if len(kinds) > 1:
         raise ValueError(f"y holds labels of several types: {', '.join(sorted(kinds))}.")
@@ -96,8 +92,9 @@ def _labels(y):
 
 def _targets(y):
     """A partition's targets."""
+    y = complete(y)
     try:
-        y = np.asarray(_values(y), dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as problem:
         raise ValueError(f"y must hold numbers ({problem}).") from problem
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
@@ -113,7 +110,8 @@ def load(X, y, weights, number, classify, guard):
         X, y = _numbers(X), _labels(y) if classify else _targets(y)
         if len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}.")
-        weights = np.ones(len(y)) if weights is None else np.ravel(_values(weights))
+        weights = complete(weights, "sample_weight")
+        weights = np.ones(len(y)) if weights is None else np.ravel(weights)
         weights = _checked(weights, "sample_weight", dtype=np.float64, ensure_2d=False)
         if len(weights) != len(y) or (weights < 0.0).any():
             raise ValueError("sample_weight must hold a number that is not negative for each row.")

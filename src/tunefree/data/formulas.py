@@ -77,7 +77,7 @@ def targets_of(formula: str, frame: Any) -> Any:
         raise ValueError(f"formula={formula!r} has no left-hand side: give y=.")
     if len(left) == 1 and str(left[0]) in getattr(frame, "columns", ()):
         return frame[str(left[0])]
-    values = _matrix(left, frame, formula).to_numpy()
+    values = _matrix(left, frame, formula, missing="ignore").to_numpy()
     return values[:, 0] if values.shape[1] == 1 else values
 
 
@@ -98,14 +98,14 @@ def _sides(formula, intercept=True):
     return left, right
 
 
-def _matrix(side, frame, formula):
+def _matrix(side, frame, formula, missing="raise"):
     """The model matrix of one side."""
     if hasattr(frame, "to_pandas"):
         frame = frame.to_pandas()
     if not hasattr(frame, "columns"):
         raise ValueError(f"formula={formula!r} needs a frame with named columns, not an array.")
     with _named(formula):
-        return side.get_model_matrix(frame, context={}, na_action="raise", output="pandas")
+        return side.get_model_matrix(frame, context={}, na_action=missing, output="pandas")
 
 
 def _without_intercept(matrix):

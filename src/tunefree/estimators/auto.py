@@ -29,6 +29,7 @@ from tunefree.data.checks import (
     ignore_outlier_warnings,
     warn_of,
 )
+from tunefree.data.missing import complete
 from tunefree.data.order import even_sample
 from tunefree.designs import as_columns, as_dense
 from tunefree.estimators import base
@@ -150,6 +151,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _fit(self, X, y, sample_weight, groups, exposure=None):
         """Fit rows, in regression with their exposure."""
+        y = complete(y)
         forget_fit(self)
         limits, kinds, n_landmarks, scorer = self._checked()
         rows = self._rows(X, y, sample_weight, groups, exposure)
@@ -762,6 +764,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         self.random_state = random_state
 
     def _fit(self, X, y, sample_weight, groups, exposure=None):
+        y = complete(y)
         shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
         if len(shape) < 2 or shape[1] < 2:
             return super()._fit(X, y, sample_weight, groups)

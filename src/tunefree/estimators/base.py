@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tunefree._jit import kernel
 from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
+from tunefree.data.missing import complete
 from tunefree.data.order import as_repetitions
 from tunefree.designs import (
     canonical,
@@ -85,8 +86,9 @@ def check_rows_and_targets(
     numeric: bool = False,
     missing: bool = False,
 ) -> tuple[Any, Any]:
-    """`check_rows`, with targets of the same length."""
+    """`check_rows`, with targets of the same length, none of which is missing."""
     check_frame(X)
+    y = complete(y)
     targets = {"multi_output": multi_output, "y_numeric": numeric}
     with plain_errors(estimator, X, y):
         X, y = validate_data(
@@ -112,8 +114,9 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
         with config_context(array_api_dispatch=False):
             yield
     except (TypeError, ValueError) as problem:
+        complete(y)  # names the target that is missing, if one is
         name = type(estimator).__name__
-        words = None if y is None else _fault_of_targets(estimator, np.asarray(y), problem)
+        words = None if y is None else _text_for_numbers(estimator, np.asarray(y))
         kind = "Regressor" if is_regressor(estimator) else "Classifier"
         if words is None and (found := _not_numbers(X)):
             words = (
@@ -130,16 +133,12 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
         raise ValueError(words) from problem
 
 
-def _fault_of_targets(estimator, y, problem):
-    """What is wrong with targets; None if nothing is found."""
-    if y.dtype.kind not in "OUSf":
+def _text_for_numbers(estimator, y):
+    """The words for targets of a regressor that are text; None if there are none."""
+    if y.dtype.kind not in "OUS" or not is_regressor(estimator):
         return None
-    for place, value in enumerate(y.ravel().tolist()):
-        row = place // max(1, y.size // len(y))
-        if value is None or value != value:  # noqa: PLR0124 -- NaN
-            words = str(problem).removesuffix(".")
-            return f"{words}. The first is y[{row}]: drop the rows that have no target."
-        if is_regressor(estimator) and isinstance(value, str) and not _is_float(value):
+    for value in y.ravel().tolist():
+        if isinstance(value, str) and not _is_float(value):
             name = type(estimator).__name__
             other = name.replace("Regressor", "Classifier")
             other = other if other in ESTIMATORS else "TuneFreeClassifier"
@@ -205,6 +204,7 @@ def check_weights(sample_weight, X, *, stream=False, as_given=False):
     Their unit is free: repetitions become whole numbers, unless weights are to stay `as_given`. In
     a `stream` an ordinary row weighs 1.
     """
+    sample_weight = complete(sample_weight, "sample_weight")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError(
@@ -243,10 +243,7 @@ def of_positive_weight(X, y, weights):
 
 def check_labels(y):
     """Refuse what are no labels of classes, one a row."""
-    labels = np.asarray(y)
-    if labels.ndim and labels.dtype.kind == "O" and None in labels.ravel().tolist():
-        row = labels.ravel().tolist().index(None)
-        raise ValueError(f"y[{row}] is None: drop the rows that have no label.")
+    y = complete(y)
     kind = type_of_target(y, input_name="y")
     if kind != "binary":
         check_classification_targets(y)
@@ -269,7 +266,7 @@ def group_numbers(groups, X, kept):
     """The numbers of the groups of the rows `kept`, two or more of them; None without groups."""
     if groups is None:
         return None
-    groups = column_or_1d(groups)
+    groups = column_or_1d(complete(groups, "groups"))
     check_consistent_length(X, groups)
     _, numbers = np.unique(groups[kept], return_inverse=True)
     if numbers.max() == 0:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
+from tunefree.data.missing import complete
 from tunefree.data.order import content_hash
 from tunefree.designs import as_columns
 from tunefree.estimators import base
@@ -25,7 +26,7 @@ def row_term(values: Any, X: Any, name: str) -> Any:
     """The 'exposure' or 'offset' of rows: one finite number a row; None if there is none."""
     if values is None:
         return None
-    values = np.asarray(values, dtype=np.float64).reshape(-1)
+    values = np.asarray(complete(values, name), dtype=np.float64).reshape(-1)
     if len(values) != X.shape[0]:
         raise ValueError(f"{name} has {len(values)} numbers, but X has {X.shape[0]} rows.")
     valid, kind = np.isfinite(values), "finite"

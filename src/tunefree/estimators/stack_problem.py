@@ -9,6 +9,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import _check_feature_names_in, _check_monotonic_cst
 
 from tunefree.data.checks import correlated_columns, sorted_rows, training_findings
+from tunefree.data.missing import complete
 from tunefree.data.order import hashed_visits, in_order
 from tunefree.designs import as_columns
 from tunefree.estimators import base
@@ -145,6 +146,7 @@ def several_columns(table):
 
 def _parts_of(estimator, y, groups):
     """The part of every row in every split of `cv`: 1 training, 2 held out, 0 neither."""
+    groups = complete(groups, "groups")
     cv = check_cv(estimator.cv, y, classifier=is_classifier(estimator))
     splits = [(np.asarray(a), np.asarray(b)) for a, b in cv.split(np.zeros(len(y)), y, groups)]
     parts = np.zeros((len(y), len(splits)), dtype=np.int64)

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.data.levels import check_reference
+from tunefree.data.missing import complete
 from tunefree.data.order import row_hash
 from tunefree.designs import as_columns, as_rows
 from tunefree.estimators import base
@@ -341,7 +342,7 @@ class CoefficientInferenceMixin:
     ) -> tuple[list[CoefficientFit], list[str]]:
         """The `CoefficientFit` of every target, and the terms of the columns."""
         check_is_fitted(self)
-        y = self._targets_given(X, y)
+        y = complete(self._targets_given(X, y))
         if y is None:
             raise ValueError("y is missing: only a formula with a left-hand side has it in X.")
         if len(y) != X.shape[0]:

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from tunefree.designs import stacked
-from tunefree.io.arrays import row_blocks
+from tunefree.io.arrays import row_blocks, with_targets
 from tunefree.io.files import FORMATS, DataError, Skipped, detected, name_of
 from tunefree.io.libsvm import read_libsvm
 from tunefree.io.tables import Column, Table, read_table
@@ -35,8 +35,9 @@ def read(
     `n_features`, `columns`, `drop` and `target_type`. A target or column of weights may be a
     `Column` of another file, which may be absent here. With ``target=False`` no target is read, and
     labels of libsvm files are optional. The columns of `drop` are not read. A csv file
-    with exactly `n_features` columns has features only. Malformed rows are skipped and counted in
-    `skipped`; without it they are a `DataError`.
+    with exactly `n_features` columns has features only. A `Column` of `drop` may be absent, or have
+    another role. Malformed rows, and rows without a target, are skipped and counted in `skipped`;
+    without it they are a `DataError`.
 
     >>> table = read([b"1 1:0.5\n-1 2:3\n"])
     >>> table.X.toarray().tolist(), table.y.tolist()
@@ -55,6 +56,7 @@ def read(
         X, y, weight, layout = read_table(source, header=header, skipped=skipped, **columns)
     else:
         X, y, weight, layout = _read_arrays(source, path, kind, skipped=skipped, **columns)
+    X, y, weight = with_targets(X, y, weight, skipped)
     return Table(X, y, weight, None, path) if layout is None else layout.table(X, y, weight, path)
 
 

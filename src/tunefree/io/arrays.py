@@ -5,15 +5,19 @@ An ``.npy`` file is a table whose last column is the target. An ``.npz`` file ho
 ``weight`` if it has them; it is loaded whole. Nothing in either is ever unpickled.
 """
 
+import json
+import math
 import os
 import zipfile
 import zlib
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
+from tunefree.data.missing import MISSING, NO_LABEL, complete, unlabelled
 from tunefree.designs import n_entries
 from tunefree.io.files import (
     DataError,
@@ -23,9 +27,10 @@ from tunefree.io.files import (
     json_row,
     mapped,
     name_of,
+    skip,
     whole_lines,
 )
-from tunefree.io.tables import TARGET, WEIGHT, assign, sniff_delimiter
+from tunefree.io.tables import TARGET, WEIGHT, assign, set_aside, sniff_delimiter
 
 _ENTRIES = 500_000
 _ROWS = 8192
@@ -47,11 +52,19 @@ def finite_rows(X, y, weight, name, start, skipped=None) -> Any:
     """The valid rows of numbers; `start` is the number of the first one, from 0.
 
     Numbers must be finite and weights not negative; targets may be text. Other rows are skipped and
-    counted in `skipped`; without it they are a DataError.
+    counted in `skipped`; without it they are a DataError. The first row without a target is noted
+    there, and stays.
     """
     faults = [(_not_finite(X), "a feature that is not finite")]
-    if y is not None and np.asarray(y).dtype.kind in "fc":
-        faults.append((_not_finite(np.reshape(y, (len(y), -1))), "a target that is not finite"))
+    if y is not None:
+        absent = np.flatnonzero(unlabelled(y))
+        if skipped is None:
+            faults.append((absent, "no target"))
+        elif len(absent):
+            skipped.note(DataError(f"row {start + absent[0] + 1}", name))
+        if y.dtype.kind in "fc":
+            infinite = np.isinf(np.reshape(y, (len(y), -1))).any(axis=1)
+            faults.append((np.flatnonzero(infinite), "a target that is not finite"))
     if weight is not None:
         bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
         faults.append((bad, "a weight that is negative or not finite"))
@@ -61,9 +74,7 @@ def finite_rows(X, y, weight, name, start, skipped=None) -> Any:
     words = next(words for rows, words in faults if bad[0] in rows)
     words, feature = f"row {start + bad[0] + 1} has {words}", bad[0] in faults[0][0]
     error = DataError(words, name, feature=feature, row=True)
-    if skipped is None:
-        raise error
-    skipped.add(error, len(bad))
+    skip(error, skipped, len(bad))
     valid = np.setdiff1d(np.arange(X.shape[0]), bad)
     return taken(valid, X, y, weight)
 
@@ -71,6 +82,17 @@ def finite_rows(X, y, weight, name, start, skipped=None) -> Any:
 def taken(rows, *arrays) -> Any:
     """Some rows of arrays, any of which may be None."""
     return [None if array is None else array[rows] for array in arrays]
+
+
+def with_targets(X, y, weight, skipped) -> Any:
+    """The rows that have a target; the others are counted in `skipped`."""
+    if y is None or skipped is None or not skipped.unlabelled:
+        return X, y, weight
+    absent = unlabelled(y)
+    if absent.any():
+        skipped.n_unlabelled += int(absent.sum())
+        X, y, weight = taken(np.flatnonzero(~absent), X, y, weight)
+    return X, complete(y) if y.dtype.kind == "O" else y, weight
 
 
 def _not_finite(X):
@@ -108,15 +130,22 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
         raise DataError(f"it is not a valid {format} file: {words}", name_of(path)) from None
 
 
-def frame_batches(path, format, start=0):
+def frame_batches(path, format, start=0, *, target=None, drop=(), **_):
     """The record batches, of at most 8192 rows, of a "parquet", "arrow", "csv" or "jsonl" file.
 
-    They begin with row `start`. A "csv" file is delimited text, which pyarrow reads.
+    They begin with row `start`. A "csv" file is delimited text, which pyarrow reads. A `Column` of
+    `drop` may hold anything.
     """
     import pyarrow
 
     name = name_of(path)
-    readers = {"parquet": _parquet, "csv": _delimited, "jsonl": _json_batches, "arrow": _arrow}
+    aside = [column.name for column in set_aside(drop) if column.name is not None]
+    readers: Any = {
+        "parquet": _parquet,
+        "arrow": _arrow,
+        "csv": partial(_delimited, aside=aside),
+        "jsonl": partial(_json_batches, target=target, aside=aside),
+    }
     try:
         for batch in readers[format](path):
             begin, start = min(start, len(batch)), start - min(start, len(batch))
@@ -148,7 +177,8 @@ def _parquet(path):
         yield from file.iter_batches(_ROWS)
 
 
-def _delimited(path):
+def _delimited(path, aside):
+    import pyarrow
     from pyarrow import csv
 
     text = next(whole_lines(chunks(path)), b"")
@@ -156,7 +186,10 @@ def _delimited(path):
     head.decode()  # pyarrow checks only the rows
     above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
     cells = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
-    with csv.open_csv(os.fspath(path), above, cells) as file:
+    anything = dict.fromkeys(aside, pyarrow.string())
+    missing = sorted({*csv.ConvertOptions().null_values, *NO_LABEL})  # of numbers only
+    values = csv.ConvertOptions(column_types=anything, null_values=missing)
+    with csv.open_csv(os.fspath(path), above, cells, values) as file:
         yield from file
 
 
@@ -177,32 +210,55 @@ def _arrow(path):
             forget(pages)
 
 
-def _json_batches(path):
+def _json_batches(path, target, aside):
     """The batches of JSON lines: pyarrow reads them if each line is an object.
 
     On another line, such as null, pyarrow would end the interpreter.
     """
     import pyarrow
-    from pyarrow import json
 
     text = b"".join(whole_lines(chunks(path)))
     lines = [line.strip() for line in text.split(b"\n")]
     n_rows = len(lines) - lines.count(b"")
     if not n_rows:
         return []
-    blocks = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
     problem = pyarrow.ArrowInvalid("a line holds several values")
     if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
         try:
-            table = json.read_json(pyarrow.BufferReader(text), blocks)
+            table = _json_table(text)
             if table.num_rows == n_rows:
                 return table.to_batches()
         except pyarrow.ArrowInvalid as found:
             problem = found
-    for number, line in enumerate(lines, 1):
-        if line:
-            json_row(decoded(line), (name_of(path), number))
-    raise problem
+    here = name_of(path)
+    rows = [json_row(decoded(line), (here, k)) for k, line in enumerate(lines, 1) if line]
+    plain = "\n".join(json.dumps(row) for row in _with_nulls(rows, target, aside)) + "\n"
+    table = _json_table(plain.encode())
+    if table.num_rows != n_rows:
+        raise problem
+    return table.to_batches()
+
+
+def _json_table(text):
+    import pyarrow
+    from pyarrow import json
+
+    blocks = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
+    return json.read_json(pyarrow.BufferReader(text), blocks)
+
+
+def _with_nulls(rows, target, aside):
+    """Rows of JSON with null for NaN and for a target that is missing, without some columns."""
+    name = getattr(target, "name", target)
+    name = next(reversed(rows[0]), None) if name is None else name
+    for row in rows:
+        for other in aside:
+            row.pop(other, None)
+        for key, value in row.items():
+            is_nan = isinstance(value, float) and math.isnan(value)
+            is_marker = key == name and isinstance(value, str) and value.strip().lower() in MISSING
+            row[key] = None if is_nan or is_marker else value
+    return rows
 
 
 def plain_batch(batch, path):
@@ -251,7 +307,7 @@ def kind_of_type(kind):
 
 def _frames(path, format, start, target_type=None, **columns):
     name = name_of(path)
-    batches = frame_batches(path, format, start)
+    batches = frame_batches(path, format, start, **columns)
     for batch, first, layout in laid_out(batches, name, start, **columns):
         target, weight = layout.find(TARGET), layout.find(WEIGHT)
         X = np.column_stack([_numbers(batch, j, name) for j in layout.features])
@@ -277,19 +333,19 @@ def _numbers(batch, j, path):
 
 
 def targets_of(batch, j, path, target_type) -> Any:
-    """A target column: float64 or text."""
+    """A target column: float64 or text; NaN or empty text for null."""
     import pyarrow
 
     column, name = column_of(batch, j), batch.schema.names[j]
     types = pyarrow.types
+    if types.is_null(column.type):
+        return np.full(len(column), np.nan)
     is_text = types.is_string(column.type) or types.is_large_string(column.type)
     if not is_text and target_type is not str:
         return _numbers(batch, j, path).astype(np.float64)
     if is_text and target_type is float:
         raise DataError(f"column {name!r} holds text, not numbers", path)
-    if column.null_count:
-        raise DataError(f"column {name!r} has rows without a target", path)
-    return np.array(column.cast(pyarrow.string()).to_pylist(), dtype=np.str_)
+    return np.array(column.cast(pyarrow.string()).fill_null("").to_pylist(), dtype=np.str_)
 
 
 def _table(path, start, columns):

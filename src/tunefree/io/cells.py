@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-# Cells that mean a missing value, in lower case.
-MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
-_MISSING = frozenset(MISSING.to_pylist())
+from tunefree.data.missing import MISSING, NO_LABEL
+
+_MISSING = pa.array(sorted(MISSING))
 _PLAIN = r"^[+-]?((\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
 _SIGNS, _UNIT = r"^[+-]?([$€£¥] ?)?", r"( ?[%$€£¥])?$"
 _STYLED = _SIGNS + r"(\d{{1,3}}({group}\d{{3}})+|\d+)({point}\d*)?" + _UNIT
@@ -48,7 +48,23 @@ def value_of(cell):
         return number_of(float(cell))
     except ValueError:
         cell = cell.strip()
-        return None if cell.lower() in _MISSING else cell
+        return None if cell.lower() in MISSING else cell
+
+
+def label_of(cell):
+    """A cell of a stream's target, as a plain number, as text, or None if it is no label.
+
+    "-" and "none" may be names of classes.
+
+    >>> label_of("1"), label_of("-"), label_of(" NA ")
+    (1, '-', None)
+    """
+    return None if cell.strip() in NO_LABEL else cell.strip() if is_marker(cell) else value_of(cell)
+
+
+def is_marker(cell):
+    """Whether text means a missing value among numbers."""
+    return cell.strip().lower() in MISSING
 
 
 def number_of(value):
@@ -70,7 +86,12 @@ def trimmed(cells):
 def without_missing(cells):
     """Cells without the blanks around them; null where the value is missing."""
     cells = trimmed(cells)
-    return compute.if_else(compute.is_in(compute.utf8_lower(cells), MISSING), _NO_TEXT, cells)
+    return compute.if_else(among_markers(cells), _NO_TEXT, cells)
+
+
+def among_markers(cells):
+    """Which of some cells, without blanks around them, mean a missing value among numbers."""
+    return compute.is_in(compute.utf8_lower(cells), _MISSING)
 
 
 def kind_of(cells, comma=False):

@@ -20,6 +20,8 @@ import zipfile
 import zlib
 from typing import Any
 
+from tunefree._warn import DataWarning, warn
+
 CHUNK = 1 << 21
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BZIP2, _ZIP = b"BZh", b"PK\x03\x04"
@@ -100,16 +102,81 @@ class DataError(ValueError):
         return ": ".join([":".join(position), words] if position else [words])
 
 
-class Skipped:
-    """Malformed rows that are skipped: their `count`, and the DataError of the `first`."""
+# A file of which more rows are skipped is probably read in a wrong way.
+_MOST_SKIPPED = 0.2
 
-    def __init__(self):
-        self.count, self.first = 0, None
+
+class Skipped:
+    """Rows that are skipped: malformed ones, and those without a target.
+
+    Parameters
+    ----------
+    malformed : bool
+        Whether malformed rows are skipped; otherwise they are errors.
+    unlabelled : bool
+        Whether rows without a target are skipped; otherwise they are read like others.
+
+    Attributes
+    ----------
+    count, n_unlabelled : int
+        How many malformed rows there are, and how many without a target.
+    first, first_unlabelled : DataError or None
+        The first of each.
+    """
+
+    def __init__(self, malformed=True, unlabelled=True):
+        self.malformed, self.unlabelled = malformed, unlabelled
+        self.count, self.n_unlabelled = 0, 0
+        self.first: Any = None
+        self.first_unlabelled: Any = None
+        self.has_warned = False
 
     def add(self, error, count=1):
-        """Count a row, or several."""
+        """Count a malformed row, or several."""
         self.count += count
         self.first = self.first or error
+
+    def note(self, error):
+        """Remember a row without a target, if it is the first."""
+        self.first_unlabelled = self.first_unlabelled or error
+
+    def join(self, other):
+        """Add the rows of another reading."""
+        self.add(other.first, other.count)
+        self.note(other.first_unlabelled)
+        self.n_unlabelled += other.n_unlabelled
+        self.has_warned |= other.has_warned
+
+    def check(self, rows, path):
+        """Raise an error if more than a fifth of the rows were skipped; `rows` were not."""
+        n = self.count + self.n_unlabelled
+        if n <= _MOST_SKIPPED * (rows + n):
+            return
+        reasons = [
+            (self.n_unlabelled, "without a target", self.first_unlabelled),
+            (self.count, "malformed", self.first),
+        ]
+        words = [f"{k} {why} (the first: {first})" for k, why, first in reasons if k]
+        raise DataError(
+            f"{n} of {rows + n} rows cannot be learned: {' and '.join(words)}",
+            path,
+            hint="is another column the target? otherwise remove these rows from the data",
+        )
+
+    def warn(self):
+        """Warn of rows without a target, once, if there are any."""
+        if self.n_unlabelled and not self.has_warned:
+            self.has_warned = True
+            rows = "1 row" if self.n_unlabelled == 1 else f"{self.n_unlabelled} rows"
+            first = f", the first: {self.first_unlabelled}" if self.first_unlabelled else ""
+            warn(f"skipped {rows} without a target{first}", DataWarning)
+
+
+def skip(error, skipped, count=1):
+    """Count malformed rows, or raise their error if they are not skipped."""
+    if skipped is None or not skipped.malformed:
+        raise error
+    skipped.add(error, count)
 
 
 def fault(message, path, text, at, first_line):
@@ -141,9 +208,7 @@ def sound_parts(text, line, after, parse, skipped):
             block = parse(text, line)
         except DataError as error:
             error.row = True
-            if skipped is None:
-                raise
-            skipped.add(error)
+            skip(error, skipped)
             start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
             before, text = text[:start], text[stop:]
             if before:  # valid lines before the error

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import compute, csv
 
 from tunefree._warn import warn
+from tunefree.data.missing import unlabelled
 from tunefree.io import read
 from tunefree.io.arrays import (
     column_of,
@@ -22,7 +23,14 @@ from tunefree.io.arrays import (
     taken,
     targets_of,
 )
-from tunefree.io.cells import kind_of, looks_numeric, parsed, trimmed, without_missing
+from tunefree.io.cells import (
+    among_markers,
+    kind_of,
+    looks_numeric,
+    parsed,
+    trimmed,
+    without_missing,
+)
 from tunefree.io.files import (
     UTF16,
     DataError,
@@ -33,6 +41,7 @@ from tunefree.io.files import (
     name_of,
     plain,
     shown,
+    skip,
     whole_lines,
 )
 from tunefree.io.tables import (
@@ -75,14 +84,17 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
     """
     error = None
     if kinds is None or set(kinds) <= {"number", None}:
+        sound = None if skipped is None else Skipped(False, skipped.unlabelled)
         try:
-            table = read(source, **options)
+            table = read(source, skipped=sound, **options)
             if not _are_numbers(table):  # no $5,000 as a class
+                if sound is not None:
+                    skipped.join(sound)
                 return table
         except DataError as problem:
             error = problem
     if detected(source, options.get("format"))[0] not in _FRAMES:
-        if error is not None and skipped is None:
+        if error is not None and (skipped is None or not skipped.malformed):
             raise error
         return read(source, skipped=skipped, **options)
     return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
@@ -133,7 +145,7 @@ def mixed_parts(
         texts = _whole_rows(source, options.path, whole)
         found = headed(texts, options.path, header=header, **columns)
     else:
-        batches = frame_batches(source, kind)
+        batches = frame_batches(source, kind, **columns)
         if whole:
             batches = map(pa.Table.from_batches, filter(None, [[*batches]]))
         found = laid_out(batches, options.path, **columns)
@@ -143,6 +155,8 @@ def mixed_parts(
         if table is not None:
             n_rows += table.X.shape[0]
             yield table
+    if not n_rows and skipped is not None:
+        skipped.check(0, options.path)
     if not n_rows:
         raise no_rows(options.path, layout)
 
@@ -161,6 +175,7 @@ def _table(part, layout, options):
     y, weight = None, None
     if found := layout.find(TARGET):
         y = part.target(found.position, faults)
+        faults.leave_out(unlabelled(y), found.position)
     if found := layout.find(WEIGHT):
         weight = part.weight(found.position)
         faults.add(~(weight >= 0.0), found.position, _weight_words)
@@ -186,10 +201,24 @@ def _booleans(column):
 
 
 class _Faults:
-    """Bad cells of a part: the first one is an error, or their rows are skipped."""
+    """Bad cells of a part: the first one is an error, or their rows are skipped.
+
+    Rows without a target are skipped and counted apart, whatever their other cells hold.
+    """
 
     def __init__(self, part, options):
         self.part, self.skipped, self.found = part, options.skipped, []
+        self.absent = np.zeros(part.n_rows, dtype=bool)
+
+    def leave_out(self, absent, position):
+        """Skip the rows whose target, in a column, is missing; without `skipped` it is an error."""
+        if self.skipped is None:
+            self.add(absent, position, _absent_words)
+        elif self.skipped.unlabelled:
+            self.absent = absent
+            if absent.any() and self.skipped.first_unlabelled is None:
+                first = int(np.argmax(absent))
+                self.skipped.note(self.part.error_at(first, position, _absent_words))
 
     def add(self, bad, position, words):
         """Add the rows in which a column is bad."""
@@ -197,14 +226,16 @@ class _Faults:
 
     def valid_rows(self):
         """Which rows are valid, or None if all are."""
-        if not self.found:
+        found = [fault for fault in self.found if not self.absent[fault[0]]]
+        if not found and not self.absent.any():
             return None
-        first = self.part.error_at(*min(self.found, key=lambda f: f[:2]))
-        if self.skipped is None:
-            raise first
-        bad = np.unique([row for row, _, _ in self.found])
-        self.skipped.add(first, len(bad))
-        return np.setdiff1d(np.arange(self.part.n_rows), bad)
+        bad = np.unique([row for row, _, _ in found]).astype(int)
+        if found:
+            first = self.part.error_at(*min(found, key=lambda f: f[:2]))
+            skip(first, self.skipped, len(bad))
+        if self.absent.any():
+            self.skipped.n_unlabelled += int(self.absent.sum())
+        return np.setdiff1d(np.flatnonzero(~self.absent), bad)
 
 
 _WORDS = {
@@ -236,6 +267,11 @@ def _words_of(role, fault):
 
 _target_words = _words_of("target", "not a finite number")
 _weight_words = _words_of("weight", "not a valid weight")
+
+
+def _absent_words(raw):
+    """The message for a target that is missing."""
+    return f"{shown(raw)} is no target" if raw.strip() else _target_words(raw)
 
 
 def _long_words(raw):
@@ -334,10 +370,12 @@ class _TextRows:
     def _parsed(self):
         """Every cell as text, and the number of each row in the text."""
         odd, text, width = [], self.text, len(self.layout.slots)
+        skipped = self.options.skipped
+        is_strict = skipped is None or not skipped.malformed
 
         def ragged_row(row):
             odd.append(row)
-            return "error" if self.options.skipped is None and row.text.strip(_BLANKS) else "skip"
+            return "error" if is_strict and row.text.strip(_BLANKS) else "skip"
 
         names = [str(j) for j in range(width)]
         reading = csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1)
@@ -409,16 +447,14 @@ class _TextRows:
     def target(self, position, faults):
         """The targets: numbers if most of them are, or else text."""
         column = trimmed(self._cells_of(position))
-        empty = _booleans(compute.equal(column, ""))
         if self.options.target_type is not str:
-            values, bad = parsed(column, "number", self.comma)
-            numbers, filled = _floats(values), ~empty
-            numeric = not bad[filled].any() or looks_numeric(numbers[filled], filled.sum())
+            values, bad = parsed(without_missing(column), "number", self.comma)
+            numbers, filled = _floats(values), ~_booleans(among_markers(column))
+            numeric = not bad.any() or looks_numeric(numbers[filled], filled.sum())
             if self.options.target_type is float or numeric:
                 faults.add(bad, position, _target_words)
-                return numbers
+                return np.where(bad, np.inf, numbers)  # bad ones are not missing
         long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
-        faults.add(empty, position, _target_words)
         faults.add(long, position, _long_words)
         return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
 
@@ -465,5 +501,5 @@ class _TypedRows:
         """The targets, numbers or text."""
         y = targets_of(self.batch, position, self.options.path, self.options.target_type)
         if y.dtype.kind == "f":
-            faults.add(~np.isfinite(y), position, _target_words)
+            faults.add(np.isinf(y), position, _target_words)
         return y

@@ -9,8 +9,9 @@ files, and refused with their words.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tunefree.io.cells import number_of, value_of
-from tunefree.io.files import DataError, decoded, json_row, name_of, placed_lines
+from tunefree.data.missing import NO_LABEL
+from tunefree.io.cells import label_of, number_of, value_of
+from tunefree.io.files import DataError, decoded, json_row, name_of, placed_lines, skip
 from tunefree.io.libsvm import Parser
 from tunefree.io.tables import TARGET, cell_spans, plan, ragged, unnamed
 
@@ -70,9 +71,7 @@ def records(
             try:
                 found = parse(row, here)
             except DataError as error:
-                if skipped is None:
-                    raise
-                skipped.add(error)
+                skip(error, skipped)
                 continue
             if found is not None:
                 x, y = found
@@ -92,9 +91,9 @@ class _Csv:
         cells = [cell for *_, cell in cell_spans(decoded(row).rstrip("\n"), delimiter)]
         if len(cells) != len(names):
             raise DataError(ragged(len(cells), len(names)), self.path, line)
-        x = dict(zip(names, map(value_of, cells), strict=True))
-        y = x.pop(target, None)
-        return x, y
+        cells = dict(zip(names, cells, strict=True))
+        y = label_of(cells.pop(target, ""))
+        return {name: value_of(cell) for name, cell in cells.items()}, y
 
     def _plan(self, row, line):
         """Fill the layout from the first line; whether it is a header."""
@@ -135,4 +134,11 @@ class _Json:
         if nested is not None:
             raise DataError(f"{nested!r} is neither a number nor text", *here)
         y = x.pop(self.layout[0], None)
-        return x, y
+        return x, _known(y)
+
+
+def _known(label):
+    """A label of JSON; None if it is missing."""
+    if isinstance(label, str):
+        return None if label.strip() in NO_LABEL else label
+    return number_of(label) if isinstance(label, float) else label

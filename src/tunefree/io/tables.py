@@ -18,6 +18,7 @@ import numpy as np
 from tunefree._format import listed
 from tunefree._jit import kernel
 from tunefree._warn import did_you_mean
+from tunefree.data.missing import MISSING, NO_LABEL
 from tunefree.io.cells import looks_numeric
 from tunefree.io.files import (
     DataError,
@@ -34,8 +35,8 @@ IGNORED, TARGET, WEIGHT = -1, -2, -3
 DELIMITERS = "\t;,"
 LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or an unclosed quote
 TARGET_OR_HEADER = "if another column is the target, or this is a header, see --target and --header"
-_FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG = range(8)
-_NOT_FINITE = {b"nan", b"inf", b"infinity"}
+_FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG, _ABSENT = range(9)
+_INFINITE = {"inf", "infinity"}
 
 
 class Column(NamedTuple):
@@ -221,7 +222,9 @@ def assign(names, width, place, *, delimiter="", **options):
     if wanted.n_features == width and not by_name:
         return Layout(delimiter, names, np.arange(width))
     slots = np.full(width, IGNORED, np.int64)
-    dropped = {header.position(column) for column in wanted.drop or ()}
+    given = [column for column in wanted.drop or () if not isinstance(column, Column)]
+    dropped = {header.position(column) for column in given}
+    aside = {header.position(column) for column in set_aside(wanted.drop)}
     for role, position in _roles(wanted, header, dropped):
         if slots[position] == TARGET:
             raise header.error("one column cannot be both target and weight")
@@ -230,7 +233,7 @@ def assign(names, width, place, *, delimiter="", **options):
         places = header.positions(wanted.columns)
         slots[places] = np.arange(len(places))
     else:
-        free = [j for j in np.flatnonzero(slots == IGNORED).tolist() if j not in dropped]
+        free = np.setdiff1d(np.flatnonzero(slots == IGNORED), [*(dropped | aside) - {None}])
         slots[free] = np.arange(len(free))
         if wanted.n_features not in (None, len(free)):
             words = f"{width} columns hold {len(free)} features"
@@ -239,6 +242,11 @@ def assign(names, width, place, *, delimiter="", **options):
         hint = "cells must be separated by commas, semicolons or tabs" if delimiter else None
         raise header.error("the file has no feature column", hint)
     return Layout(delimiter, names, slots)
+
+
+def set_aside(drop):
+    """Those of the columns to drop that may be absent, or have another role: each a `Column`."""
+    return [column for column in drop or () if isinstance(column, Column)]
 
 
 def _roles(wanted, header, dropped):
@@ -298,12 +306,24 @@ class TableBlock(NamedTuple):
     weight: np.ndarray  # 1 without a weight column
     labels: bytes  # the targets as text, each with a newline; empty if text is not allowed
     stray: DataError | None  # the error for the first target that is not a number
+    absent: DataError | None  # that for the first missing one, if targets are numbers
+    nameless: DataError | None  # and if they are texts
+    n_absent: int  # how many are missing if targets are numbers
     layout: Layout  # the same in every block of a file
 
     def texts(self):
         """The targets as text."""
         labels = decoded(self.labels).replace('""', '"').split("\n")
         return np.array(labels[:-1], dtype=np.str_)
+
+    def targets(self, kind, skipped):
+        """The targets, float or str; the first one that is missing is noted in `skipped`."""
+        error = self.absent if kind is float else self.nameless
+        if error is not None and skipped is None:
+            raise error
+        if error is not None:
+            skipped.note(error)
+        return self.y if kind is float else self.texts()
 
 
 @kernel
@@ -369,8 +389,6 @@ def _parse(text, delimiter, slots, X, y, weight, spans, slow):
                 if end < 0:
                     return row, slows, _UNCLOSED, begin, column
                 if slot == TARGET:
-                    if end == begin:
-                        return row, slows, _EMPTY, begin, column
                     if end - begin > LONGEST_LABEL:
                         return row, slows, _LONG, begin, column
                     spans[row, 0], spans[row, 1] = begin, end
@@ -426,19 +444,52 @@ def _read_block(text, line, layout, path, target_type):
         else:
             (y if slot == TARGET else weight)[row] = number
     X, y, weight, spans = X[:rows].copy(), y[:rows].copy(), weight[:rows].copy(), spans[:rows]
-    stray, labels, target = None, b"", layout.find(TARGET)
-    if target and (texts := spans[np.isnan(y)].tolist()):
-        stray = _error((texts[0][0], _CELL, target.position), text, line, layout, path)
-        for begin, end in texts:
-            not_finite = text[begin:end].lower().lstrip(b"+-") in _NOT_FINITE
-            if not_finite or target_type is float:
-                faults.append((begin, _CELL, target.position))
-                break
+    labels, target, found = b"", layout.find(TARGET), _Texts()
+    if target:
+        found = _texts_among(spans[np.isnan(y)].tolist(), text, target.position)
+        if fault := found.stray if target_type is float else found.infinite:
+            faults.append(fault)
     if faults:
         raise _error(min(faults), text, line, layout, path)
     if target and target_type is not float:
         labels = b"".join(text[begin:end] + b"\n" for begin, end in spans.tolist())
-    return TableBlock(X, y, weight, labels, stray, layout)
+    stray, absent, nameless = (
+        place and _error(place, text, line, layout, path)
+        for place in (found.stray, found.absent, found.nameless)
+    )
+    return TableBlock(X, y, weight, labels, stray, absent, nameless, found.n_absent, layout)
+
+
+class _Texts(NamedTuple):
+    """The first targets of some kinds among those that are no numbers, as (byte, outcome, column).
+
+    None where there is none.
+    """
+
+    stray: Any = None  # not missing
+    infinite: Any = None
+    absent: Any = None  # missing, if the others are numbers
+    nameless: Any = None  # missing, if the others are texts
+    n_absent: int = 0
+
+
+def _texts_among(spans, text, column):
+    """The `_Texts` of the targets that are no numbers."""
+    found: Any = {}
+    n_absent = 0
+    for begin, end in spans:
+        cell = decoded(text[begin:end])
+        place = begin, _CELL if cell else _EMPTY, column
+        if cell in NO_LABEL:
+            found.setdefault("nameless", (begin, _ABSENT if cell else _EMPTY, column))
+        if cell in NO_LABEL or cell.lower() in MISSING:
+            found.setdefault("absent", place)
+            n_absent += 1
+            continue
+        found.setdefault("stray", place)
+        if cell.lower().lstrip("+-") in _INFINITE:
+            found.setdefault("infinite", place)
+    return _Texts(**found, n_absent=n_absent)
 
 
 def read_table(source, *, target_type=None, skipped=None, **columns):
@@ -455,8 +506,9 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     X, y, weight = (np.concatenate([block[part] for block in found]) for part in range(3))
     if not layout.find(TARGET):
         y = None
-    elif (target_type or type_of_targets(found)) is str:
-        y = np.concatenate([block.texts() for block in found])
+    else:
+        kind = target_type or type_of_targets(found)
+        y = np.concatenate([block.targets(kind, skipped) for block in found])
     return X, y, (weight if layout.find(WEIGHT) else None), layout
 
 
@@ -464,7 +516,7 @@ def type_of_targets(blocks):
     """What the targets of blocks are: float or str; an error for a few bad cells among numbers."""
     stray = next((block.stray for block in blocks if block.stray), None)
     y = np.concatenate([block.y for block in blocks])
-    if stray and looks_numeric(y, len(y)):
+    if stray and looks_numeric(y, len(y) - sum(block.n_absent for block in blocks)):
         raise stray
     return str if stray else float
 
@@ -472,11 +524,12 @@ def type_of_targets(blocks):
 _MESSAGES = {
     _CELL: "not a finite number",
     _EMPTY: "the cell is empty",
+    _ABSENT: "no class",
     _LONG: f"a target of more than {LONGEST_LABEL} bytes",
     _NEGATIVE: "a weight must not be negative",
     _UNCLOSED: "the quote is not closed on this line",
 }
-_QUOTED = _CELL, _LONG, _NEGATIVE  # the cell follows the message
+_QUOTED = _CELL, _LONG, _NEGATIVE, _ABSENT  # the cell follows the message
 
 
 def _error(found, text, line, layout, path):

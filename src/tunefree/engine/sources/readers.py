@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tunefree.data.missing import separated
 from tunefree.designs import as_rows, n_entries
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks, spans
 from tunefree.io.files import DataError, Named, Skipped
@@ -83,9 +84,9 @@ class Text:
 
     def pieces(self, place, skipped):
         """The rows after a position; if rows may be skipped, text is parsed in every pass."""
-        if self.kept is None or skipped is not None:
+        if self.kept is None or (skipped is not None and skipped.malformed):
             return self._parsed(place, skipped)
-        return self.kept.pieces(lambda place: self._parsed(place, None), place)
+        return self.kept.pieces(lambda place: self._parsed(place, skipped), place)
 
     def _open(self, look):
         if self.again:
@@ -144,7 +145,7 @@ class Csv(Text):
         for block, after in table_blocks(text, place=place or _START, **how, **self.columns):
             y = None
             if self.target:
-                y = block.y if self.target_type is float else block.texts()
+                y = block.targets(self.target_type, skipped)
             yield block.X, y, block.weight if self.weight_column else None, after
 
 
@@ -155,7 +156,7 @@ class Stored:
 
     def __init__(self, path, name, *, format, **columns):
         self.path, self.name, self.format, self.columns = path, name, format, columns
-        first = next(self._blocks(0, None), None)
+        first = next(self._blocks(0, Skipped(malformed=False)), None)
         if first is None:
             raise DataError("the file has no rows", name)
         X, _, _, layout, _ = first
@@ -187,7 +188,8 @@ class Arrays:
         """The rows after a position."""
         X, y, weight = self.parts
         for part in spans(X.shape[0], n_entries(X), *place):
-            targets, weights = (None if a is None else np.asarray(a[part]) for a in (y, weight))
+            targets = None if y is None else separated(y[part])[0]
+            weights = None if weight is None else np.asarray(weight[part])
             rows = as_rows(X[part]), targets, weights
             yield *finite_rows(*rows, self.name, part.start, skipped), (part.stop,)
 
@@ -215,7 +217,8 @@ class Pieces:
             if X.ndim != 2 or X.dtype.kind not in "fiub":
                 words = f"X has the shape {X.shape} and the type {X.dtype}, not rows of numbers"
                 raise DataError(f"piece {k + 1}: {words} (hashed=2**18 takes text)", self.name)
-            y, weight = np.asarray(y), np.asarray(weight[0], np.float64) if weight else None
+            y = np.asarray(separated(y)[0])
+            weight = np.asarray(weight[0], np.float64) if weight else None
             if len(y) != X.shape[0] or (weight is not None and len(weight) != len(y)):
                 raise DataError(f"piece {k + 1} has X and y of different lengths", self.name)
             n = X.shape[0]
@@ -231,7 +234,8 @@ class Hashed:
     def __init__(self, path, name, hasher, *, format, **roles):
         self.path, self.name, self.hasher, self.format = path, name, hasher, format
         self.n_features = hasher.n_features
-        first = next(frame_batches(path, format), None)
+        self.roles = roles
+        first = next(frame_batches(path, format, **roles), None)
         if first is None:
             raise DataError("the file has no rows", name)
         names = first.schema.names
@@ -242,10 +246,10 @@ class Hashed:
     def pieces(self, place, skipped):
         """The rows after a position."""
         (start,) = place or (0,)
-        for batch in frame_batches(self.path, self.format, start):
+        for batch in frame_batches(self.path, self.format, start, **self.roles):
             n, y, weight = len(batch), None, None
             if self.target:
-                y = np.array(batch.column(self.target.name).to_pylist())
+                y = separated(batch.column(self.target.name).to_pylist())[0]
             if self.weight_column:
                 weights = batch.column(self.weight_column.name).to_pylist()
                 weight = np.array(weights, dtype=np.float64)

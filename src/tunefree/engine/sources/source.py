@@ -19,7 +19,7 @@ from tunefree._version import __version__
 from tunefree.designs import stacked
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
-from tunefree.io.arrays import taken
+from tunefree.io.arrays import taken, with_targets
 from tunefree.io.files import FORMATS, DataError, Skipped, detected, fingerprint, name_of
 from tunefree.io.files import chunks as text_pieces
 
@@ -39,6 +39,7 @@ class Mark(NamedTuple):
     skip: int = 0  # from there to the next block, or to the block that has been read in part
     done: int = 0  # rows of that block that have been read
     skipped: int = 0  # malformed rows skipped before the position
+    unlabelled: int = 0  # rows without a target skipped before it
 
     @property
     def row(self):
@@ -182,8 +183,12 @@ class Source:
 
     If `again`, it can be read in several passes. `name` is its name in messages, `n_features` the
     number of columns (None while unknown), `rows` the number of rows read in the current pass, and
-    `skipped` counts malformed rows.
+    `skipped` counts malformed rows and rows without a target. The latter are skipped, with a
+    warning after the first pass, unless `keeps_unlabelled`. If `is_sample`, nothing is concluded
+    from how many are skipped.
     """
+
+    keeps_unlabelled = is_sample = False
 
     def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
         self.reader, self.window, self.seed, self.on_bad_row = reader, window, seed, on_bad_row
@@ -193,7 +198,8 @@ class Source:
     def chunks(self, mark=None, epoch=0, rows=None):
         """The `Chunk`s after a mark, prefetched by a thread, cut on a grid of so many rows.
 
-        The order within windows depends on the pass, `epoch`.
+        The order within windows depends on the pass, `epoch`. After the last one a DataError is
+        raised if more than a fifth of the rows had to be skipped.
         """
         mark = mark or Mark()
         found = self._marked(mark)
@@ -205,6 +211,9 @@ class Source:
         for chunk in ahead(found):
             self.rows = chunk.mark.row
             yield chunk
+        if not self.is_sample:
+            self.skipped.check(self.rows, self.name)
+            self.skipped.warn()
 
     @property
     def _is_text(self):
@@ -227,20 +236,20 @@ class Source:
                 reader.kept = None
 
     def _marked(self, mark):
-        skipped = None
-        if self.on_bad_row == "skip":
-            self.skipped = skipped = Skipped()
-            skipped.count = mark.skipped
+        skipped = Skipped(self.on_bad_row == "skip", not self.keeps_unlabelled)
+        skipped.has_warned, self.skipped = self.skipped.has_warned, skipped
+        skipped.count, skipped.n_unlabelled = mark.skipped, mark.unlabelled
         rows, kind = mark.rows, None
         for X, y, weight, place in self.reader.pieces(mark.place, skipped):
             kind = kind or _kind(X)
             if _kind(X) != kind:
                 words = f"from row {rows + 1} on there are {_kind(X)}, and before it {kind}"
                 raise DataError(words, self.name)
+            X, y, weight = with_targets(X, y, weight, skipped)
             rows += X.shape[0]
             if X.shape[0]:
-                count = skipped.count if skipped else 0
-                yield Chunk(X, y, weight, Mark(place, rows, skipped=count))
+                so_far = {"skipped": skipped.count, "unlabelled": skipped.n_unlabelled}
+                yield Chunk(X, y, weight, Mark(place, rows, **so_far))
 
     def identity(self, mark):
         """What a checkpoint stores of a source, to detect another one.
@@ -334,7 +343,8 @@ def open_source(
         Shuffle within windows of so many rows, in an order that depends on `seed` and the pass.
     seed : int, default=0
     on_bad_row : {'error', 'skip'}, default='error'
-        What to do about a malformed row. Skipped rows are counted in ``source.skipped``.
+        What to do about a malformed row. Skipped rows are counted in ``source.skipped``, and so
+        are rows without a target (an empty cell, null, NaN), which are always skipped.
 
     Returns
     -------
@@ -343,7 +353,13 @@ def open_source(
     Raises
     ------
     DataError
-        The data cannot be read; the message names file, line and column.
+        The data cannot be read; the message names file, line and column. Also if more than a fifth
+        of the rows had to be skipped, at the end of a pass.
+
+    Warns
+    -----
+    DataWarning
+        At the end of the first pass, of rows without a target.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread
+from tunefree.data.missing import complete
 from tunefree.designs import Shared, design_of
 from tunefree.learners.reflectron.flow import EVENTS, Flow, Sample, Trajectory, follow
 from tunefree.links import LINKS, check_increasing
@@ -123,7 +124,7 @@ def _sample(X, y, name, y_name):
     """Rows and targets, checked."""
     if y is None:
         raise ValueError(f"{name} is given without {y_name}.")
-    y = check_array(y, ensure_2d=False, input_name=y_name, dtype=np.float64)
+    y = check_array(complete(y, y_name), ensure_2d=False, input_name=y_name, dtype=np.float64)
     X = Shared.of(X) if isinstance(X, np.ndarray) and X.ndim == 3 else X
     if not isinstance(X, Shared):
         X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name=name)

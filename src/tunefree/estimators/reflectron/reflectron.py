@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._process import product, workers
 from tunefree._warn import warn
 from tunefree.data.levels import Levels, coded
+from tunefree.data.missing import complete
 from tunefree.data.order import given_visits
 from tunefree.data.units import Units
 from tunefree.designs import as_columns
@@ -348,11 +349,11 @@ def is_streamed(estimator):
 
 
 def validation_rows(estimator, X_val, y_val):
-    """Checked validation rows, and their weights."""
+    """Checked validation rows, their targets and their weights."""
     if y_val is None:
         raise ValueError("X_val is given without y_val: give both.")
     X_val = base.check_rows(estimator, estimator._coded(X_val))
-    return X_val, np.ones(X_val.shape[0])
+    return X_val, complete(y_val, "y_val"), np.ones(X_val.shape[0])
 
 
 class MirrorRegressor(
@@ -364,7 +365,7 @@ class MirrorRegressor(
         """Validation rows, targets and weights; None if there are none."""
         if X_val is None:
             return None
-        X_val, weights = validation_rows(self, X_val, y_val)
+        X_val, y_val, weights = validation_rows(self, X_val, y_val)
         return X_val, family.targets(as_columns(y_val)), weights
 
     @available_if(is_streamed)

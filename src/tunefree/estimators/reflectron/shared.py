@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from tunefree._process import product, workers
+from tunefree.data.missing import complete
 from tunefree.data.units import Units
 from tunefree.designs import (
     Shared,
@@ -159,7 +160,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
             raise ValueError(
                 "This SharedReflectron requires y to be passed, but the target y is None."
             )
-        y = check_array(y, ensure_2d=False, input_name="y", dtype=np.float64)
+        y = check_array(complete(y), ensure_2d=False, input_name="y", dtype=np.float64)
         if y.ndim > 2:
             raise ValueError(f"y has {y.ndim} axes: give one row of k targets for each sample.")
         targets = as_columns(y)

@@ -1,0 +1,208 @@
+"""Missing values beside the rows: among targets, labels, groups, weights, exposures and offsets.
+
+A model cannot learn a row without a target, and nothing stands in for one. `complete` refuses
+missing values in one sentence; readers of files skip the rows of `unlabelled`.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+# What to do about a missing value, by the argument that has it.
+_WAYS_OUT = {
+    "groups": "give every row a group, or drop the rows that have none",
+    "sample_weight": "give every row a weight; 0 leaves a row out",
+    "exposure": "give every row its exposure, or drop the rows that have none",
+    "offset": "give every row its offset, or drop the rows that have none",
+}
+_WAY_OUT = "drop the rows whose target is missing"
+# Cells of a file that mean a missing value, in lower case.
+MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
+# Those that are no name of a class: "-", "." and "none" may be one, but "None" is what Python and
+# pandas write.
+NO_LABEL = frozenset(
+    ["", "?", "NA", "na", "N/A", "n/a", "#N/A", "#n/a", "NaN", "nan", "NAN", "NaT", "nat"]
+    + ["-nan", "-NaN", "None", "null", "NULL", "Null"]
+)
+
+
+def complete(values: Any, name: str = "y") -> Any:
+    """Values of any container as an array of NumPy's types, none of which is missing.
+
+    Containers are lists, arrays, and series, arrays and tables of pandas, polars and Arrow. Whole
+    numbers and truth values stay what they are, also in pandas' nullable types. Others are
+    returned as they are.
+
+    Parameters
+    ----------
+    values : array-like, or None
+    name : str
+        The argument.
+
+    Returns
+    -------
+    ndarray, or values
+
+    Raises
+    ------
+    ValueError
+        If a value is missing: None, NaN, NaT, NA, or masked. The message names the first.
+
+    Examples
+    --------
+    >>> complete([True, False]), complete(np.array([1, 2], dtype=object))
+    (array([ True, False]), array([1, 2]))
+    >>> complete([0.5, None])
+    Traceback (most recent call last):
+    ...
+    ValueError: Input y contains None. The first is y[1]: drop the rows whose target is missing.
+    """
+    array, missing = separated(values)
+    if missing is None or not missing.any():
+        return array
+    place = np.unravel_index(np.argmax(missing), missing.shape)
+    word = _word(np.asarray(array)[place], np.ma.isMaskedArray(values))
+    if missing.shape[1:] == (1,):  # a column
+        place = place[:1]
+    where = ", ".join(str(k) for k in place)
+    way_out = _WAYS_OUT.get(name, _WAY_OUT)
+    raise ValueError(f"Input {name} contains {word}. The first is {name}[{where}]: {way_out}.")
+
+
+def separated(values: Any) -> tuple[Any, Any]:
+    """Values as an array of NumPy's types, and which of them are missing.
+
+    Returns
+    -------
+    values : ndarray, or what was given
+        The latter if it is no container of values.
+    missing : ndarray of bool of the same shape, or None
+        None if it is no container of values.
+
+    Examples
+    --------
+    >>> separated(["a", None])[1]
+    array([False,  True])
+    """
+    is_scalar = np.isscalar(values) or getattr(values, "ndim", 1) == 0
+    if values is None or is_scalar or sparse.issparse(values):
+        return values, None
+    if hasattr(values, "columns"):
+        return _of_frame(values)
+    if np.ma.isMaskedArray(values):
+        array, missing = separated(np.ma.getdata(values))
+        return array, missing | np.ma.getmaskarray(values)
+    if isinstance(values, list | tuple):
+        return _of_list(values)
+    if isinstance(values, np.ndarray):
+        missing = missing_among(values)
+        return (values if missing.any() else _typed(values)), missing
+    if hasattr(values, "to_numpy"):
+        return _of_series(values)
+    try:  # an array of another library, which its own checks take
+        return values, missing_among(np.asarray(values))
+    except (TypeError, ValueError, RuntimeError):
+        return values, None
+
+
+def missing_among(array: np.ndarray) -> np.ndarray:
+    """Which entries of an array are missing."""
+    if array.dtype.kind in "fc":
+        return np.isnan(array)
+    if array.dtype.kind in "mM":
+        return np.isnat(array)
+    if array.dtype.kind != "O":
+        return np.zeros(array.shape, dtype=bool)
+    values = array.ravel().tolist()
+    found = [type(value) is not str and _is_missing(value) for value in values]
+    return np.array(found, dtype=bool).reshape(array.shape)
+
+
+def unlabelled(y: Any) -> np.ndarray:
+    """Which rows of a file have no target: a missing one, or text that names no class.
+
+    >>> unlabelled(np.array(["yes", "", "NA", "none"]))
+    array([False,  True,  True, False])
+    """
+    missing = missing_among(y)
+    if y.dtype.kind == "U" or (y.dtype.kind == "O" and y.ndim == 1):
+        missing |= np.array([isinstance(v, str) and v in NO_LABEL for v in y.tolist()], dtype=bool)
+    return missing if missing.ndim == 1 else missing.any(axis=1)
+
+
+def _is_missing(value):
+    """Whether a Python value is missing: NaN, NaT and missing decimals do not equal themselves."""
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return np.ndim(value) == 0 and value != value  # noqa: PLR0124
+
+
+def _word(value, is_masked):
+    """The name of a missing value."""
+    if is_masked and not _is_missing(value):
+        return "masked values"
+    if value is None:
+        return "None"
+    names = {"NAType": "NA", "NaTType": "NaT", "datetime64": "NaT", "timedelta64": "NaT"}
+    return names.get(type(value).__name__, "NaN")
+
+
+def _of_list(values):
+    """A list's values. NumPy would make the text 'nan' of a missing label."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of several lengths
+        return values, None
+    if array.dtype.kind in "US":
+        missing = missing_among(np.array(values, dtype=object))
+        return (np.array(values, dtype=object) if missing.any() else array), missing
+    return separated(array)
+
+
+def _of_frame(table):
+    """A table's values, of one type if all columns are numbers."""
+    names = list(getattr(table, "column_names", table.columns))
+    is_arrow = hasattr(table, "column_names")
+    columns = [separated(table.column(j) if is_arrow else table[n]) for j, n in enumerate(names)]
+    if not columns or any(missing is None or missing.ndim != 1 for _, missing in columns):
+        return table, None
+    arrays, missing = zip(*columns, strict=True)
+    if any(array.dtype.kind not in "biuf" for array in arrays):
+        arrays = [array.astype(object) for array in arrays]
+    return np.column_stack(arrays), np.column_stack(missing)
+
+
+def _of_series(series):
+    """The values of a series or array of pandas, polars, Arrow or another library."""
+    if hasattr(series, "dictionary_encode"):  # Arrow
+        if hasattr(series.type, "value_type") and hasattr(series.type, "index_type"):
+            series = series.cast(series.type.value_type)
+        array = series.to_numpy(**({} if hasattr(series, "chunks") else {"zero_copy_only": False}))
+        return separated(array)
+    if not hasattr(series, "isna"):
+        return separated(np.asarray(series.to_numpy()))
+    missing, number = np.asarray(series.isna()), getattr(series.dtype, "numpy_dtype", None)
+    if number is not None and number.kind in "biuf" and not missing.any():  # a nullable type
+        return series.to_numpy(dtype=number), missing
+    array = np.asarray(series)
+    return (array if missing.any() else _typed(array)), missing
+
+
+def _typed(array):
+    """An array of Python's truth values or numbers with their type; others as they are."""
+    if array.dtype.kind != "O":
+        return array
+    kinds = {type(value) for value in array.ravel().tolist()}
+    if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return array.astype(bool)
+    if kinds and all(_is_whole(kind) for kind in kinds):
+        whole = np.array(array.tolist())
+        return whole if whole.dtype.kind in "iu" else array
+    if kinds and all(_is_whole(kind) or issubclass(kind, float | np.floating) for kind in kinds):
+        return array.astype(np.float64)
+    return array
+
+
+def _is_whole(kind):
+    return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
