@@ -63,6 +63,24 @@ def terms_of(spec: Any) -> list[str]:
     return [term for term in terms if term != "1"]
 
 
+def containing_terms(spec: Any) -> dict[str, list[str]]:
+    """The terms that contain each term, by all of its factors: its interactions.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [1.0, 2.0, 4.0], "city": ["u", "v", "v"]})
+    >>> containing_terms(model_columns("age * C(city)", frame, True)[1])["age"]
+    ['age:C(city)']
+    """
+    factors = {str(term): set(map(str, term.factors)) for term in spec.term_indices}
+    factors.pop("1", None)
+    return {
+        name: [other for other, theirs in factors.items() if own < theirs]
+        for name, own in factors.items()
+    }
+
+
 def targets_of(formula: str, frame: Any) -> Any:
     """The left-hand side of a formula: a column of the frame, or numbers made of its columns.
 

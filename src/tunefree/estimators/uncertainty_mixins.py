@@ -328,6 +328,10 @@ class CoefficientInferenceMixin:
         check_reference(reference, {})
         return X, names, names
 
+    def _containing_terms(self) -> Mapping[str, list[str]]:
+        """The terms that contain a term, of a formula with interactions."""
+        return {}
+
     def _targets_given(self, X: Any, y: Any) -> Any:
         """The targets `y`, or those of a formula."""
         return y
@@ -499,7 +503,16 @@ class CoefficientInferenceMixin:
     ) -> Anova:
         """Likelihood-ratio and Wald tests of every term: a column, or all levels of a category.
 
-        Each term is tested against the model without it, as in R's ``drop1``.
+        Each term is tested against the model without it. In a formula with interactions both models
+        are without the terms that contain it (type II): ``x`` of ``x * C(city)`` is tested in the
+        model without ``x:C(city)``. So the tests are of terms: they do not depend on reference
+        levels, or on where x has its 0. They are those of ``anova_lm(typ=2)`` of statsmodels,
+        ``Anova(type=2)`` of R's car, and, without interactions, of R's ``drop1``. The dispersion
+        is that of the whole model.
+
+        The Wald statistic of a term is that of the term and those that contain it, less that of
+        the latter. A term that the others determine is aliased: it has no degree of freedom, and
+        its tests are NaN.
 
         Parameters
         ----------
@@ -530,7 +543,7 @@ class CoefficientInferenceMixin:
         fits, terms = self._inferred(X, y, sample_weight, exposure, offset, options)
         if len(fits) > 1:
             raise ValueError("Terms are tested for one target: fit each target by itself.")
-        return terms_tested(fits[0], terms)
+        return terms_tested(fits[0], terms, self._containing_terms())
 
 
 def _output(table, j):

@@ -171,6 +171,10 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
             return rows, names, terms
         return with_indicators(rows, names, categories, weights, self.fit_intercept, reference)
 
+    def _containing_terms(self):
+        spec = vars(self).get("model_spec_")
+        return {} if spec is None else formulas.containing_terms(spec)
+
     def _learns_parameter(self):
         named = isinstance(self.family, Family) or self.family in FAMILIES.names()
         given = FAMILIES.find(self.family) if named else None
