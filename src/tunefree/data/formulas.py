@@ -93,7 +93,8 @@ def targets_of(formula: str, frame: Any) -> Any:
     left = _sides(formula)[0]
     if left is None:
         raise ValueError(f"formula={formula!r} has no left-hand side: give y=.")
-    if len(left) == 1 and str(left[0]) in getattr(frame, "columns", ()):
+    names = list(getattr(frame, "column_names", getattr(frame, "columns", ())))
+    if len(left) == 1 and str(left[0]) in names:
         return frame[str(left[0])]
     values = _matrix(left, frame, formula).to_numpy()
     return values[:, 0] if values.shape[1] == 1 else values

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.data.levels import check_reference
 from tunefree.data.order import row_hash
-from tunefree.designs import as_columns, as_rows
+from tunefree.designs import as_columns, as_rows, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike, TargetLike
@@ -348,6 +348,9 @@ class CoefficientInferenceMixin:
         y = self._targets_given(X, y)
         if y is None:
             raise ValueError("y is missing: only a formula with a left-hand side has it in X.")
+        if not hasattr(X, "shape"):
+            X = np.asarray(X)
+        check_frame(X)
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
         weights = base.check_weights(sample_weight, X)
