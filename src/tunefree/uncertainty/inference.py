@@ -32,7 +32,7 @@ from scipy.stats import t as student
 from tunefree._warn import none_of
 from tunefree.designs import as_dense
 from tunefree.families import Binomial, Gaussian, HuberT, Matching, Quantile
-from tunefree.links import LINKS, index_of_mean, link_range
+from tunefree.links import LINKS, Logit, index_of_mean, link_range
 from tunefree.uncertainty import classes, quantiles
 from tunefree.uncertainty.coefficients import (
     Anova,
@@ -336,7 +336,9 @@ def _notes(sample, found, options, df_denom, learned, statistics):
     if learned:
         notes.append("The parameter of the family is that of maximum likelihood.")
     if sample.labels and sample.law.family.tied:
-        notes.append("P(y <= a) = logistic(threshold a|b - <coef, x>).")
+        cumulative = sample.law.family.cumulative
+        u = "logistic" if isinstance(cumulative, Logit) else type(cumulative).__name__.lower()
+        notes.append(f"P(y <= a) = {u}(threshold a|b - <coef, x>).")
     elif sample.labels:
         notes.append(f"Rows are log-odds of a class against the class {sample.labels[0]}.")
     if statistics.llf is None:

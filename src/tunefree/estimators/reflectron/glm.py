@@ -161,7 +161,7 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
             )
         family, link = self.family_, self.link_
         if hasattr(family, "probabilities"):
-            return Law(family, LINKS["logit"]), family.targets(y)
+            return Law(family, getattr(family, "cumulative", LINKS["logit"])), family.targets(y)
         bent = hasattr(family, "levels") and link != LINKS["identity"]
         if bent or not hasattr(link, "slope") or hasattr(link, "base"):
             raise ValueError(
@@ -547,7 +547,9 @@ class GLMClassifier(_Inference, MirrorClassifier):
     ----------
     family : {'auto', 'binomial', 'multinomial', 'ordinal'} or family, default='auto'
     link : str, link or None, default=None
-        The probability as a function of the index: 'probit', 'cloglog', ...; None is 'logit'.
+        The probability as a function of the index: 'probit', 'cloglog', ...; None is 'logit'. Of
+        ordered classes u in P(y <= j) = u(threshold_j - index): 'logit', 'probit' or 'cloglog'.
+        family='multinomial' has 'logit' only.
     {formula}
     {geometry}
     {common}
@@ -639,7 +641,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
 
     def _law(self, y=None):
         """The family and the link for classes `y`, if these are known."""
-        link = self._link()
+        link: Any = self._link()
         several = y is not None and len(y) > 2
         if isinstance(self.family, str) and self.family == "auto":
             softmax = several and link == LINKS["logit"]
@@ -651,6 +653,8 @@ class GLMClassifier(_Inference, MirrorClassifier):
                     f"family={self.family!r} is not for classes: choose one of auto, "
                     f"{', '.join(OF_CLASSES)}."
                 )
+            if hasattr(family, "probabilities") and self.link is not None:
+                family = _with_link(family, link)
             if hasattr(family, "probabilities") and y is not None and not several:
                 family = FAMILIES["binomial"]
         if hasattr(family, "probabilities"):
@@ -731,6 +735,18 @@ class GLMClassifier(_Inference, MirrorClassifier):
     def _estimand(self, y):
         codes = base.places_of(self.classes_, y)
         return self._smooth(self._targets(codes, self.classes_))
+
+
+def _with_link(family, link):
+    """A family of several classes with a link that the user named."""
+    if isinstance(family, Ordinal):
+        return Ordinal(link)
+    if link != LINKS["logit"]:
+        raise ValueError(
+            f"link={link!r} is not for family='multinomial', a softmax: leave link= out, or give "
+            "family='auto', which has one output for each class."
+        )
+    return family
 
 
 def _suits(link, family):

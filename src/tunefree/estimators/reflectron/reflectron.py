@@ -585,8 +585,9 @@ class ReflectronRegressor(ReflectronSettings, MirrorRegressor):
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
+        margins = self._margins(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.asarray(self.link_.mean(self._margins(X)))
+            mean = np.asarray(self.link_.mean(margins))
             mean = mean.astype(self.coef_.dtype, copy=False)
         base.warn_infinite(mean)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
