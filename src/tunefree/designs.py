@@ -580,15 +580,22 @@ def as_columns(y):
 
 
 def check_frame(X):
-    """Refuse a table that is not loaded yet, and one with duplicate column names.
+    """Refuse a table that is not loaded yet, a single column, and duplicate column names.
 
     Raises
     ------
     TypeError
         X is a LazyFrame of polars.
     ValueError
-        Two columns have the same name.
+        X is a Series, or two columns have the same name.
     """
+    is_frame = hasattr(X, "columns") or hasattr(X, "column_names")
+    # Arrays of one dimension have scikit-learn's message.
+    if not is_frame and hasattr(X, "to_frame") and len(getattr(X, "shape", ())) == 1:
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead: X is a {type(X).__name__}. Reshape your "
+            "data: X.to_frame() is a table of one column, X.to_frame().T one of one row."
+        )
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))

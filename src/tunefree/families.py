@@ -22,7 +22,7 @@ binomial            [0, 1]           2 KL(y, mu)                 mu (1 - mu)    
 huber               any              Huber's loss                -              identity
 quantile            any              pinball loss                -              identity
 multinomial         classes          2 KL                        -              softmax
-ordinal             classes          2 KL                        -              cumulative logistic
+ordinal             classes          2 KL                        -              cumulative
 ==================  ===============  ==========================  =============  ==================
 
 Parameters of a family (the power of Tweedie, the overdispersion a, Huber's scale) may be learned
@@ -609,9 +609,10 @@ class MultinomialLogit(Family):
 
 @dataclass(frozen=True)
 class Ordinal(Family):
-    r"""Ordered classes: P(y > j) = logistic(s - c_j), one index and increasing thresholds c.
+    r"""Ordered classes: P(y <= j) = u(c_j - s), one index s and increasing thresholds c.
 
-    Every output is an index less a threshold; all have the same coefficients.
+    u is the logistic function, or that of the links probit and cloglog (proportional hazards). Every
+    output is an index less a threshold; all have the same coefficients.
 
     Examples
     --------
@@ -619,12 +620,28 @@ class Ordinal(Family):
     array([[0.27, 0.46, 0.27]])
     """
 
+    cumulative: Any = links.Logit()
+
     tied = True
     unit_scale = True
 
+    def __post_init__(self):
+        if not isinstance(self.cumulative, tuple(_BENDS)):
+            names = [name for name, part in links.LINKS.items() if isinstance(part, tuple(_BENDS))]
+            raise ValueError(
+                f"link={self.cumulative!r} is not for ordered classes: choose one of "
+                f"{', '.join(names)}."
+            )
+
+    def _above(self, s):
+        """P(y > j) of the outputs."""
+        if isinstance(self.cumulative, links.Cloglog):  # 1 - u(-s), without cancellation
+            return np.exp(-np.exp(np.minimum(-s, 700.0)))
+        return self.cumulative.mean(s)  # u is symmetric
+
     def _ends(self, s):
         """P(y > j) on both sides of every class."""
-        above = expit(s)
+        above = self._above(s)
         ones = np.ones_like(above[..., :1])
         return np.concatenate([ones, above], axis=-1), np.concatenate([above, 0.0 * ones], axis=-1)
 
@@ -638,7 +655,7 @@ class Ordinal(Family):
         upper, lower = self._ends(s)
         with np.errstate(divide="ignore", invalid="ignore"):
             p = np.sum(of_class * (upper - lower), axis=-1, keepdims=True)
-            slope = expit(s) * expit(-s)
+            slope = self.cumulative.slope(-s)
             # d/ds_j of -log p, for the class above threshold j and the one below.
             score = slope * (of_class[..., :-1] - of_class[..., 1:]) / np.where(p > 0.0, p, np.nan)
             deviance = np.zeros_like(score)
@@ -648,17 +665,18 @@ class Ordinal(Family):
     def hessian(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The curvature of -log p in the outputs, shape (n, k, k)."""
         score = self.residuals(self.link, s, y)[0]
-        own = score * (1.0 - 2.0 * expit(s))
+        own = score * _BENDS[type(self.cumulative)](s)
         return score[:, :, None] * score[:, None] + own[:, :, None] * np.eye(s.shape[1])
 
     def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The thresholds of the shares of the classes."""
         share = np.clip(weights @ y / weights.sum(), _SURE, 1.0 - _SURE)
-        return np.log(share) - np.log1p(-share)
+        return -self.cumulative.inverse(1.0 - share)
 
     def curvature(self, link: Any, s: Any) -> Any:
-        """That of a logistic output."""
-        return expit(s) * expit(-s)
+        """That of one output alone: Fisher's information of P(y > j)."""
+        above = np.clip(self._above(s), _SURE, 1.0 - _SURE)
+        return np.square(self.cumulative.slope(-s)) / (above * (1.0 - above))
 
     def codes(self, codes: np.ndarray, n_classes: int) -> np.ndarray:
         """One column a threshold: whether the class is above."""
@@ -671,10 +689,21 @@ class Ordinal(Family):
 
     def onnx(self, g: Any, s: Any) -> Any:
         """Probabilities as nodes of a graph."""
-        above = g("Sigmoid", s)
+        if isinstance(self.cumulative, links.Cloglog):
+            above = g("Sub", 1.0, self.cumulative.onnx(g, g("Neg", s)))
+        else:
+            above = self.cumulative.onnx(g, s)
         zero = g("Mul", g("Gather", above, np.array([0]), axis=1), 0.0)
         upper = g("Concat", g("Add", zero, 1.0), above, axis=1)
         return g("Max", g("Sub", upper, g("Concat", above, zero, axis=1)), 0.0)
+
+
+# The links of ordered classes, and the slope of log u'(-s) in the output s.
+_BENDS = {
+    links.Logit: lambda s: 1.0 - 2.0 * expit(s),
+    links.Probit: lambda s: -s,
+    links.Cloglog: lambda s: np.exp(np.minimum(-s, 700.0)) - 1.0,
+}
 
 
 FAMILIES = PartTable(

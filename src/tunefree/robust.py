@@ -496,11 +496,12 @@ def within_limits(X, limits):
     return X
 
 
-def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None)):
+def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None), loss=None):
     """Limits of predictions, shape (2, k): the range of fitted values, wider where that was better.
 
     The range is widened by 1, 1/2, 1/4 or 0 of its width: by the share with the smallest squared
-    errors of the held-out `predictions` of `rows`, each within the limits from the other rows. A
+    errors, or `loss(targets, means)`, of the held-out `predictions` of `rows`, each within the
+    limits from the other rows. A
     line is unreliable far from the rows that it was fitted to, and only the outermost rows show it.
 
     Examples
@@ -517,11 +518,8 @@ def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None
     # Without itself, the range of an outermost row ends at the next one.
     low, high = np.where(f == first, second, first), np.where(f == last, next_last, last)
     width = np.maximum(high - low, 0.0)
-    risks = [
-        weights
-        @ np.square(np.clip(predictions, low - share * width, high + share * width) - targets)
-        for share in _WIDER
-    ]
+    each = [np.clip(predictions, low - share * width, high + share * width) for share in _WIDER]
+    risks = [weights @ (np.square(p - targets) if loss is None else loss(targets, p)) for p in each]
     spread = np.take(_WIDER, np.argmin(risks, axis=0)) * (last - first)
     return np.array([first - spread, last + spread])
 

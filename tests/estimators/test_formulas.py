@@ -219,3 +219,87 @@ def test_without_formulaic_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(ImportError, match=r"tunefree\[formula\]"):
         _fitted()
+
+
+def _flats():
+    rng = np.random.default_rng(0)
+    size, region = rng.normal(size=150), rng.choice(["a", "b", "c"], 150)
+    rate = np.exp(0.3 * size + 0.4 * (region == "b") * size + 1.0)
+    frame = pd.DataFrame({"size": size, "age": rng.normal(size=150), "region": region})
+    return frame.assign(rent=rate + rng.normal(size=150), visits=rng.poisson(rate))
+
+
+INTERACTIONS = [
+    "size * C(region)",
+    "size * C(region) * age",
+    "C(region):age + size",
+    "age + size:age + C(region):size",
+]
+
+
+@pytest.mark.parametrize("terms", INTERACTIONS)
+@pytest.mark.parametrize("robust", [None, "hc0", "hc1", "hc3"])
+def test_interactions_are_tested_as_by_anova_lm(terms, robust):
+    """Type II: without the terms that contain a term."""
+    frame = _flats()
+    model = GLMRegressor("gaussian", formula=f"rent ~ {terms}", max_iter=5, random_state=0)
+    tests = model.fit(frame).anova(frame, cov_type=robust.upper() if robust else "nonrobust")
+    peer = smf.ols(model.formula, frame).fit()
+    theirs = sm.stats.anova_lm(peer, typ=2, robust=robust).iloc[:-1]
+    # formulaic and patsy may order the factors of a term differently.
+    place = {frozenset(name.split(":")): name for name in theirs.index}
+    theirs = theirs.loc[[place[frozenset(term.split(":"))] for term in tests.terms]]
+    np.testing.assert_array_equal(tests.df, theirs["df"])
+    np.testing.assert_allclose(tests.wald_statistic, theirs["F"], rtol=1e-6)
+    np.testing.assert_allclose(tests.wald_p_value, theirs["PR(>F)"], rtol=1e-5)
+    if robust is None:
+        np.testing.assert_allclose(tests.lr_statistic, theirs["F"], rtol=1e-6)
+        np.testing.assert_allclose(tests.lr_p_value, theirs["PR(>F)"], rtol=1e-5)
+
+
+def test_interactions_of_counts_are_differences_of_deviances():
+    frame = _flats()
+    model = GLMRegressor("poisson", formula="visits ~ size * C(region)", random_state=0).fit(frame)
+    tests = model.anova(frame)
+    deviance = {
+        right: smf.glm(f"visits ~ {right}", frame, family=sm.families.Poisson()).fit().deviance
+        for right in ("size", "C(region)", "size + C(region)", "size * C(region)")
+    }
+    both = deviance["size + C(region)"]
+    wanted = {
+        "size": deviance["C(region)"] - both,
+        "C(region)": deviance["size"] - both,
+        "size:C(region)": both - deviance["size * C(region)"],
+    }
+    np.testing.assert_allclose(tests.lr_statistic, [wanted[t] for t in tests.terms], rtol=1e-6)
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC3"])
+@pytest.mark.parametrize("made", [GLMRegressor("gaussian"), GLMRegressor("poisson")])
+def test_terms_do_not_depend_on_a_coding(made, cov_type):
+    """Another origin of a column, and other contrasts of a category, are the same terms."""
+    target = "rent" if made.family == "gaussian" else "visits"
+    codings = ["C(region)", "C(region, contr.sum)", 'C(region, contr.treatment(base="c"))']
+    frame, found = _flats(), []
+    for coding in codings:
+        for shift in (0.0, 10.0):
+            moved = frame.assign(size=frame["size"] + shift)
+            model = clone(made).set_params(
+                formula=f"{target} ~ size * {coding} + age", max_iter=5, random_state=0
+            )
+            tests = model.fit(moved).anova(moved, cov_type=cov_type)
+            found.append(np.stack([tests.df, *tests[2:6]]))
+    np.testing.assert_allclose(found, np.broadcast_to(found[0], np.shape(found)), rtol=1e-4)
+
+
+def test_terms_of_classes_do_not_depend_on_a_coding():
+    frame = _flats()
+    frame["grade"] = np.digitize(frame["rent"], [2.0, 4.0])
+    for family in ("multinomial", "ordinal"):
+        found = []
+        for shift in (0.0, 10.0):
+            moved = frame.assign(size=frame["size"] + shift)
+            model = GLMClassifier(family, formula="grade ~ size * C(region)", max_iter=5)
+            tests = model.fit(moved).anova(moved)
+            found.append(np.stack([tests.df, *tests[2:6]]))
+        np.testing.assert_allclose(*found, rtol=1e-4)

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 
-from tunefree import GLMClassifier
+from tunefree import GLMClassifier, load_model, save_model
 from tunefree.families import Binomial, MultinomialLogit, Ordinal
 from tunefree.links import LINKS
 from tunefree.uncertainty import classes
@@ -205,3 +205,65 @@ def test_what_cannot_be_answered_is_refused():
         rows = y.groupby(y).head(5).index[:30]
         rows = rows.union(y.groupby(y).head(1).index)[:30]
         model.summary(X.loc[rows], y[rows])
+
+
+@pytest.mark.filterwarnings("ignore")  # of statsmodels
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_ordered_classes_have_the_link_that_is_named(link):
+    """Coefficients, thresholds, errors and likelihood are those of OrderedModel."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.digitize(X[:, 0] - 0.5 * X[:, 1] + rng.gumbel(size=400), [-1.0, 0.5, 1.5])
+    model = GLMClassifier("ordinal", link=link, random_state=0).fit(X, y)
+    table = model.summary(X, y, cov_type="nonrobust")
+    law = {"cloglog": stats.gumbel_l}.get(link, link)
+    peer = OrderedModel(y, X, distr=law).fit(method="bfgs", gtol=1e-9, maxiter=500, disp=0)
+    thresholds = peer.model.transform_threshold_params(peer.params)[1:-1]
+    np.testing.assert_allclose(table.coef, [*peer.params[:2], *thresholds], atol=1e-6)
+    np.testing.assert_allclose(table.llf, peer.llf, rtol=1e-9)
+    np.testing.assert_allclose(table.standard_error[:2], peer.bse[:2], rtol=1e-5)
+    assert table.link == LINKS[link] and model.family_ == Ordinal(LINKS[link])
+    # The learned model is near it, and its probabilities are those of its thresholds.
+    assert np.abs(model.predict_proba(X) - peer.predict()).max() < 0.1
+    below = LINKS[link].mean(-model.intercept_ - (X @ model.coef_.T))
+    np.testing.assert_allclose(model.predict_proba(X).cumsum(axis=1)[:, :-1], below, atol=1e-12)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_slopes_of_ordered_classes_are_derivatives(link):
+    family, rng = Ordinal(LINKS[link]), np.random.default_rng(0)
+    s = -np.sort(-rng.normal(size=(20, 3)), axis=1)
+    y = family.codes(rng.integers(0, 4, 20), 4)
+    score, H = family.residuals(None, s, y)[0], family.hessian(s, y)
+    for j in range(3):
+        step = 1e-6 * np.eye(3)[j]
+        up, down = (family.residuals(None, s + sign * step, y) for sign in (1.0, -1.0))
+        rise = 0.5 * (up[1] - down[1]).sum(axis=1) / 2e-6
+        np.testing.assert_allclose(score[:, j], rise, atol=1e-7)
+        np.testing.assert_allclose(H[:, :, j], (up[0] - down[0]) / 2e-6, atol=1e-6)
+    shares = np.array([0.7, 0.4, 0.2])
+    start = family.start(np.tile(shares, (5, 1)), np.ones(5))
+    np.testing.assert_allclose(family.probabilities(start[None])[0], [0.3, 0.3, 0.2, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("family", "link"),
+    [(f, link) for f in ("ordinal", "multinomial") for link in LINKS if link != "logit"],
+)
+def test_links_that_classes_do_not_have_are_refused(family, link):
+    if family == "ordinal" and link in ("probit", "cloglog"):
+        return
+    X, y = np.arange(12.0)[:, None], np.arange(12) % 3
+    with pytest.raises(ValueError, match=f"link=.* is not for {family[:7]}|ordered classes"):
+        GLMClassifier(family, link=link).fit(X, y)
+
+
+@pytest.mark.parametrize("link", ["probit", "cloglog"])
+def test_ordered_classes_of_another_link_are_saved(link, tmp_path):
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5]) * (np.arange(90) % 7 > 0)
+    model = GLMClassifier("ordinal", link=link, max_iter=20, random_state=0).fit(X, y)
+    save_model(model, tmp_path / "m.tunefree")
+    again = load_model(tmp_path / "m.tunefree")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.family_ == model.family_

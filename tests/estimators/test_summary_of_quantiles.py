@@ -6,7 +6,9 @@ from scipy import sparse
 
 from tunefree import GLMRegressor
 from tunefree.families import Quantile
-from tunefree.uncertainty.quantiles import least_pinball
+from tunefree.links import LINKS
+from tunefree.uncertainty.inference import CovarianceOptions, Law, inferred
+from tunefree.uncertainty.quantiles import least_pinball, plane
 
 sm = pytest.importorskip("statsmodels.api")
 
@@ -40,8 +42,8 @@ def test_quantiles_are_those_of_statsmodels(made, q):
         np.testing.assert_allclose(table.coef, peer.params, rtol=1e-6)
         error = peer.bse
         if vcov == "robust" and q != 0.5:
-            # Its rows on the plane are above or below by rounding; here they are below.
-            above = peer.resid > 1e-4
+            # Its rows on the plane are above or below by rounding; here they have the larger score.
+            above = peer.resid > (1e-4 if q < 0.5 else -1e-4)
             size = np.where(above, q, 1.0 - q) * peer.sparsity
             error = np.sqrt(np.diag(inverse @ (A.T * size**2) @ A @ inverse))
         np.testing.assert_allclose(table.standard_error, error, rtol=1e-6)
@@ -131,3 +133,53 @@ def test_what_cannot_be_answered_is_refused():
         model.summary(X, np.where(np.arange(len(y)) % 10, 1.0, y))
     with pytest.raises(ValueError, match="2 coefficients are too many for 2 rows"):
         model.summary(X[:2], y[:2])
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster"])
+@pytest.mark.parametrize("q", [0.1, 0.25, 0.5])
+def test_errors_do_not_depend_on_the_sign_of_y(q, cov_type):
+    """The q-quantile of -y is less the (1 - q)-quantile of y, and so are its standard errors."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(100, 3)), rng.integers(1, 4, 100)
+    y = X[:, 0] + rng.standard_t(3, 100)
+    how = {"cov_type": cov_type, "groups": np.arange(100) // 4 if cov_type == "cluster" else None}
+    for given in (None, weights):
+        low, high = (
+            GLMRegressor(Quantile(p), max_iter=3, random_state=0)
+            .fit(X, y)
+            .summary(X, sign * y, sample_weight=given, **how)
+            for p, sign in ((q, -1.0), (1.0 - q, 1.0))
+        )
+        np.testing.assert_allclose(low.coef, -high.coef, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(low.standard_error, high.standard_error, rtol=1e-8)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.9])
+def test_the_size_of_tests_is_right_in_both_tails(q):
+    """A test of 5 % of a column without an effect: at most .1 in the tails, as in statsmodels."""
+    rejected = {"HC0": [], "HC3": []}
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(100, 3))
+        y = X[:, 0] + rng.normal(size=100)
+        law = Law(Quantile(q), LINKS["identity"])
+        for cov_type, found in rejected.items():
+            how = CovarianceOptions(cov_type)
+            fit = inferred(X, y, np.ones(100), law, True, ["a", "b", "c"], how)
+            found.append(fit.summary(0.05).p_value[1:3] < 0.05)
+    n = 2 * 40
+    most = 0.1 + 2.0 * np.sqrt(0.1 * 0.9 / n)
+    assert max(map(np.mean, rejected.values())) < most
+    assert np.mean(rejected["HC3"]) <= np.mean(rejected["HC0"])
+
+
+def test_the_parts_of_rows_above_the_plane_balance_the_columns():
+    """The scores add up to 0 in every column; of equal targets every one has the same part."""
+    rng = np.random.default_rng(0)
+    A = np.column_stack([rng.normal(size=(60, 2)), np.ones(60)])
+    y, weights = rng.standard_t(2, 60), rng.uniform(0.5, 2.0, 60)
+    beta, above = plane(A, y, weights, 0.3)
+    np.testing.assert_allclose(A.T @ (weights * ((1.0 - 0.3) - above)), 0.0, atol=1e-9)
+    assert np.array_equal(above[y > A @ beta + 1e-9], np.ones((y > A @ beta + 1e-9).sum()))
+    ties = plane(np.ones((10, 1)), np.repeat([0.0, 1.0], 5), np.ones(10), 0.7)[1]
+    np.testing.assert_allclose(ties, np.repeat([0.0, 0.6], 5))

@@ -6,7 +6,9 @@ import pytest
 from scipy import sparse
 
 from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor
-from tunefree.families import HuberT, NegativeBinomial, Tweedie
+from tunefree.families import HuberT, InverseGaussian, NegativeBinomial, Tweedie
+from tunefree.links import LINKS
+from tunefree.uncertainty.inference import Law, inferred, terms_tested
 
 sm = pytest.importorskip("statsmodels.api")
 FAMILIES = sm.families
@@ -325,3 +327,112 @@ def test_huber_on_few_rows_is_that_of_rlm():
     peer = peer.fit(tol=1e-12, maxiter=500)
     model = GLMRegressor(family=HuberT(1.345, float(peer.scale)), random_state=0).fit(X, y)
     np.testing.assert_allclose(model.summary(X, y).coef, peer.params, rtol=1e-6)
+
+
+def test_a_finite_minimum_of_an_inverse_gaussian_is_found():
+    """Its loss is not convex: Newton's steps are halved until it falls."""
+    link = LINKS["log"]
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(50, 3))
+        y = rng.wald(np.exp(0.5 * X[:, 0] + 1.0), 1.0)
+        fit = inferred(X, y, np.ones(50), Law(InverseGaussian(), link), True, list("abc"))
+        score = fit.sample.law.score(fit.minimum.s, y)
+        np.testing.assert_allclose(fit.minimum.A.T @ score, 0.0, atol=1e-6 * np.abs(score).sum())
+        tests = terms_tested(fit, list("abc"))
+        assert np.isfinite(tests.lr_p_value).all() and (tests.lr_statistic >= 0.0).all()
+
+
+def test_only_classes_are_sent_to_the_perceptron():
+    X, y = np.column_stack([np.arange(9.0), np.arange(9) > 3]), np.where(np.arange(9) > 3, 0.0, 2.0)
+    model = GLMRegressor("poisson", max_iter=3, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="lies at infinity.*Drop columns, or give more rows"):
+        model.summary(X, y)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gamma", "binomial"])
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC3"])
+def test_an_aliased_term_has_no_degree_of_freedom(family, cov_type):
+    """Of three columns that determine each other none is tested, whichever comes first."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    X[:, 2] = X[:, 0] + X[:, 1] + 10.0
+    y = rng.gamma(2.0, size=80)
+    y = np.where(y > 2.0, 1.0, 0.0) if family == "binomial" else y
+    link = "logit" if family == "binomial" else "log"
+    model = GLMRegressor(family, link, max_iter=5, random_state=0).fit(X, y)
+    tests = model.anova(X, y, cov_type=cov_type)
+    assert tests.df.tolist() == [0, 0, 0, 1] and str(tests).count("aliased") == 12
+    for values in tests[2:6]:
+        assert np.isnan(values[:3]).all() and np.isfinite(values[3])
+    independent = model.fit(X[:, 1:], y).anova(X[:, 1:], y, cov_type=cov_type)
+    for ours, theirs in zip(tests[2:6], independent[2:6], strict=True):
+        np.testing.assert_allclose(ours[3], theirs[2], rtol=1e-6)
+
+
+CONTRASTS = {
+    "AIRFLOW - WATERTEMP = 0": ([[1, -1, 0, 0]], [0]),
+    "AIRFLOW = WATERTEMP": ([[1, -1, 0, 0]], [0]),
+    "AIRFLOW - WATERTEMP": ([[1, -1, 0, 0]], [0]),
+    "2*AIRFLOW + 3 * (ACIDCONC - 1) / 2 = .5": ([[2, 0, 1.5, 0]], [2]),
+    "AIRFLOW = .5, ACIDCONC=WATERTEMP": ([[1, 0, 0, 0], [0, -1, 1, 0]], [0.5, 0]),
+    "-AIRFLOW + 1e-1 = -(+WATERTEMP)": ([[-1, 1, 0, 0]], [-0.1]),
+    "AIRFLOW = WATERTEMP = 0.5": ([[1, -1, 0, 0], [0, 1, 0, 0]], [0, 0.5]),
+    "intercept = -40, AIRFLOW*2 = 1": ([[0, 0, 0, 1], [2, 0, 0, 0]], [-40, 1]),
+}
+
+
+@pytest.mark.parametrize("text", CONTRASTS)
+def test_contrasts_as_text_are_those_of_statsmodels(text):
+    X, y, _ = SETS["stackloss"][0]()
+    model = GLMRegressor(family="gaussian", random_state=0).fit(X, y)
+    table, (R, q) = model.summary(X, y, cov_type="nonrobust"), CONTRASTS[text]
+    found, same = table.wald_test(text), table.wald_test(R, q)
+    np.testing.assert_allclose([found.statistic, found.p_value], [same.statistic, same.p_value])
+    peer = sm.OLS(y, X.assign(intercept=1.0)).fit()
+    wanted = peer.f_test((np.array(R, dtype=float), np.array(q, dtype=float)))
+    np.testing.assert_allclose([found.statistic, found.p_value], [wanted.fvalue, wanted.pvalue])
+    np.testing.assert_allclose(float(peer.f_test(text).fvalue), found.statistic)
+    assert found.df_num == len(R)
+
+
+def test_contrasts_name_any_coefficient():
+    """Names with blanks, brackets, colons and operators are those of the table."""
+    rng = np.random.default_rng(0)
+    names = ["net - tax", "net", "a b", "2", "C(k)[T.v]", "x:y"]
+    X = pd.DataFrame(rng.normal(size=(60, 6)), columns=names)
+    table = GLMRegressor("gaussian", random_state=0).fit(X, X.net).summary(X, rng.normal(size=60))
+    for text, wanted in {
+        "net - tax = a b": {"net - tax": 1, "a b": -1},
+        "net - a b = 0": {"net": 1, "a b": -1},
+        "C(k)[T.v] + 2 * x:y": {"C(k)[T.v]": 1, "x:y": 2},
+    }.items():
+        assert table.wald_test(text) == table.wald_test(wanted)
+    several = ["net = 0", "x:y - a b = 0"]
+    assert table.wald_test(several) == table.wald_test(", ".join(several))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("net = nothing", "'nothing'.*choose of"),
+        ("net * gross = 0", "not linear"),
+        ("1 / net = 0", "not linear"),
+        ("net = gross = ", "ends too early"),
+        ("net +* gross = 0", r"before '\* gross"),
+        ("(net = 0", r"'\)' is missing|before '= 0'"),
+        ("3 = 3", "no coefficient"),
+        ("net - net = 0", "no coefficient"),
+        ("net = 0, 2 * net = 0", "linearly dependent"),
+        ("", "ends too early"),
+        ("net / 0 = 1", "division by 0"),
+    ],
+)
+def test_contrasts_that_mean_nothing_are_refused(text, words):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["net", "gross"])
+    table = RidgePathRegressor(random_state=0).fit(X, X.net).summary(X, rng.normal(size=60))
+    with pytest.raises(ValueError, match=words):
+        table.wald_test(text)
+    with pytest.raises(ValueError, match="q= is for arrays"):
+        table.wald_test("net = 0", 1.0)

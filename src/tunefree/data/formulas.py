@@ -63,6 +63,24 @@ def terms_of(spec: Any) -> list[str]:
     return [term for term in terms if term != "1"]
 
 
+def containing_terms(spec: Any) -> dict[str, list[str]]:
+    """The terms that contain each term, by all of its factors: its interactions.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [1.0, 2.0, 4.0], "city": ["u", "v", "v"]})
+    >>> containing_terms(model_columns("age * C(city)", frame, True)[1])["age"]
+    ['age:C(city)']
+    """
+    factors = {str(term): set(map(str, term.factors)) for term in spec.term_indices}
+    factors.pop("1", None)
+    return {
+        name: [other for other, theirs in factors.items() if own < theirs]
+        for name, own in factors.items()
+    }
+
+
 def targets_of(formula: str, frame: Any) -> Any:
     """The left-hand side of a formula: a column of the frame, or numbers made of its columns.
 
@@ -75,7 +93,8 @@ def targets_of(formula: str, frame: Any) -> Any:
     left = _sides(formula)[0]
     if left is None:
         raise ValueError(f"formula={formula!r} has no left-hand side: give y=.")
-    if len(left) == 1 and str(left[0]) in getattr(frame, "columns", ()):
+    names = list(getattr(frame, "column_names", getattr(frame, "columns", ())))
+    if len(left) == 1 and str(left[0]) in names:
         return frame[str(left[0])]
     values = _matrix(left, frame, formula, missing="ignore").to_numpy()
     return values[:, 0] if values.shape[1] == 1 else values

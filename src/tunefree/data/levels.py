@@ -6,6 +6,10 @@ import numpy as np
 
 from tunefree.designs import Categorical, Dense, Split, check_frame
 
+# How the types of columns of text and categories begin: of pandas and polars, and of Arrow.
+_TEXTS = "category", "categorical", "enum", "str", "object", "utf8", "large_string", "dictionary"
+_TEXTS_OF_ARROW = "string", "large_string", "string_view"
+
 
 def coded(frame, categories=None):
     """A data frame with codes for the levels of its columns of text and categories.
@@ -21,14 +25,16 @@ def coded(frame, categories=None):
     [array(['u', 'v'], dtype=object), None]
     """
     check_frame(frame)
-    if not (hasattr(frame, "columns") and hasattr(frame, "dtypes")):
+    names = _names_of(frame)
+    if names is None:
         return frame, None
     found, columns = [], {}
-    for j, name in enumerate(frame.columns):
+    for j, name in enumerate(names):
         own_levels: Any = None if categories is None else categories[j]
-        is_new = categories is None and _is_text(frame[name])
+        column = _column_of(frame, name)
+        is_new = categories is None and _is_text(column)
         if is_new or own_levels is not None:
-            levels, codes = _levels_and_codes(frame[name])
+            levels, codes = _levels_and_codes(column)
             if is_new:
                 is_used = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
                 own_levels = levels[is_used].astype(object)
@@ -40,7 +46,31 @@ def coded(frame, categories=None):
         return frame, None
     if hasattr(frame, "assign"):
         return frame.assign(**columns), found
+    if hasattr(frame, "set_column"):
+        for name, codes in columns.items():
+            frame = frame.set_column(names.index(name), name, [codes])
+        return frame, found
     return frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()]), found
+
+
+def _names_of(frame):
+    """The names of the columns of a pandas, polars or Arrow table; None of other rows."""
+    if hasattr(frame, "columns") and hasattr(frame, "dtypes"):
+        return list(frame.columns)
+    return list(frame.column_names) if hasattr(frame, "set_column") else None
+
+
+def _column_of(frame, name):
+    """A column of a frame; of an Arrow table as a plain array, its dictionary decoded."""
+    column = frame[name]
+    if not hasattr(column, "combine_chunks"):
+        return column
+    kind = str(column.type)
+    if kind.startswith("dictionary") or not kind.startswith(_TEXTS_OF_ARROW):
+        levels = getattr(column.type, "value_type", column.type)
+        if not str(levels).startswith(_TEXTS_OF_ARROW):
+            return column
+    return np.array(column.to_pylist(), dtype=object)
 
 
 def _levels_and_codes(column):
@@ -54,8 +84,12 @@ def _levels_and_codes(column):
 
 
 def _is_text(column):
+    if not hasattr(column, "dtype"):  # an Arrow column of numbers
+        return False
     kind = str(column.dtype).lower()
-    if kind.startswith(("category", "categorical", "enum", "str", "object", "utf8")):
+    if isinstance(column, np.ndarray):  # of Arrow's text
+        return kind == "object"
+    if kind.startswith(_TEXTS):
         return not (kind == "object" and isinstance(column.iloc[0], int | float | np.number))
     return False
 

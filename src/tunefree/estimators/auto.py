@@ -156,6 +156,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         limits, kinds, n_landmarks, scorer = self._checked()
         rows = self._rows(X, y, sample_weight, groups, exposure)
         problem = self._problem(rows, y)
+        self._check_copies(problem)
         warn_of(rows.findings(problem))
         candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
         plan, candidates = plan_candidates(candidates, limits, problem)
@@ -189,6 +190,20 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 raise ValueError(EXCLUDE.format(name, "cv"))
         scorer = None if self.scoring is None else check_scoring(self, self.scoring)
         return limits, kinds, None if most is None else int(most), scorer
+
+    def _check_copies(self, problem):
+        """Refuse more cross-fitted copies than there are rows, or groups, to hold out."""
+        if self.cross_fit is None:
+            return
+        groups, unit = problem.groups, "different rows"
+        n_units = len(problem.strata)
+        if groups is not None:
+            n_units, unit = len(np.unique(groups)), "groups"
+        if self.cross_fit > n_units:
+            raise ValueError(
+                f"cross_fit={self.cross_fit} copies each hold out some rows, but there are "
+                f"{n_units} {unit}: give a smaller number, such as 5."
+            )
 
     def _rows(self, X, y, sample_weight, groups, exposure):
         """The `TableRows` of positive weight."""
@@ -937,6 +952,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
     True
     """
 
+    _TERMS = ("exposure",)
+
     def __init__(
         self,
         candidates: Literal["all"] | Sequence[Literal["linear", "kernel", "trees"]] = "all",
@@ -1039,6 +1056,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
 
     def _rows(self, X, y, sample_weight, groups, exposure):
         checks = {"multi_output": True, "numeric": True}
+        self._check_directions(y)
         rows = TableRows.of(self, X, y, sample_weight, groups, **checks)
         if exposure is None:
             return rows
@@ -1050,6 +1068,16 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         return rows._replace(
             y=rows.y.reshape(-1) / exposure, weights=rows.weights * exposure, exposure=exposure
         )
+
+    def _check_directions(self, y):
+        """Refuse `monotonic_cst` for several outputs, whose scores have no common direction."""
+        several_levels = np.ndim(getattr(self._family(), "levels", 0)) > 0
+        several_targets = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        if self.monotonic_cst is not None and (several_levels or several_targets):
+            what = "several quantiles" if several_levels else f"{np.shape(y)[1]} targets"
+            raise ValueError(
+                f"monotonic_cst= is for one output, not for {what}: fit a model for each."
+            )
 
     def _problem(self, rows, y):
         seed, given = seed_of(self.random_state), as_columns(rows.y)

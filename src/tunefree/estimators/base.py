@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tunefree._jit import kernel
 from tunefree._process import check_memory
 from tunefree._registry import ESTIMATORS
+from tunefree._warn import warn
 from tunefree.data.missing import complete
 from tunefree.data.order import as_repetitions
 from tunefree.designs import (
@@ -390,6 +391,17 @@ class LabelsByDecisions(Threaded, ClassifierMixin):
     def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
+
+
+def warn_infinite(predictions):
+    """Warn of predictions that are not finite, and name the first such row."""
+    bad = ~np.isfinite(predictions)
+    if bad.any():
+        rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
+        warn(
+            f"The predictions of {len(rows)} of {len(bad)} rows are not finite, the first that of "
+            f"row {rows[0]}: its columns, offset or exposure are too far from those of the fit."
+        )
 
 
 def share_stored(X):

@@ -23,10 +23,18 @@ from tunefree.protocols import MatrixLike, TargetLike
 
 
 def row_term(values: Any, X: Any, name: str) -> Any:
-    """The 'exposure' or 'offset' of rows: one finite number a row; None if there is none."""
+    """The 'exposure' or 'offset' of rows: one finite number a row; None if there is none.
+
+    A scalar is that of every row.
+    """
     if values is None:
         return None
-    values = np.asarray(complete(values, name), dtype=np.float64).reshape(-1)
+    values = np.asarray(complete(values, name), dtype=np.float64)
+    if values.ndim == 0:
+        values = np.full(X.shape[0], values)
+    if values.ndim > 2 or values.size != len(values):
+        raise ValueError(f"{name} has the shape {values.shape}: give one number a row.")
+    values = values.reshape(-1)
     if len(values) != X.shape[0]:
         raise ValueError(f"{name} has {len(values)} numbers, but X has {X.shape[0]} rows.")
     valid, kind = np.isfinite(values), "finite"
@@ -114,6 +122,7 @@ class TakesExposures(PredictsIntervals):
     """
 
     family_: Any
+    _TERMS = "exposure", "offset"  # those that `fit` and `predict` take
 
     def predict_interval(
         self,
@@ -173,9 +182,20 @@ class TakesExposures(PredictsIntervals):
         low, high = self.family_.range
         return np.clip(ends, low, np.inf if vars(self).get("row_terms_") else high)
 
+    def _taken_terms(self, exposure, offset):
+        """The given terms, which this estimator takes."""
+        given = given_terms(exposure, offset)
+        for name in given:
+            if name not in self._TERMS:
+                raise ValueError(
+                    f"{type(self).__name__} takes no {name}=: use GLMRegressor or "
+                    "BoostedTreesRegressor."
+                )
+        return given
+
     def _checked_terms(self, exposure, offset):
         """The given terms, with all that the model was fitted with."""
-        given = given_terms(exposure, offset)
+        given = self._taken_terms(exposure, offset)
         for name in vars(self).get("row_terms_", ()):
             if name not in given:
                 raise ValueError(
@@ -205,6 +225,7 @@ class TakesExposures(PredictsIntervals):
         -------
         float
         """
+        self._taken_terms(exposure, offset)
         mean = self.predict(X) if offset is None else self.predict(X, offset=offset)
         if exposure is None:
             return self._d2(y, mean, sample_weight)

@@ -217,8 +217,8 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         signs = np.asarray(_check_monotonic_cst(self, self.monotonic_cst), dtype=np.int8)
         if signs.any() and table.sample.targets.shape[1] > 1:
             raise ValueError(
-                "monotonic_cst= needs one target, or two classes: the scores of several have no "
-                "common direction."
+                "monotonic_cst= needs one target, one quantile or two classes: the scores of "
+                "several have no common direction. Fit a model for each."
             )
         seed = seed_of(self.random_state)
         return learn_trees(table, folds, seed, signs, self.n_jobs, self._progress)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tunefree.data.levels import check_reference
 from tunefree.data.missing import complete
 from tunefree.data.order import row_hash
-from tunefree.designs import as_columns, as_rows
+from tunefree.designs import as_columns, as_rows, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded
 from tunefree.protocols import MatrixLike, TargetLike
@@ -329,6 +329,10 @@ class CoefficientInferenceMixin:
         check_reference(reference, {})
         return X, names, names
 
+    def _containing_terms(self) -> Mapping[str, list[str]]:
+        """The terms that contain a term, of a formula with interactions."""
+        return {}
+
     def _targets_given(self, X: Any, y: Any) -> Any:
         """The targets `y`, or those of a formula."""
         return y
@@ -345,6 +349,9 @@ class CoefficientInferenceMixin:
         y = complete(self._targets_given(X, y))
         if y is None:
             raise ValueError("y is missing: only a formula with a left-hand side has it in X.")
+        if not hasattr(X, "shape"):
+            X = np.asarray(X)
+        check_frame(X)
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
         weights = base.check_weights(sample_weight, X, as_given=True)
@@ -463,7 +470,7 @@ class CoefficientInferenceMixin:
             target is its intercept. With several classes the rows of class c are log-odds against
             the first class, as in `MNLogit`: they correspond to ``coef_[c] - coef_[0]``. Ordered
             classes have one row a column and one a threshold:
-            P(y <= a) = logistic(threshold a|b - <coef, x>). Quantiles are at the exact minimum of
+            P(y <= a) = u(threshold a|b - <coef, x>), as in `OrderedModel`. Quantiles are at the exact minimum of
             the pinball loss; 'HC0' is ``vcov="robust"`` of `QuantReg`.
 
         Raises
@@ -500,7 +507,16 @@ class CoefficientInferenceMixin:
     ) -> Anova:
         """Likelihood-ratio and Wald tests of every term: a column, or all levels of a category.
 
-        Each term is tested against the model without it, as in R's ``drop1``.
+        Each term is tested against the model without it. In a formula with interactions both models
+        are without the terms that contain it (type II): ``x`` of ``x * C(city)`` is tested in the
+        model without ``x:C(city)``. So the tests are of terms: they do not depend on reference
+        levels, or on where x has its 0. They are those of ``anova_lm(typ=2)`` of statsmodels,
+        ``Anova(type=2)`` of R's car, and, without interactions, of R's ``drop1``. The dispersion
+        is that of the whole model.
+
+        The Wald statistic of a term is that of the term and those that contain it, less that of
+        the latter. A term that the others determine is aliased: it has no degree of freedom, and
+        its tests are NaN.
 
         Parameters
         ----------
@@ -531,7 +547,7 @@ class CoefficientInferenceMixin:
         fits, terms = self._inferred(X, y, sample_weight, exposure, offset, options)
         if len(fits) > 1:
             raise ValueError("Terms are tested for one target: fit each target by itself.")
-        return terms_tested(fits[0], terms)
+        return terms_tested(fits[0], terms, self._containing_terms())
 
 
 def _output(table, j):

@@ -10,6 +10,7 @@ from scipy.stats import f as fisher
 
 from tunefree._format import aligned
 from tunefree.links import LINKS
+from tunefree.uncertainty.contrasts import read_contrasts
 
 _MANY_DIGITS = re.compile(r"\d+\.\d{4,}(e[-+]\d+)?")
 
@@ -44,9 +45,13 @@ def chi2_or_f(statistic: float, df_num: int, df_denom: float) -> WaldTest:
     return WaldTest(ratio, float(fisher.sf(ratio, df_num, df_denom)), df_num, df_denom)
 
 
-def as_text(columns: dict, names: list) -> str:
-    """A table as text, its columns flush right."""
-    body = [[name, *(f"{v[i]:.4g}" for v in columns.values())] for i, name in enumerate(names)]
+def as_text(columns: dict, names: list, missing: str = "nan") -> str:
+    """A table as text, its columns flush right, with a word for NaN."""
+    cells = [
+        [missing if np.isnan(value) else f"{value:.4g}" for value in column]
+        for column in columns.values()
+    ]
+    body = [[name, *(column[i] for column in cells)] for i, name in enumerate(names)]
     return "\n".join(aligned([["", *columns], *body]))
 
 
@@ -165,11 +170,13 @@ class Summary(NamedTuple):
 
         Parameters
         ----------
-        R : dict, list of dicts, or array-like of shape (n_rows,) or (n_contrasts, n_rows)
-            The weights of coefficients: ``{"x": 1, "z": -1}`` with q=0 tests whether x and z have
-            the same coefficient. An array has an entry for every row of the table.
+        R : str, dict, list of these, or array-like of shape (n_rows,) or (n_contrasts, n_rows)
+            The contrasts as text, ``"x - z = 0"``, with the names of the table, numbers,
+            ``+ - * / ( )``, and commas between several; or the weights of coefficients:
+            ``{"x": 1, "z": -1}`` with q=0 tests whether x and z have the same coefficient. An
+            array has an entry for every row of the table.
         q : float or array-like of shape (n_contrasts,), default=0
-            The values under the hypothesis.
+            The values under the hypothesis, for other contrasts than text.
 
         Returns
         -------
@@ -178,7 +185,8 @@ class Summary(NamedTuple):
         Raises
         ------
         ValueError
-            For an unknown or aliased coefficient, linearly dependent contrasts, or several targets.
+            For an unknown or aliased coefficient, text that is no linear equation, linearly
+            dependent contrasts, or several targets.
 
         Examples
         --------
@@ -187,11 +195,18 @@ class Summary(NamedTuple):
         >>> X = rng.normal(size=(100, 2))
         >>> y = X.sum(axis=1) + rng.normal(size=100)
         >>> table = RidgePathRegressor(random_state=0).fit(X, y).summary(X, y)
+        >>> bool(table.wald_test("x0 - x1 = 0").p_value > 0.05)
+        True
         >>> bool(table.wald_test({"x0": 1, "x1": -1}).p_value > 0.05)
         True
         """
         if self.covariance is None:
             raise ValueError("Contrasts need the table of one target: fit each target by itself.")
+        text = [R] if isinstance(R, str) else R
+        if not isinstance(R, Mapping) and all(isinstance(row, str) for row in text):
+            if np.any(q):
+                raise ValueError("q= is for arrays and dicts: write its values into the text.")
+            R, q = read_contrasts(", ".join(text), self.names)
         one = isinstance(R, Mapping) or (np.ndim(R) == 1 and not isinstance(R[0], Mapping))
         rows = np.array([self._weights(row) for row in ([R] if one else R)])
         if np.linalg.matrix_rank(rows) < len(rows):
@@ -231,13 +246,16 @@ class Summary(NamedTuple):
 class Anova(NamedTuple):
     """Tests of the terms of a model, each against the model without it.
 
+    Tests are of type II: both models are without the terms that contain the term.
+
     Attributes
     ----------
     terms : list of str
         A column, or all levels of a column of categories.
     df : ndarray of shape (n_terms,)
-        Coefficients of the term.
+        Coefficients of the term; 0 if it is aliased: the other terms determine it.
     lr_statistic, lr_p_value : ndarray of shape (n_terms,)
+        NaN for an aliased term.
         The likelihood-ratio test: the rise of the deviance without the term has a chi2
         distribution where the dispersion is 1, else ``rise / df / scale`` an F distribution.
     wald_statistic, wald_p_value : ndarray of shape (n_terms,)
@@ -270,4 +288,4 @@ class Anova(NamedTuple):
         return pd.DataFrame(self.columns(), index=self.terms)
 
     def __repr__(self):
-        return "\n".join([as_text(self.columns(), self.terms), "", self.note])
+        return "\n".join([as_text(self.columns(), self.terms, "aliased"), "", self.note])

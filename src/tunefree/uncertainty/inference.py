@@ -22,6 +22,7 @@ Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Liang and
 (groups); McCullagh and Nelder 1989 (the information, the dispersion).
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,13 +32,22 @@ from scipy.stats import t as student
 from tunefree._warn import none_of
 from tunefree.designs import as_dense
 from tunefree.families import Binomial, Gaussian, HuberT, Matching, Quantile
-from tunefree.links import LINKS, index_of_mean, link_range
+from tunefree.links import LINKS, Logit, index_of_mean, link_range
 from tunefree.uncertainty import classes, quantiles
-from tunefree.uncertainty.coefficients import Anova, Statistics, Summary, chi2_or_f, wald
+from tunefree.uncertainty.coefficients import (
+    Anova,
+    Statistics,
+    Summary,
+    WaldTest,
+    chi2_or_f,
+    wald,
+)
 
 COV_TYPES = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster")
 WEIGHT_TYPES = ("auto", "frequency", "precision")
 _MOST_STEPS, _CONVERGED, _LARGEST_INDEX, _MOST_CELLS = 100, 1e-10, 30.0, 2e8
+_MOST_HALVINGS, _SUFFICIENT = 40, 0.25  # of a step; the part of the promised fall
+_ROUNDING = 1e-14  # of the first loss
 _SMALL_STEP = 0.1  # in the index
 _ROWS_PER_COLUMN = 3  # fewer are noted
 _ON_THE_PLANE = 1e-9  # errors of a quantile, relative to the largest target
@@ -105,6 +115,11 @@ class Law(NamedTuple):
         """The slope of the score in the index, by a central difference."""
         step = 1e-5 * np.maximum(1.0, np.abs(s)) * max(float(np.std(s)), 1e-3)
         return (self.score(s + step, y) - self.score(s - step, y)) / (2.0 * step)
+
+    def loss(self, s, y, share):
+        """Half the mean deviance, which Newton's steps lower."""
+        mean = self.mean(s)
+        return 0.5 * float(share @ (self.exposure * self.family.deviance(y, mean)))
 
     def start(self, y, weights):
         """The first intercept: near the best constant, or 0 where the link has no inverse."""
@@ -190,6 +205,7 @@ class Minimum(NamedTuple):
     aliased: dict
     beta: np.ndarray
     s: np.ndarray  # indices
+    above: Any = None  # of a quantile the part of every row above the plane
 
 
 class CoefficientFit(NamedTuple):
@@ -320,7 +336,9 @@ def _notes(sample, found, options, df_denom, learned, statistics):
     if learned:
         notes.append("The parameter of the family is that of maximum likelihood.")
     if sample.labels and sample.law.family.tied:
-        notes.append("P(y <= a) = logistic(threshold a|b - <coef, x>).")
+        cumulative = sample.law.family.cumulative
+        u = "logistic" if isinstance(cumulative, Logit) else type(cumulative).__name__.lower()
+        notes.append(f"P(y <= a) = {u}(threshold a|b - <coef, x>).")
     elif sample.labels:
         notes.append(f"Rows are log-odds of a class against the class {sample.labels[0]}.")
     if statistics.llf is None:
@@ -425,7 +443,7 @@ def _log_likelihood(sample, found):
 def _covariance(sample, found, options, statistics):
     """The covariance of standardised coefficients, or of the parameters of classes."""
     A, weights, n, kind = found.A, sample.weights, sample.n, options.cov_type
-    E, r, H, information = _slopes(sample, found)
+    E, r, H, information = _slopes(sample, found, in_groups=kind == "cluster")
     each = weights[:, None, None]
     if kind == "nonrobust":
         return statistics.scale * _inverse(classes.curvature(A, E, each * information))
@@ -443,14 +461,14 @@ def _covariance(sample, found, options, statistics):
     return factor * bread @ (g.T @ g) @ bread
 
 
-def _slopes(sample, found):
+def _slopes(sample, found, in_groups):
     """E of `classes`, and by rows the score, its slope and the information in the indices."""
     law, y = sample.law, sample.y
     if sample.labels:
         r, H = law.family.residuals(None, found.s, y)[0], law.family.hessian(found.s, y)
         return classes.parameters(law.family, found.A.shape[1], y.shape[1]), r, H, H
     if isinstance(law.family, Quantile):
-        score, slope, information = _slopes_of_quantile(sample, found)
+        score, slope, information = _slopes_of_quantile(sample, found, in_groups)
     else:
         score, slope = law.score(found.s, y), law.slope(found.s, y)
         information = law.information(found.s)
@@ -458,13 +476,19 @@ def _slopes(sample, found):
     return one_index, score[:, None], slope[:, None, None], information[:, None, None]
 
 
-def _slopes_of_quantile(sample, found):
-    """Scores, and their slope and information by the density of the errors at 0."""
+def _slopes_of_quantile(sample, found, in_groups):
+    """Scores, and their slope and information by the density of the errors at 0.
+
+    The scores `in_groups` are added, others squared.
+    """
     y, q, n = sample.y, float(sample.law.family.q[0]), len(sample.y)
     errors = y - sample.law.mean(found.s)
     counts = sample.weights if sample.are_frequencies else np.ones(n)
     f = quantiles.density(errors, y, counts, q)
-    score = np.where(errors > _ON_THE_PLANE * np.abs(y).max(), -q, 1.0 - q)
+    score = (1.0 - q) - found.above
+    if not in_groups:
+        on_plane = np.abs(errors) <= _ON_THE_PLANE * np.abs(y).max()
+        score = quantiles.scores(found.above, on_plane, counts, len(found.beta), q)
     return score, np.full(n, f), np.full(n, f * f / (q * (1.0 - q)))
 
 
@@ -488,19 +512,39 @@ def _inverse(curvature):
         ) from None
 
 
-def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
-    """The likelihood-ratio and Wald test of every term; `terms` has the term of every column."""
-    family = fit.sample.law.family
+def terms_tested(
+    fit: CoefficientFit, terms: list, containing: Mapping[str, Any] | None = None
+) -> Anova:
+    """The likelihood-ratio and Wald test of every term, of type II.
+
+    Parameters
+    ----------
+    fit : CoefficientFit
+    terms : list of str
+        The term of every column.
+    containing : mapping, optional
+        The terms that contain a term: its interactions.
+
+    Returns
+    -------
+    Anova
+    """
+    family, containing = fit.sample.law.family, containing or {}
     if fit.statistics.llf is None:
         raise ValueError(
             f"{type(family).__name__} has no likelihood to compare: use wald_test of the summary."
         )
     names = list(dict.fromkeys(terms))
-    places = [np.array([j for j, term in enumerate(terms) if term == name]) for name in names]
-    ratios = [_likelihood_ratio_test(fit, columns) for columns in places]
-    walds = [_wald_test(fit, columns) for columns in places]
+    table = _Terms(fit, np.array(terms), {})
+    ratios, walds = [], []
+    for name in names:
+        own, above = table.columns([name]), table.columns(containing.get(name, ()))
+        ratios.append(table.likelihood_ratio(own, above))
+        walds.append(table.wald(own, above))
     kind = "chi2" if family.unit_scale else "F"
-    note = f"Each term against the model without it; the likelihood-ratio statistic is {kind}."
+    notes = [f"Each term against the model without it; the likelihood-ratio statistic is {kind}."]
+    if any(containing.values()):
+        notes.append("Both models are without the terms that contain it (type II).")
     return Anova(
         terms=names,
         df=np.array([test.df_num for test in ratios]),
@@ -508,26 +552,85 @@ def terms_tested(fit: CoefficientFit, terms: list) -> Anova:
         lr_p_value=np.array([test.p_value for test in ratios]),
         wald_statistic=np.array([test.statistic for test in walds]),
         wald_p_value=np.array([test.p_value for test in walds]),
-        note=" ".join([note, *fit.notes]),
+        note=" ".join([*notes, *fit.notes]),
     )
 
 
-def _likelihood_ratio_test(fit, columns):
-    """The test of the model without some columns."""
-    smaller = fit.sample.without(columns)
-    found = minimum(smaller)
-    rise = max(_deviance(smaller, found) - fit.statistics.deviance, 0.0)
-    df_num = len(fit.minimum.beta) - len(found.beta)
-    unit_scale = fit.sample.law.family.unit_scale
-    df_denom = np.inf if unit_scale else fit.statistics.df_resid
-    return chi2_or_f(rise / fit.statistics.scale, df_num, df_denom)
+class _Terms(NamedTuple):
+    """Tests of the terms of a fit: of columns `own`, where columns `above` contain them."""
+
+    fit: CoefficientFit
+    terms: np.ndarray  # of every column
+    known: dict  # deviances and numbers of coefficients, by the columns that are left out
+
+    def columns(self, terms):
+        """The columns of some terms."""
+        return np.flatnonzero(np.isin(self.terms, list(terms)))
+
+    def likelihood_ratio(self, own, above):
+        """The test of the model without `above` against that without `own`, too."""
+        larger, smaller = self._without(above), self._without(np.union1d(own, above))
+        df_num = larger[1] - smaller[1]
+        statistics = self.fit.statistics
+        df_denom = np.inf if self.fit.sample.law.family.unit_scale else statistics.df_resid
+        rise = max(smaller[0] - larger[0], 0.0)
+        return _chi2_or_f(rise / statistics.scale, df_num, df_denom)
+
+    def _without(self, columns):
+        """The deviance and the number of coefficients of the model without some columns."""
+        key = tuple(columns)
+        if not key:
+            return self.fit.statistics.deviance, len(self.fit.minimum.beta)
+        if key not in self.known:
+            smaller = self.fit.sample.without(columns)
+            found = minimum(smaller)
+            self.known[key] = _deviance(smaller, found), len(found.beta)
+        return self.known[key]
+
+    def wald(self, own, above):
+        """The test that the part of `own` that is independent of `above` has no effect.
+
+        Its statistic is that of both together less that of `above`.
+        """
+        others = np.setdiff1d(np.arange(len(self.terms)), np.union1d(own, above))
+        columns, coef, covariance = self._coefficients(np.concatenate([others, own, above]))
+        blocks = self.fit.sample.n_blocks
+        of_above = np.tile(np.isin(columns, above), blocks)
+        of_own = np.tile(np.isin(columns, own), blocks)
+
+        def chi2(chosen):
+            return wald(coef[chosen], covariance[np.ix_(chosen, chosen)], np.inf).statistic
+
+        statistic = max(chi2(of_own | of_above) - chi2(of_above), 0.0)
+        return _chi2_or_f(statistic, int(of_own.sum()), self.fit.df_denom)
+
+    def _coefficients(self, order):
+        """Columns with coefficients, these, and their covariance.
+
+        Where columns are aliased, the first in this order have coefficients.
+        """
+        sample = self.fit.sample
+        kept = np.flatnonzero(self.fit.minimum.kept[: len(order)])
+        places = sample.places(kept)
+        coef, covariance = self.fit.coef[places], self.fit.covariance[np.ix_(places, places)]
+        if not self.fit.minimum.aliased:
+            return kept, coef, covariance
+        names = [sample.names[j] for j in order]
+        before = _standard(sample)
+        after = _standard(sample._replace(X=sample.X[:, order], names=names))
+        columns = order[after.kept[: len(order)]]
+        m, k = len(columns), len(kept)
+        change = np.linalg.lstsq(after.A, before.A, rcond=None)[0]
+        change = after.to_raw @ change @ np.linalg.inv(before.to_raw)
+        change = np.kron(np.eye(sample.n_blocks), change[:m, :k])
+        return columns, change @ coef, change @ covariance @ change.T
 
 
-def _wald_test(fit, columns):
-    """The Wald test that the coefficients of some columns are 0; aliased ones do not count."""
-    places = fit.sample.places(columns)
-    places = places[fit.minimum.kept[places]]
-    return wald(fit.coef[places], fit.covariance[np.ix_(places, places)], fit.df_denom)
+def _chi2_or_f(statistic, df_num, df_denom):
+    """The test of a term; NaN for one that is aliased, which has no degree of freedom."""
+    if df_num == 0:
+        return WaldTest(np.nan, np.nan, 0, df_denom)
+    return chi2_or_f(statistic, df_num, df_denom)
 
 
 def minimum(sample):
@@ -539,8 +642,9 @@ def minimum(sample):
     _check_rows(sample, A.shape[1])
     if isinstance(sample.law.family, Quantile):
         y = sample.y - sample.law.offset
-        beta = quantiles.least_pinball(A, y, sample.weights, float(sample.law.family.q[0]))
-        return Minimum(*columns, beta, A @ beta)
+        q = float(sample.law.family.q[0])
+        beta, above = quantiles.plane(A, y, sample.weights, q)
+        return Minimum(*columns, beta, A @ beta, above)
     beta, s, converged = _newton(A, sample, _curvature)
     if not converged and isinstance(sample.law.family, HuberT):
         beta, s, converged = _newton(A, sample, _majorant)
@@ -627,7 +731,10 @@ def _direction(weights, names, most=4):
 
 
 def _newton(A, sample, curvature):
-    """Parameters and indices where the weighted score vanishes, and whether they were found."""
+    """Parameters and indices where the weighted score vanishes, and whether they were found.
+
+    Newton's steps, halved until the loss falls by a part of what its slope promises.
+    """
     y, law, share = sample.y, sample.law, sample.weights / sample.weights.sum()
     beta, size = np.zeros(A.shape[1]), np.inf
     if sample.intercept:
@@ -636,18 +743,40 @@ def _newton(A, sample, curvature):
     # A step changes indices by at most 4 (logistic link), or 4 standard deviations.
     limit = 4.0 * max(1.0, float(np.std(y))) if _is_identity(law.link) else 4.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # A matching loss is convex, and has no value here: its steps are taken as they are.
+        has_loss = not isinstance(law.family, Matching)
+        loss = law.loss(s, y, share)
+        rounding = _ROUNDING * loss if has_loss else np.inf
         for _ in range(_MOST_STEPS):
-            weights = (share * curvature(law, s, y, size))[:, None]
-            try:
-                step = np.linalg.solve(A.T @ (weights * A), A.T @ (share * law.score(s, y)))
-            except np.linalg.LinAlgError:
+            slope = A.T @ (share * law.score(s, y))
+            step = _newton_step(A, share, slope, [curvature(law, s, y, size), law.information(s)])
+            if step is None:
                 return beta, s, False
-            size = float(np.abs(A @ step).max(initial=0.0))
-            beta = beta - step * min(1.0, limit / max(size, 1e-300))
+            change = A @ step
+            size = float(np.abs(change).max(initial=0.0))
+            part = min(1.0, limit / max(size, 1e-300))
+            for _ in range(_MOST_HALVINGS):
+                lower = law.loss(s - part * change, y, share)
+                if lower <= loss - _SUFFICIENT * part * (slope @ step) + rounding:
+                    break
+                part *= 0.5
+            beta, loss = beta - part * step, lower
             s = A @ beta
             if size <= _CONVERGED * max(1.0, float(np.abs(s).max())) or not np.isfinite(size):
                 break
     return beta, s, size <= 1e-6 * max(1.0, float(np.abs(s).max()))
+
+
+def _newton_step(A, share, slope, curvatures):
+    """The step by the first curvature along which the loss falls; None if there is none."""
+    for curvature in curvatures:
+        try:
+            step = np.linalg.solve(A.T @ ((share * curvature)[:, None] * A), slope)
+        except np.linalg.LinAlgError:
+            continue
+        if slope @ step >= 0.0:
+            return step
+    return None
 
 
 def _curvature(law, s, y, size):
@@ -692,10 +821,15 @@ def _refuse(sample, beta, kept, separable, alone):
             "The classes are separable, and no coefficient is finite: the standardised columns "
             f"{direction} separate them without a mistake{alone}."
         )
+    are_classes = sample.labels or np.isfinite(link_range(sample.law.link)).all()
+    way_out = (
+        "OptimisticPerceptron proves whether classes are separable."
+        if are_classes
+        else "Drop columns, or give more rows."
+    )
     raise ValueError(
         "The minimum of the loss lies at infinity or was not found: coefficients grow along "
-        f"the standardised columns {direction}{alone}. OptimisticPerceptron proves whether "
-        "classes are separable."
+        f"the standardised columns {direction}{alone}. {way_out}"
     )
 
 

@@ -30,7 +30,17 @@ from tunefree.estimators.reflectron.reflectron import (
     documented,
 )
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
-from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of
+from tunefree.families import (
+    FAMILIES,
+    OF_CLASSES,
+    Binomial,
+    Family,
+    HuberT,
+    Matching,
+    Ordinal,
+    Quantile,
+    family_of,
+)
 from tunefree.links import LINKS, link_range, target_margin
 from tunefree.potentials import Potential
 from tunefree.protocols import (
@@ -151,7 +161,7 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
             )
         family, link = self.family_, self.link_
         if hasattr(family, "probabilities"):
-            return Law(family, LINKS["logit"]), family.targets(y)
+            return Law(family, getattr(family, "cumulative", LINKS["logit"])), family.targets(y)
         bent = hasattr(family, "levels") and link != LINKS["identity"]
         if bent or not hasattr(link, "slope") or hasattr(link, "base"):
             raise ValueError(
@@ -170,6 +180,10 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
         if categories is None:
             return rows, names, terms
         return with_indicators(rows, names, categories, weights, self.fit_intercept, reference)
+
+    def _containing_terms(self):
+        spec = vars(self).get("model_spec_")
+        return {} if spec is None else formulas.containing_terms(spec)
 
     def _learns_parameter(self):
         named = isinstance(self.family, Family) or self.family in FAMILIES.names()
@@ -212,12 +226,14 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
     prediction_limits_ : ndarray of shape (2, n_targets) or None
-        With an inferred family, the limits of predictions: the range of the fitted means, widened
-        on either side by that part of its width (1, 1/2, 1/4 or 0) which was best for held-out
-        rows. None if family, link or offset was given.
+        The limits of predictions (per unit of exposure), of every family and link: the range of the
+        fitted means, widened on either side by that part of its width (1, 1/2, 1/4 or 0) which was
+        best for held-out rows. None after `fit` with an offset, `fit_source` and `partial_fit`. The
+        formula without limits is ``link_.mean(X @ coef_ + intercept_)``.
     input_limits_ : ndarray of shape (2, n_features) or None
-        With an inferred family: entries of new rows outside of these limits (ten times as far from
-        the middle as any learned entry) count as missing, as in `fit`.
+        Entries of new rows outside of these limits (ten times as far from the middle as any learned
+        entry) count as missing, as in `fit`. None where `prediction_limits_` is, and with
+        ``standardize=False``.
     {fitted}
 
     Raises
@@ -283,6 +299,14 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
     def _begin(self, problem):
         super()._begin(problem)
         self.input_limits_, self.prediction_limits_ = problem.limits
+
+    def _learn(self, X, targets, weights, flat, is_open=False):
+        super()._learn(X, targets, weights, flat, is_open)
+        self.input_limits_ = self.prediction_limits_ = None
+
+    def _fit_rows(self, *source):
+        super()._fit_rows(*source)
+        self.input_limits_ = self.prediction_limits_ = None
 
     def _infers_family(self):
         return isinstance(self.family, str) and self.family == "auto"
@@ -369,8 +393,8 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         validation = self._validation(X_val, y_val, family)
         self._flat = np.ndim(y) == 1
         over = None if family.exposure != "rate" else row_term(exposure, X, "exposure")
-        limited = self._infers_family() and self.link is None and offset is None
-        terms: Any = {"offset": offset, "exposure": over, "limited": limited}
+        # With an offset means have no range of their own.
+        terms: Any = {"offset": offset, "exposure": over, "limited": offset is None}
         return self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
 
     def _learns_law(self, family):
@@ -403,16 +427,23 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         Returns
         -------
         ndarray
+            Within `prediction_limits_`, times the exposure.
+
+        Warns
+        -----
+        UserWarning
+            If a prediction is not finite.
         """
         margins = self._margins(X, getattr(self, "input_limits_", None))
         if offset is not None:
             margins = margins + row_term(offset, margins, "offset")[:, None]
-        mean = self.family_.predicted(self.link_, margins)
-        mean = mean.astype(self.coef_.dtype, copy=False)
         ends: Any = getattr(self, "prediction_limits_", None)
-        if ends is not None:
-            mean = np.clip(mean, *ends).astype(mean.dtype)
-        mean = over_exposure(mean, exposure)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self.family_.predicted(self.link_, margins)
+            if ends is not None:
+                mean = np.clip(mean, *ends)
+            mean = over_exposure(mean.astype(self.coef_.dtype, copy=False), exposure)
+        base.warn_infinite(mean)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
     def score(
@@ -441,12 +472,13 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         y, w = held.targets, held.weights
         predictions = family.predicted(link, s)
         if self.prediction_limits_ is not None:
-            fitted = family.predicted(link, held.fitted)
-            self.prediction_limits_ = np.clip(
-                limits_of_predictions(predictions, fitted, y, w, held.rows),
-                *self.prediction_limits_,
-            )
+            if np.ndim(batch.held):  # rows of `fit`, not of validation
+                fitted = family.predicted(link, held.fitted)
+                loss = family.deviance if isinstance(family, HuberT | Quantile) else None
+                limits = limits_of_predictions(predictions, fitted, y, w, held.rows, loss)
+                self.prediction_limits_ = np.clip(limits, *self.prediction_limits_)
             predictions = np.clip(predictions, *self.prediction_limits_)
+        if self.prediction_limits_ is not None and self._infers_family() and self.link is None:
             mean = np.broadcast_to(
                 family.clipped(family.start(batch.targets, batch.weights)), y.shape
             )
@@ -515,7 +547,9 @@ class GLMClassifier(_Inference, MirrorClassifier):
     ----------
     family : {'auto', 'binomial', 'multinomial', 'ordinal'} or family, default='auto'
     link : str, link or None, default=None
-        The probability as a function of the index: 'probit', 'cloglog', ...; None is 'logit'.
+        The probability as a function of the index: 'probit', 'cloglog', ...; None is 'logit'. Of
+        ordered classes u in P(y <= j) = u(threshold_j - index): 'logit', 'probit' or 'cloglog'.
+        family='multinomial' has 'logit' only.
     {formula}
     {geometry}
     {common}
@@ -607,7 +641,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
 
     def _law(self, y=None):
         """The family and the link for classes `y`, if these are known."""
-        link = self._link()
+        link: Any = self._link()
         several = y is not None and len(y) > 2
         if isinstance(self.family, str) and self.family == "auto":
             softmax = several and link == LINKS["logit"]
@@ -619,6 +653,8 @@ class GLMClassifier(_Inference, MirrorClassifier):
                     f"family={self.family!r} is not for classes: choose one of auto, "
                     f"{', '.join(OF_CLASSES)}."
                 )
+            if hasattr(family, "probabilities") and self.link is not None:
+                family = _with_link(family, link)
             if hasattr(family, "probabilities") and y is not None and not several:
                 family = FAMILIES["binomial"]
         if hasattr(family, "probabilities"):
@@ -699,6 +735,18 @@ class GLMClassifier(_Inference, MirrorClassifier):
     def _estimand(self, y):
         codes = base.places_of(self.classes_, y)
         return self._smooth(self._targets(codes, self.classes_))
+
+
+def _with_link(family, link):
+    """A family of several classes with a link that the user named."""
+    if isinstance(family, Ordinal):
+        return Ordinal(link)
+    if link != LINKS["logit"]:
+        raise ValueError(
+            f"link={link!r} is not for family='multinomial', a softmax: leave link= out, or give "
+            "family='auto', which has one output for each class."
+        )
+    return family
 
 
 def _suits(link, family):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree._process import product, workers
 from tunefree._warn import warn
@@ -15,7 +15,7 @@ from tunefree.data.levels import Levels, coded
 from tunefree.data.missing import complete
 from tunefree.data.order import given_visits
 from tunefree.data.units import Units
-from tunefree.designs import as_columns
+from tunefree.designs import as_columns, check_frame
 from tunefree.engine.run import Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
@@ -326,7 +326,14 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
     def _coded(self, X):
         """Rows with codes for the levels of `categories_`."""
         categories = vars(self).get("categories_")
-        return X if categories is None else coded(X, categories)[0]
+        if categories is None:
+            return X
+        check_frame(X)
+        if hasattr(
+            X, "columns"
+        ):  # other columns than those of the fit are an error that names them
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return coded(X, categories)[0]
 
     def _margins(self, X, limits=None):
         check_is_fitted(self, "link_")
@@ -581,8 +588,10 @@ class ReflectronRegressor(ReflectronSettings, MirrorRegressor):
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
         margins = self._margins(X)
-        mean = np.asarray(self.link_.mean(margins))
-        mean = mean.astype(self.coef_.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.asarray(self.link_.mean(margins))
+            mean = mean.astype(self.coef_.dtype, copy=False)
+        base.warn_infinite(mean)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
     def _evaluated(self, result, held, terms):
