@@ -247,6 +247,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             low, high = self.prediction_limits_
             ends = np.clip(sample.ends, 2.0 * low - high, 2.0 * high - low)
             self.prediction_limits_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
+            self._join_ranges(sample.ends)
         words = f"{self.report_.reason} Chosen on a sample of {len(sample.y)} rows."
         if fitted:
             words += f" Fitted on all {rows.n_rows} rows: {', '.join(fitted)}."

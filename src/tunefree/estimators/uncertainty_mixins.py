@@ -33,7 +33,9 @@ from tunefree.uncertainty.intervals import (
     plus_interval,
     plus_set,
     rates,
+    within_ranges,
 )
+from tunefree.uncertainty.ranges import TargetRange
 
 # Most rows of atoms whose final predictions are compared with the held-out ones.
 _MOST_ATOM_ROWS = 5000
@@ -136,19 +138,25 @@ class PredictsIntervals(Threaded):
             out = self._plus(X, copies, predictions.shape, alphas, joint)
         else:
             out = intervals(parts, predictions, unit * self._sigma(X, predictions), alphas, joint)
-        out = self._possible(out)
+        out = self._possible(within_ranges(parts, out, predictions))
         return y, out[:, 0] if y.ndim == 1 else out
 
     def _after_fit(self, X, y, sample_weight):
-        """Let intervals allow for atoms, by the final model's predictions of their rows."""
+        """Let intervals keep the targets' range, and allow for atoms.
+
+        The allowance follows from the final model's predictions of the rows of atoms.
+        """
         held_out = vars(self).get("held_out_")
-        # Pearson residuals of equal targets differ with the exposure: they have no atoms.
-        if held_out is None or getattr(held_out, "unit", None) is not None:
+        if held_out is None:
             return
         targets = as_columns(y)
         weights = np.ones(len(targets))
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
+        self._set_ranges([TargetRange.of(column[weights > 0.0]) for column in targets.T])
+        # Pearson residuals of equal targets differ with the exposure: they have no atoms.
+        if getattr(held_out, "unit", None) is not None:
+            return
         values = [atoms(column, weights) for column in targets.T]
         if not any(map(len, values)):
             return
@@ -160,6 +168,7 @@ class PredictsIntervals(Threaded):
             of_final = final[:, j], targets[rows, one], weights[rows]
             return allowance((predictions, of_these, held_weights), of_final, values[one])
 
+        held_out = self.held_out_
         if isinstance(held_out, HeldOutPredictions):
             columns = zip(held_out.predictions.T, held_out.targets.T, strict=True)
             of_columns = [extra(j, *pair, held_out.weights) for j, pair in enumerate(columns)]
@@ -171,6 +180,23 @@ class PredictsIntervals(Threaded):
             )
             for j, part in enumerate(held_out)
         )
+
+    def _set_ranges(self, ranges):
+        """Set the range of every target, which intervals keep."""
+        held_out = self.held_out_
+        if isinstance(held_out, HeldOutPredictions):
+            ranges = ranges if len(ranges) > 1 else ranges * held_out.targets.shape[1]
+            self.held_out_ = held_out._replace(ranges=tuple(ranges))
+            return
+        ranges = ranges if len(ranges) > 1 else ranges * len(held_out)  # all quantiles have one
+        pairs = zip(held_out, ranges, strict=True)
+        self.held_out_ = tuple(part._replace(range=known) for part, known in pairs)
+
+    def _join_ranges(self, ends):
+        """Let intervals keep the range of more targets: the lowest and highest, shape (2, k)."""
+        known = [part.target_range() for part in self._parts()]
+        pairs = zip(known, np.broadcast_to(ends, (2, len(known))).T, strict=True)
+        self._set_ranges([one.joined(*limits) for one, limits in pairs])
 
     def _final_predictions(self, X, rows):
         """Final predictions and their rows; of 5,000 rows where predicting is slow."""

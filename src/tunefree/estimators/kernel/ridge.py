@@ -186,6 +186,8 @@ class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             )
         table = self._table(*self._checked(sample.X, sample.y, sample.weights))
         self._fit_table(table, like, None if sample.whole else (rows, sample.ends))
+        if not self._CLASSIFY:
+            self._join_ranges(sample.ends)
         return self
 
     def _fit_table(self, table, like=None, stream=None):
