@@ -22,10 +22,11 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn._config import get_config
 from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.metaestimators import available_if
@@ -400,6 +401,26 @@ class CallbackSupport(Threaded, CallbackSupportMixin):
 NO_PROGRESS = NoProgress()
 
 
+def _weights_of_classes(estimator, y, sample_weight):
+    """The rows' weights, 0 for classes of no weight: such rows are left out of the fit."""
+    class_weight = getattr(estimator, "class_weight", None)
+    if not isinstance(class_weight, Mapping) or np.ndim(y) != 1:
+        return sample_weight
+    left_out = [label for label, weight in class_weight.items() if weight == 0]
+    if not left_out:
+        return sample_weight
+    labels = np.asarray(y)
+    has_weight = ~np.isin(labels, left_out)
+    if len(np.unique(labels[has_weight])) < 2:
+        raise ValueError(
+            f"class_weight={class_weight!r} leaves rows of one class at most: a classifier needs "
+            "two classes of positive weight."
+        )
+    if sample_weight is None:
+        return has_weight.astype(np.float64)
+    return np.where(has_weight, np.asarray(sample_weight, dtype=np.float64), 0.0)
+
+
 def report_progress(fit):
     """Make `fit` report its progress to callbacks and on stderr, and change nothing if it fails."""
     signature = inspect.signature(fit)
@@ -431,6 +452,9 @@ def report_progress(fit):
         bound = signature.bind(self, *args, **kwargs)
         arguments = bound.arguments
         arguments["X"] = with_sorted_indices(arguments["X"])  # once: rows are checked again below
+        weights = _weights_of_classes(self, arguments.get("y"), arguments.get("sample_weight"))
+        if weights is not None:
+            arguments["sample_weight"] = weights
         args, kwargs = bound.args[1:], bound.kwargs
         with rollback_on_error(self):
             if getattr(self, "_skl_callbacks", None):

@@ -9,11 +9,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from tunefree._format import listed
+from tunefree._warn import warn
 from tunefree.data.levels import check_reference
 from tunefree.data.order import row_hash
 from tunefree.designs import as_columns, as_rows
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded
+from tunefree.estimators.labels import by_rows, of_every_label, pairs_by_rows
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
@@ -259,6 +262,7 @@ class PredictsSets(Threaded):
     classes_: np.ndarray
 
     @available_if(lambda self: callable(self.predict_proba))
+    @of_every_label(pairs_by_rows)
     def predict_set(
         self,
         X: MatrixLike,
@@ -277,14 +281,17 @@ class PredictsSets(Threaded):
         alpha : float or array-like of shape (n_alpha,), default=0.1
             The miss rate: the share of rows whose class is not in the set.
         score : {'lac', 'aps'}, default='lac'
-            'lac' has the smallest sets on average, 'aps' larger ones where rows are hard.
+            'lac' has the smallest sets on average. 'aps' has larger ones where rows are hard, and
+            no empty ones.
         class_conditional : bool, default=False
-            Keep the rate in every class; a class of fewer than 1 / alpha - 1 rows is always in.
+            Keep the rate in every class; a class of fewer than 1 / alpha - 1 rows is always in,
+            with a warning that names it.
 
         Returns
         -------
-        y : ndarray of shape (n_samples,)
+        y : ndarray of shape (n_samples,) or (n_samples, n_labels)
         sets : ndarray of bool of shape (n_samples, n_classes, n_alpha)
+            Of several labels, each with sets of 0 and 1: (n_samples, n_labels, 2, n_alpha).
 
         Raises
         ------
@@ -297,7 +304,20 @@ class PredictsSets(Threaded):
             p = [self._of_copy(copy, X) for copy, _ in copies]
             return self.predict(X), plus_set([held_out for _, held_out in copies], p, alphas, score)
         p = np.asarray(self.predict_proba(X), dtype=np.float64)
+        if class_conditional:
+            self._warn_of_rare_classes(part, alphas, score)
         return self.predict(X), part.sets(p, alphas, score, class_conditional)
+
+    def _warn_of_rare_classes(self, part, alphas, score):
+        """Name the classes that are in every set, because few held-out rows have them."""
+        is_rare = np.isinf(part.reach_of_classes(alphas, score)).any(axis=1)
+        if is_rare.any():
+            names = listed([repr(name) for name in self.classes_[is_rare].tolist()])
+            warn(
+                f"Fewer than 1 / alpha - 1 held-out rows, at alpha={alphas.min():g}, are of "
+                f"{'these classes' if is_rare.sum() > 1 else 'this class'}: {names}. Sets hold "
+                "them always."
+            )
 
     def _of_copy(self, copy, X):
         """Probabilities by a copy, which may know fewer classes."""
@@ -307,6 +327,7 @@ class PredictsSets(Threaded):
         return out
 
     @available_if(lambda self: callable(self.predict_proba))
+    @of_every_label(by_rows)
     def predict_venn_abers(self, X: MatrixLike) -> np.ndarray:
         """Two probabilities of every class, of which one is calibrated.
 
@@ -320,7 +341,7 @@ class PredictsSets(Threaded):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes, 2)
+        ndarray of shape (n_samples, n_classes, 2), or (n_samples, n_labels, 2, 2)
         """
         part, p = _held_out(self), np.asarray(self.predict_proba(X), dtype=np.float64)
         pairs = [

@@ -479,18 +479,21 @@ def _row_quantiles(scores, weights, alphas):
 def conformity_scores(p, score="lac"):
     """How unlikely each class is: scores of the shape of the probabilities.
 
-    'lac' is 1 - p_c; 'aps' is the total probability of c and of all likelier classes.
+    'lac' is 1 - p_c; 'aps' is the total probability of all likelier classes. A set is then the
+    fewest classes of some total probability, and never empty. (With the probability of c itself
+    the last class always has the score 1, and sets of two classes hold both.)
 
     >>> conformity_scores(np.array([[0.5, 0.3, 0.2]]), "aps")
-    array([[0.5, 0.8, 1. ]])
+    array([[0. , 0.5, 0.8]])
     """
     if score == "lac":
         return 1.0 - p
     if score != "aps":
         raise ValueError(f"score={score!r} is neither 'lac' nor 'aps'.")
     order = np.argsort(-p, axis=1, kind="stable")
-    out = np.empty_like(p)
-    np.put_along_axis(out, order, np.cumsum(np.take_along_axis(p, order, axis=1), axis=1), axis=1)
+    likelier = np.cumsum(np.take_along_axis(p, order, axis=1), axis=1)[:, :-1]
+    out = np.zeros_like(p)
+    np.put_along_axis(out, order[:, 1:], likelier, axis=1)
     return out
 
 
@@ -521,15 +524,23 @@ class HeldOutProbabilities(NamedTuple):
 
         With `class_conditional`, a class of fewer than 1 / alpha - 1 rows is always in.
         """
-        held_out, scores = self.scores_of_true(score), conformity_scores(p, score)[:, :, None]
-        if not class_conditional:
-            return scores <= quantiles(held_out, self.weights, alphas) + 1e-12
+        scores = conformity_scores(p, score)[:, :, None]
+        if class_conditional:
+            return scores <= self.reach_of_classes(alphas, score) + 1e-12
+        return scores <= quantiles(self.scores_of_true(score), self.weights, alphas) + 1e-12
+
+    def reach_of_classes(self, alphas, score="lac"):
+        """The largest score in a set, of every class by its own rows: shape (n_classes, n_alpha).
+
+        Of a class of fewer than 1 / alpha - 1 rows it is infinite.
+        """
+        held_out = self.scores_of_true(score)
         with warnings.catch_warnings(action="ignore"):
             reach = [
                 quantiles(held_out[self.codes == c], self.weights[self.codes == c], alphas)
-                for c in range(p.shape[1])
+                for c in range(self.p.shape[1])
             ]
-        return scores <= np.array(reach) + 1e-12
+        return np.array(reach)
 
 
 def plus_set(parts, p, alphas, score="lac"):

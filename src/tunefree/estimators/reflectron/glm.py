@@ -73,7 +73,7 @@ _LAST = """warm_start : bool, default=False
         Start from the last fit's coefficients.
     n_jobs : int or None, default=None
         Threads for batches of 16,384 rows or more, all by default; results do not depend on it.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash by which rows are held out."""
@@ -260,7 +260,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         max_iter: int | Auto = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.family = family
@@ -577,7 +577,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         class_weight: Any = None,
         categories: ArrayLike | None = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.family = family
