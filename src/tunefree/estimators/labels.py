@@ -94,6 +94,8 @@ class LabelModels:
         if models is not None and name in _SHARED:
             return getattr(models[0], name)
         if models is not None and name in _STACKED:
+            if not all(hasattr(model, name) for model in models):
+                raise AttributeError(f"Not all of label_models_ have {name}: ask one of them.")
             return np.stack([getattr(model, name) for model in models])
         if models is not None and name in _LISTED:
             found = [getattr(model, name) for model in models]
