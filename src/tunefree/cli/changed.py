@@ -7,7 +7,6 @@ frames in place of such tables.
 from typing import Any
 
 import numpy as np
-from scipy.stats.mstats import mquantiles
 
 # Values of a number for which effects are computed, and the quantiles between which they lie.
 _GRID, _ENDS = 20, (0.05, 0.95)
@@ -79,4 +78,5 @@ def grid_of(column: np.ndarray) -> np.ndarray:
     values = np.unique(column)
     if len(values) <= _GRID:
         return values.astype(np.float64)
-    return np.linspace(*mquantiles(column, prob=_ENDS, alphap=1.0, betap=1.0), _GRID)
+    low, high = np.quantile(column, _ENDS)
+    return np.linspace(low, high, _GRID)

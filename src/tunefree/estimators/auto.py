@@ -121,6 +121,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     # Abstract: the `StackProblem`, and the held-out predictions of a cross-fitted copy.
     _problem: Callable
     _copy_held_out: Callable
+    _join_ranges: Callable  # of regressors
 
     @report_progress
     def fit(

@@ -402,15 +402,15 @@ NO_PROGRESS = NoProgress()
 
 
 def _weights_of_classes(estimator, y, sample_weight):
-    """The rows' weights, 0 for classes of no weight: such rows are left out of the fit."""
+    """The rows' weights, 0 for classes of no weight: a fit ignores such rows."""
     class_weight = getattr(estimator, "class_weight", None)
     if not isinstance(class_weight, Mapping) or np.ndim(y) != 1:
         return sample_weight
-    left_out = [label for label, weight in class_weight.items() if weight == 0]
-    if not left_out:
+    ignored = [label for label, weight in class_weight.items() if weight == 0]
+    if not ignored:
         return sample_weight
     labels = np.asarray(y)
-    has_weight = ~np.isin(labels, left_out)
+    has_weight = ~np.isin(labels, ignored)
     if len(np.unique(labels[has_weight])) < 2:
         raise ValueError(
             f"class_weight={class_weight!r} leaves rows of one class at most: a classifier needs "

@@ -19,7 +19,9 @@ _LISTED = (
     "report_", "risk_interval_", "risk_interval_kind_", "seconds_", "traces_",
 )  # fmt: skip
 # Attributes of which the score of one stack is made.
-_OF_ONE_STACK = "background_", "calibration_", "copies_", "models_", "offsets_", "views_", "weights_"
+_OF_ONE_STACK = (
+    "background_", "calibration_", "copies_", "models_", "offsets_", "views_", "weights_",
+)  # fmt: skip
 
 
 def of_every_label(join):
