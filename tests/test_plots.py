@@ -1,12 +1,15 @@
 """Displays draw what the estimators found."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 from tunefree import (
     BoostedTreesClassifier,
     BoostedTreesRegressor,
+    GLMClassifier,
+    GLMRegressor,
     KernelRidgeRegressor,
     OptimisticPerceptron,
     PiSTOLClassifier,
@@ -145,3 +148,45 @@ def test_of_a_stack_columns_are_named_and_candidates_have_error_bars(ax):
     display.figure_.canvas.draw()  # nothing is cut off
     assert display.ax_.has_data() and display.figure_ is display.ax_.figure
     assert min(t.get_window_extent().x0 for t in display.ax_.get_yticklabels()) >= 0
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """A frame with a category, counts, exposures and offsets."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=150), "k": rng.choice(["u", "v"], 150)})
+    exposure, offset = rng.uniform(0.5, 2.0, 150), 0.1 * rng.normal(size=150)
+    return frame, rng.poisson(exposure * np.exp(offset + 0.5 * frame["x"])), exposure, offset
+
+
+@pytest.mark.parametrize("terms", [(), ("exposure",), ("offset",), ("exposure", "offset")])
+def test_intervals_of_rows_with_terms_are_drawn(counts, ax, terms):
+    frame, y, *values = counts
+    given = {n: v for n, v in zip(("exposure", "offset"), values, strict=True) if n in terms}
+    model = GLMRegressor(family="poisson", random_state=0).fit(frame, y, **given)
+    weights = np.where(np.arange(150) < 10, 1.0, 0.0)
+    shown = IntervalDisplay.from_estimator(model, frame, y, **given, sample_weight=weights, ax=ax)
+    ends = model.predict_interval(frame, **given)[1][:10, :, 0]
+    share = np.mean((ends[:, 0] <= y[:10]) & (y[:10] <= ends[:, 1]))
+    labels = [text.get_text() for text in shown.ax_.get_legend().get_texts()]
+    assert f"{share:.1%} of targets inside" in labels
+
+
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "numbers", "formula"])
+def test_weights_of_categories_are_named_by_level(counts, ax, kind):
+    frame, y = counts[:2]
+    if kind == "formula":
+        model = GLMRegressor(formula="y ~ x + C(k)", random_state=0).fit(frame.assign(y=y), None)
+    elif kind == "numbers":
+        model = GLMRegressor(family="poisson", random_state=0).fit(frame[["k", "x"]], y)
+    else:
+        cuts = [0.5] if kind == "two classes" else [0.5, 1.5]
+        model = GLMClassifier(random_state=0).fit(frame, np.digitize(y, cuts))
+    shown = WeightsDisplay.from_estimator(model, output=0, ax=ax)
+    names = [text.get_text() for text in shown.ax_.get_yticklabels()]
+    levels = {"C(k)[T.v]"} if kind == "formula" else {"k[u]", "k[v]"}
+    assert set(names) == {"x", *levels} and list(shown.names) == list(model.coef_names_)
+    if kind == "numbers":
+        u, v = (model.coef_[list(model.coef_names_).index(f"k[{level}]")] for level in "uv")
+        one = pd.DataFrame({"k": ["u", "v"], "x": [0.0, 0.0]})
+        assert np.isclose(np.diff(np.log(model.predict(one)))[0], v - u)

@@ -123,11 +123,15 @@ _RULES: dict[str, Any] = {
     "quantile": (_is_levels, "neither a number between 0 and 1 nor increasing ones"),
     "rho": _or_none(is_number, "a number"),
     "scoring": (
-        lambda v: not isinstance(v, str) or v in get_scorer_names(),
+        lambda v: v is None or callable(v) or v in get_scorer_names(),
         "no scorer of scikit-learn: sklearn.metrics.get_scorer_names() lists them",
     ),
     "standardize": _or_auto(_is_switch, "a bool"),
     "tol": _only(_is_amount, "a number from 0 on"),
+    "verbose": (
+        lambda v: _is_switch(v) or (isinstance(v, int | np.integer) and v >= 0),
+        "neither True, False nor a whole number from 0 on",
+    ),
     "validation_fraction": _or_auto(lambda v: is_number(v) and 0 <= v < 1, "in [0, 1)"),
 }
 _SWITCH = _is_switch, "neither True nor False"
@@ -138,7 +142,7 @@ def _rules(cls):
     """The rules for the parameters of a class; True or False as default means a switch."""
     parameters = inspect.signature(cls.__init__).parameters
     rules = {
-        name: _SWITCH if _is_switch(p.default) else _RULES.get(name)
+        name: _RULES.get(name, _SWITCH if _is_switch(p.default) else None)
         for name, p in parameters.items()
     }
     return {name: rule for name, rule in rules.items() if rule is not None}

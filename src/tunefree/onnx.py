@@ -144,6 +144,8 @@ def to_onnx(estimator, path=None):
     d = getattr(estimator, "n_features_in_", None)
     if d is None:
         raise ModelError(f"this {name} is not fitted")
+    if several := vars(estimator).get("label_models_"):
+        raise ModelError(f"this {name} has {len(several)} labels: export each of its label_models_")
     graph, dtype = _Graph(name), np.dtype(np.float64)
     if not isinstance(estimator, TuneFree):
         dtype = _dtype(estimator)

@@ -77,6 +77,11 @@ class _Fitted(_Display):
             If the estimator has no such data.
         """
         check_is_fitted(estimator)
+        if several := vars(estimator).get("label_models_"):
+            raise ValueError(
+                f"This {type(estimator).__name__} has {len(several)} labels: draw one of its "
+                "label_models_."
+            )
         return cls(**cls._data_of(estimator)).plot(ax, **options)
 
     @staticmethod
@@ -339,7 +344,7 @@ class WeightsDisplay(_Display):
         ----------
         estimator : fitted estimator with `coef_`, `TuneFreeClassifier` or `TuneFreeRegressor`
         output : int, default=0
-            Which class or target.
+            Which class, target or label.
         truth : ndarray of shape (n_features,), optional
         ax : matplotlib Axes, optional
         **options
@@ -350,8 +355,12 @@ class WeightsDisplay(_Display):
         weights, label = getattr(estimator, "feature_relevances_", None), "weight"
         if weights is None:
             weights = np.atleast_2d(estimator.coef_)[output]
+            if names is not None:  # a column of categories has a weight for every level
+                names = getattr(estimator, "coef_names_", names)
+                names = names if len(names) == len(weights) else None  # features of a map
         else:
             label = "share of prediction variance"
+            weights = weights[output] if weights.ndim > 1 else weights
         return cls(weights, truth=truth, names=names, label=label).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, most: int = 20) -> Self:
@@ -594,6 +603,8 @@ class IntervalDisplay(_Display):
     target : ndarray of shape (n,), optional
     share : float, default=0.9
         Nominal coverage.
+    sample_weight : ndarray of shape (n,), optional
+        Weights of the rows in the share of targets inside.
 
     Attributes
     ----------
@@ -615,6 +626,7 @@ class IntervalDisplay(_Display):
     _: KW_ONLY
     target: np.ndarray | None = None
     share: float = 0.9
+    sample_weight: np.ndarray | None = None
 
     @classmethod
     def from_estimator(
@@ -625,6 +637,9 @@ class IntervalDisplay(_Display):
         *,
         alpha: float = 0.1,
         output: int = 0,
+        exposure: Any = None,
+        offset: Any = None,
+        sample_weight: Any = None,
         ax: Any = None,
     ) -> Self:
         """Draw the intervals of an estimator with `predict_interval`.
@@ -637,14 +652,22 @@ class IntervalDisplay(_Display):
         alpha : float, default=0.1
         output : int, default=0
             Which target.
+        exposure, offset : array-like of shape (n,), optional
+            As for `predict_interval`: needed if they were given to `fit`.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows in the share of targets inside.
         ax : matplotlib Axes, optional
         """
-        predictions, ends = estimator.predict_interval(X, alpha=alpha)
+        terms = {"exposure": exposure, "offset": offset}
+        given = {name: values for name, values in terms.items() if values is not None}
+        predictions, ends = estimator.predict_interval(X, alpha=alpha, **given)
         n, y = len(predictions), None if y is None else np.asarray(y, dtype=float)
         target = None if y is None else y.reshape(n, -1)[:, output]
         ends = ends.reshape(n, -1, 2)[:, output]
         predictions = predictions.reshape(n, -1)[:, output]
-        return cls(predictions, ends, target=target, share=1.0 - alpha).plot(ax)
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        options: Any = {"target": target, "share": 1.0 - alpha, "sample_weight": weights}
+        return cls(predictions, ends, **options).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw one bar for each row, and its target as a dot: orange outside the interval.
@@ -666,7 +689,8 @@ class IntervalDisplay(_Display):
         if self.target is not None:
             y = self.target[order]
             inside = (low <= y) & (y <= high)
-            inside_label = f"{inside.mean():.1%} of targets inside"
+            weights = None if self.sample_weight is None else self.sample_weight[order]
+            inside_label = f"{np.average(inside, weights=weights):.1%} of targets inside"
             for rows, colour, label in (
                 (inside, COLOURS[0], inside_label),
                 (~inside, COLOURS[1], "outside"),

@@ -207,3 +207,43 @@ def test_text_that_looks_like_mathematics_or_controls_a_terminal_is_shown_as_tex
     page = (tmp_path / "model.html").read_text()
     assert not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f]", page)
     assert "<svg" in page and page.count("$\\frac{$ \ufffd31m") > 10
+
+
+_WITHOUT_PANDAS = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "pandas":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Absent())
+from tunefree.cli import app
+app(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("target", ["numbers", "classes"])
+def test_the_page_of_a_mixed_table_is_the_same_without_pandas(tmp_path, target):
+    rng = np.random.default_rng(0)
+    for name, n in (("train", 120), ("new", 60)):
+        x, kinds = rng.normal(size=n), rng.choice(["red", "blue"], n)
+        y = x + (kinds == "red") + 0.3 * rng.normal(size=n)
+        y = np.where(y > 0.4, "yes", "no") if target == "classes" else y.round(3)
+        gaps = ["" if i % 9 == 0 else f"{v:.3f}" for i, v in enumerate(rng.normal(size=n))]
+        days = [f"2024-01-{1 + i % 28:02d}" for i in range(n)]
+        columns = x.round(3).astype(str), gaps, kinds, days, y.astype(str)
+        lines = map(",".join, zip(*columns, strict=True))
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,gaps,kind,day,y", *lines]))
+    train, new, model = (str(tmp_path / name) for name in ("train.csv", "new.csv", "model"))
+    assert CliRunner().invoke(app, ["train", train, model, "--target", "y"]).exit_code == 0
+    page = tmp_path / "page.html"
+    report = ["report", model, new, "-o", str(page)]
+    assert CliRunner().invoke(app, report).exit_code == 0
+    text = page.read_text()
+    subprocess.run([sys.executable, "-c", _WITHOUT_PANDAS, *report], check=True)
+    assert page.read_text() == text
+    own = OF_CLASSES if target == "classes" else OF_NUMBERS
+    assert set(headings(text)) == {*HEADINGS, *own}
+    for column in ("x", "kind"):
+        assert f"Partial effect of {column} on" in text

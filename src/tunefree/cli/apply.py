@@ -32,7 +32,14 @@ from tunefree.io.tables import Column
 def load(path):
     """A model, and the notes of ``train`` about its data (none if it was saved from Python)."""
     with failing(BAD_MODEL, path), working(f"loading {path}"):
-        return load_model(path), describe_model(path)["notes"]
+        estimator, notes = load_model(path), describe_model(path)["notes"]
+    if several := vars(estimator).get("label_models_"):
+        stop(
+            f"{path} has {len(several)} labels, and commands take models of one: save each of its "
+            "label_models_ in Python",
+            USAGE,
+        )
+    return estimator, notes
 
 
 def feature_names(estimator, notes):

@@ -1,9 +1,11 @@
 """The figures of the page, as SVG, and its tables with bars."""
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree.cli.changed import column_of, grid_of, mean_predictions, taken_rows
 from tunefree.cli.drawing import Chart
 
 _MOST_DRAWN, _MOST_DOTS, _MOST_LEVELS = 300, 1000, 10
@@ -117,27 +119,27 @@ def intervals(predicted, ends, y, share):
 
 
 def partial_effect(estimator, X, j, names, what):
-    """The partial dependence on one column; None if the column is constant."""
-    from sklearn.inspection import partial_dependence
-
-    column: Any = X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
-    shown = np.asarray(column == column)  # noqa: PLR0124 -- missing values differ from themselves
-    is_text = column.dtype.kind == "O"
-    if is_text:  # the most frequent levels
-        levels = column[shown].value_counts().index[:_MOST_LEVELS]
-        shown = np.asarray(column.isin(levels))
-    elif column.dtype.kind not in "iuf" or len(np.unique(column[shown])) < 2:
+    """The mean prediction by the value of one column; None if it is constant, or holds dates."""
+    column = column_of(X, j)
+    if column is None:
         return None
-    grid: Any = {"grid_resolution": 20, "categorical_features": [j] if is_text else None}
-    found: Any = partial_dependence(estimator, X[shown], [j], kind="average", **grid)
-    values, mean = found["grid_values"][0], found["average"][-1]  # of the last class
     title, label = f"Partial effect of {names[j]} on the {what}", f"mean {what}"
-    if is_text:
-        lines = [*zip(map(str, values), mean.tolist(), strict=True)]
-        return PageTable((title, label), lines, bars=mean)
-    values = np.asarray(values, dtype=float)
+    if column.dtype.kind == "O":  # the most frequent levels
+        present = [text for text in column.tolist() if text is not None]
+        levels = [level for level, _ in Counter(present).most_common(_MOST_LEVELS)]
+        shown = np.flatnonzero(np.isin(column.astype(str), levels))
+        if not len(shown):
+            return None
+        mean = mean_predictions(estimator, taken_rows(X, shown), j, np.array(levels, dtype=object))
+        return PageTable((title, label), [*zip(levels, mean.tolist(), strict=True)], bars=mean)
+    shown = np.flatnonzero(~np.isnan(column))
+    column = column[shown].astype(np.float64)
+    if len(np.unique(column)) < 2:
+        return None
+    values = grid_of(column)
+    mean = mean_predictions(estimator, taken_rows(X, shown), j, values)
     chart = Chart((values.min(), values.max()), _ends(mean), names[j], label, height=230)
     chart.line(values, mean)
-    deciles = np.quantile(np.asarray(column[shown], dtype=float), np.arange(1, 10) / 10)
+    deciles = np.quantile(column, np.arange(1, 10) / 10)
     chart.rug(deciles[(deciles >= values.min()) & (deciles <= values.max())])
     return Figure(title, chart.svg())

@@ -6,7 +6,6 @@ drawings in `figures`.
 """
 
 import datetime
-import importlib.util
 import re
 import warnings
 from importlib.resources import files
@@ -19,6 +18,7 @@ from sklearn.utils.validation import _check_feature_names_in
 from tunefree._format import listed, number
 from tunefree.cli import figures
 from tunefree.cli.apply import feature_names, load, matched_by_us, plain
+from tunefree.cli.changed import permuted_scores, taken_rows
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.figures import PageTable, some
 from tunefree.cli.report import largest_weights, overview
@@ -364,7 +364,7 @@ def _coverage(estimator, rows):
     if rows.X is None or rows.roles or held_out is None or not hasattr(estimator, method):
         return []
     places = some(np.arange(len(rows.y)), _MOST_COVERED)
-    X, y = _take(rows.X, places), rows.y[places]
+    X, y = taken_rows(rows.X, places), rows.y[places]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about too few rows for a finite end
         try:
@@ -396,11 +396,6 @@ def _of_sets(classes, members, y):
     return "Prediction sets", words, inside, None
 
 
-def _take(X, rows):
-    """Some rows of an array or a pyarrow table."""
-    return X.take(rows) if hasattr(X, "schema") else X[rows]
-
-
 # --- Importance of the columns --------------------------------------------------------------------
 
 
@@ -416,6 +411,8 @@ def _importances(estimator, X):
         return None
     from sklearn.preprocessing import StandardScaler
 
+    if np.shape(estimator.coef_)[-1] != X.shape[1]:  # levels have coefficients of their own
+        return None
     variance = StandardScaler(with_mean=False).fit(X).var_
     each = (np.square(np.atleast_2d(estimator.coef_)) * variance).sum(axis=0)
     return each / max(each.sum(), 1e-300)
@@ -466,9 +463,9 @@ def _measures(estimator, rows, X, y):
     """Importances of the columns by their titles; the first orders the columns."""
     measures = {}
     if X is not None:
-        found, kind = _permuted(estimator, X, y)
+        rise, deviation, kind = _permuted(estimator, X, y)
         title = f"permutation importance (these rows): rise of the {kind}"
-        measures = {title: found.importances_mean, "standard deviation": found.importances_std}
+        measures = {title: rise, "standard deviation": deviation}
     held_out = getattr(estimator, "permutation_importances_", None)
     if held_out is not None:
         measures["permutation importance (held-out rows)"] = held_out
@@ -481,18 +478,16 @@ def _measures(estimator, rows, X, y):
 
 def _permuted(estimator, X, y):
     """Permutation importances on these rows, and the name of the loss."""
-    from sklearn.inspection import permutation_importance
-    from sklearn.metrics import log_loss, make_scorer
+    from sklearn.metrics import get_scorer, log_loss, make_scorer
 
-    classes, scorer = _classes_of(estimator), "neg_mean_squared_error"
+    classes, scorer = _classes_of(estimator), get_scorer("neg_mean_squared_error")
     kind = "mean squared error" if classes is None else "error rate"
     if hasattr(estimator, "predict_proba"):
         how: Any = {"response_method": "predict_proba", "greater_is_better": False}
         kind, scorer = "log loss", make_scorer(log_loss, labels=classes, **how)
     elif classes is not None:
-        scorer = "accuracy"
-    options: Any = {"scoring": scorer, "n_repeats": _REPEATS, "random_state": 0}
-    return permutation_importance(estimator, X, y, **options), kind
+        scorer = get_scorer("accuracy")
+    return *permuted_scores(estimator, X, y, scorer, _REPEATS), kind
 
 
 def _effects(estimator, X, shown, names):
@@ -512,7 +507,7 @@ def _explanations(estimator, X, names):
     if not hasattr(estimator, "explain"):
         return []
     try:
-        found = estimator.explain(some(X, _MOST_EXPLAINED))
+        found = estimator.explain(taken_rows(X, some(np.arange(X.shape[0]), _MOST_EXPLAINED)))
     except ValueError:  # it has too many columns of numbers
         return []
     found = found._replace(feature_names=names)
@@ -545,17 +540,13 @@ def _explanation(found, title, row=None):
 
 
 def _sample_rows(estimator, rows):
-    """Evenly spread rows and targets in a form for scikit-learn, or (None, None)."""
+    """Evenly spread rows and targets, or (None, None)."""
     X, y, classes = rows.X, rows.y, _classes_of(estimator)
     if X is None or rows.roles or sparse.issparse(X) or X.shape[1] > _WIDEST:
         return None, None
     kept = np.arange(len(y)) if classes is None else np.flatnonzero(np.isin(y, classes))
     kept = some(kept, _ROWS_SHUFFLED)
-    is_frame = hasattr(X, "schema")
-    if len(kept) < 2 or is_frame and importlib.util.find_spec("pandas") is None:
-        return None, None
-    X = _take(X, kept)
-    return X.to_pandas(date_as_object=False) if is_frame else X, y[kept]
+    return (None, None) if len(kept) < 2 else (taken_rows(X, kept), y[kept])
 
 
 # --- Choice of the candidate ----------------------------------------------------------------------

@@ -90,6 +90,8 @@ def largest_weights(estimator, notes, most):
         return []
     names, outputs = feature_names(estimator, notes), getattr(estimator, "classes_", None)
     weights = np.atleast_2d(estimator.coef_)
+    if weights.shape[1] != len(names):  # a column of categories has a weight for every level
+        names = getattr(estimator, "coef_names_", names)
     best, sizes, rows = np.abs(weights).argmax(axis=0), np.abs(weights).max(axis=0), []
     if len(notes.get("spread") or ()) == len(sizes):
         sizes = sizes * np.array(notes["spread"])

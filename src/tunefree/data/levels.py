@@ -146,6 +146,20 @@ class Levels(NamedTuple):
         return (*range(first), *np.repeat(np.arange(first, n_columns), self.sizes).tolist())
 
 
+def coefficient_names(names, categories):
+    """The names of coefficients: those of the columns of numbers, then of every level.
+
+    Examples
+    --------
+    >>> coefficient_names(["city", "x"], [["Berlin", "Rome"], None])
+    ['x', 'city[Berlin]', 'city[Rome]']
+    """
+    pairs = [*zip(names, categories, strict=True)]
+    numbers = [name for name, levels in pairs if levels is None]
+    of_levels = [f"{name}[{level}]" for name, own in pairs if own is not None for level in own]
+    return numbers + of_levels
+
+
 def check_reference(reference, levels):
     """Refuse reference levels of columns or levels that are not there.
 

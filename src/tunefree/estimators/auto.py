@@ -1,6 +1,7 @@
 """One call that evaluates the library's learners on held-out rows and stacks the best."""
 
 import copy
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Self
@@ -22,7 +23,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._format import number
 from tunefree._parameters import seed_of
-from tunefree._warn import none_of
+from tunefree._warn import none_of, warn
 from tunefree.data.checks import (
     ColumnDrift,
     ColumnShares,
@@ -56,6 +57,7 @@ from tunefree.estimators.fitting import (
     report_progress,
 )
 from tunefree.estimators.from_source import FitsSums
+from tunefree.estimators.labels import LabelModels, explanations, first, of_every_label
 from tunefree.estimators.report import (
     Importances,
     Stacked,
@@ -120,6 +122,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     # Abstract: the `StackProblem`, and the held-out predictions of a cross-fitted copy.
     _problem: Callable
     _copy_held_out: Callable
+    _join_ranges: Callable  # of regressors
 
     @report_progress
     def fit(
@@ -165,7 +168,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             problem, entries = with_loss_of_stack(problem, entries)
             chosen, scores, compression = choose_stack(entries, problem), {}, None
             if scorer is not None and finished(entries):
-                chosen, scores = choose_by_score(self, scorer, chosen, entries, problem)
+                given = chosen, entries, problem, X, rows
+                chosen, scores = choose_by_score(self, scorer, *given)
             if n_landmarks is not None and finished(entries):
                 chosen, compression = compress_stack(chosen, problem, n_landmarks)
             last = fit_all_rows(chosen, entries, problem, self._progress)
@@ -264,6 +268,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             low, high = self.prediction_limits_
             ends = np.clip(sample.ends, 2.0 * low - high, 2.0 * high - low)
             self.prediction_limits_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
+            self._join_ranges(sample.ends)
         words = f"{self.report_.reason} Chosen on a sample of {len(sample.y)} rows."
         if fitted:
             words += f" Fitted on all {rows.n_rows} rows: {', '.join(fitted)}."
@@ -284,6 +289,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         total = weighted_sum(self.weights_, scores, self.offsets_)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
+    @of_every_label(explanations)
     def explain(self, X: MatrixLike) -> Explanation:
         r"""What each column of X adds to the stack's score of each row: Shapley values.
 
@@ -303,7 +309,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         Returns
         -------
         Explanation
-            `values`, `base_value`, `score`, `feature_names`, `std_error`.
+            `values`, `base_value`, `score`, `feature_names`, `std_error`. Several labels are
+            outputs: `values` has the shape (n_samples, n_features, n_labels).
 
         Raises
         ------
@@ -328,6 +335,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         flat = len(self.offsets_) == 1 and getattr(self, "flat_", True)
         return terms.explained(as_numbers(self._numbers(X)), flat)
 
+    @of_every_label(list)
     def interactions(self, n_pairs: int = 10) -> list[Interaction]:
         r"""The pairs of columns that interact most in the stack's score, the strongest first.
 
@@ -346,7 +354,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         Returns
         -------
         list of Interaction
-            `columns`, their `strength` in the units of the score, and its `std_error`.
+            `columns`, their `strength` in the units of the score, and its `std_error`. Of several
+            labels a list of these lists, one for each.
 
         References
         ----------
@@ -362,6 +371,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """
         return terms_of_stack(self).interactions(n_pairs)
 
+    @of_every_label(first)
     def column_drift(self, X: MatrixLike) -> list[ColumnDrift]:
         r"""How the distribution of each column of X differs from that of the training rows.
 
@@ -420,6 +430,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
 
     @property
+    @of_every_label(np.stack)
     def feature_relevances_(self) -> np.ndarray:
         """How much each column of X influences the predictions, shape (n_features,), sum 1.
 
@@ -432,6 +443,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return of_user_columns(self._column_relevances(), self.table_)
 
     @property
+    @of_every_label(list)
     def level_relevances_(self) -> dict[str, dict[str, float]]:
         """The shares of the levels of every column of categories, by name."""
         each, table = self._column_relevances(), self.table_
@@ -444,11 +456,13 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return out
 
     @property
+    @of_every_label(np.stack)
     def feature_importances_(self) -> np.ndarray:
         """`feature_relevances_`, under scikit-learn's name: shape (n_features,), sum 1."""
         return self.feature_relevances_
 
     @property
+    @of_every_label(np.stack)
     def coef_(self) -> np.ndarray:
         """Coefficients, where the stack is linear in the columns of `table_`.
 
@@ -461,11 +475,13 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return self._line()[0]
 
     @property
+    @of_every_label(np.stack)
     def intercept_(self) -> np.ndarray:
         """The intercept of `coef_`: a number, or one for each output."""
         return self._line()[1]
 
     @property
+    @of_every_label(first)
     def coef_names_(self) -> np.ndarray:
         """The names of the columns of `coef_`."""
         check_is_fitted(self, "models_")
@@ -491,14 +507,20 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
 
 class KnownScores(NamedTuple):
-    """Held-out scores in place of a preprocessor and a model; rows are their numbers."""
+    """Held-out scores in place of a preprocessor and a model: predictions of these rows alone."""
 
     scores: np.ndarray
     classes_: Any
 
     def _numbers_for(self, estimator, X):
-        """The rows."""
-        return X
+        """The scores of the rows."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n != len(self.scores):
+            raise ValueError(
+                f"the scorer asks for predictions of {n} rows, and there are held-out predictions "
+                f"of {len(self.scores)}: ask for those of all rows that it gets."
+            )
+        return self.scores
 
     def decision_function(self, X):
         """The scores of all rows."""
@@ -507,38 +529,77 @@ class KnownScores(NamedTuple):
     predict = decision_function
 
 
-def choose_by_score(estimator, scorer, chosen, entries, problem):
+def takes_weights(scorer):
+    """Whether a scorer of scikit-learn, or any function of (estimator, X, y), takes weights."""
+    function = getattr(scorer, "_score_func", scorer)
+    try:
+        return "sample_weight" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a function of C without a signature
+        return True
+
+
+class ScoredRows(NamedTuple):
+    """The held-out rows as a scorer gets them."""
+
+    X: Any  # the user's
+    targets: np.ndarray
+    places: np.ndarray  # of each among the distinct held-out rows
+    weights: dict[str, Any]  # 'sample_weight', for a scorer that takes it
+
+    @classmethod
+    def of(cls, scorer, name, X, rows, problem, held):
+        """Rows of weights, or for a scorer without weights each as often as the table has it."""
+        _, y, weights = problem.part(held)
+        classes = getattr(problem.targets, "classes", None)
+        targets, numbers = y if classes is None else classes[y], problem.numbers[held]
+        if takes_weights(scorer):
+            places = np.arange(len(held))
+            return cls(_safe_indexing(X, numbers), targets, places, {"sample_weight": weights})
+        counts = weights / rows.weights[0]
+        are_equal, whole = np.ptp(rows.weights) == 0.0, np.maximum(np.round(counts), 1.0)
+        if not are_equal or not np.allclose(counts, whole):
+            warn(f"scoring={name} takes no sample_weight: rows of all weights count alike in it.")
+            whole = np.ones(len(held))
+        places = np.repeat(np.arange(len(held)), whole.astype(np.int64))
+        return cls(_safe_indexing(X, numbers[places]), targets[places], places, {})
+
+
+def choose_by_score(estimator, scorer, chosen, entries, problem, X, rows):
     """The stack, or a candidate of a higher held-out score, and the scores of all candidates.
 
-    The scorer gets copies of the estimator that predict the held-out rows.
+    The scorer gets copies of the estimator that predict the held-out rows of the user's table X, of
+    which `rows` are the `TableRows`.
     """
-    rows, scores, classes = chosen.rows, {}, getattr(problem.targets, "classes", None)
-    _, y, weights = problem.part(rows)
-    targets = y if classes is None else classes[y]
+    scores, classes = {}, getattr(problem.targets, "classes", None)
+    _, y, weights = problem.part(chosen.rows)
+    scoring = estimator.scoring
+    name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
+    given = ScoredRows.of(scorer, name, X, rows, problem, chosen.rows)
 
     def score_of(one):
-        known, model = KnownScores(one.scores(), classes), copy.copy(estimator)
+        known, model = KnownScores(one.scores()[given.places], classes), copy.copy(estimator)
         stack = {"models_": [known], "views_": [()], "weights_": np.ones(1)}
         stack |= {"table_": known, "offsets_": np.zeros(known.scores.shape[1])}
         vars(model).update(problem.targets.attributes() | stack)
         try:
-            return float(scorer(model, rows[:, None], targets, sample_weight=weights))
+            return float(scorer(model, given.X, given.targets, **given.weights))
         except ValueError as error:
-            raise ValueError(f"scoring={estimator.scoring!r}: {error}") from error
+            raise ValueError(f"scoring={scoring!r}: {error}") from error
 
     of_stack = score_of(chosen)
     best, highest = chosen, of_stack
     for entry in finished(entries):
-        name = entry.candidate.name
-        alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], name)
-        scores[name] = score_of(alone)
-        if scores[name] > highest:
-            best, highest = alone, scores[name]
-    winner = "the stack."
-    if best is not chosen:
-        winner = f"{best.reason!r}, {number(of_stack)} for the stack."
-    words = f"Best {estimator.scoring} on held-out rows: {number(highest)} for {winner}"
-    return best._replace(reason=f"{chosen.reason} {words}"), scores
+        candidate = entry.candidate.name
+        alone = Chosen(problem.score.stack([entry.scores], y, weights), [entry], candidate)
+        scores[candidate] = score_of(alone)
+        if scores[candidate] > highest:
+            best, highest = alone, scores[candidate]
+    reason, winner = chosen.reason, "the stack."
+    if best is not chosen:  # the report names the model that is used
+        reason = f"Chosen: {best.reason!r} 100%."
+        winner = f"{best.reason!r}, {number(of_stack)} for the stack of least loss."
+    words = f"Best {name} on held-out rows: {number(highest)} for {winner}"
+    return best._replace(reason=f"{reason} {words}"), scores
 
 
 class StackCompression(NamedTuple):
@@ -588,7 +649,7 @@ def cross_fitted(estimator, X, y, problem):
     return copies
 
 
-class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
+class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, _TuneFree):
     r"""Classification in one call: a stack of models that are compared on held-out rows.
 
     It takes any table: arrays, sparse matrices, and pandas, polars or pyarrow frames with text,
@@ -625,8 +686,10 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         intervals (`predict_set`, `predict_interval`) then have a guarantee for finitely many rows.
         The fit takes so many times longer.
     scoring : str, callable or None, default=None
-        A scorer of scikit-learn ('roc_auc', 'balanced_accuracy', ...). A single candidate replaces
-        the stack if its score on held-out rows is higher; `leaderboard_` has every 'score'.
+        A scorer of scikit-learn ('roc_auc', 'balanced_accuracy', ...), or a function of (estimator,
+        X, y). A single candidate replaces the stack if its score on held-out rows is higher;
+        `leaderboard_` has every 'score'. A scorer need not take `sample_weight`: then rows of all
+        weights count alike in it, with a warning.
     cv : int, splitter of scikit-learn, iterable or None, default=None
         The rows to hold out, in place of the automatic folds: ``TimeSeriesSplit()`` for rows in the
         order of time. No row may be held out twice. All candidates are then fitted fold by fold.
@@ -640,7 +703,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         name. The candidates are boosted trees and a GLM, which keep them.
     n_jobs : int or None, default=None
         Threads of kernels and trees, all by default; results do not depend on it.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
@@ -689,7 +752,10 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     held_out_ : part
         The stack's held-out probabilities.
     label_models_ : list of TuneFreeClassifier
-        Of several labels: the model of each. They have all the other attributes, sets and reports.
+        Of several labels (y of shape (n_samples, n_labels)): the model of each. Importances and
+        coefficients then have a row for each label, `explain` has the labels as outputs, and
+        `report_`, `leaderboard_`, `risk_interval_` and others are lists with an entry for each.
+        What a single stack is made of (`models_`, `weights_`, ...) only these models have.
     calibration_ : part or None
         A slope and an offset for each of several classes, if they improve held-out probabilities.
     copies_ : list
@@ -760,7 +826,7 @@ class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
         n_jobs: int | None = None,
         class_weight: Any = None,
         monotonic_cst: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.candidates = candidates
@@ -874,7 +940,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     scoring, cv : default=None
         See `TuneFreeClassifier`.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
@@ -970,7 +1036,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         loss: Any = "squared_error",
         quantile: float | Sequence[float] = 0.5,
         monotonic_cst: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.candidates = candidates

@@ -22,9 +22,11 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tunefree._format import duration, number
 from tunefree._parameters import check_values, restored_on_error
@@ -389,6 +391,26 @@ class CallbackSupport(Threaded, CallbackSupportMixin):
 NO_PROGRESS = NoProgress()
 
 
+def _weights_of_classes(estimator, y, sample_weight):
+    """The rows' weights, 0 for classes of no weight: a fit ignores such rows."""
+    class_weight = getattr(estimator, "class_weight", None)
+    if not isinstance(class_weight, Mapping) or np.ndim(y) != 1:
+        return sample_weight
+    ignored = [label for label, weight in class_weight.items() if weight == 0]
+    if not ignored:
+        return sample_weight
+    labels = np.asarray(y)
+    has_weight = ~np.isin(labels, ignored)
+    if len(np.unique(labels[has_weight])) < 2:
+        raise ValueError(
+            f"class_weight={class_weight!r} leaves rows of one class at most: a classifier needs "
+            "two classes of positive weight."
+        )
+    if sample_weight is None:
+        return has_weight.astype(np.float64)
+    return np.where(has_weight, np.asarray(sample_weight, dtype=np.float64), 0.0)
+
+
 def report_progress(fit):
     """Make `fit` report its progress to callbacks and on stderr, and change nothing if it fails."""
     signature = inspect.signature(fit)
@@ -420,6 +442,9 @@ def report_progress(fit):
         bound = signature.bind(self, *args, **kwargs)
         arguments = bound.arguments
         arguments["X"] = with_sorted_indices(arguments["X"])  # once: rows are checked again below
+        weights = _weights_of_classes(self, arguments.get("y"), arguments.get("sample_weight"))
+        if weights is not None:
+            arguments["sample_weight"] = weights
         args, kwargs = bound.args[1:], bound.kwargs
         with rollback_on_error(self):
             if getattr(self, "_skl_callbacks", None):

@@ -342,7 +342,13 @@ class FitsSums(Threaded):
         """
         source = open_source(source)
         with source.parsed_once():
-            self._fit_rows(RepeatableSource(source))
+            rows = RepeatableSource(source)
+            if is_classifier(self) and not rows.flat:
+                raise ValueError(
+                    f"{source.name} has several labels a row, and fit_source takes one: give one "
+                    "label at a time, or all rows to TuneFreeClassifier.fit."
+                )
+            self._fit_rows(rows)
         if classes is not None:
             unexpected = np.setdiff1d(getattr(self, "classes_", ()), np.asarray(classes))
             if len(unexpected):

@@ -575,7 +575,7 @@ class PiSTOLClassifier(
         Weights of the classes; 'balanced' in a stream uses the counts up to each row.
     warm_start : bool, default=False
         Continue from the learner's state in the next `fit` or `partial_fit`.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
@@ -638,7 +638,7 @@ class PiSTOLClassifier(
         shuffle: bool = True,
         class_weight: Any = None,
         warm_start: bool = False,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.setting = setting
@@ -876,7 +876,7 @@ class PiSTOLRegressor(
         See `PiSTOLClassifier`.
     warm_start : bool, default=False
         Continue from the state of the last `fit`.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the order of learning.
@@ -935,7 +935,7 @@ class PiSTOLRegressor(
         fit_intercept: bool = True,
         shuffle: bool = True,
         warm_start: bool = False,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.setting = setting

@@ -272,6 +272,12 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         total = np.square(fitted.shares) @ fitted.effects
         self.feature_relevances_ = total / total.sum() if total.any() else total
 
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """`feature_relevances_`, under scikit-learn's name: shape (n_features,), sum 1."""
+        check_is_fitted(self, "forests_")
+        return self.feature_relevances_
+
     def explain(self, X: MatrixLike) -> Explanation:
         r"""What each column of X adds to the score of each row: exact Shapley values.
 
@@ -377,7 +383,7 @@ class BoostedTreesRegressor(
         others; or the signs of some columns by name. It needs one target.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that assigns rows to folds.
@@ -396,6 +402,8 @@ class BoostedTreesRegressor(
         The bins of training rows, evenly drawn by weight: `explain` compares with them.
     feature_relevances_ : ndarray of shape (n_features,)
         The mean squared effects of the splits on each column, added over the trees; they sum to 1.
+    feature_importances_ : ndarray of shape (n_features,)
+        The same, under scikit-learn's name.
     n_iter_ : ndarray of shape (2,)
         The number of trees of each forest.
     trace_ : dict
@@ -451,7 +459,7 @@ class BoostedTreesRegressor(
         quantile: float | Sequence[float] = 0.5,
         monotonic_cst: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.loss = loss
@@ -604,7 +612,7 @@ class BoostedTreesClassifier(
         does not increase, 0 for others; or the signs of some columns by name. It needs two classes.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the projections, and of the hash that assigns rows to folds.
@@ -613,6 +621,8 @@ class BoostedTreesClassifier(
     ----------
     classes_ : ndarray of shape (n_classes,)
     bins_, forests_, shares_, background_, feature_relevances_, n_iter_, trace_
+        See `BoostedTreesRegressor`.
+    feature_importances_ : ndarray of shape (n_features,)
         See `BoostedTreesRegressor`.
     held_out_ : part
         Held-out probabilities, from which `risk_interval_` and sets are computed
@@ -646,7 +656,7 @@ class BoostedTreesClassifier(
         class_weight: Any = None,
         monotonic_cst: Any = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.class_weight = class_weight

@@ -9,12 +9,15 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from tunefree._format import listed
+from tunefree._warn import warn
 from tunefree.data.levels import check_reference
 from tunefree.data.missing import complete
 from tunefree.data.order import row_hash
 from tunefree.designs import as_columns, as_rows, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded
+from tunefree.estimators.labels import by_rows, of_every_label, pairs_by_rows
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
@@ -34,7 +37,9 @@ from tunefree.uncertainty.intervals import (
     plus_interval,
     plus_set,
     rates,
+    within_ranges,
 )
+from tunefree.uncertainty.ranges import TargetRange
 
 # Most rows of atoms whose final predictions are compared with the held-out ones.
 _MOST_ATOM_ROWS = 5000
@@ -137,19 +142,25 @@ class PredictsIntervals(Threaded):
             out = self._plus(X, copies, predictions.shape, alphas, joint)
         else:
             out = intervals(parts, predictions, unit * self._sigma(X, predictions), alphas, joint)
-        out = self._possible(out)
+        out = self._possible(within_ranges(parts, out, predictions))
         return y, out[:, 0] if y.ndim == 1 else out
 
     def _after_fit(self, X, y, sample_weight):
-        """Let intervals allow for atoms, by the final model's predictions of their rows."""
+        """Let intervals keep the targets' range, and allow for atoms.
+
+        The allowance follows from the final model's predictions of the rows of atoms.
+        """
         held_out = vars(self).get("held_out_")
-        # Pearson residuals of equal targets differ with the exposure: they have no atoms.
-        if held_out is None or getattr(held_out, "unit", None) is not None:
+        if held_out is None:
             return
         targets = as_columns(y)
         weights = np.ones(len(targets))
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
+        self._set_ranges([TargetRange.of(column[weights > 0.0]) for column in targets.T])
+        # Pearson residuals of equal targets differ with the exposure: they have no atoms.
+        if getattr(held_out, "unit", None) is not None:
+            return
         values = [atoms(column, weights) for column in targets.T]
         if not any(map(len, values)):
             return
@@ -161,6 +172,7 @@ class PredictsIntervals(Threaded):
             of_final = final[:, j], targets[rows, one], weights[rows]
             return allowance((predictions, of_these, held_weights), of_final, values[one])
 
+        held_out = self.held_out_
         if isinstance(held_out, HeldOutPredictions):
             columns = zip(held_out.predictions.T, held_out.targets.T, strict=True)
             of_columns = [extra(j, *pair, held_out.weights) for j, pair in enumerate(columns)]
@@ -172,6 +184,23 @@ class PredictsIntervals(Threaded):
             )
             for j, part in enumerate(held_out)
         )
+
+    def _set_ranges(self, ranges):
+        """Set the range of every target, which intervals keep."""
+        held_out = self.held_out_
+        if isinstance(held_out, HeldOutPredictions):
+            ranges = ranges if len(ranges) > 1 else ranges * held_out.targets.shape[1]
+            self.held_out_ = held_out._replace(ranges=tuple(ranges))
+            return
+        ranges = ranges if len(ranges) > 1 else ranges * len(held_out)  # all quantiles have one
+        pairs = zip(held_out, ranges, strict=True)
+        self.held_out_ = tuple(part._replace(range=known) for part, known in pairs)
+
+    def _join_ranges(self, ends):
+        """Let intervals keep the range of more targets: the lowest and highest, shape (2, k)."""
+        known = [part.target_range() for part in self._parts()]
+        pairs = zip(known, np.broadcast_to(ends, (2, len(known))).T, strict=True)
+        self._set_ranges([one.joined(*limits) for one, limits in pairs])
 
     def _final_predictions(self, X, rows):
         """Final predictions and their rows; of 5,000 rows where predicting is slow."""
@@ -234,6 +263,7 @@ class PredictsSets(Threaded):
     classes_: np.ndarray
 
     @available_if(lambda self: callable(self.predict_proba))
+    @of_every_label(pairs_by_rows)
     def predict_set(
         self,
         X: MatrixLike,
@@ -252,14 +282,17 @@ class PredictsSets(Threaded):
         alpha : float or array-like of shape (n_alpha,), default=0.1
             The miss rate: the share of rows whose class is not in the set.
         score : {'lac', 'aps'}, default='lac'
-            'lac' has the smallest sets on average, 'aps' larger ones where rows are hard.
+            'lac' has the smallest sets on average. 'aps' has larger ones where rows are hard, and
+            no empty ones.
         class_conditional : bool, default=False
-            Keep the rate in every class; a class of fewer than 1 / alpha - 1 rows is always in.
+            Keep the rate in every class; a class of fewer than 1 / alpha - 1 rows is always in,
+            with a warning that names it.
 
         Returns
         -------
-        y : ndarray of shape (n_samples,)
+        y : ndarray of shape (n_samples,) or (n_samples, n_labels)
         sets : ndarray of bool of shape (n_samples, n_classes, n_alpha)
+            Of several labels, each with sets of 0 and 1: (n_samples, n_labels, 2, n_alpha).
 
         Raises
         ------
@@ -272,7 +305,20 @@ class PredictsSets(Threaded):
             p = [self._of_copy(copy, X) for copy, _ in copies]
             return self.predict(X), plus_set([held_out for _, held_out in copies], p, alphas, score)
         p = np.asarray(self.predict_proba(X), dtype=np.float64)
+        if class_conditional:
+            self._warn_of_rare_classes(part, alphas, score)
         return self.predict(X), part.sets(p, alphas, score, class_conditional)
+
+    def _warn_of_rare_classes(self, part, alphas, score):
+        """Name the classes that are in every set, because few held-out rows have them."""
+        is_rare = np.isinf(part.reach_of_classes(alphas, score)).any(axis=1)
+        if is_rare.any():
+            names = listed([repr(name) for name in self.classes_[is_rare].tolist()])
+            warn(
+                f"Fewer than 1 / alpha - 1 held-out rows, at alpha={alphas.min():g}, are of "
+                f"{'these classes' if is_rare.sum() > 1 else 'this class'}: {names}. Sets hold "
+                "them always."
+            )
 
     def _of_copy(self, copy, X):
         """Probabilities by a copy, which may know fewer classes."""
@@ -282,6 +328,7 @@ class PredictsSets(Threaded):
         return out
 
     @available_if(lambda self: callable(self.predict_proba))
+    @of_every_label(by_rows)
     def predict_venn_abers(self, X: MatrixLike) -> np.ndarray:
         """Two probabilities of every class, of which one is calibrated.
 
@@ -295,7 +342,7 @@ class PredictsSets(Threaded):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes, 2)
+        ndarray of shape (n_samples, n_classes, 2), or (n_samples, n_labels, 2, 2)
         """
         part, p = _held_out(self), np.asarray(self.predict_proba(X), dtype=np.float64)
         pairs = [

@@ -17,7 +17,8 @@ groups: by folds of whole groups).
 An atom is a value that many targets have. The scores of its rows are nearly equal, and an interval
 may end just beside the atom, because predictions of the final model differ a little from the
 held-out ones. So the scores of these rows are raised by that difference, quantile by quantile
-(`allowance`).
+(`allowance`). Intervals contain their prediction and keep the range of the targets
+(`tunefree.uncertainty.ranges`).
 
 The rows of a group count as one draw: with G groups the rank is that of (1 - alpha)(G + 1) of G, as
 in hierarchical conformal prediction.
@@ -40,6 +41,7 @@ from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
 from tunefree.learners.kernel.nystroem import RowBlocks, make_landmarks, solve
 from tunefree.robust import weighted_quantiles
+from tunefree.uncertainty.ranges import TargetRange
 
 # The local scale: bandwidths in root mean square distances of a column, landmarks, share of the
 # median that keeps logarithms finite, share of its values that is clipped on either side.
@@ -263,6 +265,11 @@ class Residuals(NamedTuple):
     targets: Any = None  # (n,)
     allowance: Any = 0.0  # (n,): added to the residuals' size (`allowance`)
     n_groups: int | None = None
+    range: TargetRange | None = None  # of all training targets; None: of `targets`
+
+    def target_range(self):
+        """The range that intervals keep."""
+        return TargetRange.of(self.targets) if self.range is None else self.range
 
     def scores(self):
         """Absolute residuals in units of the scale."""
@@ -369,6 +376,7 @@ class HeldOutPredictions(NamedTuple):
     unit: Any = None  # (n, n_targets): standard deviations by a family, up to a factor
     allowance: Any = None  # (n, n_targets): see `Residuals`
     n_groups: Any = None  # the number of groups that were held out as a whole
+    ranges: Any = None  # a `TargetRange` of every target, see `Residuals`
 
     @classmethod
     def of_residuals(cls, parts):
@@ -386,7 +394,8 @@ class HeldOutPredictions(NamedTuple):
                 part = Residuals.pearson(predictions, y, self.weights, self.unit[:, j])
             if self.allowance is not None:
                 part = part._replace(allowance=self.allowance[:, j])
-            out.append(part._replace(n_groups=self.n_groups))
+            known = None if self.ranges is None else self.ranges[j]
+            out.append(part._replace(n_groups=self.n_groups, range=known))
         return tuple(out)
 
     def losses(self):
@@ -397,6 +406,18 @@ class HeldOutPredictions(NamedTuple):
         mean = np.average(self.targets, axis=0, weights=self.weights)
         variance = np.average(np.square(self.targets - mean), axis=0, weights=self.weights)
         return (square / np.where(variance > 0.0, variance, 1.0)).mean(axis=1)
+
+
+def within_ranges(parts, ends, predictions):
+    """Intervals (n, n_targets, 2, n_alpha) that contain predictions and keep the targets' ranges.
+
+    `parts` are the targets' `Residuals`.
+    """
+    each = [
+        part.target_range().of_intervals(ends[:, j], predictions[:, j])
+        for j, part in enumerate(parts)
+    ]
+    return np.stack(each, axis=1)
 
 
 def intervals(parts, y, sigma, alphas, joint=False):
@@ -458,18 +479,21 @@ def _row_quantiles(scores, weights, alphas):
 def conformity_scores(p, score="lac"):
     """How unlikely each class is: scores of the shape of the probabilities.
 
-    'lac' is 1 - p_c; 'aps' is the total probability of c and of all likelier classes.
+    'lac' is 1 - p_c; 'aps' is the total probability of all likelier classes. A set is then the
+    fewest classes of some total probability, and never empty. (With the probability of c itself
+    the last class always has the score 1, and sets of two classes hold both.)
 
     >>> conformity_scores(np.array([[0.5, 0.3, 0.2]]), "aps")
-    array([[0.5, 0.8, 1. ]])
+    array([[0. , 0.5, 0.8]])
     """
     if score == "lac":
         return 1.0 - p
     if score != "aps":
         raise ValueError(f"score={score!r} is neither 'lac' nor 'aps'.")
     order = np.argsort(-p, axis=1, kind="stable")
-    out = np.empty_like(p)
-    np.put_along_axis(out, order, np.cumsum(np.take_along_axis(p, order, axis=1), axis=1), axis=1)
+    likelier = np.cumsum(np.take_along_axis(p, order, axis=1), axis=1)[:, :-1]
+    out = np.zeros_like(p)
+    np.put_along_axis(out, order[:, 1:], likelier, axis=1)
     return out
 
 
@@ -500,15 +524,23 @@ class HeldOutProbabilities(NamedTuple):
 
         With `class_conditional`, a class of fewer than 1 / alpha - 1 rows is always in.
         """
-        held_out, scores = self.scores_of_true(score), conformity_scores(p, score)[:, :, None]
-        if not class_conditional:
-            return scores <= quantiles(held_out, self.weights, alphas) + 1e-12
+        scores = conformity_scores(p, score)[:, :, None]
+        if class_conditional:
+            return scores <= self.reach_of_classes(alphas, score) + 1e-12
+        return scores <= quantiles(self.scores_of_true(score), self.weights, alphas) + 1e-12
+
+    def reach_of_classes(self, alphas, score="lac"):
+        """The largest score in a set, of every class by its own rows: shape (n_classes, n_alpha).
+
+        Of a class of fewer than 1 / alpha - 1 rows it is infinite.
+        """
+        held_out = self.scores_of_true(score)
         with warnings.catch_warnings(action="ignore"):
             reach = [
                 quantiles(held_out[self.codes == c], self.weights[self.codes == c], alphas)
-                for c in range(p.shape[1])
+                for c in range(self.p.shape[1])
             ]
-        return scores <= np.array(reach) + 1e-12
+        return np.array(reach)
 
 
 def plus_set(parts, p, alphas, score="lac"):

@@ -444,7 +444,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     n_jobs : int or None, default=None
         Threads; -1 is all cores, and so is None from 2 million numbers on. Results do not depend on
         it.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
@@ -530,7 +530,7 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         class_weight: Any = None,
         shuffle: bool = True,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel
@@ -794,7 +794,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
     max_support : int or None, default=None
     shuffle : bool, default=True
     n_jobs : int or None, default=None
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
 
@@ -854,7 +854,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         max_support: int | None = None,
         shuffle: bool = True,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel

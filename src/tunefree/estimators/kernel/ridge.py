@@ -138,7 +138,7 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         n_landmarks: int | Auto = "auto",
         compress: bool | float | None = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.kernel = kernel
@@ -186,6 +186,8 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             )
         table = self._table(*self._checked(sample.X, sample.y, sample.weights))
         self._fit_table(table, like, None if sample.whole else (rows, sample.ends))
+        if not self._CLASSIFY:
+            self._join_ranges(sample.ends)
         return self
 
     def _fit_table(self, table, like=None, stream=None):
@@ -433,7 +435,7 @@ class KernelRidgeRegressor(
         predictor; True is 0.001. An integer: the number of landmarks. See `compression_`.
     n_jobs : int or None, default=None
         Threads of large fits and predictions, all by default; results do not depend on it.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
@@ -573,7 +575,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         See `KernelRidgeRegressor`.
     class_weight : dict, 'balanced' or None, default=None
         Weights of the classes, which multiply those of rows. They need all rows in memory.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
@@ -619,7 +621,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         compress: bool | float | None = None,
         n_jobs: int | None = None,
         class_weight: Any = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         options = {"compress": compress, "n_jobs": n_jobs, "verbose": verbose}

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from tunefree.constraints.rules import is_odd
+from tunefree.designs import take
 from tunefree.estimators import base
 from tunefree.estimators.fitting import all_or_nothing, report_progress
 from tunefree.estimators.reflectron.descent import Training
@@ -51,8 +52,11 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         """Learn from rows in memory."""
         X, y = base.check_rows_and_targets(self, X, y)
         weights = base.check_weights(sample_weight, X)
-        base.encode_labels(y[weights > 0.0], fewest=2)
-        classes = self._in_order(base.encode_labels(y)[0], grades)
+        base.encode_labels(y)
+        kept = np.flatnonzero(weights > 0.0)
+        if len(kept) < len(weights):
+            X, y, weights = take(X, kept), y[kept], weights[kept]
+        classes = self._in_order(base.encode_labels(y, fewest=2)[0], grades)
         setup = self._setup(self._law(classes))
         codes = base.places_of(classes, y)
         counts = np.bincount(codes, weights)

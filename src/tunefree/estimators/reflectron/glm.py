@@ -5,10 +5,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree._warn import warn
 from tunefree.data import formulas
-from tunefree.data.levels import coded, with_indicators
+from tunefree.data.levels import coded, coefficient_names, with_indicators
 from tunefree.designs import as_columns
 from tunefree.estimators import base
 from tunefree.estimators.exposures import (
@@ -83,7 +84,7 @@ _LAST = """warm_start : bool, default=False
         Start from the last fit's coefficients.
     n_jobs : int or None, default=None
         Threads for batches of 16,384 rows or more, all by default; results do not depend on it.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Print the progress of `fit` on stderr.
     random_state : int, RandomState or None, default=None
         Seed of the hash by which rows are held out."""
@@ -94,6 +95,8 @@ _FITTED = """family_ : part
         For a data frame with columns of text or categories, the levels of each (None: numbers).
         ``coef_`` has an entry for every column of numbers and then for every level; indicator
         columns are not stored in memory. A new level has the coefficient 0.
+    coef_names_ : ndarray of str
+        The names of the entries of ``coef_``.
     model_spec_ : formulaic.ModelSpec or None
         The columns of the formula as learned, with levels and means.
     """
@@ -119,6 +122,22 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
     formula: Any
     link_: Any
     model_spec_: Any
+
+    @property
+    def coef_names_(self) -> np.ndarray:
+        """The names of the entries of `coef_`: columns of numbers, then the levels of categories.
+
+        Features of a map are numbered.
+        """
+        check_is_fitted(self, "link_")
+        if vars(self).get("feature_map_") is not None:
+            names = [f"feature {j}" for j in range(np.shape(self.coef_)[-1])]
+            return np.array(names, dtype=object)
+        names = [str(name) for name in _check_feature_names_in(self)]
+        categories = vars(self).get("categories_")
+        if categories is not None:
+            names = coefficient_names(names, categories)
+        return np.array(names, dtype=object)
 
     def _encoded(self, X, y):
         """For `fit`: rows, the categories of their columns, the formula's encoding, and targets."""
@@ -276,7 +295,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         max_iter: int | Auto = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.family = family
@@ -611,7 +630,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         class_weight: Any = None,
         categories: ArrayLike | None = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.family = family
