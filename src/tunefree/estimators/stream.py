@@ -22,6 +22,7 @@ from tunefree.bounds.stream import stream_mixing
 from tunefree.designs import as_dense, canonical, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded, rollback_on_error
+from tunefree.estimators.sizes import HUGE_TARGET, check_target_sizes, warn_of_entries
 from tunefree.estimators.state_checks import require
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.drift import POINT
@@ -92,6 +93,10 @@ class LearnsByMixture(Threaded, BaseEstimator):
             if self._REAL and targets:
                 np.asarray(checked[1], dtype=np.float64)  # text is an error
         X, y = checked if targets else (checked, None)
+        if reset:
+            warn_of_entries(X, getattr(self, "feature_names_in_", None))
+        if self._REAL and targets:
+            check_target_sizes(y, fresh=reset)
         d = X.shape[1]
         if reset:
             self._open(d, None, SPARSE if sparse.issparse(X) else DIAGONAL)
@@ -712,11 +717,14 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
             return self._learn(X, y, sample_weight)
 
     def _learn_rows(self, rows, y, weights, classes):
+        check_target_sizes(y, fresh=False)
         self.mixture_.learn(rows, _writable(y), weights)
 
     def _learn_row(self, x, y: Any, w, key):
         if not math.isfinite(y):
             raise ValueError(f"y={y!r} is not finite.")
+        if abs(y) > HUGE_TARGET:
+            check_target_sizes([y], fresh=False)
         rows = self._row(x, True)
         self.mixture_.learn_row(*rows, y, w, self._stored(key))
 
