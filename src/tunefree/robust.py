@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.special import stdtrit
 
 from tunefree._jit import kernel
-from tunefree._warn import warn
+from tunefree._warn import DataWarning, warn
 from tunefree.designs import (
     Dense,
     as_dense,
@@ -60,6 +60,11 @@ _TAIL_SHARE = 0.02
 # A row is dominant if it carries this many times its share of the constant's loss, and this part of
 # the whole.
 _TIMES_SHARE, _PART_OF_LOSS = 10.0, 0.1
+# A target is dominant if it carries this part of the squares of all. With a tenth, the prices of
+# the largest houses of a table would be, which follow from its columns. At most one target of so
+# many is.
+_DOMINANT = 0.3
+_ROWS_OF_DOMINANT = 100
 # Two standard errors, as a probability; so few rows show nothing about a choice.
 _SURE, _FEWEST = 0.97725, 6
 # The clock: rows, rows with an outlier, the largest reach, columns whose last entry was an outlier,
@@ -575,6 +580,62 @@ def shrinkage_factor(step, targets, weights, losses=None, spent=0.0):
             )
             factor[j] = min(factor[j], factor_of_kept[0])
     return factor if len(step) > 1 else 0.0 * factor  # of one row there is no standard error
+
+
+def limit_dominant(targets, centres, weights):
+    """Targets without dominant ones: these are as far from their centres as the farthest other.
+
+    A target is dominant if it carries `_DOMINANT` of the squares about the centres, and ten times
+    its share. Values that occur twice are not, and no more than one row of a hundred is. The
+    centres are medians, or held-out predictions. Limited targets differ by a billionth, so that
+    rows that differ remain so.
+
+    Parameters
+    ----------
+    targets, centres, weights : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The targets themselves if none is dominant.
+
+    Examples
+    --------
+    >>> y = np.append(np.arange(-2.0, 3.0).repeat(20), 900.0)
+    >>> limit_dominant(y, np.zeros(101), np.ones(101))[-1]
+    np.float64(2.000000002)
+    """
+    gaps = targets - centres
+    carried, kept = weights * np.square(gaps), np.ones(len(targets), dtype=bool)
+    most = np.maximum(_TIMES_SHARE * weights / weights.sum(), _DOMINANT)
+    for _ in range(max(len(targets) // _ROWS_OF_DOMINANT, 1)):
+        i = int(np.argmax(np.where(kept, carried, -1.0)))
+        alone = np.count_nonzero(targets == targets[i]) == 1
+        if not alone or carried[i] <= most[i] * carried[kept].sum():
+            break
+        kept[i] = False
+    reach = np.abs(gaps[kept]).max(initial=0.0)
+    if kept.all() or reach == 0.0:
+        return targets
+    limited = targets.copy()
+    for rank, i in enumerate(sorted(np.flatnonzero(~kept), key=lambda i: abs(gaps[i])), 1):
+        limited[i] = centres[i] + np.copysign((1.0 + 1e-9 * rank) * reach, gaps[i])
+    return limited
+
+
+def warn_of_dominant(targets, limited, rows):
+    """Warn of targets that `limit_dominant` has changed; `rows` are their numbers in y."""
+    changed = np.flatnonzero(limited != targets)
+    i = changed[np.argmax(np.abs(limited - targets)[changed])]
+    middle = np.median(targets)
+    share = np.square(targets[i] - middle) / np.square(targets - middle).sum()
+    warn(
+        f"y[{rows[i]}] = {targets[i]:g} carries {share:.0%} of the squares of y about its median, "
+        f"and counts as {limited[i]:g} ({len(changed)} such targets). If targets have heavy tails "
+        "or errors, loss='absolute_error' predicts medians, and loss='huber' (TuneFreeRegressor, "
+        "GLMRegressor) means without their pull.",
+        DataWarning,
+    )
 
 
 def _noise(step, targets, weights):

@@ -78,7 +78,13 @@ from tunefree.families import FAMILIES, HuberT, Quantile
 from tunefree.learners.kernel import ridge
 from tunefree.preprocessing import source_layout
 from tunefree.protocols import MatrixLike, Seed, TargetLike
-from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
+from tunefree.robust import (
+    EXTREME,
+    clip_outliers,
+    limit_dominant,
+    warn_of_changes,
+    warn_of_dominant,
+)
 from tunefree.select.costs import Limits, Plan
 from tunefree.select.held_out import finished, folds_of, weighted_mean
 from tunefree.select.stacking import (
@@ -88,13 +94,16 @@ from tunefree.select.stacking import (
     Quantiles,
     Targets,
     choose_stack,
-    least_mean,
     weighted_sum,
+    with_limit_of_stack,
     with_loss_of_stack,
+    with_sum_of_all_rows,
 )
 from tunefree.uncertainty.intervals import HeldOutProbabilities, ResidualScores
 
 _KINDS = ("linear", "kernel", "trees")
+# Of fewer targets none is limited because it is dominant.
+_FEWEST_LIMITED = 40
 _LOSSES = (
     "squared_error",
     "absolute_error",
@@ -163,6 +172,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         warn_of(rows.findings(problem))
         candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
         plan, candidates = plan_candidates(candidates, limits, problem)
+        problem = self._without_dominant(problem, candidates)
         with ignore_outlier_warnings():
             entries = evaluate_candidates(candidates, plan, problem, self._progress)
             problem, entries = with_loss_of_stack(problem, entries)
@@ -173,6 +183,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             if n_landmarks is not None and finished(entries):
                 chosen, compression = compress_stack(chosen, problem, n_landmarks)
             last = fit_all_rows(chosen, entries, problem, self._progress)
+            chosen = with_sum_of_all_rows(chosen, last.fits, problem)
+            problem = with_limit_of_stack(problem, chosen)
         seconds = time.perf_counter() - limits.start
         self._publish(
             rows,
@@ -212,6 +224,10 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     def _rows(self, X, y, sample_weight, groups, exposure):
         """The `TableRows` of positive weight."""
         return TableRows.of(self, X, y, sample_weight, groups)
+
+    def _without_dominant(self, problem, candidates):
+        """The problem without targets that have most of the variance."""
+        return problem
 
     def _publish(self, rows, stacked):
         """Set the fitted attributes."""
@@ -580,7 +596,7 @@ def choose_by_score(estimator, scorer, chosen, entries, problem, X, rows):
         known, model = KnownScores(one.scores()[given.places], classes), copy.copy(estimator)
         stack = {"models_": [known], "views_": [()], "weights_": np.ones(1)}
         stack |= {"table_": known, "offsets_": np.zeros(known.scores.shape[1])}
-        vars(model).update(problem.targets.attributes() | stack)
+        vars(model).update(with_limit_of_stack(problem, one).targets.attributes() | stack)
         try:
             return float(scorer(model, given.X, given.targets, **given.weights))
         except ValueError as error:
@@ -1118,7 +1134,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
             return Quantiles(Quantile(0.5))
         if isinstance(family, Quantile):
             return Quantiles(family)
-        return Means(family, least_mean(targets))
+        return Means.of(family, targets, weights)
 
     def _rows(self, X, y, sample_weight, groups, exposure):
         checks = {"multi_output": True, "numeric": True}
@@ -1159,13 +1175,39 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         return rows.problem(
             distinct,
             y,
-            np.zeros(len(y), dtype=np.int64),
+            score.strata(y),
             score,
             seed,
             terms=rows.terms(given, seed, distinct[0]),
             signs=rows.signs(self.monotonic_cst),
             targets=NumberTargets(family, score.limits(targets), flat, row_terms),
         )
+
+    def _without_dominant(self, problem, candidates):
+        """The problem without dominant targets: see `robust.limit_dominant`.
+
+        They are limited about the median, and then about the held-out predictions of the cheapest
+        candidate, which has learned the limited ones.
+        """
+        y, weights = problem.y, problem.weights
+        if not isinstance(problem.score, Targets) or y.ndim > 1 or len(y) < _FEWEST_LIMITED:
+            return problem
+        limited = limit_dominant(y, np.full(len(y), np.median(y)), weights)
+        changed = np.flatnonzero(limited != y)
+        if not len(changed):
+            return problem
+        with ignore_outlier_warnings():
+            entry = candidates[0].evaluate(problem._replace(y=limited), [])
+        held = np.isin(changed, entry.rows)
+        if held.all() and len(entry.losses):
+            centres = np.full(len(y), np.median(y))
+            centres[entry.rows] = entry.scores[:, 0]
+            limited = np.where(limited != y, limit_dominant(y, centres, weights), y)
+        if (limited == y).all():
+            return problem
+        warn_of_dominant(y, limited, problem.numbers)
+        ends = problem.score.limits(limited[:, None])
+        return problem._replace(y=limited, targets=problem.targets._replace(limits=ends))
 
     def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)

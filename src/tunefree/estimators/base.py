@@ -32,6 +32,7 @@ from tunefree.designs import (
     plain_rows,
 )
 from tunefree.estimators.fitting import Threaded
+from tunefree.estimators.sizes import check_entries, check_target_sizes
 from tunefree.protocols import MatrixLike
 from tunefree.robust import shrinkage_factor_of_classes
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
@@ -39,8 +40,6 @@ from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilit
 FLOATS = [np.float64, np.float32]
 # How rows are checked, for `validate_data`.
 ROWS: Any = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C", "accept_large_sparse": True}
-# The largest value allowed in rows.
-HUGE = 1e150
 # The largest weight of a row, relative to all others together, or to an ordinary row of a stream.
 WEIGHTS_APART = 1e10
 # Rows whose weight is below this share of the mean weight are ignored.
@@ -86,8 +85,12 @@ def check_rows_and_targets(
     multi_output: bool = False,
     numeric: bool = False,
     missing: bool = False,
+    names: Any = None,
 ) -> tuple[Any, Any]:
-    """`check_rows`, with targets of the same length, none of which is missing."""
+    """`check_rows`, with targets of the same length, none of which is missing.
+
+    `names` are the user's, in messages.
+    """
     check_frame(X)
     y = complete(y)
     targets = {"multi_output": multi_output, "y_numeric": numeric}
@@ -99,9 +102,13 @@ def check_rows_and_targets(
             y = y.astype(np.float64)
     if is_regressor(estimator) and y.dtype.kind in "Mm":
         raise ValueError("y holds dates or times: give numbers, such as days since a date.")
+    X = canonical(X)
     if not missing:
-        check_size(X)
-    return canonical(X), y
+        columns = getattr(estimator, "feature_names_in_", None) if names is None else names
+        check_entries(X, columns, fresh=reset)
+    if is_regressor(estimator):
+        check_target_sizes(y, fresh=reset)
+    return X, y
 
 
 @contextmanager
@@ -185,18 +192,6 @@ def check_columns(X):
             f"A fit on sparse rows of {X.shape[1]} columns",
             "Hash the columns, or drop those that are always zero.",
         )
-
-
-def check_size(X):
-    """Refuse rows with entries whose squares overflow."""
-    if largest_entry(X) > HUGE:
-        raise ValueError(f"Input X contains values beyond {HUGE:g}: their squares overflow.")
-
-
-def largest_entry(X):
-    """The largest absolute value."""
-    values, _ = entries(X)
-    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def check_weights(sample_weight, X, *, stream=False, as_given=False):

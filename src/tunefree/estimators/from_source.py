@@ -18,8 +18,8 @@ from tunefree.data.order import content_hash
 from tunefree.designs import as_columns, canonical, n_entries, stacked, take
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
-from tunefree.estimators import base
 from tunefree.estimators.fitting import ReadOnDemand, Threaded, all_or_nothing, forget_fit
+from tunefree.estimators.sizes import HUGE, check_entries
 
 # Most rows that wait while all are of a single class.
 _MOST_WAITING = 1 << 20
@@ -300,7 +300,7 @@ class RepeatableSource:
             X, y = chunk.X, chunk.y
             X = X if X.dtype == self.dtype else X.astype(self.dtype)
             X = canonical(X)
-            base.check_size(X)
+            check_entries(X)
             self._mark = chunk.mark
             if chunk.weight is None:
                 yield X, y, np.ones(len(chunk))
@@ -308,10 +308,8 @@ class RepeatableSource:
             weights = np.asarray(chunk.weight, dtype=np.float64)
             if weights.min(initial=0.0) < 0.0:
                 raise ValueError(f"{self.source.name} has a row whose weight is negative.")
-            if weights.max(initial=0.0) > base.HUGE:
-                raise ValueError(
-                    f"{self.source.name} has a row whose weight is above {base.HUGE:g}."
-                )
+            if weights.max(initial=0.0) > HUGE:
+                raise ValueError(f"{self.source.name} has a row whose weight is above {HUGE:g}.")
             positive = weights > 0.0
             if positive.any():
                 yield take(X, np.flatnonzero(positive)), y[positive], weights[positive]

@@ -32,6 +32,7 @@ from tunefree.estimators.fitting import (
     report_progress,
 )
 from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.sizes import HUGE
 from tunefree.estimators.state_checks import check_pistol_learner
 from tunefree.estimators.targets import TargetScale
 from tunefree.estimators.uncertainty_mixins import (
@@ -381,7 +382,7 @@ class _LinearPiSTOL(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
         if X is None or len(X) > _SHORT or X.dtype != self._dtype:
             return False
         is_list = isinstance(labels, list) and len(labels) == len(X)
-        if not (is_list and np.abs(X).max() <= base.HUGE):  # nor of NaN
+        if not (is_list and np.abs(X).max() <= HUGE):  # nor of NaN
             return False
         targets = self._quick_targets(labels, codes)
         if targets is None:

@@ -11,7 +11,7 @@ from tunefree._process import amount
 from tunefree.estimators.stack_problem import several_columns
 from tunefree.select.costs import Cost, Plan
 from tunefree.select.held_out import Entry, weighted_mean
-from tunefree.select.stacking import Chosen, permutation_importances
+from tunefree.select.stacking import Chosen, Means, permutation_importances
 from tunefree.uncertainty import risk
 
 # Rows from which the columns' standard deviations are computed.
@@ -62,6 +62,9 @@ class Verdict(NamedTuple):
     constant_loss: float
     is_constant: bool  # whether the stack predicts the same for all rows
     is_better: bool  # whether its loss is significantly below that of the constant
+    # Of losses of counts and amounts: the sum of predictions / the sum of targets.
+    sum_ratio: float | None = None
+    sum_ratio_se: float | None = None
 
     def sentences(self):
         """The score and the loss, those of the constant, and how they compare."""
@@ -77,6 +80,9 @@ class Verdict(NamedTuple):
             words.append(f"No signal was found: it predicts {self.constant}.")
         elif not self.is_better:
             words.append("The model is not significantly better than that.")
+        if self.sum_ratio is not None:
+            ratio = f"{number(self.sum_ratio)} ± {_error(self.sum_ratio_se)}"
+            words.append(f"Sum of predictions / sum of targets on held-out rows: {ratio}.")
         return words
 
 
@@ -106,6 +112,10 @@ def verdict_of(problem, chosen, constant, losses):
         least, losses = _SAME, chosen.stack.losses
     loss, loss_error = weighted_mean(losses, weights)
     gain, gain_error = weighted_mean(constant_losses - losses, weights)
+    sum_ratio = sum_ratio_se = None
+    if isinstance(kind, Means):
+        predicted = problem.targets.limited(chosen.scores())[:, 0]
+        sum_ratio, sum_ratio_se = ratio_of_sums(predicted, y, weights)
     return Verdict(
         kind=title,
         score=round(float(score), 12),
@@ -118,7 +128,24 @@ def verdict_of(problem, chosen, constant, losses):
         constant_loss=float(constant_loss),
         is_constant=not differ or bool(np.ptp(chosen.scores(), axis=0).max() < least),
         is_better=differ and bool(gain > _SIGNIFICANT * gain_error),
+        sum_ratio=sum_ratio,
+        sum_ratio_se=sum_ratio_se,
     )
+
+
+def ratio_of_sums(predicted, y, weights):
+    """The sum of predictions over that of targets, and its standard error.
+
+    The error is that of the sum of the residuals: rows are independent, predictions are given.
+
+    Examples
+    --------
+    >>> ratio_of_sums(np.array([1.0, 2.0]), np.array([0.0, 4.0]), np.ones(2))
+    (0.75, 0.5590169943749475)
+    """
+    total = float(weights @ y)
+    error = float(np.linalg.norm(weights * (y - predicted)))
+    return float(weights @ predicted) / total, error / total
 
 
 class Report(NamedTuple):

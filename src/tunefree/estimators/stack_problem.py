@@ -50,7 +50,8 @@ class TableRows(NamedTuple):
             merge_levels=estimator.merge_levels,
         )
         table.fit(X, sample_weight=sample_weight)
-        Z, y = base.check_rows_and_targets(estimator, table.transform(X), y, **checks)
+        names = _check_feature_names_in(table)[table.sources_]
+        Z, y = base.check_rows_and_targets(estimator, table.transform(X), y, names=names, **checks)
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
         if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
             Z = Z.toarray()

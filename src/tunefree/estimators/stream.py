@@ -23,6 +23,7 @@ from tunefree.bounds.stream import stream_mixing
 from tunefree.designs import as_dense, canonical, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded, rollback_on_error
+from tunefree.estimators.sizes import HUGE_TARGET, check_target_sizes, warn_of_entries
 from tunefree.estimators.state_checks import require
 from tunefree.estimators.stream_rows import (
     PLAIN,
@@ -112,6 +113,10 @@ class LearnsByMixture(Threaded, BaseEstimator):
             if self._REAL and targets:
                 np.asarray(checked[1], dtype=np.float64)  # text is an error
         X, y = checked if targets else (checked, None)
+        if reset:
+            warn_of_entries(X, getattr(self, "feature_names_in_", None))
+        if self._REAL and targets:
+            check_target_sizes(y, fresh=reset)
         d = X.shape[1]
         if reset:
             self._open(d, None, SPARSE if sparse.issparse(X) else DIAGONAL)
@@ -798,7 +803,11 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         with rollback_on_error(self):
             return self._learn(X, y, sample_weight)
 
-    _label = staticmethod(target_of)
+    def _label(self, y):
+        target = target_of(y)
+        if target is not None and abs(target) > HUGE_TARGET:
+            check_target_sizes([target], fresh=False)
+        return target
 
     def _codes(self):
         """No classes: targets are numbers."""
@@ -814,6 +823,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         targets = writable(y)
         if not np.isfinite(targets).all():
             raise ValueError(f"y[{np.isfinite(targets).argmin()}] is not finite.")
+        check_target_sizes(targets, fresh=False)
         return targets
 
     def _learn_rows(self, rows, y, known, weights):

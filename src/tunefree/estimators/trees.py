@@ -44,6 +44,7 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
+from tunefree.robust import limit_dominant, warn_of_dominant
 from tunefree.select.held_out import automatic_folds
 from tunefree.uncertainty.intervals import Residuals
 
@@ -53,6 +54,8 @@ DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
 _CELLS_OF_A_THREAD = 5000
 # Held-out rows choose the share of each depth among these.
 _SHARES = np.linspace(0.0, 1.0, 5)
+# Of fewer targets none is limited because it is dominant.
+_FEWEST_LIMITED = 40
 # Rows of a source that are learned.
 _MOST_SAMPLED = 100_000
 # The family of each loss.
@@ -88,6 +91,7 @@ class TreeRows(NamedTuple):
     strata: np.ndarray
     terms: Any = None  # `Terms` of rows with an exposure or an offset
     most_rounds: int = MOST_ROUNDS
+    numbers: Any = None  # of these rows among those of positive weight
 
     def folds(self):
         """Training rows and held-out rows: of all folds, or of one if rows are many."""
@@ -187,11 +191,15 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
     def _fit(self, given):
         """Learn `GivenRows`."""
-        table = self._table(given)
+        table = self._without_dominant(self._table(given))
         self._publish(self._learned(table, table.folds()), table)
         sample = table.sample
         self.background_ = sample.codes[:, even_sample(sample.weights, BACKGROUND)]
         return self
+
+    def _without_dominant(self, table):
+        """The table without targets that have most of the variance."""
+        return table
 
     def _fit_rows(self, rows, sample: Any = None, like=None):
         """Learn an even sample of the rows."""
@@ -261,7 +269,8 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             0.0 if offset is None else offset[rows, None],
             None if groups is None else groups[rows],
         )
-        return TreeRows(bins, given.loss, sample, given.strata[rows], terms)
+        strata = given.strata[rows]
+        return TreeRows(bins, given.loss, sample, strata, terms, numbers=rows)
 
     def _publish(self, fitted, table):
         """Set the fitted attributes."""
@@ -529,7 +538,9 @@ class BoostedTreesRegressor(
             self.flat_ = self.flat_ and targets.shape[1] == 1
         else:
             loss = SquaredError() if self.loss == "squared_error" else Deviance(family, self.link_)
-        strata = np.zeros(len(targets), np.int64)
+        # The folds share rare positive targets evenly: the means of each are positive.
+        rare = isinstance(loss, Deviance)
+        strata = (targets[:, 0] > 0.0).astype(np.int64) if rare else np.zeros(len(targets), int)
         return GivenRows(None, loss, targets, weights, strata, None, offset, exposure)
 
     def _learned(self, table, folds):
@@ -541,6 +552,34 @@ class BoostedTreesRegressor(
         units = np.where(np.ptp(sample.targets, axis=0) > 0.0, units, 1.0)
         table = table._replace(sample=sample.in_units(units))
         return super()._learned(table, folds).in_units(units)
+
+    def _without_dominant(self, table):
+        """The table without dominant targets: see `robust.limit_dominant`.
+
+        They are limited about the median, and then about the held-out predictions of trees that
+        have learned the limited ones.
+        """
+        sample, y = table.sample, table.sample.targets[:, 0]
+        squared = self.loss == "squared_error" and sample.targets.shape[1] == 1
+        if not squared or len(y) < _FEWEST_LIMITED or np.ndim(sample.offset):
+            return table
+        centres = np.full(len(y), np.median(y))
+        limited = limit_dominant(y, centres, sample.weights)
+        changed = limited != y
+        if not changed.any():
+            return table
+
+        def with_targets(values):
+            return table._replace(sample=sample._replace(targets=values[:, None]))
+
+        fitted = self._learned(with_targets(limited), table.folds())
+        if changed[fitted.held_rows].sum() == changed.sum():
+            centres[fitted.held_rows] = fitted.held_out[:, 0]
+            limited = np.where(changed, limit_dominant(y, centres, sample.weights), y)
+        if (limited == y).all():
+            return table
+        warn_of_dominant(y, limited, table.numbers)
+        return with_targets(limited)
 
     def _publish(self, fitted, table):
         super()._publish(fitted, table)

@@ -11,6 +11,10 @@ less than a thousandth. The sum is then shrunk towards the constant by `robust.s
 The mean of the remaining residuals of targets is added where it exceeds its standard error, so that
 predictions have the right sum.
 
+Positive means: :math:`\max(\sum_k a_k F_k(x), c)` with :math:`a_k \ge 0`, which minimize the
+deviance of a family. The lower limit c is the mean of the rows below it (see `lowest_mean`). Then
+all are multiplied by one number, so that the sum of predictions is the sum of targets.
+
 Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weights).
 """
 
@@ -47,10 +51,18 @@ class Stack(NamedTuple):
     offsets: np.ndarray  # of shape (n_outputs,)
     shares: np.ndarray  # weight times size of the scores, of shape (n_models,); they sum to 1
     losses: np.ndarray  # log-losses or squared errors of the rows it was fitted to, (n_rows,)
+    least: Any = None  # the lower limit of positive means
 
     def join(self, scores):
         """The weighted sum of the models' scores."""
         return weighted_sum(self.weights, scores, self.offsets)
+
+    def times(self, factor):
+        """The stack whose sums are multiplied by a number."""
+        least = None if self.least is None else factor * self.least
+        return self._replace(
+            weights=factor * self.weights, offsets=factor * self.offsets, least=least
+        )
 
 
 class Chosen(NamedTuple):
@@ -311,6 +323,10 @@ class Targets(NamedTuple):
         """The range of predictions."""
         return targets.min(axis=0), targets.max(axis=0)
 
+    def strata(self, y):
+        """Class numbers of targets, which the folds share evenly: there is one class."""
+        return np.zeros(len(y), dtype=np.int64)
+
     def of_all(self, predictions, model):
         """Predictions of a model, of shape (n, n_outputs)."""
         return np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
@@ -358,18 +374,28 @@ class Targets(NamedTuple):
 
 
 class Means(NamedTuple):
-    """Scores of regression: predictions, with the deviance of a family."""
+    """Scores of regression: predictions, with the deviance of a family of positive means."""
 
     family: Any  # a part of `tunefree.families`
     least: float  # the lower limit of means
     task = "regression"
     n_outputs = 1
-    of_all, constant, evaluate = Targets.of_all, Targets.constant, Targets.evaluate
+    of_all, constant = Targets.of_all, Targets.constant
     constant_name = Targets.constant_name
+
+    @classmethod
+    def of(cls, family, targets, weights):
+        """Before any row was predicted: the lower limit if all rows but one had the target 0."""
+        mean = weights @ targets[:, 0] / weights.sum()
+        return cls(family, max(mean / (len(targets) + 1.0), _TINY))
 
     def limits(self, targets):
         """The range of predictions: a mean of 0 would be a certain prediction."""
         return np.array([self.least]), targets.max(axis=0)
+
+    def strata(self, y):
+        """Whether targets are positive: the folds share these evenly, however rare they are."""
+        return (y > 0.0).astype(np.int64)
 
     @property
     def kind(self):
@@ -378,36 +404,103 @@ class Means(NamedTuple):
 
     def losses(self, predicted, y):
         """Deviances."""
-        mean = self.family.clipped(np.maximum(predicted[:, 0], self.least))
-        return self.family.deviance(y.reshape(-1), mean)
+        return self._deviances(predicted[:, 0], y.reshape(-1), self.least)
+
+    def evaluate(self, predicted, y, weights):
+        """The losses with the best factor and lower limit, twice."""
+        losses = self.stack([predicted], y, weights).losses
+        return losses, losses
 
     def stack(self, scores, y, weights, _=0.0):
-        """The stack of least deviance: of means, within the family's range."""
-        family, share, least = self.family, weights / weights.sum(), least_mean(y)
+        """The stack of least deviance, and of the right sum."""
+        share = weights / weights.sum()
 
         def fit(models):
-            columns = np.maximum(np.column_stack(models), least)
-            start = np.full(len(models), -np.log(len(models)))
-            # The optimizer's tolerances are absolute: the risk has no unit.
-            at_start = share @ family.deviance(y, family.clipped(columns @ np.exp(start)))
-            unit = max(float(at_start), _TINY)
+            columns = np.column_stack(models)
+            a = np.full(len(models), 1.0 / len(models))
+            for _ in range(_SOLUTIONS):
+                least = lowest_mean(columns @ a, y, weights)
+                a = self._best_weights(columns, y, share, least, a)
+            joined = columns @ a
+            losses = self._deviances(joined, y, lowest_mean(joined, y, weights))
+            return a, np.zeros(1), a * (share @ np.abs(columns)), losses
 
-            def risk(a, _):
-                mean = family.clipped(columns @ a)
-                slope = 2.0 * share * (mean - y) / family.variance(mean)
-                return share @ family.deviance(y, mean) / unit, slope @ columns / unit
+        stack = _pruned(fit, scores, weights)
+        joined = stack.join(scores)[:, 0]
+        stack = stack._replace(least=lowest_mean(joined, y, weights))
+        stack = stack.times(factor_of_sum(np.maximum(joined, stack.least), y, weights))
+        return stack._replace(losses=self._deviances(stack.join(scores)[:, 0], y, stack.least))
 
-            a, _ = _log_weights(risk, start)
-            losses = family.deviance(y, family.clipped(columns @ a))
-            return a, np.zeros(1), a * (share @ columns), losses
+    def _best_weights(self, columns, y, share, least, start):
+        """The weights of least deviance, from a start; sums below `least` count as that."""
+        # The optimizer's tolerances are absolute: the risk has no unit.
+        unit = max(float(share @ self._deviances(columns @ start, y, least)), _TINY)
 
-        return _pruned(fit, scores, weights)
+        def risk(a, _):
+            joined = columns @ a
+            mean = self.family.clipped(np.maximum(joined, least))
+            slope = 2.0 * share * (mean - y) / self.family.variance(mean) * (joined > least)
+            return share @ self.family.deviance(y, mean) / unit, slope @ columns / unit
+
+        return _log_weights(risk, np.log(np.maximum(start, np.exp(_LOG_BOUNDS[0]))))[0]
+
+    def _deviances(self, joined, y, least):
+        return self.family.deviance(y, self.family.clipped(np.maximum(joined, least)))
 
 
-def least_mean(targets):
-    """The lower limit of positive means: half the smallest positive target."""
-    positive = targets[targets > 0.0]
-    return 0.5 * float(positive.min()) if len(positive) else _TINY
+def lowest_mean(predicted, y, weights):
+    """The lower limit of positive means: the mean target of the rows that are predicted below it.
+
+    It is the limit of least deviance, with one more row whose target is the mean of all: rows that
+    had the target 0 so far may have another one. Predictions of 0 and less are always below it.
+
+    Examples
+    --------
+    >>> y, w = np.array([0.0, 0.0, 0.0, 4.0, 6.0]), np.ones(5)
+    >>> lowest_mean(np.array([-1.0, 0.0, -2.0, 4.0, 6.0]), y, w)
+    0.5
+    """
+    order = np.argsort(predicted, kind="stable")
+    one = weights.mean()
+    mean = weights @ y / weights.sum()
+    totals = np.append(0.0, np.cumsum((weights * y)[order])) + one * mean
+    limits = totals / (np.append(0.0, np.cumsum(weights[order])) + one)
+    following = np.append(predicted[order], np.inf)
+    # With so many rows below it, a limit is not above the next prediction, which is positive.
+    fits = (limits <= following) & (following > 0.0)
+    return max(float(limits[np.argmax(fits)]), _TINY)
+
+
+def factor_of_sum(predicted, y, weights):
+    """The factor by which positive predictions have the sum of the targets."""
+    total = float(weights @ predicted)
+    factor = float(weights @ y) / total if total > 0.0 else 1.0
+    return factor if factor > 0.0 else 1.0
+
+
+def with_limit_of_stack(problem, chosen):
+    """The problem whose means have the lower limit of the stack."""
+    least, score = chosen.stack.least, problem.score
+    if least is None:
+        return problem
+    limits = np.array([least]), problem.targets.limits[1]
+    return problem._replace(
+        score=score._replace(least=least), targets=problem.targets._replace(limits=limits)
+    )
+
+
+def with_sum_of_all_rows(chosen, fits, problem):
+    """The stack of positive means that has the right sum over all rows, as its models fit them.
+
+    Where a single fold was held out, most of the rows were not: the fold's sum is more uncertain
+    than that of all rows.
+    """
+    if chosen.stack.least is None or len(chosen.rows) == len(problem.y):
+        return chosen
+    scores = [fitted.scores(problem.X, problem.score) for fitted in fits]
+    predicted = np.maximum(chosen.stack.join(scores)[:, 0], chosen.stack.least)
+    factor = factor_of_sum(predicted, problem.y, problem.weights)
+    return chosen._replace(stack=chosen.stack.times(factor))
 
 
 class Quantiles(NamedTuple):
@@ -415,7 +508,7 @@ class Quantiles(NamedTuple):
 
     family: Any  # `tunefree.families.Quantile`
     task = "regression"
-    limits = Targets.limits
+    limits, strata = Targets.limits, Targets.strata
 
     @property
     def n_outputs(self):
@@ -465,7 +558,8 @@ class RobustMeans(NamedTuple):
     family: Any  # `tunefree.families.HuberT`, of a known scale
     task, kind = "regression", "Huber loss"
     n_outputs = 1
-    limits, of_all, constant_name = Targets.limits, Targets.of_all, "the median"
+    limits, strata, of_all = Targets.limits, Targets.strata, Targets.of_all
+    constant_name = "the median"
     constant, losses, evaluate = Quantiles.constant, Quantiles.losses, Quantiles.evaluate
 
     def stack(self, scores, y, weights, optimism=0.0):

@@ -109,7 +109,7 @@ def skewed(losses, weights, alpha=0.05):
     spread = np.sqrt(share @ np.square(gap) * n / (n - 1.0))
     reach = t.ppf(1.0 - 0.5 * alpha, n - 1.0) / np.sqrt(n)
     high = mean + reach * spread
-    skew = share @ gap**3 / spread**3 if spread > 0.0 else 0.0
+    skew = share @ (gap / spread) ** 3 if spread > 0.0 else 0.0
     if skew > 0.0:
         root = np.cbrt(1.0 - skew * (reach + skew / (6.0 * n)))
         high = max(high, mean + 3.0 * spread * (1.0 - root) / skew)

@@ -11,6 +11,7 @@ from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.designs import as_dense
 from tunefree.engine.run import run
 from tunefree.estimators import base
+from tunefree.estimators.sizes import largest_entry
 from tunefree.kernels import (
     Function,
     Precomputed,
@@ -108,7 +109,7 @@ class Recipe(NamedTuple):
         """
         if self.precision != "auto":
             return self.precision == "single"
-        if X is not None and not _SINGLE[0] < base.largest_entry(X) < _SINGLE[1]:
+        if X is not None and not _SINGLE[0] < largest_entry(X) < _SINGLE[1]:
             return False
         return getattr(self.kernel, "bounded", self.radial) or dtype == np.float32
 
