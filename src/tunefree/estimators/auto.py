@@ -128,6 +128,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     classes_: np.ndarray
     calibration_: Any
     flat_: bool
+    cross_fit: Any
     # Abstract: the `StackProblem`, and the held-out predictions of a cross-fitted copy.
     _problem: Callable
     _copy_held_out: Callable

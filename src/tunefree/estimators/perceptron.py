@@ -19,6 +19,7 @@ from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
 from tunefree.estimators.fitting import CallbackSupport, all_or_nothing, report_progress, runner
 from tunefree.estimators.from_source import RepeatableSource, name_columns, run_log
+from tunefree.estimators.sizes import largest_entry
 from tunefree.kernels import check_gamma, check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
@@ -125,7 +126,7 @@ class SeparationProblem(NamedTuple):
 
 def check_range(X):
     """Refuse rows whose sixth powers leave the range of float64, where no proof is possible."""
-    largest = base.largest_entry(X)
+    largest = largest_entry(X)
     if largest != 0.0 and not 1e-40 < largest < 1e40:
         raise ValueError(
             f"The largest entry of X is {largest:.3g}: its powers leave the range of float64. "

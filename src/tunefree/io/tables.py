@@ -233,7 +233,9 @@ def assign(names, width, place, *, delimiter="", **options):
         places = header.positions(wanted.columns)
         slots[places] = np.arange(len(places))
     else:
-        free = np.setdiff1d(np.flatnonzero(slots == IGNORED), [*(dropped | aside) - {None}])
+        free = np.setdiff1d(
+            np.flatnonzero(slots == IGNORED), [j for j in dropped | aside if j is not None]
+        )
         slots[free] = np.arange(len(free))
         if wanted.n_features not in (None, len(free)):
             words = f"{width} columns hold {len(free)} features"

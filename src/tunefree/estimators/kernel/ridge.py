@@ -121,6 +121,7 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     """Least squares on landmarks; subclasses define what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
+    _join_ranges: Callable  # of regressors
     _logistic = False  # whether the log loss is minimized
     class_weight: Any = None  # a parameter of classifiers
     # Abstract: targets as numbers, numbers by which otherwise equal rows differ, and classes.
