@@ -125,7 +125,7 @@ def unlabelled(y: Any) -> np.ndarray:
     >>> unlabelled(np.array(["yes", "", "NA", "none"]))
     array([False,  True,  True, False])
     """
-    missing = missing_among(y)
+    missing: Any = missing_among(y)
     if y.dtype.kind == "U" or (y.dtype.kind == "O" and y.ndim == 1):
         missing |= np.array([isinstance(v, str) and v in NO_LABEL for v in y.tolist()], dtype=bool)
     return missing if missing.ndim == 1 else missing.any(axis=1)
