@@ -76,10 +76,9 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
     >>> table.kinds, table.X["city"].to_pylist(), table.y.tolist()
     (['text', 'date', 'number'], ['Rome', 'Oslo, N'], [1.0, 2.0])
     """
-    error, sound = None, None
+    error = None
+    sound = None if skipped is None else Skipped(False, skipped.unlabelled)
     if kinds is None or set(kinds) <= {"number", None}:
-        if skipped is not None:
-            sound = Skipped(False, skipped.unlabelled)
         try:
             table = read(source, skipped=sound, **options)
             if not _are_numbers(table):  # no $5,000 as a class
