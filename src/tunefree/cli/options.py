@@ -110,6 +110,8 @@ Json = Annotated[bool, _option(_RESULTS, None, "print one JSON object to stdout"
 class TrainOptions(NamedTuple):
     """Train a model on DATA and write it to MODEL.
 
+    Rows without a target are skipped and counted; more than a fifth of such rows is an error.
+
     Files above 256 MiB and standard input above 32 MiB are learned while they are read, and so are
     data with --checkpoint, --hash or --window. The estimator is then pistol (the default), ridge,
     glm, reflectron or, for a file, separator.
@@ -283,7 +285,7 @@ class TrainOptions(NamedTuple):
 
 
 class PredictOptions(NamedTuple):
-    """Print one prediction per row of DATA.
+    """Print one prediction per row of DATA, whose target, if there is one, is not read.
 
     Columns are matched by name if MODEL and DATA have names, in any order; extra columns are
     ignored. Features of a libsvm file that MODEL does not know are ignored, too.
@@ -339,7 +341,7 @@ class PredictOptions(NamedTuple):
 
 
 class EvalOptions(NamedTuple):
-    """Compare predictions for DATA with its targets.
+    """Compare predictions for DATA with its targets; rows without one are skipped and counted.
 
     Prints error, log-loss and AUC (two classes), or mse, mae and r2; the number of rows n; and a
     95 % interval for the error or mse on new rows.

@@ -83,12 +83,12 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
     (['text', 'date', 'number'], ['Rome', 'Oslo, N'], [1.0, 2.0])
     """
     error = None
+    sound = None if skipped is None else Skipped(False, skipped.unlabelled)
     if kinds is None or set(kinds) <= {"number", None}:
-        sound = None if skipped is None else Skipped(False, skipped.unlabelled)
         try:
             table = read(source, skipped=sound, **options)
             if not _are_numbers(table):  # no $5,000 as a class
-                if sound is not None:
+                if skipped is not None and sound is not None:
                     skipped.join(sound)
                 return table
         except DataError as problem:
@@ -175,7 +175,7 @@ def _table(part, layout, options):
     y, weight = None, None
     if found := layout.find(TARGET):
         y = part.target(found.position, faults)
-        faults.leave_out(unlabelled(y), found.position)
+        faults.set_apart(unlabelled(y), found.position)
     if found := layout.find(WEIGHT):
         weight = part.weight(found.position)
         faults.add(~(weight >= 0.0), found.position, _weight_words)
@@ -210,7 +210,7 @@ class _Faults:
         self.part, self.skipped, self.found = part, options.skipped, []
         self.absent = np.zeros(part.n_rows, dtype=bool)
 
-    def leave_out(self, absent, position):
+    def set_apart(self, absent, position):
         """Skip the rows whose target, in a column, is missing; without `skipped` it is an error."""
         if self.skipped is None:
             self.add(absent, position, _absent_words)

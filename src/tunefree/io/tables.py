@@ -224,7 +224,7 @@ def assign(names, width, place, *, delimiter="", **options):
     slots = np.full(width, IGNORED, np.int64)
     given = [column for column in wanted.drop or () if not isinstance(column, Column)]
     dropped = {header.position(column) for column in given}
-    aside = {header.position(column) for column in set_aside(wanted.drop)}
+    aside = dropped.union(header.position(column) for column in set_aside(wanted.drop))
     for role, position in _roles(wanted, header, dropped):
         if slots[position] == TARGET:
             raise header.error("one column cannot be both target and weight")
@@ -233,9 +233,7 @@ def assign(names, width, place, *, delimiter="", **options):
         places = header.positions(wanted.columns)
         slots[places] = np.arange(len(places))
     else:
-        free = np.setdiff1d(
-            np.flatnonzero(slots == IGNORED), [j for j in dropped | aside if j is not None]
-        )
+        free = [j for j in np.flatnonzero(slots == IGNORED).tolist() if j not in aside]
         slots[free] = np.arange(len(free))
         if wanted.n_features not in (None, len(free)):
             words = f"{width} columns hold {len(free)} features"
