@@ -99,7 +99,7 @@ def _models():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("case", _models(), ids=lambda case: case[0])
+@pytest.mark.parametrize("case", list(_models()), ids=lambda case: case[0])
 def test_no_infinity_without_a_warning(case, dtype):
     _, model, term = case
     X, y = _rows("gamma" if getattr(model, "family", "") == "gamma" else "poisson")
