@@ -611,8 +611,8 @@ class MultinomialLogit(Family):
 class Ordinal(Family):
     r"""Ordered classes: P(y <= j) = u(c_j - s), one index s and increasing thresholds c.
 
-    u is the logistic function, or that of the links probit and cloglog (proportional hazards). Every
-    output is an index less a threshold; all have the same coefficients.
+    u is the logistic function, or that of the links probit and cloglog (proportional hazards).
+    Every output is an index less a threshold; all have the same coefficients.
 
     Examples
     --------
