@@ -20,9 +20,8 @@ def read_contrasts(text: str, names: list[str]) -> tuple[np.ndarray, np.ndarray]
     Examples
     --------
     >>> weights, values = read_contrasts("2*a - b = 1, b = a", ["a", "b"])
-    >>> weights, values
-    (array([[ 2., -1.],
-           [-1.,  1.]]), array([1., 0.]))
+    >>> weights.tolist(), values.tolist()
+    ([[2.0, -1.0], [-1.0, 1.0]], [1.0, 0.0])
 
     Raises
     ------
