@@ -37,7 +37,7 @@ def read_contrasts(text: str, names: list[str]) -> tuple[np.ndarray, np.ndarray]
     weights = np.array([row.weights for row in rows])
     if not weights.any(axis=1).all():
         raise ValueError(f"R={text!r} has a contrast with no coefficient.")
-    return weights, np.array([-row.constant for row in rows])
+    return weights, np.array([0.0 - row.constant for row in rows])
 
 
 class _Linear(NamedTuple):
