@@ -138,14 +138,7 @@ def test_a_series_is_no_table(name):
     model = _made(name).fit(X[:, :1], y)
     column = X[:, 0]
     for series in (pd.Series(column), pl.Series(column), pa.array(column), column):
-        for method_name in (
-            "fit",
-            "partial_fit",
-            "predict",
-            "score",
-            "predict_interval",
-            "summary",
-        ):
+        for method_name in ("fit", "partial_fit", "predict", "score", "predict_interval"):
             own = _made(name) if method_name in ("fit", "partial_fit") else model
             method = getattr(own, method_name, None)
             if method is None:
@@ -200,10 +193,8 @@ def test_text_columns_of_a_glm_come_from_any_table(kind, classify):
     table = TABLES[kind](frame)
     model: GLMRegressor | GLMClassifier = GLMRegressor("gaussian", max_iter=20, random_state=0)
     if classify:
-        model, y = (
-            GLMClassifier(max_iter=20, random_state=0),
-            (y + np.sin(17.0 * y) > 0.5).astype(int),
-        )
+        model = GLMClassifier(max_iter=20, random_state=0)
+        y = (y + np.sin(17.0 * y) > 0.5).astype(int)
     model.fit(frame, y)
     expected = model.coef_, model.predict(frame), *model.summary(frame, y)[:4]
     assert _same(model.predict(table), expected[1])
@@ -225,11 +216,7 @@ def test_other_columns_of_a_glm_are_named(kind):
     for words, changed in changes.items():
         table = pa.Table.from_pandas(changed) if kind == "Arrow" else pl.DataFrame(changed)
         table = changed if kind.startswith("pandas") else table
-        for method in (
-            model.predict,
-            lambda table: model.summary(table, y),
-            model.predict_interval,
-        ):
+        for method in (model.predict, model.predict_interval, lambda X: model.summary(X, y)):
             with pytest.raises(ValueError, match=f"feature names should match[^$]*{words}"):
                 method(table)
 

@@ -254,7 +254,7 @@ def test_links_that_classes_do_not_have_are_refused(family, link):
     if family == "ordinal" and link in ("probit", "cloglog"):
         return
     X, y = np.arange(12.0)[:, None], np.arange(12) % 3
-    with pytest.raises(ValueError, match=f"link=.* is not for {family[:7]}|ordered classes"):
+    with pytest.raises(ValueError, match="link=.* is not for (family='multi|ordered)"):
         GLMClassifier(family, link=link).fit(X, y)
 
 

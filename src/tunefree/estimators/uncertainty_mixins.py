@@ -518,7 +518,8 @@ class CoefficientInferenceMixin:
             the first class, as in `MNLogit`: they correspond to ``coef_[c] - coef_[0]``. Ordered
             classes have one row a column and one a threshold:
             P(y <= a) = u(threshold a|b - <coef, x>), as in `OrderedModel`. Quantiles are at the
-            exact minimum of the pinball loss; 'HC0' is ``vcov="robust"`` of `QuantReg`.
+            exact minimum of the pinball loss; 'HC0' is ``vcov="robust"`` of `QuantReg`, but for the
+            rows on the plane, which have the larger score.
 
         Raises
         ------

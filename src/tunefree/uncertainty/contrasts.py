@@ -20,9 +20,8 @@ def read_contrasts(text: str, names: list[str]) -> tuple[np.ndarray, np.ndarray]
     Examples
     --------
     >>> weights, values = read_contrasts("2*a - b = 1, b = a", ["a", "b"])
-    >>> weights, values
-    (array([[ 2., -1.],
-           [-1.,  1.]]), array([1., 0.]))
+    >>> weights.tolist(), values.tolist()
+    ([[2.0, -1.0], [-1.0, 1.0]], [1.0, 0.0])
 
     Raises
     ------
@@ -38,7 +37,7 @@ def read_contrasts(text: str, names: list[str]) -> tuple[np.ndarray, np.ndarray]
     weights = np.array([row.weights for row in rows])
     if not weights.any(axis=1).all():
         raise ValueError(f"R={text!r} has a contrast with no coefficient.")
-    return weights, np.array([-row.constant for row in rows])
+    return weights, np.array([0.0 - row.constant for row in rows])
 
 
 class _Linear(NamedTuple):

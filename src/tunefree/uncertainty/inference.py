@@ -561,7 +561,7 @@ class _Terms(NamedTuple):
 
     fit: CoefficientFit
     terms: np.ndarray  # of every column
-    known: dict  # deviances and numbers of coefficients, by the columns that are left out
+    known: dict  # deviances and numbers of coefficients, by columns that are absent
 
     def columns(self, terms):
         """The columns of some terms."""

@@ -329,9 +329,7 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
         if categories is None:
             return X
         check_frame(X)
-        if hasattr(
-            X, "columns"
-        ):  # other columns than those of the fit are an error that names them
+        if hasattr(X, "columns"):  # an error names columns that the fit did not have
             validate_data(self, X, reset=False, skip_check_array=True)
         return coded(X, categories)[0]
 
