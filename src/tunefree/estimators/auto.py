@@ -124,7 +124,6 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     scoring: Any
     cv: Any
     n_jobs: Any
-    cross_fit: Any
     random_state: Any
     classes_: np.ndarray
     calibration_: Any
