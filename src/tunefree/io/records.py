@@ -6,6 +6,7 @@ as in `tunefree.io.files`; reading continues from there. Lines are parsed by the
 files, and refused with their words.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -135,4 +136,5 @@ class _Json:
         if nested is not None:
             raise DataError(f"{nested!r} is neither a number nor text", *here)
         y = x.pop(self.layout[0], None)
-        return x, y
+        is_absent = isinstance(y, float) and math.isnan(y)  # written as NaN
+        return x, None if is_absent else y
