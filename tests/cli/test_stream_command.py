@@ -244,3 +244,26 @@ def test_the_row_of_a_drift_is_printed_and_survives_a_resumed_run(here):
     (here / "log.csv").write_text("".join(rows))
     again = run("log.csv", "--checkpoint", "saved", "--resume", "--json")
     assert json.loads(again.stdout)["drift_at_rows"] == rows_of
+
+
+@pytest.mark.parametrize("width", [33, 64, 128, 256])
+def test_files_of_any_width(here, width):
+    """Where the state has just so many columns, or for more."""
+    X = np.random.default_rng(2).normal(size=(30, width))
+    header = ",".join([*(f"c{j}" for j in range(width)), "y"])
+    rows = (f"{','.join(map(str, x))},{'no' if x[0] < 0 else 'yes'}\n" for x in X.tolist())
+    (here / "wide.csv").write_text(f"{header}\n{''.join(rows)}")
+    assert json.loads(run("wide.csv", "--target", "y", "--json").stdout)["labelled"] == 30
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_targets_that_are_missing_are_not_known(here, task):
+    """null, NaN and an absent name in JSON lines; an empty cell and NA in csv."""
+    absent = ['{"a": 1, "y": null}', '{"a": 2, "y": NaN}', '{"a": 3}']
+    known = [f'{{"a": {a}, "y": {a % 2}}}' for a in range(20)]
+    (here / "d.jsonl").write_text("\n".join([*known[:10], *absent, *known[10:]]) + "\n")
+    cells = [*(f"{a},{a % 2}" for a in range(20)), "1,", "2,NA", "3,NaN"]
+    (here / "d.csv").write_text("a,y\n" + "\n".join(cells) + "\n")
+    for name in ("d.jsonl", "d.csv"):
+        found = json.loads(run(name, "--target", "y", "--task", task, "--json").stdout)
+        assert (found["rows"], found["labelled"]) == (23, 20)

@@ -432,8 +432,11 @@ def test_a_chunk_without_any_label(make):
         assert model.predict_one(rows[0]) is None
         y = targets_of(make, 5, np.random.default_rng(9))
         assert learned(model.partial_fit(rows, y)) == learned(make().partial_fit(rows, y))
-    with pytest.raises(ValueError, match="X"):
+    with pytest.raises(ValueError, match=r"X\[1\]\['a'\]"):
         make().partial_fit([{"a": 1.0}, {"a": object()}], [None, None])
+    for missing in (None, math.nan):  # a fit has no row to predict only
+        with pytest.raises(ValueError, match=r"The first is y\[1\]: drop the rows"):
+            make().fit(X, [0, missing, 1, 0, 1])
 
 
 @BOTH

@@ -7,34 +7,27 @@ get their places.
 """
 
 import math
-import zlib
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tunefree.bounds.stream import stream_mixing
-from tunefree.designs import as_dense, canonical, check_frame
 from tunefree.estimators import base
 from tunefree.estimators.fitting import Threaded, rollback_on_error
-from tunefree.estimators.sizes import HUGE_TARGET, check_target_sizes, warn_of_entries
+from tunefree.estimators.sizes import HUGE_TARGET, check_target_sizes
 from tunefree.estimators.state_checks import require
+from tunefree.estimators.stream_columns import ReadsRows
 from tunefree.estimators.stream_rows import (
-    PLAIN,
     as_records,
-    features,
-    frame_rows,
     is_missing,
     label_of,
-    numbers_of,
     objects,
-    record_of,
     split_labels,
     target_of,
     writable,
@@ -43,19 +36,13 @@ from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.drift import POINT
 from tunefree.learners.mixture.learner import Mixture
 from tunefree.learners.mixture.state import (
-    DIAGONAL,
     DRIFTS,
-    MOST_WHOLE,
     NARROW,
     RATES,
-    SPARSE,
-    WHOLE,
 )
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty.risk import online
 
-# Beyond this many names of columns, new names share existing columns.
-_MOST_COLUMNS = 1 << 16
 # Most predictions that wait for their label.
 _MOST_WAITING = 1 << 20
 # What was learned, which `fit` forgets.
@@ -67,7 +54,7 @@ _MEMBERS = [
 ]
 
 
-class LearnsByMixture(Threaded, BaseEstimator):
+class LearnsByMixture(ReadsRows, Threaded, BaseEstimator):
     """What both stream estimators share: rows, the mixture, and its diagnostics."""
 
     _ONE_BY_ONE = True
@@ -82,166 +69,11 @@ class LearnsByMixture(Threaded, BaseEstimator):
     _check_labels: Callable
     _learn_rows: Callable
     _waiting: dict[Any, np.ndarray]
-    mixture_: Mixture
-    columns_: Any  # names in the order of their appearance; None if rows are arrays
 
     def __init__(self, delay: int = 0):
         self.delay = delay
 
-    # --- rows ---
-
-    def _open(self, d, columns, wide=DIAGONAL):
-        """Begin a stream of named columns, or of `d` columns in arrays."""
-        if not (isinstance(self.delay, (int, np.integer)) and self.delay >= 0):
-            raise ValueError(f"delay={self.delay!r} is not a number of rows: give 0 or more.")
-        form = WHOLE if d <= MOST_WHOLE else wide
-        self.mixture_, self.columns_ = Mixture(d, 1, form, self._REAL, int(self.delay)), columns
-
-    @property
-    def _ready(self):
-        return "mixture_" in vars(self)
-
-    def _matrix(self, X, reset, y: Any = None):
-        """Rows of numbers in the form of CSR; `reset` begins a stream."""
-        if not reset and self.columns_ is not None:
-            raise ValueError("This stream has rows with names: give a list of dicts.")
-        check_frame(X)
-        targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
-        form = base.ROWS | {"ensure_all_finite": "allow-nan"}
-        with base.plain_errors(self, X, y):
-            checked = validate_data(self, X, reset=reset, **form, **targets)
-            if self._REAL and targets:
-                np.asarray(checked[1], dtype=np.float64)  # text is an error
-        X, y = checked if targets else (checked, None)
-        if reset:
-            warn_of_entries(X, getattr(self, "feature_names_in_", None))
-        if self._REAL and targets:
-            check_target_sizes(y, fresh=reset)
-        d = X.shape[1]
-        if reset:
-            self._open(d, None, SPARSE if sparse.issparse(X) else DIAGONAL)
-        if self.mixture_.form == SPARSE:
-            X = canonical(sparse.csr_array(X))
-            return (X.indptr, X.indices.astype(np.int64), writable(X.data)), y
-        values = writable(as_dense(X)).ravel()
-        return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
-
-    def _as_records(self, X):
-        """Rows with names as a sequence of mappings, or else rows of an array as they are.
-
-        A frame has names if the stream has, or if a column is not numeric.
-        """
-        check_frame(X)
-        if hasattr(X, "columns") and len(X):
-            X = frame_rows(X, self._ready, self._ready and self.columns_ is not None)
-        records = as_records(X)
-        return X if records is None else records
-
-    def _read(self, x):
-        """A row: its columns and values, or its numbers by their names; nothing is learned."""
-        ready = self._ready
-        record = x if type(x) is dict else record_of(x, ready and self.columns_ is not None)
-        if record is None:
-            return self._read_array(x)
-        if ready and self.mixture_.form != SPARSE:
-            names = self._names()
-            if record.keys() == names.keys() and PLAIN.issuperset(map(type, record.values())):
-                try:
-                    values = np.fromiter(map(record.__getitem__, names), float, len(names))
-                except OverflowError:  # `features` names the key
-                    pass
-                else:
-                    return _NO_COLUMNS, values
-        return self._read_names(record)
-
-    def _read_array(self, x):
-        x = numbers_of(x)
-        if not self._ready:
-            self._open(len(x), None)
-            self.n_features_in_ = len(x)
-        if self.columns_ is not None:
-            raise ValueError("x is an array, but this stream has names: give a dict.")
-        if len(x) != self.mixture_.d:
-            raise ValueError(f"x has {len(x)} columns, but this stream has {self.mixture_.d}.")
-        if self.mixture_.form == SPARSE:
-            columns = np.flatnonzero(x)
-            return columns, x[columns]
-        return _NO_COLUMNS, x
-
-    def _read_names(self, record, row=None):
-        found = features(record, row)
-        if self._ready and self.columns_ is None:
-            names = self._names()
-            for name in found:
-                if name not in names:
-                    raise ValueError(f"x has a column {name!r} that this stream does not have.")
-        if not self._ready:
-            self._open(0, [])
-        return found
-
-    def _read_records(self, X):
-        """The numbers of the rows of a chunk by their names."""
-        found = []
-        for i, x in enumerate(X):
-            record = record_of(x, True)
-            if record is None:
-                kind = type(x).__name__
-                raise ValueError(f"X[{i}] is a {kind}, but X[0] has names: give a dict.")
-            found.append(self._read_names(record, i))
-        return found
-
-    def _row(self, x):
-        """The columns and values of a row to predict: new names are ignored."""
-        row = self._read(x)
-        return self._places(row) if type(row) is dict else row
-
-    def _places(self, row):
-        """The columns and values of numbers by names; names without a column are ignored."""
-        names = self._names()
-        if self.mixture_.form != SPARSE:
-            absent = math.nan if self.columns_ is None else 0.0
-            return _NO_COLUMNS, np.array([row.get(name, absent) for name in names], dtype=float)
-        found = {}
-        for name, value in row.items():
-            j = names.get(name)
-            if j is None and len(names) >= _MOST_COLUMNS:  # the name shares the column of another
-                j = zlib.crc32(name.encode()) % _MOST_COLUMNS
-            if j is not None:
-                found[j] = found[j] + value if j in found else value
-        columns = sorted(found)
-        values = np.fromiter(map(found.__getitem__, columns), np.float64, len(columns))
-        return np.fromiter(columns, np.int64, len(columns)), values
-
-    def _all_places(self, found):
-        """Rows in the form of CSR, of numbers by names."""
-        if self.mixture_.form == SPARSE:
-            places = [self._places(row) for row in found]
-            starts = np.cumsum([0, *(len(columns) for columns, _ in places)])
-            columns = np.concatenate([columns for columns, _ in places])
-            return starts, columns, np.concatenate([values for _, values in places])
-        names, absent = self._names(), math.nan if self.columns_ is None else 0.0
-        values = np.array([[row.get(name, absent) for name in names] for row in found], dtype=float)
-        return np.arange(len(found) + 1) * len(names), _NO_COLUMNS, values.ravel()
-
-    def _names(self):
-        """Columns by their names."""
-        if "_by_name" not in vars(self):
-            ordered = self.columns_
-            if ordered is None:
-                ordered = getattr(self, "feature_names_in_", None)
-            if ordered is None:
-                raise ValueError("x is a dict, but this stream has arrays: give an array.")
-            self._by_name = {name: j for j, name in enumerate(ordered)}
-        return self._by_name
-
-    def _widen(self, d):
-        """Extend to d columns; beyond 32 rows become sparse, with spare columns."""
-        form = self.mixture_.form
-        if d > MOST_WHOLE:
-            form, d = SPARSE, max(64, 1 << (d - 1).bit_length())
-        if d > self.mixture_.d:
-            self.mixture_ = self.mixture_.grow(d=d, form=form)
-            self.n_features_in_ = d
+    # --- predictions ---
 
     def _predict_row(self, x, key=None):
         """The prediction of a row; with a key it is stored until the label comes."""
@@ -267,18 +99,21 @@ class LearnsByMixture(Threaded, BaseEstimator):
     # --- learning ---
 
     def fit(self, X: MatrixLike, y: TargetLike) -> Self:
-        """Begin again, and learn rows in the order given (see `partial_fit`)."""
+        """Begin again, and learn rows in the order given (see `partial_fit`).
+
+        Every label must be known.
+        """
         with rollback_on_error(self):
             for name in _LEARNED:
                 vars(self).pop(name, None)
-            return self._learn(X, y)
+            return self._learn(X, y, may_miss=False)
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0, key: Any = None) -> None:
         """Learn one row.
 
         Parameters
         ----------
-        x : dict or array-like of shape (n_features,)
+        x : dict, Series or array-like of shape (n_features,)
         y : label or float
             One that is missing (None, NaN, NaT, NA) is not known: nothing is learned from the row.
         w : float, default=1.0
@@ -328,20 +163,18 @@ class LearnsByMixture(Threaded, BaseEstimator):
         number = self._number(label)
         self.mixture_.learn_row(*self._places(row), number, w, asked)
 
-    def _new_names(self, row):
-        """The names of a row that get columns."""
-        if self.columns_ is None:
-            return []
-        names = self._names()
-        return [name for name in row if name not in names][: _MOST_COLUMNS - len(names)]
-
-    def _learn(self, X, y, sample_weight=None, classes=()) -> Self:
+    def _learn(self, X, y, sample_weight=None, classes=(), may_miss=True) -> Self:
         if y is None:
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         self._check_delay()
         X = self._as_records(X)
         y, known = split_labels(y, self._REAL)
+        if not (may_miss or known.all()):
+            raise ValueError(
+                f"Input y contains NaN. The first is y[{known.argmin()}]: drop the rows that have "
+                "no label, or use partial_fit, which predicts them only."
+            )
         has_names = as_records(X) is not None
         if has_names:
             if len(y) != len(X):
@@ -369,8 +202,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
             if start < i:
                 pairs = zip(labels[start:i], known[start:i], strict=True)
                 numbers = [self._number(label) if is_known else 0 for label, is_known in pairs]
-                together = self._all_places(rows[start:i])
-                self.mixture_.learn(together, np.array(numbers), weights[start:i])
+                piece = self._all_places(rows[start:i])
+                self.mixture_.learn(piece, np.array(numbers), weights[start:i])
             if i < len(rows):
                 self._learn_names(rows[i], labels[i], float(weights[i]))
             start = i + 1
@@ -429,7 +262,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
         ``rows`` (labeled rows up to the point), ``half_life`` (rows after which what was learned
         has half its weight), ``error`` of the rows since the last point, ``error_so_far``. Errors
-        are shares of rows for a classifier, squared errors for a regressor.
+        are shares of rows for a classifier, squared errors for a regressor; weights do not count.
         """
         check_is_fitted(self, "mixture_")
         rows, life, wrong = self.mixture_.history()[:, :3].T.copy()
@@ -451,6 +284,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
     def progressive_error_(self) -> float:
         """The mean error of the predictions, each made before its row was learned.
 
+        It is a share of rows, or a mean squared error. Every row counts once, whatever it weighs.
         Targets that a regressor did not learn as outliers count, too.
         """
         check_is_fitted(self, "mixture_")
@@ -502,9 +336,6 @@ class LearnsByMixture(Threaded, BaseEstimator):
             "excess": float(gained[3] - gained[4 + best]),
             "bound": bound,
         }
-
-
-_NO_COLUMNS = np.empty(0, dtype=np.int64)
 
 
 def _rate(alpha):
@@ -581,6 +412,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
             NaN is a missing value; in dicts and frames None, too. Frames with text are learned like
             lists of dicts.
         y : array-like of shape (n_samples,)
+            One that is missing (None, NaN, NaT, NA) is not known: nothing is learned from its row.
         classes : array-like, optional
             Classes to expect. More may appear at any time.
         sample_weight : array-like of shape (n_samples,), optional
@@ -701,8 +533,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     def online_risk_interval_(self) -> tuple[float, float] | None:
         """Interval (95 %, at all times together) for the mean risk of the predictions so far.
 
-        A theorem for any stream whose rows weigh 1 and are predicted before their label is known
-        (`tunefree.uncertainty.risk`); None before the first row.
+        A theorem for any stream whose rows are predicted before their label is known, whatever they
+        weigh (`tunefree.uncertainty.risk`); None before the first row.
         """
         check_is_fitted(self, "mixture_")
         n, wrong = int(self.mixture_.rows), float(self.mixture_.numbers["errors"])
@@ -712,7 +544,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         """The most likely class, and a set of classes that holds the true one in 1 - alpha of rows.
 
         The rate holds on average over any stream in which each label comes before the next row
-        (`tunefree.bounds.stream_coverage`). The most likely class is always in the set.
+        (`tunefree.bounds.stream_coverage`), apart from the first row of each class. The most likely
+        class is always in the set.
 
         Parameters
         ----------
@@ -791,8 +624,9 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
             NaN is a missing value; in dicts and frames None, too. Frames with text are learned like
             lists of dicts.
         y : array-like of shape (n_samples,)
-            A target more than 30 standard deviations off is not learned, unless more such follow.
-            Its error counts in `progressive_error_`.
+            One that is missing (None, NaN, NaT, NA) is not known: nothing is learned from its row.
+            A target more than 30 standard deviations off is not learned, unless more such follow;
+            one beyond 1e140 never is. Its error counts in `progressive_error_`.
         sample_weight : array-like of shape (n_samples,), optional
             The weights of the rows' losses.
 

@@ -329,9 +329,10 @@ def split_labels(y: Any, real):
     >>> split_labels(["red", None, "blue"], False)
     (array(['red', 'red', 'blue'], dtype='<U4'), array([ True, False,  True]))
     """
-    if hasattr(y, "to_pylist"):  # Arrow: a float would stand for an integer beside a null
+    # Of Arrow, polars and the types of pandas an array has floats for integers beside a null.
+    if hasattr(y, "to_pylist"):
         y = y.to_pylist()
-    elif hasattr(y, "to_list") and hasattr(y, "null_count"):  # polars
+    elif hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):
         y = y.to_list()
     if isinstance(y, (list, tuple)):
         kinds = set(map(type, y))
