@@ -196,7 +196,7 @@ def test_the_unit_of_targets_makes_no_difference(loss, unit):
     y = y if loss in ("absolute_error", "huber") else np.exp(y)
     model = regressor(loss, candidates=("kernel",))
     p = model.fit(X, y).predict(X)
-    assert np.corrcoef(p, y)[0, 1] > 0.6
+    assert np.corrcoef(p, y)[0, 1] > 0.5
     assert model.fit(X, unit * y).predict(X) == pytest.approx(unit * p, rel=1e-6)
 
 

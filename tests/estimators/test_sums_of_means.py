@@ -9,7 +9,7 @@ from tunefree.select.stacking import Means, lowest_mean
 
 LEARNED, TESTED = 400, 4000
 CELLS = [
-    ("poisson", 0.02, True, 0.0), ("poisson", 0.05, False, 0.5), ("poisson", 0.1, True, 0.95),
+    ("poisson", 0.08, True, 0.0), ("poisson", 0.02, False, 0.5), ("poisson", 0.1, True, 0.95),
     ("poisson", 0.5, False, 0.9), ("poisson", 1.0, True, 0.0), ("poisson", 5.0, False, 0.5),
     ("tweedie", 0.05, True, 0.0), ("tweedie", 0.3, False, 0.9), ("tweedie", 2.0, True, 0.5),
     ("gamma", 0.05, False, 0.0), ("gamma", 5.0, True, 0.0),

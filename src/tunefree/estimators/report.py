@@ -384,7 +384,8 @@ def column_relevances(stacked):
         if hasattr(model, "feature_relevances_"):
             each = model.feature_relevances_
         elif hasattr(model, "coef_"):
-            shown, weights = fitted.show(problem.X[:_MOST_SHOWN]), problem.weights[:_MOST_SHOWN]
+            shown = fitted.show(problem.X[:_MOST_SHOWN]).astype(np.float64)
+            weights = problem.weights[:_MOST_SHOWN]
             w = weights / weights.sum()
             variance = (shown * shown).T @ w - np.square(shown.T @ w)
             spread = np.sqrt(np.maximum(variance, 0.0))

@@ -99,6 +99,14 @@ def check_target_sizes(y: Any, *, fresh: bool = True) -> None:
         )
 
 
+def largest_column(X: Any, names: Any = None) -> str:
+    """The column of the largest absolute value, and that value, as text."""
+    low, high = _ranges(X)
+    top = np.maximum(high, -low)
+    j = int(np.argmax(top))
+    return f"{_column(names, j)} has entries up to {top[j]:g}"
+
+
 def largest_entry(X: Any) -> float:
     """The largest absolute value."""
     values, _ = entries(X)

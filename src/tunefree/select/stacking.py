@@ -36,7 +36,7 @@ _LOG_BOUNDS = (-7.0, 7.0)
 _NEGLIGIBLE, _TIED = 0.25, 1e-3
 # The pinball loss is smoothed over this share of the mean residual, found in so many steps.
 _WIDTH, _SOLUTIONS = 0.1, 2
-_TINY = 1e-300
+_TINY, _ROUNDING = 1e-300, 1e-12
 
 
 def weighted_sum(weights, scores, offsets: Any = 0.0) -> Any:
@@ -272,7 +272,7 @@ class Classes(NamedTuple):
         share = weights / total
 
         def fit(models):
-            sizes = [max(_size(F, share), _TINY) for F in models]
+            sizes = [max(_size(F, share), _size_of_constant(F)) for F in models]
             models = [F / size for F, size in zip(models, sizes, strict=True)]
             m, k = len(models), models[0].shape[1]
 
@@ -304,6 +304,12 @@ class Classes(NamedTuple):
 def _size(F, share):
     """Root mean square of scores about their means."""
     return float(np.sqrt((share @ np.square(F - share @ F)).mean()))
+
+
+def _size_of_constant(F):
+    """The least size of scores: theirs if all are the same, up to rounding."""
+    top = float(np.abs(F).max(initial=0.0))
+    return max(top if np.ptp(F) <= _ROUNDING * top else 0.0, _TINY)
 
 
 class Targets(NamedTuple):

@@ -11,7 +11,7 @@ from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.designs import as_dense
 from tunefree.engine.run import run
 from tunefree.estimators import base
-from tunefree.estimators.sizes import largest_entry
+from tunefree.estimators.sizes import largest_column, largest_entry
 from tunefree.kernels import (
     Function,
     Precomputed,
@@ -31,6 +31,8 @@ GRID = 2.0 ** np.arange(-2, 6)
 _TRIED, _FILLED = 50, 1 << 30
 # Between these sizes, squares of entries and their sums are in the range of single precision.
 _SINGLE = 1e-15, 1e15
+# Sums of squares of larger entries overflow in single precision.
+_LARGEST_SINGLE = 1e17
 
 
 class KernelView(NamedTuple):
@@ -67,6 +69,11 @@ class Recipe(NamedTuple):
 
     def check(self, X):
         """Check, before work starts, that values are those of a kernel."""
+        if X.dtype == np.float32 and largest_entry(X) > _LARGEST_SINGLE:
+            raise ValueError(
+                f"{largest_column(X)} in single precision, in which sums of squares overflow: give "
+                "X in double precision, as X.astype(float)."
+            )
         if isinstance(self.kernel, Precomputed):
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"A precomputed kernel is square; X has the shape {X.shape}.")
