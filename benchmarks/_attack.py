@@ -20,8 +20,8 @@ from scipy import sparse
 
 import tunefree
 from _attack_tables import tables
-from tunefree.io import DataError, read
-from tunefree.io.model import ModelError
+from tunefree.files import DataError, read
+from tunefree.files.model import ModelError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -189,7 +189,7 @@ def readers(rng, options):
 
 
 def _outcome(path, way):
-    from tunefree.io import files
+    from tunefree.files import files
 
     try:
         if way == "memory":
@@ -259,7 +259,7 @@ def _whole(kind, path):
         if kind == "model":
             tunefree.load_model(path)
         else:
-            from tunefree.io.model import load_values
+            from tunefree.files.model import load_values
 
             load_values(str(path), kind="checkpoint")
     except Exception as problem:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from tunefree import PiSTOLClassifier, load_model, save_model
-from tunefree.io import DataError, read
+from tunefree.files import DataError, read
 
 MALFORMED = [
     b"1 1:1\n1 -3:1\n", b"1 a:1\n", b"1 1.5:1\n", b"1 +1:1\n", b"1 :1\n",

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from tunefree._registry import estimator_class
+from tunefree.core.registry import estimator_class
 
 # Estimator, settings, rows and columns: each fit takes some seconds or more.
 CASES = {

@@ -13,14 +13,15 @@ import numpy as np
 import tunefree
 from _kernel_peers import cpu, dense
 from _kernel_problems import problem as load_problem
-from tunefree._process import workers
-from tunefree.kernels import RBF
-from tunefree.learners.kernel import blocked
-from tunefree.learners.kernel.blocked import BLOCK, Facts, KernelBlock, Member, StreamEngine
-from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.projection import limit_support
-from tunefree.learners.pistol.linear import SETTINGS
-from tunefree.losses import SmoothedHinge
+from tunefree.core.process import workers
+from tunefree.kernels.bandwidths import BLOCK, Facts
+from tunefree.kernels.expansion import Expansion
+from tunefree.kernels.kernels import RBF
+from tunefree.parts.losses import SmoothedHinge
+from tunefree.pistol import kernel_blocked as blocked
+from tunefree.pistol.kernel_blocked import KernelBlock, Member, StreamEngine
+from tunefree.pistol.kernel_projection import limit_support
+from tunefree.pistol.linear import SETTINGS
 
 # The plain average of one pass, as in the paper; one pass with weighted averages; and the default:
 # passes and read-outs chosen on held-out rows.

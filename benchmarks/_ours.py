@@ -67,9 +67,9 @@ def throughput_rows(data):
     "From scratch" counts building the empty model as well; "one pass more" is a quarter of the
     difference between five passes and one. Rows in the given order, one output, no intercept.
     """
-    from tunefree.designs import CSR
-    from tunefree.learners.pistol.linear import Diagonal, Isotropic
-    from tunefree.losses import Logistic, SmoothedHinge
+    from tunefree.parts.losses import Logistic, SmoothedHinge
+    from tunefree.pistol.linear import Diagonal, Isotropic
+    from tunefree.rows.designs import CSR
 
     X = data.X_train
     targets = np.where(data.y_train == data.y_train.max(), 1.0, -1.0)[:, None]

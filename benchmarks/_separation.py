@@ -7,12 +7,12 @@ from scipy.optimize import nnls
 from sklearn.datasets import load_digits
 
 from _data import load
-from tunefree.datasets import make_perceptron_hard
+from papers.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.learners.perceptron.dual import Accelerated, MinNorm
-from tunefree.learners.perceptron.margins import Goal
-from tunefree.learners.perceptron.optimistic import Optimistic
+from tunefree.perceptron.dual import Accelerated, MinNorm
+from tunefree.perceptron.margins import Goal
+from tunefree.perceptron.optimistic import Optimistic
 
 METHODS = {
     "paper": Optimistic(step=1.0),

@@ -15,7 +15,7 @@ import numpy as np
 
 from _trust import maker
 from tunefree import Checkpoint, PiSTOLClassifier, load_model, save_model
-from tunefree.io.model import load_values, save_values
+from tunefree.files.model import load_values, save_values
 
 
 def interrupts(quick):

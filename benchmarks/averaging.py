@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from _data import load
 from _tables import console, table
 from papers.stored_iterates import average_iterates, chunk_sums
-from tunefree.averaging import Geometric, Uniform
-from tunefree.data.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.estimators.ridge import RidgePathRegressor, sgd_ridge_path
-from tunefree.learners.sgd.path import SGD, averages, compress
+from tunefree.parts.averaging import Geometric, Uniform
+from tunefree.ridge_path.estimators import RidgePathRegressor, sgd_ridge_path
+from tunefree.ridge_path.path import SGD, averages, compress
+from tunefree.rows.order import hashed_visits
 
 ALPHAS = np.logspace(-3, 5, 50)
 SCHEMES = ("last", "tail", "uniform", "geometric", "auto")

@@ -22,7 +22,7 @@ import numpy as np
 
 import tables
 from _tables import console, table
-from tunefree.select.costs import machine_speed
+from tunefree.stack.costs import machine_speed
 
 NAMES = ("magic04", "kin40k", "letter", "spam", "satellite")
 

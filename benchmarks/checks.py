@@ -26,9 +26,9 @@ from sklearn import datasets
 import _frames
 from _tables import table
 from tunefree import TablePreprocessor
-from tunefree.data.checks import ColumnShares, drift_findings, training_findings
-from tunefree.data.order import hashed_visits
-from tunefree.preprocessing import source_layout
+from tunefree.rows.checks import ColumnShares, drift_findings, training_findings
+from tunefree.rows.order import hashed_visits
+from tunefree.rows.preprocessing import source_layout
 
 CHECKS = {
     "alone enough": "one column predicts nearly all",

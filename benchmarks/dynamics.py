@@ -13,17 +13,17 @@ import warnings
 import numpy as np
 from scipy.special import expit
 
-from tunefree._process import one_blas_thread
-from tunefree.constraints import LpBall, NuclearBall, SchattenBall
-from tunefree.datasets import make_low_rank_dynamics
-from tunefree.designs import Dense
-from tunefree.dynamics import DynamicsReflectron
+from papers.datasets import make_low_rank_dynamics
+from tunefree.core.process import one_blas_thread
 from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
-from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.learners.reflectron.subspace import LowRank, place
-from tunefree.links import Logit
-from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
+from tunefree.parts.links import Logit
+from tunefree.reflectron import DynamicsReflectron
+from tunefree.reflectron.constraints import LpBall, NuclearBall, SchattenBall
+from tunefree.reflectron.mirror import Batch, Configuration, Mirror
+from tunefree.reflectron.potentials import Euclidean, Hypentropy, PNorm, Spectral
+from tunefree.reflectron.subspace import LowRank, place
+from tunefree.rows.designs import Dense
 
 RHO, HELD, TEST = 0.9, 60, 300
 # (d, r, n), passes. States share a mean, which limits every step, and saturated units carry little

@@ -17,13 +17,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from papers.datasets import load_mnist_sample, make_cosine_glm
 from papers.stiff import SOLVERS, implicit
-from tunefree.datasets import load_mnist_sample, make_cosine_glm
-from tunefree.designs import Dense
-from tunefree.dynamics import flow
-from tunefree.learners.reflectron.flow import Flow, Sample
-from tunefree.links import Logit
-from tunefree.potentials import PNorm, Power
+from tunefree.parts.links import Logit
+from tunefree.reflectron import flow
+from tunefree.reflectron.flow_integrators import Flow, Sample
+from tunefree.reflectron.potentials import PNorm, Power
+from tunefree.rows.designs import Dense
 
 ALL = ("DOP853", "LSODA", "RK45", "BDF", "Radau")
 Q = 1.1

@@ -35,22 +35,12 @@ from tunefree import (
     PiSTOLClassifier,
     RidgePathRegressor,
 )
-from tunefree.io import (
-    DataError,
-    Skipped,
-    files,
-    read,
-    tables,
-)
-from tunefree.io import libsvm as libsvm_reader
-from tunefree.io import (
-    mixed as mixed_reader,
-)
-from tunefree.io import (
-    model as models,
-)
-from tunefree.io.mixed import read_mixed
-from tunefree.io.model import ModelError, load_model, save_model
+from tunefree.files import DataError, Skipped, files, read, tables
+from tunefree.files import libsvm as libsvm_reader
+from tunefree.files import mixed as mixed_reader
+from tunefree.files import model as models
+from tunefree.files.mixed import read_mixed
+from tunefree.files.model import ModelError, load_model, save_model
 
 _FOLDER = tempfile.mkdtemp()
 MODULES = (models, libsvm_reader, files, tables, mixed_reader)

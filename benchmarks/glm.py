@@ -32,8 +32,8 @@ import numpy as np
 
 from _glm_tables import tables
 from tunefree import GLMRegressor
-from tunefree.families import FAMILIES, Quantile
-from tunefree.links import LINKS
+from tunefree.parts.families import FAMILIES, Quantile
+from tunefree.parts.links import LINKS
 
 # Pairs of glum: name, family, link.
 COUNTS = [("poisson", "log"), ("negative.binomial", "log"), ("negative.binomial (0.3)", "log"),

@@ -38,7 +38,7 @@ from sklearn.datasets import make_friedman1
 import tunefree
 from _data import load as load_named
 from _tables import table
-from tunefree.learners.kernel import full
+from tunefree.kernel_ridge import full
 
 TABLES = ("friedman", "kin40k", "protein")
 PARTS = ("risks", "classes", "race", "mnist", "compress", "growth", "stacks", "threads")

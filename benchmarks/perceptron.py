@@ -32,14 +32,14 @@ from _separation import (
     seconds,
     usps,
 )
+from papers.datasets import make_perceptron_hard
 from tunefree import OptimisticPerceptron
 from tunefree.bounds import separation_budget
-from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.learners.perceptron.classical import Classical
-from tunefree.learners.perceptron.margins import Goal
-from tunefree.perceptrons import ClassicalPerceptron
+from tunefree.perceptron import ClassicalPerceptron
+from tunefree.perceptron.classical import Classical
+from tunefree.perceptron.margins import Goal
 
 # Values of the theory page: rounds of Algorithm 1; iterations to separation / 1 % / 0.1 % gap.
 ROUNDS = {8: 489, 12: 9_642, 14: 41_667}

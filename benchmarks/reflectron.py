@@ -14,12 +14,12 @@ from scipy.special import expit
 
 from _sparse import PEERS
 from tunefree import ReflectronRegressor
-from tunefree.constraints import L1Ball
-from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.links import Logit
-from tunefree.potentials import Euclidean, Hypentropy, PNorm
+from tunefree.parts.links import Logit
+from tunefree.reflectron.constraints import L1Ball
+from tunefree.reflectron.mirror import Batch, Configuration, Mirror
+from tunefree.reflectron.potentials import Euclidean, Hypentropy, PNorm
+from tunefree.rows.designs import Dense
 
 # The steps of the paper's grid (its largest value is 1).
 STEPS = (0.01, 0.05, 0.1, 0.5, 1.0)

@@ -153,7 +153,7 @@ def python(code, *arguments):
 
 READ = """
 import sys
-from tunefree.io.libsvm import blocks
+from tunefree.files.libsvm import blocks
 START = time.process_time()
 print(sum(len(block.labels) for block, _ in blocks(sys.argv[1])))
 """

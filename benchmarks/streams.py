@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from tunefree import PiSTOLClassifier, StreamClassifier
-from tunefree.learners.mixture.state import N_MEMBERS
+from tunefree.streams.state import N_MEMBERS
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 HERE = Path(__file__).parents[1] / "docs" / "results" / "streams.json"

@@ -227,7 +227,7 @@ def constants(*changes):
 
 def without_kernel(name):
     """The stack without one of the candidates on the view."""
-    from tunefree.estimators.candidates import KERNELS
+    from tunefree.stack.candidates import KERNELS
 
     rest = {kernel: label for kernel, label in KERNELS.items() if kernel != name}
     return constants(("estimators.candidates", "KERNELS", rest))
@@ -235,7 +235,7 @@ def without_kernel(name):
 
 def best_alone():
     """The candidate of lowest held-out loss, with its best slope and offsets, without a stack."""
-    from tunefree.select.stacking import Stack
+    from tunefree.held_out.stacking import Stack
 
     def best(fit, scores, weights):
         alone = [fit([F]) for F in scores]
@@ -249,7 +249,7 @@ def best_alone():
 
 def additive_off():
     """A product kernel and a constant: the slope of the additive (for p = 2 linear) term is 0."""
-    from tunefree.learners.kernel.geometry import _BOUNDS
+    from tunefree.kernels.geometry import _BOUNDS
 
     none = {**_BOUNDS, "slope": (-30.0, -29.9)}
     return constants(("learners.kernel.geometry", "_BOUNDS", none))

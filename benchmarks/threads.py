@@ -76,7 +76,7 @@ def data(model, n_rows, n_columns):
     """Rows and targets that suit the estimator."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, n_columns))
-    if isinstance(model, tunefree.dynamics.DynamicsReflectron):
+    if isinstance(model, tunefree.reflectron.DynamicsReflectron):
         return (np.tanh(X[: n_rows // 10 * 10]).reshape(10, n_rows // 10, n_columns),)
     y = np.tanh(X[:, :5] @ rng.normal(size=5)) + 0.3 * rng.normal(size=n_rows)
     if is_classifier(model):

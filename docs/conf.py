@@ -84,10 +84,10 @@ GROUPS = {
         "KernelRidgeClassifier", "KernelRidgeRegressor", "KernelPiSTOLClassifier",
         "KernelPiSTOLRegressor",
     ],
-    "Dynamical systems and flows": [f"dynamics.{n}" for n in tunefree.dynamics.__all__],
+    "Dynamical systems and flows": [f"dynamics.{n}" for n in tunefree.reflectron.__all__],
     "Streams with drift": ["StreamClassifier", "StreamRegressor"],
     "Perceptrons: separation and margins": [
-        "OptimisticPerceptron", *(f"perceptrons.{n}" for n in tunefree.perceptrons.__all__),
+        "OptimisticPerceptron", *(f"perceptrons.{n}" for n in tunefree.perceptron.__all__),
     ],
     "Files, sources, checkpoints": ["save_model", "load_model", "open_source", "Checkpoint"],
     "Plots": [f"plots.{n}" for n in tunefree.plots.__all__],
@@ -95,12 +95,12 @@ GROUPS = {
 
 # Every part is in the table that ends its module; the pages follow the tables.
 TABLES = {
-    "losses": "LOSSES",
-    "links": "LINKS",
-    "families": "FAMILIES",
-    "potentials": "POTENTIALS",
-    "constraints": "CONSTRAINTS",
-    "averaging": "AVERAGES",
+    "parts.losses": "LOSSES",
+    "parts.links": "LINKS",
+    "parts.families": "FAMILIES",
+    "reflectron.potentials": "POTENTIALS",
+    "reflectron.constraints": "CONSTRAINTS",
+    "parts.averaging": "AVERAGES",
     "kernels": "KERNELS",
 }
 
@@ -141,7 +141,8 @@ def write_reference(app):
     folder = HERE / "api"
     folder.mkdir(exist_ok=True)
     public = [n for n in tunefree.__all__ if not n.startswith("__")]
-    public += [f"{m}.{n}" for m in tunefree._MODULES for n in getattr(tunefree, m).__all__]
+    public += [f"plots.{n}" for n in tunefree.plots.__all__]
+    public += [n for n in sum(GROUPS.values(), []) if "." in n and not n.startswith("plots.")]
     bare = [b for n in public for b in _bare(n, attrgetter(n)(tunefree))]
     if sorted(sum(GROUPS.values(), [])) != sorted(public):
         raise RuntimeError(f"no group, or two: {set(sum(GROUPS.values(), [])) ^ set(public)}")
@@ -154,7 +155,7 @@ def write_reference(app):
         bare += [b for n in listed for b in _bare(f"{name}.{n}", vars(module)[n])]
         text = (module.__doc__ or "").split("\n\n")[0]
         pages[name] = _page(f"tunefree.{name}", listed, f"tunefree.{name}", text)
-    for name in ("onnx", "bounds", "datasets", "dask"):
+    for name in ("onnx", "bounds", "dask"):
         module = import_module(f"tunefree.{name}")
         listed = getattr(module, "__all__", None) or sorted(_public(module))
         bare += [b for n in listed for b in _bare(f"{name}.{n}", getattr(module, n))]

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from tunefree import ReflectronRegressor
 from tunefree.plots import WeightsDisplay
-from tunefree.potentials import Euclidean, Hypentropy
+from tunefree.reflectron.potentials import Euclidean, Hypentropy
 
 rng = np.random.default_rng(0)
 truth = np.zeros(400)

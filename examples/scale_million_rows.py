@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem
 
 from tunefree import PiSTOLClassifier
-from tunefree.kernels import RBF, median_gamma
+from tunefree.kernels.kernels import RBF, median_gamma
 
 
 def chunks(n_rows, seed, size=20_000):

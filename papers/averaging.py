@@ -5,7 +5,7 @@ import numpy as np
 from papers import Experiment, grid
 from papers.stored_iterates import additive_noise_sgd, average_iterates, sgd
 from papers.style import curve, finish
-from tunefree.averaging import Geometric, Last, Tail, Uniform, survival
+from tunefree.parts.averaging import Geometric, Last, Tail, Uniform, survival
 
 DECAYS = (0.0, 1.0, 2.0)  # of the covariance's eigenvalues, i^-decay
 D = 50

@@ -3,18 +3,18 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import is_number
-from tunefree._process import one_blas_thread
-from tunefree.estimators import base
-from tunefree.estimators.kernel.pistol import (
+from tunefree.base import base
+from tunefree.core.parameters import is_number
+from tunefree.core.process import one_blas_thread
+from tunefree.parts.losses import Mistake, make_loss
+from tunefree.pistol.kernel_estimators import (
     KernelClassifier,
     KernelEstimator,
     KernelRegressor,
     Standard,
 )
-from tunefree.learners.pistol.linear import Isotropic
-from tunefree.learners.pistol.rules import SUM, ConstantStep
-from tunefree.losses import Mistake, make_loss
+from tunefree.pistol.linear import Isotropic
+from tunefree.pistol.rules import SUM, ConstantStep
 
 _VOTED = 512  # rows whose votes are counted at a time
 
@@ -36,7 +36,7 @@ class KernelPerceptron(KernelClassifier, _Baseline):
     at most X in feature space the number M of mistakes obeys, for every h,
     :math:`M \le L + X^2 \|h\|^2 + X \|h\| \sqrt{L}` with L the sum of h's hinge losses.
 
-    `average` is a scheme of `tunefree.averaging`, 'last' (the last iterate) or 'voted': the
+    `average` is a scheme of `tunefree.parts.averaging`, 'last' (the last iterate) or 'voted': the
     majority of the iterates' signs, each of which counts the rounds, `lives_`, that it lived.
     `n_mistakes_` counts the updates of every output. All else is as in `KernelPiSTOLClassifier`;
     ``gamma='auto'`` learns the grid of bandwidths and takes that of the least progressive error.
@@ -162,7 +162,7 @@ class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
     which is what `KernelPiSTOLClassifier` does away with.
 
     `step` is in units of 1 / (the largest k(x, x)); `loss` a loss of classification
-    ('squared_error' is (1 - y f)^2); `average` a scheme of `tunefree.averaging`, such as
+    ('squared_error' is (1 - y f)^2); `average` a scheme of `tunefree.parts.averaging`, such as
     ``Geometric(rate=0.01)``. All else is as in `KernelPiSTOLClassifier`. With a given bandwidth
     `trace_` has the 'rows' and the progressive errors of the running average and of the iterate.
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from papers import Experiment, grid, numbers_of
+from papers.datasets import load_mnist_sample, make_cosine_glm
 from papers.stiff import SOLVERS, implicit
 from papers.style import COLOURS, curve, finish
-from tunefree.datasets import load_mnist_sample, make_cosine_glm
-from tunefree.designs import Dense
-from tunefree.dynamics import flow
-from tunefree.learners.reflectron.flow import Flow, Sample
-from tunefree.links import Logit
-from tunefree.potentials import Euclidean, PNorm, Power
+from tunefree.parts.links import Logit
+from tunefree.reflectron import flow
+from tunefree.reflectron.flow_integrators import Flow, Sample
+from tunefree.reflectron.potentials import Euclidean, PNorm, Power
+from tunefree.rows.designs import Dense
 
 DIGITS = ("mnist-train-images-idx3-ubyte.gz", "mnist-train-labels-idx1-ubyte.gz")
 

@@ -4,17 +4,17 @@ import numpy as np
 from scipy.special import expit
 
 from papers import Experiment
+from papers.datasets import make_low_rank_dynamics
 from papers.reflectron import ALGORITHMS, CLAIM, Samples, medians, order, shown, sized
 from papers.style import COLOURS, MARKERS, finish
-from tunefree.constraints import NuclearBall, SchattenBall
-from tunefree.datasets import make_low_rank_dynamics
-from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
-from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
-from tunefree.learners.reflectron.subspace import LowRank
-from tunefree.links import Logit
-from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
+from tunefree.parts.links import Logit
+from tunefree.reflectron.constraints import NuclearBall, SchattenBall
+from tunefree.reflectron.mirror import NONE, Batch, Mirror
+from tunefree.reflectron.potentials import Euclidean, Hypentropy, PNorm, Spectral
+from tunefree.reflectron.subspace import LowRank
+from tunefree.rows.designs import Dense
 
 RHO, NOISE, HELD, TEST = 0.9, 0.1, 100, 100
 

@@ -3,13 +3,13 @@
 import numpy as np
 
 from papers import Experiment, grid
+from papers.datasets import make_perceptron_hard
 from papers.style import curve, finish
-from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.learners.perceptron.classical import Classical
-from tunefree.learners.perceptron.margins import Goal
-from tunefree.learners.perceptron.optimistic import Optimistic
+from tunefree.perceptron.classical import Classical
+from tunefree.perceptron.margins import Goal
+from tunefree.perceptron.optimistic import Optimistic
 
 
 def _optimistic(learner, X, y):

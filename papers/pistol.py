@@ -11,14 +11,14 @@ from scipy import sparse
 from scipy.special import expit
 
 from papers import Experiment, grid, numbers_of
+from papers.datasets import load_mnist_sample
 from papers.style import curve, finish, means
 from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier
-from tunefree.averaging import Uniform
-from tunefree.datasets import load_mnist_sample
-from tunefree.designs import Dense
-from tunefree.learners.pistol.linear import Isotropic
-from tunefree.learners.pistol.rules import PiSTOL
-from tunefree.losses import Logistic, SmoothedHinge
+from tunefree.parts.averaging import Uniform
+from tunefree.parts.losses import Logistic, SmoothedHinge
+from tunefree.pistol.linear import Isotropic
+from tunefree.pistol.rules import PiSTOL
+from tunefree.rows.designs import Dense
 
 
 class Bound(Experiment):

@@ -8,8 +8,8 @@ from scipy.special import expit
 from papers import Experiment, grid, numbers_of
 from papers.style import COLOURS, curve, finish, ranges
 from tunefree import ReflectronRegressor
-from tunefree.constraints import L1Ball, LpBall
-from tunefree.potentials import Euclidean, Hypentropy, PNorm
+from tunefree.reflectron.constraints import L1Ball, LpBall
+from tunefree.reflectron.potentials import Euclidean, Hypentropy, PNorm
 
 ALGORITHMS = ("GLM-tron", "p-norm", "hypentropy")
 # The automatic step's counterparts of the paper's grids.

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from papers import load
-from tunefree._process import one_blas_thread
-from tunefree.io.files import write_atomically
+from tunefree.core.process import one_blas_thread
+from tunefree.files.files import write_atomically
 
 
 class Outcome(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from tunefree.averaging import within
+from tunefree.parts.averaging import within
 
 
 def sgd(X, y, step, start, penalty=0.0):

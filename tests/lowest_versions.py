@@ -24,7 +24,7 @@ import warnings
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from tunefree import *
-from tunefree._registry import ESTIMATORS, estimator_class
+from tunefree.core.registry import ESTIMATORS, estimator_class
 
 warnings.simplefilter("ignore")
 classes, numbers = load_breast_cancer(return_X_y=True), load_diabetes(return_X_y=True)

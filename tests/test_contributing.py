@@ -1,4 +1,4 @@
-"""CONTRIBUTING's table of floors is the import contract, and each module is on one floor."""
+"""CONTRIBUTING's tree has every folder of the library, and each is on one floor of the contract."""
 
 import pkgutil
 import re
@@ -9,24 +9,34 @@ import tunefree
 from house import ROOT
 from walks import floors
 
-HEADER = "| modules | what they hold |\n|---|---|\n"
-ROW = re.compile(r"\| (`.+`) \| (\S.*) \|")
+HIDDEN = {"__main__", "_version"}
 
 
 def contract():
-    """The modules of each floor, without the library's name; the highest floor first."""
-    return [[name.removeprefix("tunefree.") for name in names] for names in reversed(floors())]
+    """The modules of all floors, without the library's name."""
+    return {name.removeprefix("tunefree.") for name in chain.from_iterable(floors())}
 
 
-def test_the_table_of_floors_is_the_import_contract():
+def library():
+    """The folders and modules of the library, and the folder of the papers."""
+    modules = pkgutil.iter_modules([str(Path(tunefree.__file__).parent)])
+    return {"papers", *(module.name for module in modules)} | {"__main__"}
+
+
+def test_every_folder_is_on_one_floor():
+    assert contract() == library()
+
+
+def test_the_tree_has_every_folder_with_a_sentence():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    rows = text.split(HEADER)[1].split("\n\n")[0].splitlines()
-    found = [ROW.fullmatch(row) for row in rows]
-    assert None not in found
-    assert [re.findall(r"`(\w+)`", row[1]) for row in found] == contract()
+    tree = text.split("```\n")[1]
+    lines = tree.splitlines()[1:]
+    named = [re.findall(r"(\w+)(?:/|\.py)", line.split("   ")[0].strip() or line) for line in lines]
+    found = set(chain.from_iterable(named))
+    assert found == library() - HIDDEN
 
 
-def test_every_module_is_on_one_floor():
-    library = pkgutil.iter_modules([str(Path(tunefree.__file__).parent)])
-    modules = [module.name for module in library]
-    assert sorted(chain.from_iterable(contract())) == sorted(["papers", *modules])
+def test_the_tests_of_a_folder_are_in_the_folder_of_its_name():
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+    others = {"laws", "corpus", "golden", "__pycache__"}
+    assert folders - others <= library()

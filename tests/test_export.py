@@ -7,10 +7,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import tunefree
-from tunefree import links
-from tunefree.io.model import ModelError
-from tunefree.kernels import KERNELS
+from tunefree.files.model import ModelError
+from tunefree.kernels.kernels import KERNELS
 from tunefree.onnx import to_onnx
+from tunefree.parts import links
 from tunefree.uncertainty.calibration import Slopes
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -119,7 +119,7 @@ def test_every_link_is_exported(tmp_path, name):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_is_exported(tmp_path, name):
-    model = tunefree.perceptrons.KernelOptimisticPerceptron(name, max_iter=20)
+    model = tunefree.perceptron.KernelOptimisticPerceptron(name, max_iter=20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(Z[:60], BINARY[:60])
@@ -131,7 +131,7 @@ def a_kernel(A, B):
 
 
 def test_what_no_graph_can_hold_is_named():
-    model = tunefree.perceptrons.KernelOptimisticPerceptron(a_kernel, margin=0.5).fit(
+    model = tunefree.perceptron.KernelOptimisticPerceptron(a_kernel, margin=0.5).fit(
         Z[:40], BINARY[:40]
     )
     with pytest.raises(ModelError, match="kernel cannot be exported: .* has no ONNX form"):

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tunefree
-from tunefree._registry import estimator_class
-from tunefree.io.model import load_model, save_model
+from tunefree.core.registry import estimator_class
+from tunefree.files.model import load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3)) + [0.0, 5.0, 0.0]
@@ -104,9 +104,7 @@ def test_a_function_cannot_enter_a_file_and_is_named(tmp_path):
     refused = {
         "ReflectronRegressor.link": tunefree.ReflectronRegressor(link=Bent()),
         "KernelPiSTOLClassifier.kernel": tunefree.KernelPiSTOLClassifier(kernel),
-        "KernelOptimisticPerceptron.kernel": tunefree.perceptrons.KernelOptimisticPerceptron(
-            kernel
-        ),
+        "KernelOptimisticPerceptron.kernel": tunefree.perceptron.KernelOptimisticPerceptron(kernel),
     }
     for name, model in refused.items():
         model.fit([[-1.0], [1.0], [-2.0], [2.0]], [0, 1, 0, 1])

@@ -8,14 +8,14 @@ from typing import get_args
 import pytest
 
 import tunefree
-from tunefree import protocols
-from tunefree._registry import estimator_classes
-from tunefree.averaging import AVERAGES
-from tunefree.families import FAMILIES, OF_CLASSES
-from tunefree.kernels import KERNELS
-from tunefree.links import LINKS
-from tunefree.losses import LOSSES
-from tunefree.potentials import POTENTIALS
+from tunefree.core import protocols
+from tunefree.core.registry import estimator_classes
+from tunefree.kernels.kernels import KERNELS
+from tunefree.parts.averaging import AVERAGES
+from tunefree.parts.families import FAMILIES, OF_CLASSES
+from tunefree.parts.links import LINKS
+from tunefree.parts.losses import LOSSES
+from tunefree.reflectron.potentials import POTENTIALS
 
 PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
 SECTION = PAGE.split("## One vocabulary")[1].split("\n## ")[0]

@@ -6,66 +6,75 @@ Public names are imported at first use, so that ``import tunefree`` is fast.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tunefree._registry import ESTIMATORS
 from tunefree._version import __version__
+from tunefree.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getattr__`
     # isort: off
     # fmt: off
-    from tunefree import dynamics as dynamics, perceptrons as perceptrons, plots as plots
-    from tunefree._warn import DataWarning as DataWarning
+    from tunefree import (
+        kernel_ridge as kernel_ridge, kernels as kernels, perceptron as perceptron,
+        pistol as pistol, plots as plots, reflectron as reflectron, ridge_path as ridge_path,
+        stack as stack, streams as streams, trees as trees,
+    )
+    from tunefree.core.warn import DataWarning as DataWarning
     from tunefree.engine.session import Checkpoint as Checkpoint
     from tunefree.engine.sources import open_source as open_source
-    from tunefree.estimators.auto import (
-        TuneFreeClassifier as TuneFreeClassifier, TuneFreeRegressor as TuneFreeRegressor,
+    from tunefree.stack.estimators import (
+        TuneFreeClassifier as TuneFreeClassifier,
+        TuneFreeRegressor as TuneFreeRegressor,
     )
-    from tunefree.estimators.kernel.ridge import (
+    from tunefree.kernel_ridge.estimators import (
         KernelRidgeClassifier as KernelRidgeClassifier,
         KernelRidgeRegressor as KernelRidgeRegressor,
     )
-    from tunefree.estimators.kernel.pistol import (
+    from tunefree.pistol.kernel_estimators import (
         KernelPiSTOLClassifier as KernelPiSTOLClassifier,
         KernelPiSTOLRegressor as KernelPiSTOLRegressor,
     )
-    from tunefree.estimators.perceptron import OptimisticPerceptron as OptimisticPerceptron
-    from tunefree.estimators.pistol import (
-        PiSTOLClassifier as PiSTOLClassifier, PiSTOLRegressor as PiSTOLRegressor,
+    from tunefree.perceptron.estimators import OptimisticPerceptron as OptimisticPerceptron
+    from tunefree.pistol.estimators import (
+        PiSTOLClassifier as PiSTOLClassifier,
+        PiSTOLRegressor as PiSTOLRegressor,
     )
-    from tunefree.estimators.reflectron.classifier import (
-        ReflectronClassifier as ReflectronClassifier,
+    from tunefree.reflectron.classifier import ReflectronClassifier as ReflectronClassifier
+    from tunefree.reflectron.glm import (
+        GLMClassifier as GLMClassifier,
+        GLMRegressor as GLMRegressor,
     )
-    from tunefree.estimators.reflectron.glm import (
-        GLMClassifier as GLMClassifier, GLMRegressor as GLMRegressor,
+    from tunefree.reflectron.reflectron import ReflectronRegressor as ReflectronRegressor
+    from tunefree.ridge_path.estimators import (
+        RidgePathRegressor as RidgePathRegressor,
+        sgd_ridge_path as sgd_ridge_path,
     )
-    from tunefree.estimators.reflectron.reflectron import (
-        ReflectronRegressor as ReflectronRegressor,
-    )
-    from tunefree.estimators.ridge import (
-        RidgePathRegressor as RidgePathRegressor, sgd_ridge_path as sgd_ridge_path,
-    )
-    from tunefree.estimators.trees import (
+    from tunefree.trees.estimators import (
         BoostedTreesClassifier as BoostedTreesClassifier,
         BoostedTreesRegressor as BoostedTreesRegressor,
     )
-    from tunefree.estimators.stream import (
-        StreamClassifier as StreamClassifier, StreamRegressor as StreamRegressor,
+    from tunefree.streams.estimators import (
+        StreamClassifier as StreamClassifier,
+        StreamRegressor as StreamRegressor,
     )
-    from tunefree.io.model import load_model as load_model, save_model as save_model
-    from tunefree.preprocessing import TablePreprocessor as TablePreprocessor
+    from tunefree.files.model import load_model as load_model, save_model as save_model
+    from tunefree.rows.preprocessing import TablePreprocessor as TablePreprocessor
     # fmt: on
     # isort: on
 
-# Modules of public names, imported when they are first used, and the estimators among these names.
-_MODULES = ("dynamics", "perceptrons", "plots")
-_IN_MODULES = ["ClassicalPerceptron", "KernelOptimisticPerceptron"]
-_IN_MODULES += ["DynamicsReflectron", "SharedReflectron"]
+# Folders of public names, imported at first use, and the estimators that are in a folder alone.
+_MODULES = (
+    "kernel_ridge", "kernels", "perceptron", "pistol", "plots", "reflectron", "ridge_path", "stack",
+    "streams", "trees",
+)  # fmt: skip
+_IN_MODULES = (
+    "ClassicalPerceptron", "DynamicsReflectron", "KernelOptimisticPerceptron", "SharedReflectron",
+)  # fmt: skip
 _HOMES = {name: home for name, home in ESTIMATORS.items() if name not in _IN_MODULES} | {
     "Checkpoint": "tunefree.engine.session",
-    "DataWarning": "tunefree._warn",
-    "load_model": "tunefree.io.model",
+    "DataWarning": "tunefree.core.warn",
+    "load_model": "tunefree.files.model",
     "open_source": "tunefree.engine.sources",
-    "save_model": "tunefree.io.model",
-    "sgd_ridge_path": "tunefree.estimators.ridge",
+    "save_model": "tunefree.files.model",
+    "sgd_ridge_path": "tunefree.ridge_path.estimators",
 }
 __all__ = [*sorted(_HOMES), "__version__"]
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
-from tunefree._registry import is_public
 from tunefree._version import __version__
-from tunefree.designs import as_dense
-from tunefree.estimators.auto import _TuneFree as TuneFree
-from tunefree.estimators.kernel.pistol import KernelEstimator
-from tunefree.estimators.pistol import PiSTOLRegressor
-from tunefree.io.files import write_atomically
-from tunefree.io.model import ModelError, name_type
-from tunefree.preprocessing import calendar
+from tunefree.core.registry import is_public
+from tunefree.files.files import write_atomically
+from tunefree.files.model import ModelError, name_type
+from tunefree.pistol.estimators import PiSTOLRegressor
+from tunefree.pistol.kernel_estimators import KernelEstimator
+from tunefree.rows.matrices import as_dense
+from tunefree.rows.preprocessing import calendar
+from tunefree.stack.estimators import _TuneFree as TuneFree
 
 _OPSET, _ML = 17, "ai.onnx.ml"
 _CYCLE = 146_097  # days of 400 years

@@ -11,9 +11,9 @@ import tunefree
 from tunefree.cli import app
 from tunefree.cli.report import largest_weights
 from tunefree.cli.train import guess_task
-from tunefree.io.model import load_model
-from tunefree.links import LINKS
-from tunefree.potentials import POTENTIALS
+from tunefree.files.model import load_model
+from tunefree.parts.links import LINKS
+from tunefree.reflectron.potentials import POTENTIALS
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((200, 3))
@@ -76,7 +76,7 @@ def test_training_is_what_the_library_does(here):
     run("train", "data.libsvm", "m", "--seed", 5, *PISTOL)
     ours = load_model("m")
     theirs = tunefree.PiSTOLClassifier(random_state=5).fit(
-        tunefree.io.read("data.libsvm").X, LABELS
+        tunefree.files.read("data.libsvm").X, LABELS
     )
     assert ours.coef_.tobytes() == theirs.coef_.tobytes()
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tunefree.cli import app
 from tunefree.cli.demo import compared, tables
 from tunefree.cli.scores import Scores
-from tunefree.io.model import load_model
+from tunefree.files.model import load_model
 
 
 def test_the_table_of_the_demo_has_dates_text_and_gaps():

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tunefree.cli import app
 from tunefree.cli.scores import Scores
-from tunefree.io.model import describe_model, load_model
+from tunefree.files.model import describe_model, load_model
 
 RNG = np.random.default_rng(0)
 ROWS = 4000

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import tunefree
 from tunefree.cli import app
-from tunefree.io import DataError
-from tunefree.io.mixed import read_mixed
-from tunefree.io.model import load_model, save_model
+from tunefree.files import DataError
+from tunefree.files.mixed import read_mixed
+from tunefree.files.model import load_model, save_model
 
 N = 90
 
@@ -141,7 +141,7 @@ def test_large_files_are_predicted_in_parts(here, monkeypatch):
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
     monkeypatch.setattr("tunefree.cli.rows._LARGE_FILE", 1000)
     monkeypatch.setattr("tunefree.cli.rows._LARGE_INPUT", 1000)
-    monkeypatch.setattr("tunefree.io.mixed._PART", 1000)
+    monkeypatch.setattr("tunefree.files.mixed._PART", 1000)
     assert run("predict", "m", "houses.csv").stdout == expected
     assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected
     again = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
@@ -317,10 +317,10 @@ BAD_LINES = {
 }  # fmt: skip
 READ_BAD_LINES = """
 import json, sys
-from tunefree.io import read
-from tunefree.io.files import DataError
-from tunefree.io.mixed import read_mixed
-from tunefree.io.records import records
+from tunefree.files import read
+from tunefree.files.files import DataError
+from tunefree.files.mixed import read_mixed
+from tunefree.files.records import records
 for text in json.loads(sys.argv[1]):
     for reader in (read, read_mixed, lambda text, format: list(records(text, format))):
         try:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tunefree import DataWarning, PiSTOLClassifier, PiSTOLRegressor, load_model, open_source
 from tunefree.cli import app
-from tunefree.io import DataError
+from tunefree.files import DataError
 
 N = 60
 GAPS = [5, 17, 30, 44]

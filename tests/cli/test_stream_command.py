@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tunefree import StreamClassifier, StreamRegressor, load_model
 from tunefree.cli import app
-from tunefree.learners.mixture.drift import DriftAlarm
+from tunefree.streams.drift import DriftAlarm
 
 MAIN = "from tunefree.cli import main; main()"
 

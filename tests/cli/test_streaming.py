@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.io.model import load_model
+from tunefree.files.model import load_model
 
 RNG = np.random.default_rng(0)
 ROWS = 16_000
@@ -133,7 +133,7 @@ def test_malformed_rows_stop_the_training_or_are_counted(here, more):
 
 
 def test_a_truncated_archive_leaves_the_checkpoint(here, expected, monkeypatch):
-    monkeypatch.setattr("tunefree.io.files.CHUNK", 4096)
+    monkeypatch.setattr("tunefree.files.files.CHUNK", 4096)
     options = ["--checkpoint", "c", "--every", 100, "--seed", 1]
     packed = gzip.compress(TEXT.encode())
     (here / "d.gz").write_bytes(packed[: len(packed) // 2])

@@ -13,12 +13,12 @@ from sklearn.datasets import load_iris
 
 import tunefree
 from hidden import with_settings
-from tunefree._registry import estimator_class
-from tunefree.constraints import L1Ball
-from tunefree.designs import Dense
-from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.links import Identity
-from tunefree.potentials import Euclidean, Hypentropy
+from tunefree.core.registry import estimator_class
+from tunefree.parts.links import Identity
+from tunefree.reflectron.constraints import L1Ball
+from tunefree.reflectron.mirror import Batch, Configuration, Mirror
+from tunefree.reflectron.potentials import Euclidean, Hypentropy
+from tunefree.rows.designs import Dense
 
 pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")

@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 import tunefree
-from tunefree._registry import estimator_class
-from tunefree.averaging import Tail
-from tunefree.io.model import load_model, save_model
+from tunefree.core.registry import estimator_class
+from tunefree.files.model import load_model, save_model
+from tunefree.parts.averaging import Tail
 
 pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -95,7 +95,7 @@ def test_a_path_too_long_to_keep_is_not_sent(client, monkeypatch):
     X, y = rows(500)
     setting = {"solver": "sgd", "max_iter": 2, "random_state": 0}
     whole = tfd.DaskRidgePathRegressor(**setting).fit(cut(X), cut(y))
-    monkeypatch.setattr("tunefree.estimators.ridge.MOST_KEPT", 10)
+    monkeypatch.setattr("tunefree.ridge_path.estimators.MOST_KEPT", 10)
     one = tfd.DaskRidgePathRegressor(**setting).fit(cut(X), cut(y))
     np.testing.assert_allclose(one.coef_, whole.coef_, rtol=1e-9)
     assert not hasattr(one, "coefs_")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tunefree._registry import estimator_class
-from tunefree.estimators import trees
-from tunefree.learners.kernel import ridge
+from tunefree.core.registry import estimator_class
+from tunefree.kernel_ridge import solvers as ridge
+from tunefree.trees import estimators as trees
 
 pytest.importorskip("distributed")
 

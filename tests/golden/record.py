@@ -55,8 +55,9 @@ from record_values import Leaves, as_json, digest, is_text, published, shortened
 from scipy import sparse
 
 import tunefree
-from tunefree import links, potentials
-from tunefree._registry import estimator_class
+from tunefree.core.registry import estimator_class
+from tunefree.parts import links
+from tunefree.reflectron import potentials
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from papers import baselines

@@ -14,9 +14,9 @@ import numpy as np
 from record_values import Leaves, published
 
 import tunefree
-from tunefree._registry import estimator_class
-from tunefree.families import FAMILIES, Quantile
-from tunefree.losses import Pinball
+from tunefree.core.registry import estimator_class
+from tunefree.parts.families import FAMILIES, Quantile
+from tunefree.parts.losses import Pinball
 
 # Rows to predict, none of which is learned.
 NEW = 300

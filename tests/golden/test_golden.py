@@ -12,7 +12,7 @@ import record
 from record_compare import Renames, compare
 from record_values import as_json, digest
 
-from tunefree._registry import ESTIMATORS
+from tunefree.core.registry import ESTIMATORS
 
 STORED = record.Stored.read()
 SAME_ENVIRONMENT = STORED.environment == record.environment()

@@ -5,10 +5,10 @@ import pytest
 from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, TuneFreeRegressor
-from tunefree.estimators import trees
-from tunefree.estimators.candidates import BoostedTrees, ThreeFolds, make_candidates
-from tunefree.select import held_out
-from tunefree.select.held_out import automatic_folds, folds_within, is_cross_validation
+from tunefree.held_out import predictions as held_out
+from tunefree.held_out.predictions import automatic_folds, folds_within, is_cross_validation
+from tunefree.stack.candidates import BoostedTrees, ThreeFolds, make_candidates
+from tunefree.trees import estimators as trees
 
 RNG = np.random.default_rng(0)
 N, GROUPS = 400, np.repeat(np.arange(100), 4)

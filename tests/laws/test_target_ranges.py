@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tunefree
-from tunefree._registry import estimator_class
-from tunefree.estimators import uncertainty_mixins
+from tunefree.base import uncertainty_mixins
+from tunefree.core.registry import estimator_class
 from tunefree.uncertainty.ranges import TargetRange
 
 LINEAR = {"candidates": ("linear",)}

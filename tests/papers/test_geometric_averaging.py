@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from papers.stored_iterates import additive_noise_sgd, average_iterates, sgd
-from tunefree.averaging import Geometric, survival
 from tunefree.bounds import geometric_excess_risk
+from tunefree.parts.averaging import Geometric, survival
 
 D, STEP, PENALTY = 4, 0.05, 0.3
 

@@ -10,13 +10,14 @@ from papers.baselines import (
     KernelPerceptron,
 )
 from tunefree import bounds
-from tunefree._process import workers
-from tunefree.averaging import AVERAGES, Geometric, survival
-from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Facts, KernelBlock, Member, Memory, MemoryEngine
-from tunefree.learners.pistol.linear import Isotropic
-from tunefree.learners.pistol.rules import PiSTOL
-from tunefree.losses import Logistic, SmoothedHinge
+from tunefree.core.process import workers
+from tunefree.kernels.bandwidths import Facts
+from tunefree.kernels.kernels import RBF
+from tunefree.parts.averaging import AVERAGES, Geometric, survival
+from tunefree.parts.losses import Logistic, SmoothedHinge
+from tunefree.pistol.kernel_blocked import KernelBlock, Member, Memory, MemoryEngine
+from tunefree.pistol.linear import Isotropic
+from tunefree.pistol.rules import PiSTOL
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 2))

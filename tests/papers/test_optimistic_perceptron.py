@@ -5,13 +5,13 @@ import pytest
 from scipy.optimize import nnls
 from scipy.special import logsumexp
 
+from papers.datasets import make_perceptron_hard
 from tunefree.bounds import game_gap, perceptron_mistakes, separation_budget
-from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.learners.perceptron.classical import Classical
-from tunefree.learners.perceptron.margins import Goal, GramRows
-from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
+from tunefree.perceptron.classical import Classical
+from tunefree.perceptron.margins import Goal, GramRows
+from tunefree.perceptron.optimistic import PLAYERS, Optimistic
 
 ROUNDS = 300
 

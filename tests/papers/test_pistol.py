@@ -23,12 +23,12 @@ from tunefree import (
     load_model,
     save_model,
 )
-from tunefree.averaging import Uniform
-from tunefree.designs import Dense
-from tunefree.estimators import base
-from tunefree.learners.pistol.linear import Diagonal, Isotropic
-from tunefree.learners.pistol.rules import PiSTOL
-from tunefree.losses import Absolute, Hinge, Logistic, SmoothedHinge
+from tunefree.base import base
+from tunefree.parts.averaging import Uniform
+from tunefree.parts.losses import Absolute, Hinge, Logistic, SmoothedHinge
+from tunefree.pistol.linear import Diagonal, Isotropic
+from tunefree.pistol.rules import PiSTOL
+from tunefree.rows.designs import Dense
 
 LOSSES = {
     "smoothed hinge": SmoothedHinge(),

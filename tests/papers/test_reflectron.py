@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from tunefree import bounds, protocols
-from tunefree.constraints import L1Ball
-from tunefree.designs import Dense
+from tunefree import bounds
+from tunefree.core import protocols
 from tunefree.engine.run import run
-from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.links import Logit
-from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm
+from tunefree.parts.links import Logit
+from tunefree.reflectron.constraints import L1Ball
+from tunefree.reflectron.mirror import Batch, Configuration, Mirror
+from tunefree.reflectron.potentials import Entropy, Euclidean, Hypentropy, PNorm
+from tunefree.rows.designs import Dense
 
 
 def _draw(d, n, s, seed, noise=0.1, theta=None):

@@ -23,10 +23,10 @@ from tunefree.cli.console import (
 from tunefree.cli.rows import column_name, columns_of, open_data, split_role_columns
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.io.files import Named, Skipped, detected, write_atomically
-from tunefree.io.mixed import mixed_parts, read_mixed, read_numbers
-from tunefree.io.model import describe_model, load_model
-from tunefree.io.tables import Column
+from tunefree.files.files import Named, Skipped, detected, write_atomically
+from tunefree.files.mixed import mixed_parts, read_mixed, read_numbers
+from tunefree.files.model import describe_model, load_model
+from tunefree.files.tables import Column
 
 
 def load(path):
@@ -55,7 +55,7 @@ def feature_names(estimator, notes):
 def read_tables(estimator, notes, data, *, labelled, whole=False, skipped=None, **options):
     """Rows with the features of the model, in its order: one table, or parts of large data.
 
-    `options` are those of `tunefree.io.read`; where one is None the notes decide. Rows without a
+    `options` are those of `tunefree.files.read`; where one is None the notes decide. Rows without a
     target are skipped and counted in `skipped` if `labelled`; otherwise the columns of targets and
     weights may hold anything, or be absent.
     """

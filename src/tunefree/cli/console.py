@@ -16,8 +16,8 @@ from typing import NoReturn
 
 import typer
 
-from tunefree._process import interruptible
-from tunefree._warn import did_you_mean
+from tunefree.core.process import interruptible
+from tunefree.core.warn import did_you_mean
 
 FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
 

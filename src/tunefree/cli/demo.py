@@ -7,7 +7,7 @@ import numpy as np
 
 from tunefree.cli.console import FAILED, answer, as_csv, failing, working
 from tunefree.cli.options import EvalOptions, ReportOptions, TrainOptions
-from tunefree.io.files import write_atomically
+from tunefree.files.files import write_atomically
 
 _SPLITS = 5
 _HEAD = ["ordered", "city", "carrier", "kilograms", "kilometres", "note", "late"]

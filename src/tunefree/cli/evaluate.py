@@ -2,12 +2,12 @@
 
 import json
 
-from tunefree._format import number
 from tunefree.cli.apply import load
 from tunefree.cli.console import answer
 from tunefree.cli.page import write_page
 from tunefree.cli.rows import columns_of
 from tunefree.cli.scores import evaluate
+from tunefree.core.format import number
 
 _DIGITS = 4  # models are compared by these scores
 

@@ -15,7 +15,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in
 
-from tunefree._format import listed, number
 from tunefree.cli import figures
 from tunefree.cli.apply import feature_names, load, matched_by_us, plain
 from tunefree.cli.changed import permuted_scores, taken_rows
@@ -24,9 +23,10 @@ from tunefree.cli.figures import PageTable, some
 from tunefree.cli.report import largest_weights, overview
 from tunefree.cli.rows import columns_of, fingerprints
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
-from tunefree.io.arrays import taken
-from tunefree.io.files import write_atomically
-from tunefree.io.model import describe_model
+from tunefree.core.format import listed, number
+from tunefree.files.arrays import taken
+from tunefree.files.files import write_atomically
+from tunefree.files.model import describe_model
 from tunefree.uncertainty.risk import exact
 
 _MOST = 20  # columns with the largest weights, or classes listed one by one

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 
-from tunefree._format import number
 from tunefree.cli.apply import feature_names, load
 from tunefree.cli.console import BAD_MODEL, answer, failing, shown
 from tunefree.cli.rows import column_label, describe_kinds
-from tunefree.io.model import describe_model
+from tunefree.core.format import number
+from tunefree.files.model import describe_model
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
 

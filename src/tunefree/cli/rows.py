@@ -10,12 +10,12 @@ from zlib import crc32
 import numpy as np
 from scipy import sparse
 
-from tunefree._warn import did_you_mean
 from tunefree.cli.console import BAD_DATA, USAGE, failing, flag, note, stop, working
+from tunefree.core.warn import did_you_mean
 from tunefree.engine.sources.readers import Replay
-from tunefree.io.files import DataError, Named, Skipped, chunks
-from tunefree.io.mixed import read_mixed, read_numbers
-from tunefree.io.tables import IGNORED, unnamed
+from tunefree.files.files import DataError, Named, Skipped, chunks
+from tunefree.files.mixed import read_mixed, read_numbers
+from tunefree.files.tables import IGNORED, unnamed
 
 # Files, and standard input, of more bytes are not loaded into memory.
 _LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
@@ -87,7 +87,7 @@ def skip_hint(skipped):
 
 
 def read_rows(source, name, kind, options, *, mixed, hint) -> Any:
-    """Read a `tunefree.io.Table` to learn from.
+    """Read a `tunefree.files.Table` to learn from.
 
     `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
     otherwise `hint` is added to the error for one.

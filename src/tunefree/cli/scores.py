@@ -7,10 +7,10 @@ import numpy as np
 from tunefree.cli.apply import matched_by_us, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
 from tunefree.cli.rows import named, split_role_columns
-from tunefree.data.checks import drift_findings, messages
-from tunefree.families import Family
-from tunefree.io.files import DataError, Skipped, name_of
-from tunefree.preprocessing import source_layout
+from tunefree.files.files import DataError, Skipped, name_of
+from tunefree.parts.families import Family
+from tunefree.rows.checks import drift_findings, messages
+from tunefree.rows.preprocessing import source_layout
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, WEIGHTED, exact, of_weighted
 
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
@@ -131,7 +131,7 @@ class Scores:
 
     def _classified(self, y, predicted, probabilities, decisions):
         """What the scores of a classification need of each row."""
-        from tunefree.estimators.base import places_of
+        from tunefree.base.base import places_of
 
         code, rows = places_of(self.classes, y), {"error": y != predicted}
         known = self.classes[code] == y

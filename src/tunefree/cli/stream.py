@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tunefree._warn import did_you_mean
 from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
@@ -24,11 +23,10 @@ from tunefree.cli.console import (
 )
 from tunefree.cli.rows import note_skipped, skipped_of
 from tunefree.cli.train import check_outputs, guess_and_advise, resumable
+from tunefree.core.warn import did_you_mean
 from tunefree.engine.sources import Mark
 from tunefree.engine.sources.readers import Replay
-from tunefree.estimators.stream import StreamClassifier, StreamRegressor
-from tunefree.io.cells import is_marker
-from tunefree.io.files import (
+from tunefree.files.files import (
     DataError,
     Named,
     Skipped,
@@ -38,10 +36,12 @@ from tunefree.io.files import (
     format_of,
     name_of,
 )
-from tunefree.io.model import ModelError, load_values, save_model
-from tunefree.io.records import records
-from tunefree.learners.mixture.betting import ALPHAS
-from tunefree.learners.mixture.drift import DriftAlarm
+from tunefree.files.model import ModelError, load_values, save_model
+from tunefree.files.records import records
+from tunefree.rows.cells import is_marker
+from tunefree.streams.betting import ALPHAS
+from tunefree.streams.drift import DriftAlarm
+from tunefree.streams.estimators import StreamClassifier, StreamRegressor
 
 # The task is guessed from this many targets.
 _LOOK = 200

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 
-from tunefree._format import duration, number
-from tunefree._registry import estimator_class
+from tunefree.base.progress import NoProgress, PrintedProgress
 from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
@@ -51,13 +50,14 @@ from tunefree.cli.rows import (
     skipped_of,
     without_roles,
 )
+from tunefree.core.format import duration, number
+from tunefree.core.registry import estimator_class
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.estimators.fitting import NoProgress, PrintedProgress
-from tunefree.io.files import DataError, Skipped, chunks, format_of
-from tunefree.io.model import ModelError, is_model, save_model
-from tunefree.io.tables import no_rows
+from tunefree.files.files import DataError, Skipped, chunks, format_of
+from tunefree.files.model import ModelError, is_model, save_model
+from tunefree.files.tables import no_rows
 
 # The task is guessed from so many bytes of standard input, or rows of a file.
 _LOOK, _ROWS = 128 << 10, 20_000
@@ -164,8 +164,8 @@ def _implied_task(options):
     option, name = ("loss", options.loss) if options.family is None else ("family", options.family)
     if name is None:
         return "auto", None
-    from tunefree.families import FAMILIES, OF_CLASSES
-    from tunefree.losses import LOSSES
+    from tunefree.parts.families import FAMILIES, OF_CLASSES
+    from tunefree.parts.losses import LOSSES
 
     task = getattr(LOSSES.get(name), "task", "both")
     if name in FAMILIES and name != "binomial":  # which is of shares, too

@@ -17,12 +17,13 @@ from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
-from tunefree._process import kept_memory, one_blas_thread
-from tunefree.data.missing import complete
-from tunefree.designs import CSR, canonical, design_of, take
-from tunefree.estimators.from_source import SourceSample
-from tunefree.protocols import Remote
-from tunefree.robust import FAR, clip_outliers, odd_entries, warn_of
+from tunefree.base.from_source import SourceSample
+from tunefree.core.process import kept_memory, one_blas_thread
+from tunefree.core.protocols import Remote
+from tunefree.rows.designs import CSR, design_of
+from tunefree.rows.matrices import canonical, take
+from tunefree.rows.missing import complete
+from tunefree.rows.outliers import FAR, clip_outliers, odd_entries, warn_of
 
 _FAN_IN = 8  # of merges by tasks
 _SMALL = 1 << 20  # bytes; larger arguments become a task, instead of being sent with every task

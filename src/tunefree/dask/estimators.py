@@ -15,32 +15,32 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import seed_of
-from tunefree.averaging import Geometric
-from tunefree.columns import Deviations, Ranges
+from tunefree.base import base
+from tunefree.base.exposures import TakesExposures
+from tunefree.base.from_source import FitsSource
+from tunefree.base.locks import rollback_on_error
+from tunefree.base.reading import forget_fit
+from tunefree.core.parameters import seed_of
 from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined
-from tunefree.data.order import hashed_visits
-from tunefree.data.units import Units
-from tunefree.designs import as_columns, as_dense, n_entries
-from tunefree.estimators import (
-    auto,
-    base,
-    least_squares,
-    perceptron,
-    ridge,
-    trees,
-)
-from tunefree.estimators.exposures import TakesExposures
-from tunefree.estimators.fitting import forget_fit, rollback_on_error
-from tunefree.estimators.from_source import FitsSource
-from tunefree.estimators.kernel import ridge as kernel_ridge
-from tunefree.estimators.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
-from tunefree.estimators.reflectron import classifier, glm, reflectron
-from tunefree.estimators.reflectron.descent import Descent, Settings, fold_order
-from tunefree.learners.reflectron.mirror import NONE, Batch
-from tunefree.learners.sgd.coordinates import spanned
-from tunefree.learners.sgd.path import Spectrum
-from tunefree.links import index_of_mean
+from tunefree.kernel_ridge import estimators as kernel_ridge
+from tunefree.parts.averaging import Geometric
+from tunefree.parts.links import index_of_mean
+from tunefree.perceptron import estimators as perceptron
+from tunefree.reflectron import classifier, glm, reflectron
+from tunefree.reflectron.descent import Descent, Settings, fold_order
+from tunefree.reflectron.mirror import NONE, Batch
+from tunefree.ridge_path import estimators as ridge
+from tunefree.ridge_path import least_squares
+from tunefree.ridge_path.coordinates import spanned
+from tunefree.ridge_path.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
+from tunefree.ridge_path.path import Spectrum
+from tunefree.rows.designs import n_entries
+from tunefree.rows.matrices import as_columns, as_dense
+from tunefree.rows.moments import Deviations, Ranges
+from tunefree.rows.order import hashed_visits
+from tunefree.rows.units import Units
+from tunefree.stack import estimators as auto
+from tunefree.trees import estimators as trees
 
 PIECE = 1 << 19  # numbers that fit into the processor's cache
 _BLOCK = 4096
@@ -171,7 +171,11 @@ class Distributed:
 
     def _local(self):
         """The estimator of `tunefree` with the same parameters."""
-        kind = next(c for c in type(self).__mro__ if c.__module__.startswith("tunefree.estimators"))
+        kind = next(
+            c
+            for c in type(self).__mro__
+            if c.__module__.startswith("tunefree.") and not c.__module__.startswith("tunefree.dask")
+        )
         return kind(**self.get_params(deep=False))
 
     def _lazily(self, method, X):

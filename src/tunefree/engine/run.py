@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.data.order import Visits
-from tunefree.designs import design_of, n_entries
-from tunefree.protocols import BlockSource, Learner, Observed, Remote, Result, State
+from tunefree.core.protocols import BlockSource, Learner, Observed, Remote, Result, State
+from tunefree.rows.designs import design_of, n_entries
+from tunefree.rows.order import Visits
 
 __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
 

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from tunefree._process import SIGNALS
 from tunefree._version import __version__
+from tunefree.core.process import SIGNALS
 from tunefree.engine.sources import Mark
-from tunefree.io.model import ModelError, load_values, save_values
+from tunefree.files.model import ModelError, load_values, save_values
 
 
 class Checkpoint:

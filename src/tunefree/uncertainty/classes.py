@@ -25,7 +25,7 @@ def parameters(family, k, m):
 
     Examples
     --------
-    >>> from tunefree.families import MultinomialLogit
+    >>> from tunefree.parts.families import MultinomialLogit
     >>> parameters(MultinomialLogit(), 1, 3) @ [5.0, 6.0]
     array([[0., 5., 6.]])
     """

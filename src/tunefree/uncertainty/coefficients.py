@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import chi2
 from scipy.stats import f as fisher
 
-from tunefree._format import aligned
-from tunefree.links import LINKS
+from tunefree.core.format import aligned
+from tunefree.parts.links import LINKS
 from tunefree.uncertainty.contrasts import read_contrasts
 
 _MANY_DIGITS = re.compile(r"\d+\.\d{4,}(e[-+]\d+)?")

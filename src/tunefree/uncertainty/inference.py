@@ -29,10 +29,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
 
-from tunefree._warn import none_of
-from tunefree.designs import as_dense
-from tunefree.families import Binomial, Gaussian, HuberT, Matching, Quantile
-from tunefree.links import LINKS, Logit, index_of_mean, link_range
+from tunefree.core.warn import none_of
+from tunefree.parts.families import Binomial, Gaussian, HuberT, Matching, Quantile
+from tunefree.parts.links import LINKS, Logit, index_of_mean, link_range
+from tunefree.rows.matrices import as_dense
 from tunefree.uncertainty import classes, quantiles
 from tunefree.uncertainty.coefficients import (
     Anova,
@@ -274,7 +274,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
 
     Examples
     --------
-    >>> from tunefree.links import Identity
+    >>> from tunefree.parts.links import Identity
     >>> x, rng = np.linspace(-1, 1, 50)[:, None], np.random.default_rng(0)
     >>> y = 2.0 * x[:, 0] + rng.normal(size=50)
     >>> fit = inferred(x, y, np.ones(50), Law(Gaussian(), Identity()), True, ["x"])

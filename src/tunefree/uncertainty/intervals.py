@@ -33,14 +33,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._warn import warn
-from tunefree.columns import coordinates
-from tunefree.data.order import in_order
-from tunefree.designs import as_dense
-from tunefree.kernels import RBF
-from tunefree.learners.kernel.geometry import Geometry
-from tunefree.learners.kernel.nystroem import RowBlocks, make_landmarks, solve
-from tunefree.robust import weighted_quantiles
+from tunefree.core.warn import warn
+from tunefree.kernels.coordinates import coordinates
+from tunefree.kernels.geometry import Geometry
+from tunefree.kernels.kernels import RBF
+from tunefree.kernels.nystroem import RowBlocks, make_landmarks, solve
+from tunefree.rows.matrices import as_dense
+from tunefree.rows.order import in_order
+from tunefree.rows.quantiles import weighted_quantiles
 from tunefree.uncertainty.ranges import TargetRange
 
 # The local scale: bandwidths in root mean square distances of a column, landmarks, share of the
@@ -197,7 +197,7 @@ class Binned(NamedTuple):
 class Local(NamedTuple):
     """A scale that depends on the prediction, and on the columns if there is a `view` of them."""
 
-    own: Any  # `tunefree.columns.Coordinates` of the prediction
+    own: Any  # `tunefree.kernels.coordinates.Coordinates` of the prediction
     view: Any  # those of the columns, or None
     marks: Any  # the landmarks, with their kernel
     coef: np.ndarray  # (n_landmarks, 1)

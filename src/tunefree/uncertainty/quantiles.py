@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.stats import norm
 
-from tunefree import families
+from tunefree.parts import families
 
 
 def least_pinball(A: np.ndarray, y: np.ndarray, weights: np.ndarray, q: float) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from tunefree.io.files import forget, mapped
+from tunefree.files.files import forget, mapped
 
 # Free bytes needed per byte of text: twice the 12 bytes of an entry over its 4 bytes of text.
 _FREE_BYTES = 6

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.data.missing import separated
-from tunefree.designs import as_rows, n_entries
-from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks, spans
-from tunefree.io.files import DataError, Named, Skipped
-from tunefree.io.libsvm import blocks as libsvm_blocks
-from tunefree.io.libsvm import matrix
-from tunefree.io.tables import TARGET, WEIGHT, assign, type_of_targets
-from tunefree.io.tables import blocks as table_blocks
+from tunefree.files.arrays import finite_rows, frame_batches, plain_batch, row_blocks, spans
+from tunefree.files.files import DataError, Named, Skipped
+from tunefree.files.libsvm import blocks as libsvm_blocks
+from tunefree.files.libsvm import matrix
+from tunefree.files.tables import TARGET, WEIGHT, assign, type_of_targets
+from tunefree.files.tables import blocks as table_blocks
+from tunefree.rows.designs import n_entries
+from tunefree.rows.matrices import as_rows
+from tunefree.rows.missing import separated
 
 _START = (0, 1)
 

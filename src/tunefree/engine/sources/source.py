@@ -16,12 +16,12 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._version import __version__
-from tunefree.designs import stacked
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
-from tunefree.io.arrays import taken, with_targets
-from tunefree.io.files import FORMATS, DataError, Skipped, detected, fingerprint, name_of
-from tunefree.io.files import chunks as text_pieces
+from tunefree.files.arrays import taken, with_targets
+from tunefree.files.files import FORMATS, DataError, Skipped, detected, fingerprint, name_of
+from tunefree.files.files import chunks as text_pieces
+from tunefree.rows.matrices import stacked
 
 # A shuffled window is yielded in pieces of so many rows.
 _PIECE = 4096

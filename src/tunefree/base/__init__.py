@@ -1,0 +1,1 @@
+"""What estimators share: checks, locks, progress, reading, targets, exposures, uncertainty."""

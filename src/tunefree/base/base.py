@@ -1,0 +1,502 @@
+"""What all estimators share: checks of rows, weights and labels, and held-out values.
+
+Messages name what is wrong.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn._config import config_context
+from sklearn.base import ClassifierMixin, is_regressor
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from tunefree.base.locks import Threaded
+from tunefree.base.sizes import check_entries, check_target_sizes
+from tunefree.core.jit import kernel
+from tunefree.core.process import check_memory
+from tunefree.core.protocols import MatrixLike
+from tunefree.core.registry import ESTIMATORS
+from tunefree.core.warn import warn
+from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
+from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
+from tunefree.rows.missing import complete
+from tunefree.rows.order import as_repetitions
+from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
+
+FLOATS = [np.float64, np.float32]
+# How rows are checked, for `validate_data`.
+ROWS: Any = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C", "accept_large_sparse": True}
+# The largest weight of a row, relative to all others together, or to an ordinary row of a stream.
+WEIGHTS_APART = 1e10
+# Rows whose weight is below this share of the mean weight are ignored.
+_NEGLIGIBLE = 1e-15
+_TINY = np.finfo(float).tiny
+# Memory of a fit for each column of sparse rows, in bytes. Measured at 1,000,000 columns: 250 for
+# PiSTOL*, 293 for TuneFree*.
+_COLUMN_BYTES = 300.0
+# Most held-out rows that are stored, and most numbers of their probabilities.
+_MOST_HELD_OUT, _MOST_PROBABILITIES = 5000, 2_000_000
+
+
+class TakesSparse:
+    """An estimator whose rows may be sparse, for scikit-learn's tags."""
+
+    def __sklearn_tags__(self):
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = False) -> Any:
+    """Rows as a C-contiguous array or a canonical CSR matrix; the user's arrays never change.
+
+    With `missing`, NaN and infinity are allowed.
+    """
+    rows = None if reset else plain_rows(estimator, X, missing=missing)
+    if rows is not None:
+        return rows
+    check_frame(X)
+    with plain_errors(estimator, X):
+        X = validate_data(estimator, X, reset=reset, ensure_all_finite=not missing, **ROWS)
+    return canonical(X)
+
+
+def check_rows_and_targets(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    reset: bool = True,
+    multi_output: bool = False,
+    numeric: bool = False,
+    missing: bool = False,
+    names: Any = None,
+) -> tuple[Any, Any]:
+    """`check_rows`, with targets of the same length, none of which is missing.
+
+    `names` are the user's, in messages.
+    """
+    check_frame(X)
+    y = complete(y)
+    targets = {"multi_output": multi_output, "y_numeric": numeric}
+    with plain_errors(estimator, X, y):
+        X, y = validate_data(
+            estimator, X, y, reset=reset, ensure_all_finite=not missing, **targets, **ROWS
+        )
+        if is_regressor(estimator) and y.dtype.kind in "OUS":
+            y = y.astype(np.float64)
+    if is_regressor(estimator) and y.dtype.kind in "Mm":
+        raise ValueError("y holds dates or times: give numbers, such as days since a date.")
+    X = canonical(X)
+    if not missing:
+        columns = getattr(estimator, "feature_names_in_", None) if names is None else names
+        check_entries(X, columns, fresh=reset)
+    if is_regressor(estimator):
+        check_target_sizes(y, fresh=reset)
+    return X, y
+
+
+@contextmanager
+def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
+    """Add to scikit-learn's errors which column or row is wrong, and the way out."""
+    try:
+        dtypes = getattr(X, "dtypes", ())  # polars would make numbers of dates
+        if any(hasattr(dtype, "is_temporal") and dtype.is_temporal() for dtype in dtypes):
+            raise TypeError("X holds dates or times.")
+        # Arrays of other libraries become NumPy's by their own rules.
+        with config_context(array_api_dispatch=False):
+            yield
+    except (TypeError, ValueError) as problem:
+        complete(y)  # names the target that is missing, if one is
+        name = type(estimator).__name__
+        words = None if y is None else _text_for_numbers(estimator, np.asarray(y))
+        kind = "Regressor" if is_regressor(estimator) else "Classifier"
+        if words is None and (found := _not_numbers(X)):
+            words = (
+                f"{found}, and {name} takes numbers: use TuneFree{kind}, or a TablePreprocessor "
+                "before it in a Pipeline."
+            )
+        if words is None and str(problem).startswith("Input X contains NaN"):
+            words = (
+                f"Input X contains NaN, and {name} takes no missing values: use TuneFree{kind} or "
+                f"BoostedTrees{kind}, or an imputer before it in a Pipeline."
+            )
+        if words is None:
+            raise
+        raise ValueError(words) from problem
+
+
+def _text_for_numbers(estimator, y):
+    """The words for targets of a regressor that are text; None if there are none."""
+    if y.dtype.kind not in "OUS" or not is_regressor(estimator):
+        return None
+    for value in y.ravel().tolist():
+        if isinstance(value, str) and not _is_float(value):
+            name = type(estimator).__name__
+            other = name.replace("Regressor", "Classifier")
+            other = other if other in ESTIMATORS else "TuneFreeClassifier"
+            words = f"y holds text such as {value!r}, and {name} predicts numbers"
+            return f"{words}: use {other} for classes."
+    return None
+
+
+def _is_float(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _not_numbers(X):
+    """The first column that holds text or dates; None if there is none."""
+    from tunefree.rows.preprocessing import series
+
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    if names:
+        columns = [(repr(name), series(X, j)) for j, name in enumerate(names)]
+    else:
+        values = np.asarray(X)
+        columns = enumerate(values.T) if values.ndim == 2 else ()
+    for name, column in columns:
+        if column.dtype.kind in "mM":
+            return f"Column {name} of X holds dates or times"
+        for value in column.tolist() if column.dtype.kind in "OUS" else ():
+            if isinstance(value, date):
+                return f"Column {name} of X holds dates or times"
+            if isinstance(value, str) and not _is_float(value):
+                return f"Column {name} of X holds text such as {value!r}"
+    return None
+
+
+def check_columns(X):
+    """Refuse sparse rows with so many columns that the coefficients would not fit into memory."""
+    if sparse.issparse(X) and X.ndim == 2:
+        check_memory(
+            _COLUMN_BYTES * X.shape[1],
+            f"A fit on sparse rows of {X.shape[1]} columns",
+            "Hash the columns, or drop those that are always zero.",
+        )
+
+
+def check_weights(sample_weight, X, *, stream=False, as_given=False):
+    """Weights as float64, one a row; None means 1.
+
+    Their unit is free: repetitions become whole numbers, unless weights are to stay `as_given`. In
+    a `stream` an ordinary row weighs 1.
+    """
+    sample_weight = complete(sample_weight, "sample_weight")
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError(
+            "All entries of sample_weight are zero: there is no row to learn from. "
+            "Give at least one row a positive weight."
+        )
+    if sample_weight is None:
+        return weights
+    most, least = weights.max(), weights[weights > 0.0].min()
+    if stream and not 1.0 / WEIGHTS_APART <= least <= most <= WEIGHTS_APART:
+        raise ValueError(
+            f"sample_weight has weights from {least:g} to {most:g}. In a stream an ordinary row "
+            f"weighs 1: give weights from {1.0 / WEIGHTS_APART:g} to {WEIGHTS_APART:g}, or 0 to "
+            "ignore a row."
+        )
+    if not 1e-100 < most < 1e100:  # by a power of two, which changes no digit
+        weights = np.ldexp(weights, -int(np.frexp(most)[1]))
+    others = np.delete(weights, np.argmax(weights)).sum()
+    if not stream and 0.0 < others < weights.max() / WEIGHTS_APART:
+        raise ValueError(
+            f"sample_weight gives one row the weight {most:g}, more than {WEIGHTS_APART:g} times "
+            "that of all others together: they would be lost in rounding. Limit the largest."
+        )
+    if least < _NEGLIGIBLE * most:  # as good as 0, and 0 is never a divisor
+        weights = np.where(weights < _NEGLIGIBLE * weights.mean(), 0.0, weights)
+    return weights if stream or as_given else as_repetitions(weights)
+
+
+def of_positive_weight(X, y, weights):
+    """Rows, targets and weights without the rows of weight 0."""
+    positive = weights > 0
+    if positive.all():
+        return X, y, weights
+    return X[positive], y[positive], weights[positive]
+
+
+def check_labels(y):
+    """Refuse what are no labels of classes, one a row."""
+    y = complete(y)
+    kind = type_of_target(y, input_name="y")
+    if kind != "binary":
+        check_classification_targets(y)
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
+
+
+def encode_labels(y, fewest=1):
+    """Sorted classes and the class number of every label."""
+    check_labels(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < fewest:
+        raise ValueError(
+            f"y has only one class ({classes[0]}): a classifier needs rows of at least two."
+        )
+    return classes, codes
+
+
+def group_numbers(groups, X, kept):
+    """The numbers of the groups of the rows `kept`, two or more of them; None without groups."""
+    if groups is None:
+        return None
+    groups = column_or_1d(complete(groups, "groups"))
+    check_consistent_length(X, groups)
+    _, numbers = np.unique(groups[kept], return_inverse=True)
+    if numbers.max() == 0:
+        raise ValueError("groups= has one group only: two or more are needed to hold out.")
+    return numbers
+
+
+def places_of(classes, y):
+    """The class number of every label; classes may be in any order.
+
+    An unknown label gets the number of some class: the caller has to compare.
+
+    Examples
+    --------
+    >>> places_of(np.array(["low", "high"]), ["high", "low"])
+    array([1, 0])
+    """
+    order = np.argsort(classes, kind="stable")
+    place = np.searchsorted(classes, y, sorter=order)
+    return order[np.minimum(place, len(order) - 1)]
+
+
+def balanced(class_weight, classes, codes, weights):
+    """Weights times the class weights; 'balanced' counts the weighted rows of each class."""
+    if class_weight is None:
+        return weights
+    if class_weight == "balanced":
+        total = np.bincount(codes, weights, minlength=len(classes))
+        each = np.divide(
+            total.sum(), len(classes) * total, out=np.zeros(len(total)), where=total > 0
+        )
+    else:
+        each = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+    return weights * each[codes]
+
+
+def signs(codes, n_classes):
+    """Targets +1 / -1: one column for two classes (+1 is the second), else one a class."""
+    if n_classes == 2:
+        return np.where(codes == 1, 1.0, -1.0)[:, None]
+    return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
+
+
+def stream_labels(estimator, y, weights, classes, known):
+    """Take in the labels of a stream's next chunk.
+
+    `classes` are announced with it, or None; `known` are those so far, or None. Returns all classes
+    now, sorted; the class number of every row; the rows' weights times the class weights; and the
+    total weight of each class so far.
+    """
+    present, _ = encode_labels(y)
+    all_classes = np.unique(np.concatenate([c for c in (known, classes, present) if c is not None]))
+    if len(all_classes) < 2:
+        raise ValueError(
+            f"There is only one class so far ({all_classes[0]}): name all classes by classes=."
+        )
+    codes, counts = np.searchsorted(all_classes, y), np.zeros(len(all_classes))
+    if known is not None:
+        counts[np.searchsorted(all_classes, known)] = getattr(estimator, "class_count_", 0.0)
+    shares = _balances(codes, weights, counts)
+    if estimator.class_weight == "balanced":
+        weights = weights * shares
+    else:
+        weights = balanced(estimator.class_weight, all_classes, codes, weights)
+    return all_classes, codes, weights, counts
+
+
+def _balances(codes, weights, counts):
+    """Weights of rows that give all classes so far the same total; updates the counts.
+
+    They depend on the row and those before it alone: the chunks' sizes make no difference.
+
+    Examples
+    --------
+    >>> _balances(np.array([0, 0, 0, 1]), np.ones(4), np.zeros(2))
+    array([1., 1., 1., 2.])
+    """
+    shares = np.empty(len(codes))
+    _scan(codes, weights, counts, shares)
+    return shares
+
+
+@kernel
+def _scan(codes, weights, counts, shares):
+    for i in range(len(codes)):
+        counts[codes[i]] += weights[i]
+        total, n_present = 0.0, 0
+        for k in range(len(counts)):
+            total += counts[k]
+            n_present += counts[k] > 0.0
+        shares[i] = total / max(n_present * counts[codes[i]], _TINY)
+
+
+def new_columns(known, all_classes):
+    """How a stream's outputs are rearranged when new classes appear: old outputs and their signs.
+
+    A new class starts from the output that has learned negatives only; two classes shared one.
+    """
+    old = np.searchsorted(known, all_classes)
+    old = np.where(np.isin(all_classes, known), old, -1)
+    if len(known) == 2:
+        index = [1 if k < 0 else 0 for k in old]
+        sign = [1.0 if k < 0 else (-1.0, 1.0)[k] for k in old]
+        return [*index, 1], [*sign, 1.0]
+    return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(all_classes) + 1)
+
+
+class LabelsByDecisions(Threaded, ClassifierMixin):
+    """`predict` by `decision_function`, and `predict_log_proba` if there is `predict_proba`."""
+
+    decision_function: Callable[..., np.ndarray]
+    predict_proba: Callable[..., np.ndarray]
+    classes_: np.ndarray
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most likely class of every row, shape (n_samples,)."""
+        scores = self.decision_function(X)
+        return self.classes_[codes_of(scores.reshape(len(scores), -1))]
+
+    @available_if(lambda self: callable(self.predict_proba))
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
+        """Logarithms of `predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+
+def warn_infinite(predictions):
+    """Warn of predictions that are not finite, and name the first such row."""
+    bad = ~np.isfinite(predictions)
+    if bad.any():
+        rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
+        warn(
+            f"The predictions of {len(rows)} of {len(bad)} rows are not finite, the first that of "
+            f"row {rows[0]}: its columns, offset or exposure are too far from those of the fit."
+        )
+
+
+def share_stored(X):
+    """The share of entries that are not zero."""
+    return np.count_nonzero(entries(X)[0]) / max(1, X.shape[0] * X.shape[1])
+
+
+def check_n_targets(targets, known):
+    """Refuse targets of another number than a model learns; None: it has learned none."""
+    if known not in (None, targets.shape[1]):
+        raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
+
+
+def squeezed(scores):
+    """Decisions, of shape (n,) where there is one output."""
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def of_targets(flat, *arrays):
+    """Arrays whose first axis is that of the targets; where y was flat, the entry of its target."""
+    return tuple(array[0] if flat else array for array in arrays)
+
+
+def temperature(decisions, targets, weights, margin=None):
+    """Slope a > 0 that turns decisions into log-odds, by maximum likelihood.
+
+    Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no
+    offsets: fitted to predictions of a learner that had seen few rows, they would harm the
+    decisions of the one that has seen all. `margin` is the decision that the learner aims at for
+    the right class. Two pseudo-rows are then added there, of which all but a share of about 1 / n
+    are right: rows with decisions near 0 give no information on large decisions. Source: Platt
+    1999, Guo et al. 2017.
+
+    Examples
+    --------
+    >>> f = np.array([[2.0], [1.0], [-1.0], [1.0]])
+    >>> a = temperature(f, np.array([[1.0], [1.0], [-1.0], [-1.0]]), np.ones(4))
+    >>> round(a, 2)
+    0.62
+    """
+    f = np.hstack([decisions, np.zeros_like(decisions)]) if decisions.shape[1] == 1 else decisions
+    y = np.where(targets[:, 0] > 0.0, 0, 1) if targets.shape[1] == 1 else targets.argmax(axis=1)
+    if not f.any() or not weights.any():
+        return 1.0
+    width, total = f.shape[1], float(weights.sum())
+    # Smoothed labels, as if two more rows had been of every class in equal parts (Platt's
+    # correction): the slope stays finite on separable data.
+    y = (total * np.eye(width)[y] + 2.0 / width) / (total + 2.0)
+    if margin is not None:
+        decision = np.eye(1, width) * margin
+        label = np.eye(1, width) * total / (total + 2.0) + 2.0 / (total + 2.0) / width
+        f, y, weights = np.vstack([f, decision]), np.vstack([y, label]), np.append(weights, 2.0)
+    size = float(np.sqrt(np.mean(np.square(f))))
+    f = f / size
+    share, target = weights / weights.sum(), np.einsum("ij,ij->i", y, f)
+    # The risk is convex in a: Newton steps, replaced by bisection if they leave the bracket.
+    low, high, a = 0.0, np.inf, 1.0
+    for _ in range(60):
+        p = np.exp(a * f - (a * f).max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        mean = np.einsum("ij,ij->i", p, f)
+        gradient = share @ (mean - target)
+        curvature = share @ (np.einsum("ij,ij->i", p, f * f) - mean * mean)
+        low, high = (a, high) if gradient < 0.0 else (low, a)
+        step = a - gradient / max(curvature, 1e-12)
+        if not low < step < high:
+            step = 2.0 * a if high == np.inf else 0.5 * (low + high)
+        if abs(step - a) <= 1e-9 * a or step > 1e6:
+            break
+        a = step
+    return float(max(a, 1e-3) / size)
+
+
+def probabilities(scores, joint):
+    """Probabilities from log-odds: softmax of joint outputs, else normalised sigmoids."""
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        second = expit(scores.reshape(-1))
+        return np.stack([1.0 - second, second], axis=1)
+    if joint:
+        return softmax(scores, axis=1)
+    p = expit(scores)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def class_shrinkage(scores, null, codes, weights, optimism=0.0):
+    """How far log-odds go from `null`, those of the classes' shares, by held-out rows: 0 to 1."""
+    p, prior = (probabilities(each, joint=True) for each in (scores, null[None]))
+    return shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
+
+
+def held_out_predictions(predictions, targets, weights, ends=None, unit=None):
+    """`HeldOutPredictions` of the last rows, clipped to `ends` as new predictions will be."""
+    if ends is not None:
+        predictions = np.clip(predictions, *np.reshape(ends, (2, -1)))
+    arrays = [a for a in (predictions, targets, weights, unit) if a is not None]
+    return HeldOutPredictions(*(np.array(a[-_MOST_HELD_OUT:], dtype=np.float64) for a in arrays))
+
+
+def held_out_probabilities(p, codes, weights, **stream):
+    """`HeldOutProbabilities` of the last rows."""
+    most = max(1, min(_MOST_HELD_OUT, _MOST_PROBABILITIES // p.shape[1]))
+    p, codes, weights = (np.array(a[-most:]) for a in (p, codes, weights))
+    return HeldOutProbabilities(p, codes, weights, **stream)
+
+
+def codes_of(scores):
+    """Class numbers of decisions or of signs, which have one column a class (one for two)."""
+    return (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)

@@ -1,0 +1,245 @@
+"""Exposures and offsets: known terms of the rows of a generalized linear model.
+
+An exposure e is the duration or size over which a target was counted. The rate y / e is learned
+with the weight e. An offset is a known term of the score.
+
+Source: McCullagh and Nelder 1989, sections 6.3 and 8.2 (rates, offsets, Pearson residuals).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import r2_score
+
+from tunefree.base import base
+from tunefree.base.uncertainty_mixins import PredictsIntervals
+from tunefree.core.protocols import MatrixLike, TargetLike
+from tunefree.parts.families import Family
+from tunefree.parts.links import Exp
+from tunefree.rows.matrices import as_columns
+from tunefree.rows.missing import complete
+from tunefree.rows.order import content_hash
+
+
+def row_term(values: Any, X: Any, name: str) -> Any:
+    """The 'exposure' or 'offset' of rows: one finite number a row; None if there is none.
+
+    A scalar is that of every row.
+    """
+    if values is None:
+        return None
+    values = np.asarray(complete(values, name), dtype=np.float64)
+    if values.ndim == 0:
+        values = np.full(X.shape[0], values)
+    if values.ndim > 2 or values.size != len(values):
+        raise ValueError(f"{name} has the shape {values.shape}: give one number a row.")
+    values = values.reshape(-1)
+    if len(values) != X.shape[0]:
+        raise ValueError(f"{name} has {len(values)} numbers, but X has {X.shape[0]} rows.")
+    valid, kind = np.isfinite(values), "finite"
+    if name == "exposure":
+        valid, kind = valid & (values > 0.0), "positive and finite"
+    if not valid.all():
+        raise ValueError(f"{name} must be {kind}, and holds {values[~valid][0]}.")
+    return values
+
+
+def given_terms(exposure: Any, offset: Any) -> dict[str, Any]:
+    """Those of the two that are given, by name."""
+    terms = {"exposure": exposure, "offset": offset}
+    return {name: values for name, values in terms.items() if values is not None}
+
+
+def over_exposure(mean: np.ndarray, exposure: Any) -> np.ndarray:
+    """Means (n, k) for an exposure of 1 as those for the rows' exposure."""
+    return mean if exposure is None else mean * row_term(exposure, mean, "exposure")[:, None]
+
+
+def per_exposure(family, link, targets, weights, exposure, offset):
+    """Targets, weights and offsets of rows with an exposure, for an exposure of 1."""
+    if exposure is None:
+        return targets, weights, offset
+    exposure = row_term(exposure, targets, "exposure")
+    if family.exposure is None:
+        raise ValueError(f"family={family!r} takes no exposure=: give a family of counts or rates.")
+    if family.exposure == "rate":
+        return targets / exposure[:, None], weights * exposure, offset
+    if not isinstance(link, Exp):
+        raise ValueError(f"exposure= with family={family!r} needs link='log', not {link!r}.")
+    return targets, weights, np.log(exposure) + (0.0 if offset is None else offset)
+
+
+class Terms(NamedTuple):
+    """Rows with an exposure or an offset, before equal rows were merged."""
+
+    place: np.ndarray  # the distinct row into which each row was merged
+    exposure: np.ndarray  # of which the target is a rate; 1 if it is none
+    weights: np.ndarray  # without the exposure
+
+    @classmethod
+    def of(cls, X, targets, weights, seed, distinct, exposure):
+        """The terms of rows, given the numbers of `distinct` ones; weights include the exposure."""
+        exposure = np.ones(len(targets)) if exposure is None else exposure
+        keys = content_hash(X, targets, seed)[1]
+        order = np.argsort(keys[distinct])
+        place = order[np.searchsorted(keys[distinct], keys, sorter=order)]
+        return cls(place, exposure, weights / exposure)
+
+    def within(self, held):
+        """The rows merged into some distinct rows, and the position of each among these."""
+        positions = np.full(self.place.max() + 1, -1)
+        positions[held] = np.arange(len(held))
+        at = positions[self.place]
+        rows = np.lexsort((self.exposure, at))
+        rows = rows[at[rows] >= 0]
+        return rows, at[rows]
+
+    def held_out(self, held, predictions, targets, family, n_groups=None):
+        """`HeldOutPredictions` of the targets themselves, such as counts, with Pearson's unit.
+
+        `predictions` and `targets` are those of the distinct rows `held`, for an exposure of 1.
+        `n_groups` is the number of groups, if whole groups were held out.
+        """
+        rows, at = self.within(held)
+        exposure, weights = self.exposure[rows, None], self.weights[rows]
+        predictions, targets = exposure * predictions[at], exposure * targets[at]
+        unit = deviation(family, predictions, exposure)
+        found = base.held_out_predictions(predictions, targets, weights, unit=unit)
+        return found._replace(n_groups=n_groups)
+
+
+def deviation(family, mean, exposure):
+    """The standard deviation of targets with these means, up to a factor: Pearson's unit."""
+    rate = family.clipped(mean / exposure)
+    return np.sqrt(exposure * family.variance(rate))
+
+
+class TakesExposures(PredictsIntervals):
+    """A regressor with a family, whose rows may have an exposure and an offset.
+
+    A subclass has `family_`, and `row_terms_`: which of the two were given to `fit`.
+    """
+
+    family_: Any
+    _TERMS = "exposure", "offset"  # those that `fit` and `predict` take
+
+    def predict_interval(
+        self,
+        X: MatrixLike,
+        alpha: float | ArrayLike = 0.1,
+        *,
+        joint: bool = False,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions, and intervals that contain the target in 1 - alpha of new rows.
+
+        With an exposure or an offset they are intervals of the targets themselves, such as counts,
+        and their width is proportional to the family's standard deviation (Pearson residuals).
+
+        Parameters
+        ----------
+        X : as for `predict`
+        alpha : float or array-like of shape (n_alpha,), default=0.1
+            The share of targets that may lie outside.
+        joint : bool, default=False
+            With several targets: all of a row's lie within in 1 - alpha of rows.
+        exposure, offset : array-like of shape (n_samples,), optional
+            As in `fit`: needed here if they were given there.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        intervals : ndarray of shape (n_samples, 2, n_alpha) or (n_samples, n_targets, 2, n_alpha)
+            Infinite, with a warning, if there are fewer than 1 / alpha - 1 held-out rows.
+
+        Raises
+        ------
+        ValueError
+            If there are no held-out predictions, alpha is not between 0 and 1, or an exposure or
+            an offset was given to `fit` and not here, or here and not there.
+        """
+        given = self._checked_terms(exposure, offset)
+        for name in given:
+            if name not in vars(self).get("row_terms_", ()):
+                raise ValueError(
+                    f"This {type(self).__name__} was fitted without {name}=: do not give it here."
+                )
+        y = self.predict(X, **given)
+        if not given:
+            return self._intervals(X, y, alpha, joint)
+        over: Any = 1.0
+        if exposure is not None and self.family_.exposure == "rate":
+            over = np.asarray(exposure, dtype=np.float64).reshape(-1, 1)
+        unit = deviation(self.family_, as_columns(y), over)
+        most = self.family_.range[1] * np.reshape(over, (-1, 1, 1, 1))
+        y, ends = self._intervals(X, y, alpha, joint, unit)
+        ends = np.minimum(ends.reshape(len(y), -1, 2, ends.shape[-1]), most).reshape(ends.shape)
+        return y, ends
+
+    def _possible(self, ends):
+        low, high = self.family_.range
+        return np.clip(ends, low, np.inf if vars(self).get("row_terms_") else high)
+
+    def _taken_terms(self, exposure, offset):
+        """The given terms, which this estimator takes."""
+        given = given_terms(exposure, offset)
+        for name in given:
+            if name not in self._TERMS:
+                raise ValueError(
+                    f"{type(self).__name__} takes no {name}=: use GLMRegressor or "
+                    "BoostedTreesRegressor."
+                )
+        return given
+
+    def _checked_terms(self, exposure, offset):
+        """The given terms, with all that the model was fitted with."""
+        given = self._taken_terms(exposure, offset)
+        for name in vars(self).get("row_terms_", ()):
+            if name not in given:
+                raise ValueError(
+                    f"This {type(self).__name__} was fitted with {name}=: give {name}= for these "
+                    "rows, too."
+                )
+        return given
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> float:
+        """D2, the share of the deviance of the best constant that is explained; R2 of squares.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight, exposure, offset : array-like of shape (n_samples,), optional
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        self._taken_terms(exposure, offset)
+        mean = self.predict(X) if offset is None else self.predict(X, offset=offset)
+        if exposure is None:
+            return self._d2(y, mean, sample_weight)
+        over = row_term(exposure, mean, "exposure")[:, None]
+        mean = mean.reshape(len(mean), -1)
+        if self.family_.exposure == "offset":
+            return self._d2(y, over * mean, sample_weight, over)
+        weights = over[:, 0] * (1.0 if sample_weight is None else np.asarray(sample_weight, float))
+        return self._d2(as_columns(y) / over, mean, weights)
+
+    def _d2(self, y, mean, weights=None, exposure=None):
+        """The score of means; R2 where deviances are squares. An exposure is an offset."""
+        if type(self.family_).deviance is Family.deviance:
+            return float(r2_score(y, mean, sample_weight=weights))
+        weights = np.ones(len(mean)) if weights is None else np.asarray(weights, float)
+        targets = self.family_.targets(as_columns(y))
+        return self.family_.d2(targets, as_columns(mean), weights, exposure)

@@ -1,0 +1,132 @@
+"""Sizes of entries and targets that floating point numbers cannot square, or tell apart."""
+
+from typing import Any
+
+import numpy as np
+
+from tunefree.core.warn import DataWarning, warn
+from tunefree.rows.designs import design_of
+from tunefree.rows.matrices import entries
+
+# Squares of larger entries overflow, and those of smaller ones vanish.
+HUGE, _TINY = 1e150, 1e-150
+# The same for targets: standard errors have the squares of squared errors.
+HUGE_TARGET, _TINY_TARGET = 1e75, 1e-75
+# A column whose width is below this share of its entries may count as constant: a column's
+# deviation must be 1e-10 of its entries, and is about a fifth of its width.
+_NARROW, _ROUNDING = 1e-9, 1e-15
+
+
+def check_entries(X: Any, names: Any = None, *, fresh: bool = False) -> None:
+    """Refuse rows with entries whose squares overflow; if `fresh`, warn of tiny or close ones.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+    names : sequence of str, optional
+        The names of the columns.
+    fresh : bool, default=False
+        Whether these rows are the first.
+    """
+    if largest_entry(X) > HUGE:
+        low, high = _ranges(X)
+        raise ValueError(_too_large(np.maximum(high, -low), names))
+    if fresh:
+        _warn_of_ranges(*_ranges(X), names)
+
+
+def warn_of_entries(X: Any, names: Any = None) -> None:
+    """Warn of the first rows of a stream, in which large entries count as missing."""
+    low, high = _ranges(X)
+    low, high = np.nan_to_num(low), np.nan_to_num(high)
+    top = np.maximum(high, -low)
+    if (top > HUGE).any():
+        warn(f"{_too_large(top, names)} They count as missing.", DataWarning)
+    _warn_of_ranges(low, high, names)
+
+
+def _too_large(top, names):
+    j = int(np.argmax(top > HUGE))
+    return (
+        f"{_column(names, j)} has entries up to {top[j]:g}: the squares of those beyond {HUGE:g} "
+        f"overflow. Divide the column by {_power(top[j])}."
+    )
+
+
+def _warn_of_ranges(low, high, names):
+    """Warn of columns whose entries vanish when they are squared, or nearly agree."""
+    top, width = np.maximum(high, -low), high - low
+    tiny = (top > 0.0) & (top < _TINY)
+    if tiny.any():
+        j = int(np.argmax(tiny))
+        warn(
+            f"{_column(names, j)} has no entry beyond {top[j]:g}: their squares vanish, and it may "
+            f"count as constant. Divide it by {_power(top[j])}.",
+            DataWarning,
+        )
+    close = (width > _ROUNDING * top) & (width < _NARROW * top)
+    if close.any():
+        j = int(np.argmax(close))
+        warn(
+            f"{_column(names, j)} has entries near {low[j]:g} that differ by {width[j]:.2g} at "
+            f"most, and it may count as constant. Subtract {low[j]:.15g} from it.",
+            DataWarning,
+        )
+
+
+def check_target_sizes(y: Any, *, fresh: bool = True) -> None:
+    """Refuse targets whose squared errors cannot be squared; if not `fresh`, too large ones only.
+
+    Examples
+    --------
+    >>> check_target_sizes(np.array([1.0, 2e160]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: y[1] = 2e+160 is beyond 1e+75: ...
+    """
+    size = np.abs(np.asarray(y, dtype=np.float64))
+    top = float(size.max(initial=0.0))
+    if top > HUGE_TARGET:
+        row = int(np.argmax(size.reshape(len(size), -1).max(axis=1) > HUGE_TARGET))
+        value = np.reshape(y, (len(size), -1))[row]
+        value = float(value[np.argmax(np.abs(value))])
+        raise ValueError(
+            f"y[{row}] = {value:g} is beyond {HUGE_TARGET:g}: squares of squared errors overflow. "
+            f"Divide y by {_power(top)}, and multiply predictions by it."
+        )
+    if fresh and 0.0 < top < _TINY_TARGET:
+        raise ValueError(
+            f"y has no target beyond {top:g}: squares of its squared errors vanish. Divide y by "
+            f"{_power(top)}, and multiply predictions by it."
+        )
+
+
+def largest_column(X: Any, names: Any = None) -> str:
+    """The column of the largest absolute value, and that value, as text."""
+    low, high = _ranges(X)
+    top = np.maximum(high, -low)
+    j = int(np.argmax(top))
+    return f"{_column(names, j)} has entries up to {top[j]:g}"
+
+
+def largest_entry(X: Any) -> float:
+    """The largest absolute value."""
+    values, _ = entries(X)
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+
+
+def _ranges(X):
+    """Lowest and highest value of each column; NaN does not count."""
+    if isinstance(X, np.ndarray):
+        low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+        return low.astype(np.float64), high.astype(np.float64)
+    return design_of(X).ranges()
+
+
+def _column(names, j):
+    """A column by name, or by its number."""
+    return f"Column {j} of X" if names is None else f"Column {str(names[j])!r} of X"
+
+
+def _power(size):
+    """The power of ten below a size."""
+    return f"{10.0 ** np.floor(np.log10(size)):g}"

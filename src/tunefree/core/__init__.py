@@ -1,0 +1,1 @@
+"""What all stands on: compiled kernels, threads, tables of parts, parameters, warnings."""

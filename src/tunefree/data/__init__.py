@@ -1,1 +1,0 @@
-"""Rows and columns of data: units, levels, order, outliers."""

@@ -1,1 +1,0 @@
-"""Kernel learners as scikit-learn estimators."""

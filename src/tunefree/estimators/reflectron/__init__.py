@@ -1,1 +1,0 @@
-"""The Reflectron as scikit-learn has it."""

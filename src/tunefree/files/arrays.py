@@ -1,0 +1,389 @@
+"""Parquet, Arrow and NumPy files, read in blocks of rows; pyarrow reads the first two.
+
+An ``.npy`` file is a table whose last column is the target. An ``.npz`` file holds the features as
+``X``, or as ``data, indices, indptr, shape`` (what `scipy.sparse.save_npz` writes), and ``y`` and
+``weight`` if it has them; it is loaded whole. Nothing in either is ever unpickled.
+"""
+
+import json
+import math
+import os
+import zipfile
+import zlib
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from scipy import sparse
+
+from tunefree.files.files import (
+    DataError,
+    chunks,
+    decoded,
+    forget,
+    json_row,
+    mapped,
+    name_of,
+    skip,
+    whole_lines,
+)
+from tunefree.files.tables import TARGET, WEIGHT, assign, set_aside, sniff_delimiter
+from tunefree.rows.designs import n_entries
+from tunefree.rows.missing import MISSING, NO_LABEL, complete, unlabelled
+
+_ENTRIES = 500_000
+_ROWS = 8192
+_FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+
+
+def spans(n_rows, n_entries, start=0):
+    """Slices of rows, from `start` on, of about half a million entries each.
+
+    >>> list(spans(5, 1_000_000, 2))
+    [slice(2, 4, None), slice(4, 5, None)]
+    """
+    size = max(1, _ENTRIES * n_rows // max(n_entries, 1))
+    for first in range(start, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
+
+
+def finite_rows(X, y, weight, name, start, skipped=None) -> Any:
+    """The valid rows of numbers; `start` is the number of the first one, from 0.
+
+    Numbers must be finite and weights not negative; targets may be text. Other rows are skipped and
+    counted in `skipped`; without it they are a DataError. The first row without a target is noted
+    there, and stays.
+    """
+    faults = [(_not_finite(X), "a feature that is not finite")]
+    if y is not None:
+        absent = np.flatnonzero(unlabelled(y))
+        if skipped is None:
+            faults.append((absent, "no target"))
+        elif len(absent):
+            skipped.note(DataError(f"row {start + absent[0] + 1}", name))
+        if y.dtype.kind in "fc":
+            infinite = np.isinf(np.reshape(y, (len(y), -1))).any(axis=1)
+            faults.append((np.flatnonzero(infinite), "a target that is not finite"))
+    if weight is not None:
+        bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
+        faults.append((bad, "a weight that is negative or not finite"))
+    bad = np.unique(np.concatenate([rows for rows, _ in faults]))
+    if not len(bad):
+        return X, y, weight
+    words = next(words for rows, words in faults if bad[0] in rows)
+    words, feature = f"row {start + bad[0] + 1} has {words}", bad[0] in faults[0][0]
+    error = DataError(words, name, feature=feature, row=True)
+    skip(error, skipped, len(bad))
+    valid = np.setdiff1d(np.arange(X.shape[0]), bad)
+    return taken(valid, X, y, weight)
+
+
+def taken(rows, *arrays) -> Any:
+    """Some rows of arrays, any of which may be None."""
+    return [None if array is None else array[rows] for array in arrays]
+
+
+def with_targets(X, y, weight, skipped) -> Any:
+    """The rows that have a target; the others are counted in `skipped`."""
+    if y is None or skipped is None or not skipped.unlabelled:
+        return X, y, weight
+    absent = unlabelled(y)
+    if absent.any():
+        skipped.n_unlabelled += int(absent.sum())
+        X, y, weight = taken(np.flatnonzero(~absent), X, y, weight)
+    return X, complete(y) if y.dtype.kind == "O" else y, weight
+
+
+def _not_finite(X):
+    """Which rows hold a number that is not finite."""
+    is_sparse = sparse.issparse(X)
+    values = X.data if is_sparse else X
+    if values.dtype.kind not in "fc" or np.isfinite(values).all():
+        return np.empty(0, int)
+    if is_sparse:
+        bad = np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(values)), side="right") - 1
+        return np.unique(bad)
+    return np.flatnonzero(~np.isfinite(X).all(axis=1))
+
+
+def row_blocks(path, format, *, skipped=None, start=0, **columns):
+    """Blocks of rows from row `start` on: (X, y, weight, layout, rows of the file so far).
+
+    What the file does not have is None. `columns` are options of `tunefree.files.read`; NumPy files
+    use only some of them.
+    """
+    if format in ("parquet", "arrow", "jsonl"):
+        found = _frames(path, format, start, **columns)
+    else:
+        names = ("target", "weight_column", "n_features", "drop")
+        columns = {k: columns.get(k) for k in names}
+        found = (_table if format == "npy" else _archive)(os.fspath(path), start, columns)
+    try:
+        for X, y, weight, layout, first in found:
+            rows = first + X.shape[0]
+            yield *finite_rows(X, y, weight, name_of(path), first, skipped), layout, rows
+    except DataError:
+        raise
+    except _FAULTS as problem:
+        words = str(problem).split("\n")[0] or type(problem).__name__
+        raise DataError(f"it is not a valid {format} file: {words}", name_of(path)) from None
+
+
+def frame_batches(path, format, start=0, *, target=None, drop=(), **_):
+    """The record batches, of at most 8192 rows, of a "parquet", "arrow", "csv" or "jsonl" file.
+
+    They begin with row `start`. A "csv" file is delimited text, which pyarrow reads. A `Column` of
+    `drop` may hold anything.
+    """
+    import pyarrow
+
+    name = name_of(path)
+    aside = [column.name for column in set_aside(drop) if column.name is not None]
+    readers: Any = {
+        "parquet": _parquet,
+        "arrow": _arrow,
+        "csv": partial(_delimited, aside=aside),
+        "jsonl": partial(_json_batches, target=target, aside=aside),
+    }
+    try:
+        for batch in readers[format](path):
+            begin, start = min(start, len(batch)), start - min(start, len(batch))
+            for first in range(begin, len(batch), _ROWS):
+                yield batch.slice(first, _ROWS)
+    except UnicodeDecodeError:
+        raise DataError("the text is not UTF-8", name) from None
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except (pyarrow.ArrowException, OSError) as problem:
+        words = str(problem).split("\n")[0]
+        raise DataError(f"pyarrow cannot read it as {format}: {words}", name) from None
+
+
+def laid_out(batches, path, start=0, **columns):
+    """Batches, each with the number of rows before it and the `Layout` of their columns."""
+    layout = None
+    for batch in batches:
+        names = batch.schema.names
+        layout = layout or assign(names, len(names), (path,), **columns)
+        yield batch, start, layout
+        start += batch.num_rows
+
+
+def _parquet(path):
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(os.fspath(path)) as file:
+        yield from file.iter_batches(_ROWS)
+
+
+def _delimited(path, aside):
+    import pyarrow
+    from pyarrow import csv
+
+    text = next(whole_lines(chunks(path)), b"")
+    head = text.lstrip(b" \n").split(b"\n")[0]
+    head.decode()  # pyarrow checks only the rows
+    above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
+    cells = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
+    anything = dict.fromkeys(aside, pyarrow.string())
+    missing = sorted({*csv.ConvertOptions().null_values, *NO_LABEL})  # of numbers only
+    values = csv.ConvertOptions(column_types=anything, null_values=missing)
+    with csv.open_csv(os.fspath(path), above, cells, values) as file:
+        yield from file
+
+
+def _arrow(path):
+    import pyarrow
+    from pyarrow import ipc
+
+    pages = mapped(os.fspath(path))
+    stored = pyarrow.py_buffer(pages)
+    try:
+        file = ipc.open_file(stored)
+        batches = (file.get_batch(i) for i in range(file.num_record_batches))
+    except pyarrow.ArrowInvalid:
+        batches = iter(ipc.open_stream(stored))
+    for batch in batches:
+        for first in range(0, len(batch), _ROWS):
+            yield batch.slice(first, _ROWS)
+            forget(pages)
+
+
+def _json_batches(path, target, aside):
+    """The batches of JSON lines: pyarrow reads them if each line is an object.
+
+    On another line, such as null, pyarrow would end the interpreter.
+    """
+    import pyarrow
+
+    text = b"".join(whole_lines(chunks(path)))
+    lines = [line.strip() for line in text.split(b"\n")]
+    n_rows = len(lines) - lines.count(b"")
+    if not n_rows:
+        return []
+    problem = pyarrow.ArrowInvalid("a line holds several values")
+    if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
+        try:
+            table = _json_table(text)
+            if table.num_rows == n_rows:
+                return table.to_batches()
+        except pyarrow.ArrowInvalid as found:
+            problem = found
+    here = name_of(path)
+    rows = [json_row(decoded(line), (here, k)) for k, line in enumerate(lines, 1) if line]
+    plain = "\n".join(json.dumps(row) for row in _with_nulls(rows, target, aside)) + "\n"
+    table = _json_table(plain.encode())
+    if table.num_rows != n_rows:
+        raise problem
+    return table.to_batches()
+
+
+def _json_table(text):
+    import pyarrow
+    from pyarrow import json
+
+    blocks = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
+    return json.read_json(pyarrow.BufferReader(text), blocks)
+
+
+def _with_nulls(rows, target, aside):
+    """Rows of JSON with null for NaN and for a target that is missing, without some columns."""
+    name = getattr(target, "name", target)
+    name = next(reversed(rows[0]), None) if name is None else name
+    for row in rows:
+        for other in aside:
+            row.pop(other, None)
+        for key, value in row.items():
+            is_nan = isinstance(value, float) and math.isnan(value)
+            is_marker = key == name and isinstance(value, str) and value.strip().lower() in MISSING
+            row[key] = None if is_nan or is_marker else value
+    return rows
+
+
+def plain_batch(batch, path):
+    """A batch of numbers, booleans and text; dates become days since 1970."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    columns = []
+    for j, name in enumerate(batch.schema.names):
+        column = column_of(batch, j)
+        meaning = kind_of_type(column.type)
+        if meaning == "date":
+            zone = getattr(column.type, "tz", None)
+            since = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(pa.float64())
+            column = compute.divide(since, 86_400e6)
+        elif meaning == "number":
+            column = column.cast(pa.float64(), safe=False)
+        elif meaning is None:
+            words = f"column {name!r} holds {column.type}"
+            raise DataError(f"{words}: neither numbers, text, booleans nor dates", path)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def column_of(batch, j):
+    """A column; that of a dictionary with its values."""
+    from pyarrow import types
+
+    column = batch.column(j)
+    return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
+
+
+def kind_of_type(kind):
+    """The kind of a column by its pyarrow type: 'number', 'date', ...; None if it has none."""
+    from pyarrow import types
+
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_boolean(kind):
+        return "truth"
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return "date"
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
+    return "text" if text else None
+
+
+def _frames(path, format, start, target_type=None, **columns):
+    name = name_of(path)
+    batches = frame_batches(path, format, start, **columns)
+    for batch, first, layout in laid_out(batches, name, start, **columns):
+        target, weight = layout.find(TARGET), layout.find(WEIGHT)
+        X = np.column_stack([_numbers(batch, j, name) for j in layout.features])
+        y = None if target is None else targets_of(batch, target.position, name, target_type)
+        w = None if weight is None else _numbers(batch, weight.position, name).astype(np.float64)
+        yield X, y, w, layout, first
+
+
+def _numbers(batch, j, path):
+    """A column as floats, NaN for null."""
+    import pyarrow
+    from pyarrow import types
+
+    column = column_of(batch, j)
+    meaning = kind_of_type(column.type)
+    if meaning not in ("number", "truth"):
+        what = "text" if meaning == "text" else column.type
+        words = f"column {batch.schema.names[j]!r} holds {what}, not numbers"
+        raise DataError(words, path, feature=True, hint="hashed=2**18 accepts text")
+    if not types.is_float32(column.type):
+        column = column.cast(pyarrow.float64())
+    return column.to_numpy(zero_copy_only=False)
+
+
+def targets_of(batch, j, path, target_type) -> Any:
+    """A target column: float64 or text; NaN or empty text for null."""
+    import pyarrow
+
+    column, name = column_of(batch, j), batch.schema.names[j]
+    types = pyarrow.types
+    if types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    is_text = types.is_string(column.type) or types.is_large_string(column.type)
+    if not is_text and target_type is not str:
+        return _numbers(batch, j, path).astype(np.float64)
+    if is_text and target_type is float:
+        raise DataError(f"column {name!r} holds text, not numbers", path)
+    return np.array(column.cast(pyarrow.string()).fill_null("").to_pylist(), dtype=np.str_)
+
+
+def _table(path, start, columns):
+    table = np.load(path, mmap_mode="r", allow_pickle=False)
+    if table.ndim != 2 or table.dtype.kind not in "fiub":
+        words = f"an array of shape {table.shape} and type {table.dtype} is not a table of numbers"
+        raise DataError(words, path)
+    n, width = table.shape
+    layout = assign(None, width, (path,), **columns)
+    target, weight = layout.find(TARGET), layout.find(WEIGHT)
+    for part in spans(n, table.size, start):
+        block = np.asarray(table[part])
+        block = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
+        y = None if target is None else block[:, target.position].astype(np.float64)
+        w = None if weight is None else block[:, weight.position].astype(np.float64)
+        yield np.ascontiguousarray(block[:, layout.features]), y, w, layout, part.start
+        forget(table.base)
+
+
+def _archive(path, start, columns):
+    with open(path, "rb") as file, NpzFile(file) as archive:
+        parts = {name: archive[name] for name in archive.files}
+    if "X" in parts:
+        X = parts["X"]
+        if X.ndim != 2 or X.dtype.kind not in "fiub":
+            raise ValueError("X is not a table of numbers")
+    elif {"data", "indices", "indptr", "shape"} <= parts.keys():
+        arrays = parts["data"], parts["indices"], parts["indptr"]
+        X = sparse.csr_array(arrays, shape=tuple(parts["shape"]))
+        X.check_format(full_check=True)  # compiled code does not check indices
+    else:
+        raise DataError("it has neither X nor data, indices, indptr and shape", path)
+    y, weight = (parts.get(name) for name in ("y", "weight"))
+    y = None if columns["target"] is False else y
+    for name, values in (("y", y), ("weight", weight)):
+        if values is not None and values.shape[:1] != X.shape[:1]:
+            raise DataError(f"{name} has {len(values)} rows, X has {X.shape[0]}", path)
+    X = X if X.dtype == np.float32 else X.astype(np.float64)
+    y = y.astype(np.float64) if y is not None and y.dtype.kind in "iub" else y
+    for part in spans(X.shape[0], n_entries(X), start):
+        yield *taken(part, X, y, weight), None, part.start

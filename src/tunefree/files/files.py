@@ -1,0 +1,566 @@
+r"""Files: formats, bytes, lines, errors with their position, and atomic writing.
+
+For libsvm and csv, read at once or as a stream, a line ends with a newline (or with the file), and
+blanks are spaces and tabs. Carriage returns, vertical tabs and form feeds count as spaces
+everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does not.
+"""
+
+import bz2
+import contextlib
+import hashlib
+import io
+import itertools
+import json
+import mmap
+import os
+import re
+import sys
+import tempfile
+import zipfile
+import zlib
+from typing import Any
+
+from tunefree.core.warn import DataWarning, warn
+
+CHUNK = 1 << 21
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_BZIP2, _ZIP = b"BZh", b"PK\x03\x04"
+_PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_SAMPLE = 4096
+_OTHER_BLANKS = b"\r\v\f"
+_AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"   ")
+_SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # first line of Excel files
+
+
+FORMATS = {
+    "libsvm": "libsvm",
+    "svm": "libsvm",
+    "svmlight": "libsvm",
+    "csv": "csv",
+    "tsv": "csv",
+    "parquet": "parquet",
+    "arrow": "arrow",
+    "feather": "arrow",
+    "npy": "npy",
+    "npz": "npz",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+}
+_PACKED_NAMES = (".gz", ".zst", ".bz2", ".zip")
+# A label, index:value pairs, or both; a line of csv holds a delimiter.
+_LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))*\s*(#.*)?\n?")
+_DELIMITER = re.compile(rb"[,;\t]")
+
+
+class DataError(ValueError):
+    """A data file that cannot be read, with the position of the error.
+
+    Attributes
+    ----------
+    message : str
+        The error.
+    path : str or None
+        The file, or None for data that are not from a file.
+    line, column : int or None
+        The position, from 1; a column counts characters.
+    feature : bool
+        Whether a feature is not a number, which some learners would accept.
+    row : bool
+        Whether one row is malformed, and could be skipped.
+    hint : str or None
+        Advice that follows the message.
+
+    Examples
+    --------
+    >>> from tunefree.files import DataError
+    >>> print(DataError("not a number: 'abc'", "train.csv", 3, 7))
+    train.csv:3:7: not a number: 'abc'
+    """
+
+    at: int  # of a `fault`: its position in the current text
+
+    def __init__(
+        self,
+        message: str,
+        path: str | None = None,
+        line: Any = None,
+        column: Any = None,
+        *,
+        feature: bool = False,
+        row: bool = False,
+        hint: str | None = None,
+    ):
+        super().__init__(message, path, line, column)
+        self.message, self.path, self.line, self.column = message, path, line, column
+        self.feature, self.row, self.hint = feature, row, hint
+
+    def __str__(self):
+        position = [str(part) for part in (self.path, self.line, self.column) if part is not None]
+        words = self.message if self.hint is None else f"{self.message} ({self.hint})"
+        return ": ".join([":".join(position), words] if position else [words])
+
+
+# A file of which more rows are skipped is probably read in a wrong way.
+_MOST_SKIPPED = 0.2
+
+
+class Skipped:
+    """Rows that are skipped: malformed ones, and those without a target.
+
+    Parameters
+    ----------
+    malformed : bool
+        Whether malformed rows are skipped; otherwise they are errors.
+    unlabelled : bool
+        Whether rows without a target are skipped; otherwise they are read like others.
+
+    Attributes
+    ----------
+    count, n_unlabelled : int
+        How many malformed rows there are, and how many without a target.
+    first, first_unlabelled : DataError or None
+        The first of each.
+    """
+
+    def __init__(self, malformed=True, unlabelled=True):
+        self.malformed, self.unlabelled = malformed, unlabelled
+        self.count, self.n_unlabelled = 0, 0
+        self.first: Any = None
+        self.first_unlabelled: Any = None
+        self.has_warned = False
+
+    def add(self, error, count=1):
+        """Count a malformed row, or several."""
+        self.count += count
+        self.first = self.first or error
+
+    def note(self, error):
+        """Remember a row without a target, if it is the first."""
+        self.first_unlabelled = self.first_unlabelled or error
+
+    def join(self, other):
+        """Add the rows of another reading."""
+        self.add(other.first, other.count)
+        self.note(other.first_unlabelled)
+        self.n_unlabelled += other.n_unlabelled
+        self.has_warned |= other.has_warned
+
+    def check(self, rows, path):
+        """Raise an error if more than a fifth of the rows were skipped; `rows` were not."""
+        n = self.count + self.n_unlabelled
+        if n <= _MOST_SKIPPED * (rows + n):
+            return
+        reasons = [
+            (self.n_unlabelled, "without a target", self.first_unlabelled),
+            (self.count, "malformed", self.first),
+        ]
+        words = [f"{k} {why} (the first: {first})" for k, why, first in reasons if k]
+        raise DataError(
+            f"{n} of {rows + n} rows cannot be learned: {' and '.join(words)}",
+            path,
+            hint="is another column the target? otherwise remove these rows from the data",
+        )
+
+    def warn(self):
+        """Warn of rows without a target, once, if there are any."""
+        if self.n_unlabelled and not self.has_warned:
+            self.has_warned = True
+            rows = "1 row" if self.n_unlabelled == 1 else f"{self.n_unlabelled} rows"
+            first = f", the first: {self.first_unlabelled}" if self.first_unlabelled else ""
+            warn(f"skipped {rows} without a target{first}", DataWarning)
+
+
+def skip(error, skipped, count=1):
+    """Count malformed rows, or raise their error if they are not skipped."""
+    if skipped is None or not skipped.malformed:
+        raise error
+    skipped.add(error, count)
+
+
+def fault(message, path, text, at, first_line):
+    """A `DataError` for the byte `at` of whole lines; `first_line` is the number of the first."""
+    start = text.rfind(b"\n", 0, at) + 1
+    line = first_line + text.count(b"\n", 0, at)
+    error = DataError(message, path, line, len(decoded(text[start:at])) + 1)
+    error.at = at
+    return error
+
+
+def sound_parts(text, line, after, parse, skipped):
+    r"""Parse whole lines, without malformed ones if `skipped` counts them.
+
+    The text, the number of its first line and the place after it are those of `placed_lines`.
+    `parse` takes a text and the number of its first line, and raises errors of `fault`. Yields its
+    results, each with the place after it.
+
+    >>> def parse(text, line):
+    ...     if b"x" in text:
+    ...         raise fault("an x", "file", text, text.index(b"x"), line)
+    ...     return text
+    >>> skipped = Skipped()
+    >>> list(sound_parts(b"a\nb\nx\nc\n", 1, (8, 5), parse, skipped)), str(skipped.first)
+    ([(b'a\nb\n', (6, 4)), (b'c\n', (8, 5))], 'file:3:1: an x')
+    """
+    while text:
+        try:
+            block = parse(text, line)
+        except DataError as error:
+            error.row = True
+            skip(error, skipped)
+            start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
+            before, text = text[:start], text[stop:]
+            if before:  # valid lines before the error
+                yield parse(before, line), (after[0] - len(text), error.line + 1)
+            line = error.line + 1
+        else:
+            yield block, after
+            return
+
+
+def excerpt(text, at, stops):
+    """Quote the word that starts at byte `at` and ends before any of the bytes `stops`."""
+    end = at
+    while end < min(len(text), at + 200) and text[end] != 10 and text[end] not in stops:
+        end += 1
+    return shown(decoded(text[at:end]))
+
+
+def shown(word):
+    """A cell in quotes, cut to 40 characters."""
+    word = word.strip()
+    return repr(word if len(word) <= 40 else word[:37] + "...")
+
+
+def decoded(text):
+    """Decode UTF-8, with a replacement character for every invalid byte."""
+    return text.decode("utf-8", errors="replace")
+
+
+def name_of(source):
+    """The name of a source in messages.
+
+    >>> name_of("-")
+    '<stdin>'
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return "<stdin>" if os.fspath(source) == "-" else os.fspath(source)
+    return str(getattr(source, "name", "<stream>"))
+
+
+class Named:
+    """Pieces of text with the name of their file."""
+
+    def __init__(self, name, pieces):
+        self.name, self.pieces = name, pieces
+
+    def __iter__(self):
+        return iter(self.pieces)
+
+
+def format_of(path):
+    """The format that the suffix stands for, or None.
+
+    >>> format_of("a.CSV.gz"), format_of("b.npz"), format_of("c")
+    ('csv', 'npz', None)
+    """
+    stem = path
+    while stem.lower().endswith(_PACKED_NAMES):
+        stem = os.path.splitext(stem)[0]
+    return FORMATS.get(os.path.splitext(stem)[1].lower().lstrip("."))
+
+
+def detected(source, format):
+    """The format as given, from the name or from the first line, and the source, unread."""
+    path = name_of(source)
+    format = format or format_of(path)
+    if format is not None:
+        return FORMATS[format], source
+    pieces = chunks(source)
+    kind, head = sniff_text(pieces)
+    return kind, Named(path, itertools.chain([head], pieces))
+
+
+def sniff_text(pieces):
+    """Detect libsvm, csv or JSON lines from the first line; also returns the text read so far."""
+    head = b""
+    while (line := re.search(rb"^[^\S\n]*[^\s#].*\n", head, re.MULTILINE)) is None:
+        piece = next(pieces, None)
+        if piece is None:
+            line = re.search(rb"^[^\S\n]*[^\s#].*", head, re.MULTILINE)
+            break
+        head += piece
+    if line is not None and line[0].lstrip()[:1] == b"{":
+        return "jsonl", head
+    is_libsvm = line is None or _LIBSVM_LINE.fullmatch(line[0]) or not _DELIMITER.search(line[0])
+    return ("libsvm" if is_libsvm else "csv"), head
+
+
+def chunks(source, size=None, start=0):
+    """The bytes of a source, decompressed, in pieces of at most `size` (2 MiB), never empty.
+
+    A source is a path, ``"-"`` for standard input, an open binary file, which stays open, or pieces
+    of plain text, which are passed on unchanged. Compression is detected from the first bytes, not
+    from the name. Truncated or damaged compressed data are a `DataError`, and so is a regular file
+    that ends before the size it had when it was opened. The first `start` bytes of the content are
+    skipped; in a plain file they are not read.
+
+    >>> list(chunks(io.BytesIO(b"1 3:1 4:2"), size=5))
+    [b'1 3:1', b' 4:2']
+    """
+    path, size = name_of(source), size or CHUNK
+    is_path = isinstance(source, (str, os.PathLike))
+    if not is_path and not hasattr(source, "read"):
+        yield from _from_byte(source, start)
+        return
+    is_file, opened = False, contextlib.nullcontext[Any](source)
+    if is_path and os.fspath(source) == "-":
+        opened = contextlib.nullcontext(sys.stdin.buffer)
+    elif is_path:
+        is_file, opened = os.path.isfile(source), open(source, "rb", buffering=0)
+    with opened as stream:
+        take: Any = getattr(stream, "read1", stream.read)  # what a pipe has now, without waiting
+        head = piece = take(size)
+        while piece and len(head) < len(_ZSTD):  # a pipe may give less than requested
+            piece = take(size)
+            head += piece
+        kind, before = next(filter(head.startswith, _PACKED), None), 0
+        if is_file and start and kind is None:
+            stream.seek(start)
+            head, before, start = b"", start, 0
+        pieces = itertools.chain([head], iter(lambda: take(size), b""))
+        if is_file:
+            pieces = _whole_file(pieces, stream, before, path)
+        if kind == _ZIP:
+            pieces = _unzip(pieces, size, path)
+        elif kind is not None:
+            found = _unpacked(pieces, kind, path)
+            pieces = (p[i : i + size] for p in found for i in range(0, len(p), size))
+        yield from _from_byte(filter(None, pieces), start)
+
+
+def _whole_file(pieces, stream, read, path):
+    """Pass on the pieces of a file; an error if it ends before the size it had at the start."""
+    size = os.fstat(stream.fileno()).st_size
+    if read > size + 1:  # 1: a newline may have been added to the last line
+        raise DataError(f"the file has {size} bytes, but reading must continue at {read}", path)
+    for piece in pieces:
+        read += len(piece)
+        yield piece
+    if read < size:
+        raise DataError(f"the file shrank while it was read: {read} of {size} bytes", path)
+
+
+def _from_byte(pieces, start):
+    for piece in pieces:
+        if start < len(piece):
+            yield piece[start:]
+        start = max(0, start - len(piece))
+
+
+def _unpacked(pieces, kind, path):
+    """Decompressed pieces; several archives may follow each other, with zeros between them."""
+    import zstandard
+
+    makers: Any = {
+        _GZIP: ("gzip", lambda: zlib.decompressobj(31)),
+        _ZSTD: ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
+        _BZIP2: ("bzip2", bz2.BZ2Decompressor),
+    }
+    name, opened = makers[kind]
+    unpacked = opened()
+    try:
+        for piece in pieces:
+            while piece := piece.lstrip(b"\0") if unpacked.eof else piece:
+                unpacked = opened() if unpacked.eof else unpacked
+                yield unpacked.decompress(piece)
+                piece = unpacked.unused_data
+    except (zlib.error, zstandard.ZstdError, OSError) as problem:
+        raise DataError(f"the {name} data are damaged ({problem})", path) from None
+    if not unpacked.eof:
+        raise DataError(f"the {name} data end too early: the file is truncated", path)
+
+
+def _unzip(pieces, size, path):
+    """The only file of an archive, all in memory: the contents are listed at its end."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(b"".join(pieces))) as archive:
+            names = [n for n in archive.namelist() if n[-1] != "/" and not n.startswith("__MACOSX")]
+            if "xl/workbook.xml" in names:
+                raise DataError("this is an Excel file: save the sheet as csv", path)
+            if len(names) != 1:
+                raise DataError(f"the archive must hold one file, and holds {len(names)}", path)
+            with archive.open(names[0]) as stream:
+                yield from iter(lambda: stream.read(size), b"")
+    except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as problem:
+        raise DataError(f"the zip archive cannot be read ({problem})", path) from None
+
+
+def forget(pages):
+    """Release the memory of a mapped file; pages that are used again are read again.
+
+    Systems without this advice release the memory when they need it.
+    """
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
+
+
+def mapped(path):
+    """The bytes of a file, mapped: they may be larger than memory."""
+    with open(path, "rb") as file:
+        empty = os.fstat(file.fileno()).st_size == 0  # empty files cannot be mapped
+        return b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def fingerprint(path, stop=None):
+    """A digest of 16 blocks of a regular file, evenly spread over its first `stop` bytes.
+
+    For a compressed file, where `stop` counts bytes of the content, only the first 4096 are used.
+    """
+    digest, size = hashlib.sha256(), os.path.getsize(path)
+    with open(path, "rb") as file:
+        packed = file.read(len(_ZSTD)).startswith(_PACKED)
+        stop = size if stop is None else min(_SAMPLE if packed else stop, size)
+        digest.update(b"%d" % stop)
+        for k in range(16):
+            start = max(0, stop - _SAMPLE) * k // 15
+            file.seek(start)
+            digest.update(file.read(min(_SAMPLE, stop - start)))
+    return digest.hexdigest()
+
+
+def plain(text):
+    r"""Text whose only blanks are spaces and tabs.
+
+    >>> plain(b"1,2\r\n\f3,4\n")
+    b'1,2 \n 3,4\n'
+    """
+    return text.translate(_AS_SPACES) if any(b in text for b in _OTHER_BLANKS) else text
+
+
+def _unmarked(text):
+    found = _SEPARATOR.match(text)
+    return text if found is None else b" " * found.end() + text[found.end() :]
+
+
+def whole_lines(pieces):
+    r"""Regroup pieces of text so that each ends with a line, and that in a newline.
+
+    A line longer than a piece is collected until it ends, in time linear in its length. A UTF-8
+    byte order mark at the start is dropped, the line ``sep=;`` of Excel becomes blanks, and text
+    that begins with a UTF-16 mark is unchanged.
+
+    >>> list(whole_lines([b"a", b"b", b"c\r\nd"]))
+    [b'abc \n', b'd\n']
+    """
+    rest, first, start, change = [], True, True, plain
+    for piece in pieces:
+        rest.append(piece)
+        if first and sum(map(len, rest)) >= len(_BYTE_ORDER_MARK):
+            rest, first = [b"".join(rest).removeprefix(_BYTE_ORDER_MARK)], False
+            change = bytes if rest[0].startswith(UTF16) else plain
+        last = rest[-1].rfind(b"\n") + 1
+        if last and not first:
+            piece = rest.pop()
+            text = change(b"".join([*rest, piece[:last]]))
+            yield _unmarked(text) if start else text
+            start = False
+            rest = [piece[last:]] if last < len(piece) else []
+    text = change(b"".join(rest))
+    if text:
+        yield text if text.endswith(b"\n") else text + b"\n"
+
+
+def placed_lines(source, place=(0, 1)):
+    r"""Whole lines from a place on: (text, number of its first line, the place after it).
+
+    A place is a position in the content, in bytes, and the number of the line there.
+
+    >>> list(placed_lines([b"a\nb", b"\nc"]))
+    [(b'a\n', 1, (2, 2)), (b'b\n', 2, (4, 3)), (b'c\n', 3, (6, 4))]
+    """
+    start, line = place
+    pieces = chunks(source, start=start)
+    first = next(pieces, b"")
+    if start == 0 and first.startswith(_BYTE_ORDER_MARK):
+        start += len(_BYTE_ORDER_MARK)
+    for text in whole_lines(itertools.chain([first], pieces)):
+        after = start + len(text), line + text.count(b"\n")
+        yield text, line, after
+        start, line = after
+
+
+def json_row(line, here):
+    r"""The object on a line of JSON lines, with distinct names; `here` is its file and line.
+
+    >>> json_row('{"a": null}', ("rows.jsonl", 1))
+    {'a': None}
+    >>> json_row("null", ("rows.jsonl", 2))
+    Traceback (most recent call last):
+        ...
+    tunefree.files.files.DataError: rows.jsonl:2: not a JSON object: 'null'
+    """
+    try:
+        row = json.loads(line, object_pairs_hook=distinct)
+    except json.JSONDecodeError as problem:
+        cut = problem.pos >= len(line.rstrip()) or problem.msg.startswith("Unterminated")
+        words = (
+            "the line ends within its JSON object" if cut else f"not one JSON object ({problem})"
+        )
+        raise DataError(words, *here) from None
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"not one JSON object ({problem})", *here) from None
+    if not isinstance(row, dict):
+        raise DataError(f"not a JSON object: {shown(line)}", *here)
+    return row
+
+
+def distinct(pairs):
+    """A JSON object with distinct names: otherwise readers might read different values."""
+    if len(items := dict(pairs)) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return items
+
+
+def write_atomically(path, pieces, check=lambda path: None):
+    """Write pieces so that at any moment the file has its old content, or all of the new.
+
+    If the pieces raise an error, or `check(path of the new file)`, nothing is changed. A device or
+    a pipe is written directly.
+    """
+    path = os.path.realpath(path)  # replace the target of a link, not the link
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.writelines(pieces)
+        return
+    folder, name = os.path.split(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
+    try:
+        with open(handle, "wb") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        check(temporary)
+        os.chmod(temporary, _mode(path))
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    with contextlib.suppress(OSError):  # not every file system can sync a folder
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _mode(path):
+    """The permissions of the replaced file, or those of a new one."""
+    try:
+        return os.stat(path).st_mode & 0o777
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask

@@ -1,0 +1,506 @@
+"""Tables with text, booleans, dates and missing values: csv, JSON lines, parquet and Arrow.
+
+pyarrow reads them. For an error, the text of the row is parsed again to find the line and column. A
+quoted cell may continue over several lines. A table of numbers only is read by
+`tunefree.files.read`.
+"""
+
+import csv as python_csv
+import io
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute, csv
+
+from tunefree.core.warn import warn
+from tunefree.files import read
+from tunefree.files.arrays import (
+    column_of,
+    frame_batches,
+    kind_of_type,
+    laid_out,
+    taken,
+    targets_of,
+)
+from tunefree.files.files import (
+    UTF16,
+    DataError,
+    Skipped,
+    chunks,
+    decoded,
+    detected,
+    name_of,
+    plain,
+    shown,
+    skip,
+    whole_lines,
+)
+from tunefree.files.tables import (
+    LONGEST_LABEL,
+    TARGET,
+    TARGET_OR_HEADER,
+    WEIGHT,
+    cell_spans,
+    headed,
+    no_rows,
+    ragged,
+    unnamed,
+)
+from tunefree.rows.cells import (
+    among_markers,
+    kind_of,
+    looks_numeric,
+    parsed,
+    trimmed,
+    without_missing,
+)
+from tunefree.rows.missing import unlabelled
+
+# Text that need not be in memory at once is parsed in parts of about so many bytes.
+_PART = 32 << 20
+_FRAMES = ("csv", "parquet", "arrow", "jsonl")
+_BLANKS = " \t\n"
+
+
+class _Options(NamedTuple):
+    """Options of `read_mixed`."""
+
+    path: str
+    kinds: list | None
+    skipped: Skipped | None
+    target_type: type | None
+
+
+def read_mixed(source, *, kinds=None, skipped=None, **options):
+    r"""Read a data file like `tunefree.files.read`, for learners that accept more than numbers.
+
+    `kinds` are those of the features, from a table with the same columns; None decides by the
+    cells. The ``kinds`` of the result are None for numbers without missing values; unless all are
+    numbers its ``X`` is a pyarrow table.
+
+    >>> table = read_mixed([b"city,day,n,y\nRome,2026-01-31,,1\n\"Oslo, N\",,7,2\n"], format="csv")
+    >>> table.kinds, table.X["city"].to_pylist(), table.y.tolist()
+    (['text', 'date', 'number'], ['Rome', 'Oslo, N'], [1.0, 2.0])
+    """
+    error = None
+    sound = None if skipped is None else Skipped(False, skipped.unlabelled)
+    if kinds is None or set(kinds) <= {"number", None}:
+        try:
+            table = read(source, skipped=sound, **options)
+            if not _are_numbers(table):  # no $5,000 as a class
+                if skipped is not None and sound is not None:
+                    skipped.join(sound)
+                return table
+        except DataError as problem:
+            error = problem
+    if detected(source, options.get("format"))[0] not in _FRAMES:
+        if error is not None and (skipped is None or not skipped.malformed):
+            raise error
+        return read(source, skipped=skipped, **options)
+    return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
+
+
+def _are_numbers(table):
+    """Whether targets of a table that are text may be numbers, such as $5,000."""
+    if table.y is None or table.y.dtype.kind != "U" or table.zero_based is not None:
+        return False
+    return kind_of(without_missing(pa.array(table.y))) == "number"
+
+
+def read_numbers(source, **options):
+    r"""Read like `tunefree.files.read`; numbers written as 1,5 or 7% are numbers, too.
+
+    >>> read_numbers([b"a;y\n1,5;2\n2,5;3\n"]).X.tolist()
+    [[1.5], [2.5]]
+    """
+    try:
+        return read(source, **options)
+    except DataError as problem:
+        error = problem
+    if not error.feature or detected(source, options.get("format"))[0] != "csv":
+        raise error
+    table = next(mixed_parts(source, whole=True, **options))
+    is_numbers = isinstance(table.X, np.ndarray) and np.isfinite(table.X).all()
+    if not is_numbers:
+        raise error
+    return table._replace(kinds=None)
+
+
+def mixed_parts(
+    source,
+    *,
+    kinds=None,
+    skipped=None,
+    whole=False,
+    format=None,
+    header=None,
+    target_type=None,
+    **columns,
+):
+    """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
+    options = _Options(name_of(source), kinds, skipped, target_type)
+    kind, source = detected(source, format)
+    columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
+    if kind == "csv":
+        texts = _whole_rows(source, options.path, whole)
+        found = headed(texts, options.path, header=header, **columns)
+    else:
+        batches = frame_batches(source, kind, **columns)
+        if whole:
+            batches = map(pa.Table.from_batches, filter(None, [[*batches]]))
+        found = laid_out(batches, options.path, **columns)
+    n_rows, layout, part_of = 0, None, _TextRows if kind == "csv" else _TypedRows
+    for rows, start, layout in found:
+        table = _table(part_of(rows, start, layout, options), layout, options)
+        if table is not None:
+            n_rows += table.X.shape[0]
+            yield table
+    if not n_rows and skipped is not None:
+        skipped.check(0, options.path)
+    if not n_rows:
+        raise no_rows(options.path, layout)
+
+
+def _table(part, layout, options):
+    """A `Table` of the valid rows of a part; None if there are none."""
+    if not part.n_rows:
+        return None
+    faults, columns, kinds = _Faults(part, options), [], []
+    features = layout.features
+    for position, required in zip(features, options.kinds or [None] * len(features), strict=True):
+        kind, values, bad, words = part.feature(position, required)
+        kinds.append(kind)
+        columns.append(values)
+        faults.add(bad, position, words)
+    y, weight = None, None
+    if found := layout.find(TARGET):
+        y = part.target(found.position, faults)
+        faults.set_apart(unlabelled(y), found.position)
+    if found := layout.find(WEIGHT):
+        weight = part.weight(found.position)
+        faults.add(~(weight >= 0.0), found.position, _weight_words)
+    valid = faults.valid_rows()
+    if valid is not None:
+        columns = [c.take(pa.array(valid)) for c in columns]
+        y, weight = taken(valid, y, weight)
+    if not len(columns[0]):
+        return None
+    if set(kinds) == {"number"}:
+        X = np.column_stack([_floats(c) for c in columns])
+    else:
+        X = pa.table(columns, layout.feature_names or [unnamed(j) for j in layout.features])
+    return layout.table(X, y, weight, options.path, kinds)
+
+
+def _floats(column):
+    return column.to_numpy(zero_copy_only=False).astype(np.float64)
+
+
+def _booleans(column):
+    return column.to_numpy(zero_copy_only=False)
+
+
+class _Faults:
+    """Bad cells of a part: the first one is an error, or their rows are skipped.
+
+    Rows without a target are skipped and counted apart, whatever their other cells hold.
+    """
+
+    def __init__(self, part, options):
+        self.part, self.skipped, self.found = part, options.skipped, []
+        self.absent = np.zeros(part.n_rows, dtype=bool)
+
+    def set_apart(self, absent, position):
+        """Skip the rows whose target, in a column, is missing; without `skipped` it is an error."""
+        if self.skipped is None:
+            self.add(absent, position, _absent_words)
+        elif self.skipped.unlabelled:
+            self.absent = absent
+            if absent.any() and self.skipped.first_unlabelled is None:
+                first = int(np.argmax(absent))
+                self.skipped.note(self.part.error_at(first, position, _absent_words))
+
+    def add(self, bad, position, words):
+        """Add the rows in which a column is bad."""
+        self.found += [(row, position, words) for row in np.flatnonzero(bad).tolist()]
+
+    def valid_rows(self):
+        """Which rows are valid, or None if all are."""
+        found = [fault for fault in self.found if not self.absent[fault[0]]]
+        if not found and not self.absent.any():
+            return None
+        bad = np.unique([row for row, _, _ in found]).astype(int)
+        if found:
+            first = self.part.error_at(*min(found, key=lambda f: f[:2]))
+            skip(first, self.skipped, len(bad))
+        if self.absent.any():
+            self.skipped.n_unlabelled += int(self.absent.sum())
+        return np.setdiff1d(np.flatnonzero(~self.absent), bad)
+
+
+_WORDS = {
+    "number": "not a finite number",
+    "truth": "neither true nor false",
+    "date": "not a date such as 2026-01-31, 31.01.2026 or 01/31/2026",
+    "date dmy": "not a date such as 2026-01-31, 31.01.2026 or 31/01/2026",
+}
+_TRAINED_ON = {"number": "numbers", "truth": "booleans", "date": "dates", "date dmy": "dates"}
+
+
+def _cell_words(kind, trained):
+    """The message for a cell of a feature that is not of its kind."""
+    if trained:
+        end = f" is {_WORDS.get(kind)}, but the model was trained on {_TRAINED_ON.get(kind)}"
+        return lambda raw: shown(raw) + end
+    return lambda raw: f"{_WORDS[kind]}: {shown(raw)}; leave the cell empty if it is missing"
+
+
+def _words_of(role, fault):
+    """The message for a cell of a target or weight."""
+
+    def words(raw):
+        blank = f"the cell is empty: the row has no {role}"
+        return f"{fault}: {shown(raw)}" if raw.strip() else blank
+
+    return words
+
+
+_target_words = _words_of("target", "not a finite number")
+_weight_words = _words_of("weight", "not a valid weight")
+
+
+def _absent_words(raw):
+    """The message for a target that is missing."""
+    return f"{shown(raw)} is no target" if raw.strip() else _target_words(raw)
+
+
+def _long_words(raw):
+    return f"a target of more than {LONGEST_LABEL} bytes: {shown(raw)}"
+
+
+# Delimited text.
+
+
+def _whole_rows(source, path, whole):
+    """Text in UTF-8, cut where a line ends outside quotes, with the number of its first line."""
+    pieces, size, line = [], 0, 1
+    for piece in whole_lines(chunks(source)):
+        pieces.append(piece)
+        size += len(piece)
+        if whole or size < _PART or pieces[0].startswith(UTF16):
+            continue
+        text = b"".join(pieces)
+        end = _last_row(text)
+        if end:
+            yield _as_utf8(text[:end], path), line
+            line += text.count(b"\n", 0, end)
+        elif size > 8 * _PART:
+            raise DataError(f"a row of more than {size} bytes: a quote is missing", path, line)
+        pieces, size = [text[end:]] if end < len(text) else [], len(text) - end
+    if pieces:
+        yield _as_utf8(b"".join(pieces), path), line
+
+
+def _last_row(text):
+    """Where the last complete row ends, or 0; a line end within quotes does not end a row."""
+    if text.count(b'"') % 2 == 0:
+        return len(text)
+    end = text.rfind(b"\n", 0, text.rfind(b'"')) + 1
+    return 0 if text.count(b'"', 0, end) % 2 else end
+
+
+def _as_utf8(text, path):
+    if text.startswith(UTF16):
+        text = text.removesuffix(b"\n") if len(text) % 2 else text
+        return plain((text.decode("utf-16", errors="replace").rstrip("\n") + "\n").encode())
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        warn(f"{path} is not UTF-8: read as Windows-1252")
+        return text.decode("cp1252", errors="replace").encode()
+    return text
+
+
+def place_of(text, line, record, position, delimiter, border=False):
+    r"""Line and column of a cell in whole lines; `line` is the number of the first line.
+
+    Records (without blank lines) and positions count from 0. With `border` the position is that of
+    the delimiter before the cell, or, without such a cell, of the end of the row. (None, None) if
+    the text cannot be parsed.
+
+    >>> place_of(b'a,"b\nc",d\n\nx, y\n', 1, 0, 2, ","), place_of(b'a,b\n\nx, y\n', 1, 1, 1, ",")
+    ((2, 4), (3, 4))
+    """
+    read_lines = []
+
+    def recorded():
+        for piece in io.StringIO(decoded(text), newline="\n"):
+            read_lines.append(piece)
+            yield piece
+
+    reader, before = python_csv.reader(recorded(), delimiter=delimiter), 0
+    try:
+        for cells in reader:
+            record -= bool(cells)
+            if record < 0:
+                break
+            before = reader.line_num
+            read_lines.clear()
+    except python_csv.Error:
+        return None, None
+    raw = "".join(read_lines).rstrip("\n")
+    spans = list(cell_spans(raw, delimiter))
+    at = len(raw)
+    if position < len(spans):
+        begin, content, _ = spans[position]
+        at = begin - 1 if border else content
+    return line + before + raw.count("\n", 0, at), at - (raw.rfind("\n", 0, at) + 1) + 1
+
+
+class _TextRows:
+    """Some rows of text; the first is on a line of the file."""
+
+    def __init__(self, text, line, layout, options):
+        self.text, self.line, self.layout, self.options = text, line, layout, options
+        self.comma, self.n_rows = layout.delimiter != ",", 0
+        if text.strip():
+            self.cells, self.records = self._parsed()
+            self.n_rows = self.cells.num_rows
+
+    def _parsed(self):
+        """Every cell as text, and the number of each row in the text."""
+        odd, text, width = [], self.text, len(self.layout.slots)
+        skipped = self.options.skipped
+        is_strict = skipped is None or not skipped.malformed
+
+        def ragged_row(row):
+            odd.append(row)
+            return "error" if is_strict and row.text.strip(_BLANKS) else "skip"
+
+        names = [str(j) for j in range(width)]
+        reading = csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1)
+        parsing = csv.ParseOptions(
+            delimiter=self.layout.delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=ragged_row,
+        )
+        as_text = csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        )
+        try:
+            cells = csv.read_csv(pa.BufferReader(text), reading, parsing, as_text)
+        except pa.ArrowInvalid as problem:
+            if odd:
+                raise self._ragged(odd[-1]) from None
+            raise DataError(f"pyarrow cannot read it: {problem}", self.options.path) from None
+        for row in odd:
+            if row.text.strip(_BLANKS):
+                self.options.skipped.add(self._ragged(row))
+        skipped = [row.number - 1 for row in odd]
+        records = np.setdiff1d(np.arange(cells.num_rows + len(skipped)), skipped)
+        # A last cell without its closing quote holds the rest of the text.
+        if cells.num_rows and text.count(b'"') % 2 and not text.rstrip().endswith(b'"'):
+            if "\n" in cells.column(width - 1)[-1].as_py():
+                raise self._unclosed(int(records[-1]), width - 1)
+        return cells, records
+
+    def _ragged(self, row):
+        """The error for a row with too many or too few cells."""
+        found, width, record = row.actual_columns, len(self.layout.slots), row.number - 1
+        if row.text.count('"') % 2 and found <= width:
+            return self._unclosed(record, found - 1)
+        where = self._place(record, width, border=True)
+        return DataError(ragged(found, width), self.options.path, *where, row=True)
+
+    def _unclosed(self, record, position):
+        words = f"{self.layout.describe(position)}: the quote that begins here is not closed"
+        return DataError(words, self.options.path, *self._place(record, position))
+
+    def _place(self, record, position, border=False):
+        delimiter = self.layout.delimiter
+        return place_of(self.text, self.line, record, position, delimiter, border)
+
+    def error_at(self, row, position, words):
+        """The error for a cell, whose text the message quotes."""
+        raw = self.cells.column(position)[row].as_py()
+        line, column = self._place(int(self.records[row]), position)
+        words = f"{self.layout.describe(position)}: {words(raw)}"
+        in_first_lines = self.options.kinds is None and line is not None and line <= 2
+        hint = TARGET_OR_HEADER if in_first_lines and raw.strip() else None
+        return DataError(words, self.options.path, line, column, row=True, hint=hint)
+
+    def _cells_of(self, position):
+        return self.cells.column(position).combine_chunks()
+
+    def feature(self, position, required):
+        """The kind of a column, its values, which are bad, and the words for these."""
+        cells = without_missing(self._cells_of(position))
+        kind = required or kind_of(cells, self.comma)
+        words = _cell_words(kind, self.options.kinds is not None)
+        return kind, *parsed(cells, kind, self.comma), words
+
+    def weight(self, position):
+        """The weights."""
+        cells = without_missing(self._cells_of(position))
+        return _floats(parsed(cells, "number", self.comma)[0])
+
+    def target(self, position, faults):
+        """The targets: numbers if most of them are, or else text."""
+        column = trimmed(self._cells_of(position))
+        if self.options.target_type is not str:
+            values, bad = parsed(without_missing(column), "number", self.comma)
+            numbers, filled = _floats(values), ~_booleans(among_markers(column))
+            numeric = not bad.any() or looks_numeric(numbers[filled], filled.sum())
+            if self.options.target_type is float or numeric:
+                faults.add(bad, position, _target_words)
+                return np.where(bad, np.inf, numbers)  # bad ones are not missing
+        long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
+        faults.add(long, position, _long_words)
+        return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
+
+
+# Parquet and Arrow, with the types of pyarrow.
+
+
+class _TypedRows:
+    """Some rows of a table with types, after `start` others."""
+
+    def __init__(self, batch, start, layout, options):
+        self.batch, self.start, self.layout, self.options = batch, start, layout, options
+        self.n_rows = batch.num_rows
+
+    def error_at(self, row, position, words):
+        """The error for a cell, whose text the message quotes."""
+        named = f"{self.layout.describe(position)}: {words(str(self.batch.column(position)[row]))}"
+        return DataError(f"row {self.start + row + 1}: {named}", self.options.path, row=True)
+
+    def feature(self, position, required):
+        """The kind of a column, its values, which are bad, and the words for these."""
+        column = column_of(self.batch, position)
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        kind = kind_of_type(column.type)
+        if kind is None:
+            words = f"{self.layout.describe(position)} holds {column.type}"
+            words += ": neither numbers, text, booleans nor dates"
+            raise DataError(words, self.options.path)
+        required, bad = required or kind, np.zeros(self.n_rows, dtype=bool)
+        if kind == "text":
+            column = column.cast(pa.string())
+        if kind == "text" != required:
+            column, bad = parsed(without_missing(column), required)
+        elif kind == "number" == required:
+            column = column.cast(pa.float64(), safe=False)
+            bad = _booleans(compute.is_inf(column).fill_null(False))
+        return required, column, bad, _cell_words(required, kind == "text")
+
+    def weight(self, position):
+        """The weights."""
+        return targets_of(self.batch, position, self.options.path, float)
+
+    def target(self, position, faults):
+        """The targets, numbers or text."""
+        y = targets_of(self.batch, position, self.options.path, self.options.target_type)
+        if y.dtype.kind == "f":
+            faults.add(np.isinf(y), position, _target_words)
+        return y

@@ -1,0 +1,550 @@
+"""Numbers separated by commas, tabs or semicolons, and the roles of the columns of any table.
+
+As in `libsvm`, compiled code parses one block of whole lines at a time. A cell may be quoted; a
+quoted cell ends on its line. `mixed` reads tables with other values, through pyarrow.
+
+pyarrow does not read numbers, too: in blocks of 2 MiB, which bound memory, it takes 2.3 times the
+CPU time for 1,000 columns and 2.5 times for 3,000. Here an error has its line and column at
+once, and a lost quote costs one row, not all rows up to the next quote.
+"""
+
+import re
+from collections import Counter
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tunefree.core.format import listed
+from tunefree.core.jit import kernel
+from tunefree.core.warn import did_you_mean
+from tunefree.files.files import (
+    DataError,
+    decoded,
+    excerpt,
+    fault,
+    name_of,
+    placed_lines,
+    sound_parts,
+)
+from tunefree.files.numbers import NOT_A_NUMBER, NUMBER, SLOW, python_number, scan_number
+from tunefree.rows.cells import looks_numeric
+from tunefree.rows.missing import MISSING, NO_LABEL
+
+IGNORED, TARGET, WEIGHT = -1, -2, -3
+DELIMITERS = "\t;,"
+LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or an unclosed quote
+TARGET_OR_HEADER = "if another column is the target, or this is a header, see --target and --header"
+_FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG, _ABSENT = range(9)
+_INFINITE = {"inf", "infinity"}
+
+
+class Column(NamedTuple):
+    """A column of another file, found in this one by its name, or else by its position.
+
+    It may be absent: a file with a header has the column only if it has the name.
+    """
+
+    name: str | None
+    position: int
+
+
+class Table(NamedTuple):
+    """The contents of a data file."""
+
+    X: Any  # (n_rows, n_features): CSR from libsvm, dense from csv; a pyarrow table from `mixed`
+    y: np.ndarray | None  # targets: float64, or text from csv
+    weight: np.ndarray | None
+    feature_names: list | None  # the header's
+    path: str  # for messages
+    zero_based: bool | None = None  # libsvm: whether indices start from 0
+    target: Column | None = None  # the columns of `y` and `weight`
+    weight_column: Column | None = None
+    ignored: int = 0  # libsvm: number of skipped entries beyond `n_features`
+    kinds: list | None = None  # 'number', 'truth', 'date' or 'text' of each feature
+    slots: Any = None  # of the file's columns, as in `Layout`
+
+
+class Layout(NamedTuple):
+    """The roles of the columns."""
+
+    delimiter: str  # between two cells of text
+    names: list | None  # the header
+    slots: np.ndarray  # for each column its feature number, or `IGNORED`, `TARGET`, `WEIGHT`
+
+    @property
+    def features(self):
+        """Positions of the features, in their order."""
+        order = np.argsort(self.slots, kind="stable")
+        return order[self.slots[order] >= 0].tolist()
+
+    @property
+    def n_features(self):
+        """The number of feature columns."""
+        return len(self.features)
+
+    @property
+    def feature_names(self):
+        """The names of the features in their order, or None without a header."""
+        return None if self.names is None else [self.names[column] for column in self.features]
+
+    def find(self, role):
+        """The `Column` that is `TARGET` or `WEIGHT`, or None."""
+        found = np.flatnonzero(self.slots == role)
+        if not len(found):
+            return None
+        return Column(None if self.names is None else self.names[found[0]], int(found[0]))
+
+    def table(self, X, y, weight, path, kinds=None):
+        """A `Table` of rows with these columns."""
+        table = Table(X, y, weight, self.feature_names, path, kinds=kinds, slots=self.slots)
+        return table._replace(target=self.find(TARGET), weight_column=self.find(WEIGHT))
+
+    def describe(self, column):
+        """A column in messages: its name, or else its number, from 1."""
+        name = unnamed(column)
+        if self.names is None or self.names[column] == name:
+            return name
+        return f"column {self.names[column]!r}"
+
+
+def unnamed(position):
+    """The name of a column without a name: 'column 1' for position 0."""
+    return f"column {position + 1}"
+
+
+def cell_spans(text, delimiter):
+    """The cells of a row: where each begins, where its content begins, and the content.
+
+    >>> [cell for *_, cell in cell_spans('age, "income, net" ,7', ",")]
+    ['age', 'income, net', '7']
+    """
+    blanks = " " if delimiter == "\t" else " \t"
+    cell = re.compile(
+        rf'[{blanks}]*(?:"((?:[^"]|"")*)"[{blanks}]*(?={delimiter}|\Z)|([^{delimiter}]*))'
+    )
+    at = -1
+    while at < len(text):
+        found: Any = cell.match(text, at + 1)
+        quoted, bare = found.groups()
+        whole = quoted.replace('""', '"') if bare is None else bare
+        yield at + 1, found.start(1 if bare is None else 2), whole.strip(" \t")
+        at = found.end()
+
+
+def sniff_delimiter(line):
+    """The delimiter that occurs most often outside quotes; a comma if there is none.
+
+    >>> sniff_delimiter(b"1,5;2,5;3")
+    ';'
+    """
+    outside = "".join(decoded(line).split('"')[::2])
+    best = max(DELIMITERS, key=outside.count)
+    return best if best in outside else ","
+
+
+def plan(line, place, *, header=None, **columns):
+    """The `Layout` from the first line of a file; `place` is its file and line, for messages.
+
+    `header` and `columns` are options of `tunefree.files.read`.
+    """
+    delimiter = sniff_delimiter(line)
+    cells = [cell for *_, cell in cell_spans(decoded(line).rstrip("\n"), delimiter)]
+    if header is None:
+        header = not any(NUMBER.fullmatch(cell.encode()) for cell in cells)
+    names = [cell or unnamed(position) for position, cell in enumerate(cells)] if header else None
+    return assign(names, len(cells), place, delimiter=delimiter, **columns)
+
+
+class Wanted(NamedTuple):
+    """The options of `tunefree.files.read` that give columns their roles."""
+
+    target: Any = None
+    weight_column: Any = None
+    n_features: int | None = None
+    columns: Any = None
+    drop: Any = ()
+
+
+class _Header(NamedTuple):
+    """The columns of a file."""
+
+    names: Any  # a list, or None
+    width: int
+    place: tuple  # file and line, for messages
+
+    def error(self, words, hint=None):
+        """An error at this place."""
+        return DataError(words, *self.place, hint=hint)
+
+    def check_distinct(self):
+        """Refuse the same name twice."""
+        for name, count in Counter(self.names).items():
+            if count > 1:
+                raise self.error(f"the header names the column {name!r} twice")
+
+    def position(self, column):
+        """The position of a column given by name or position; None for an absent `Column`."""
+        names, width = self.names, self.width
+        if isinstance(column, Column):
+            if names is not None and column.name is not None:
+                return names.index(column.name) if column.name in names else None
+            return column.position if column.position < width else None
+        if names is not None and str(column) in names:
+            return names.index(str(column))
+        try:
+            position = int(column)
+        except ValueError:
+            known = [*map(repr, names or ())]
+            words = f"the header has {listed(known)}" if known else "the file has no header"
+            hint = did_you_mean(column, names or [])
+            raise self.error(f"there is no column {column!r}: {words}", hint) from None
+        if not -width <= position < width:
+            raise self.error(f"there is no column {position}: the file has {width}")
+        return position % width
+
+    def positions(self, required):
+        """The positions of columns given by name, which must be there."""
+        places = {name: position for position, name in enumerate(self.names)}
+        missing = [name for name in required if name not in places]
+        if missing:
+            hint = did_you_mean(missing[0], self.names, "is it {}?")
+            raise self.error(f"the header lacks {listed([*map(repr, missing)])}", hint)
+        return [places[name] for name in required]
+
+
+def assign(names, width, place, *, delimiter="", **options):
+    """The `Layout` of columns with the given roles, by name or position."""
+    wanted: Any = Wanted(**options)
+    header = _Header(names, width, place)
+    header.check_distinct()
+    by_name = wanted.columns is not None and names is not None
+    if wanted.n_features == width and not by_name:
+        return Layout(delimiter, names, np.arange(width))
+    slots = np.full(width, IGNORED, np.int64)
+    given = [column for column in wanted.drop or () if not isinstance(column, Column)]
+    dropped = {header.position(column) for column in given}
+    aside = dropped.union(header.position(column) for column in set_aside(wanted.drop))
+    for role, position in _roles(wanted, header, dropped):
+        if slots[position] == TARGET:
+            raise header.error("one column cannot be both target and weight")
+        slots[position] = role
+    if by_name:
+        places = header.positions(wanted.columns)
+        slots[places] = np.arange(len(places))
+    else:
+        free = [j for j in np.flatnonzero(slots == IGNORED).tolist() if j not in aside]
+        slots[free] = np.arange(len(free))
+        if wanted.n_features not in (None, len(free)):
+            words = f"{width} columns hold {len(free)} features"
+            raise header.error(f"{words}, but {wanted.n_features} are expected")
+    if not np.any(slots >= 0):
+        hint = "cells must be separated by commas, semicolons or tabs" if delimiter else None
+        raise header.error("the file has no feature column", hint)
+    return Layout(delimiter, names, slots)
+
+
+def set_aside(drop):
+    """Those of the columns to drop that may be absent, or have another role: each a `Column`."""
+    return [column for column in drop or () if isinstance(column, Column)]
+
+
+def _roles(wanted, header, dropped):
+    """The positions of the target and of the weights, as far as there are any."""
+    target, names = wanted.target, header.names
+    if target is None and (wanted.columns is None or not names or names[-1] not in wanted.columns):
+        target = max(set(range(header.width)).difference(dropped), default=0)
+    for role, column, what in (
+        (TARGET, target, "target column"),
+        (WEIGHT, wanted.weight_column, "weight column"),
+    ):
+        if column is None or column is False:
+            continue
+        position = header.position(column)
+        if position is None:
+            continue
+        if position in dropped:
+            raise header.error(f"the {what} cannot be dropped")
+        yield role, position
+
+
+def no_rows(path, layout=None):
+    """The error for a file without rows; `layout` is that of its header, if it has one."""
+    headed = layout is not None and layout.names is not None
+    return DataError(f"the file has {'a header and ' if headed else ''}no rows", path)
+
+
+def ragged(cells, width):
+    """The message for a row with a wrong number of cells."""
+    if cells > width:
+        return f"this row has more than the {width} cells of the first one"
+    return f"this row has {cells} {'cell' if cells == 1 else 'cells'}, the first one has {width}"
+
+
+def headed(texts, path, layout=None, **columns):
+    """Rows of texts below the header: (text, number of its first line, layout, what came with it).
+
+    A text comes with the number of its first line, and perhaps more. The first line that is not
+    blank gives the layout, unless it is known; blank lines before it are skipped.
+    """
+    for text, line, *more in texts:
+        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
+            line += text.count(b"\n", 0, first.start())
+            layout = plan(first[0], (path, line), **columns)
+            text = text[first.start() :]
+            if layout.names is not None:
+                text, line = text[len(first[0]) :], line + 1
+        if layout is not None:
+            yield text, line, layout, *more
+
+
+class TableBlock(NamedTuple):
+    """Consecutive rows."""
+
+    X: np.ndarray
+    y: np.ndarray  # NaN where a target is text
+    weight: np.ndarray  # 1 without a weight column
+    labels: bytes  # the targets as text, each with a newline; empty if text is not allowed
+    stray: DataError | None  # the error for the first target that is not a number
+    absent: DataError | None  # that for the first missing one, if targets are numbers
+    nameless: DataError | None  # and if they are texts
+    n_absent: int  # how many are missing if targets are numbers
+    layout: Layout  # the same in every block of a file
+
+    def texts(self):
+        """The targets as text."""
+        labels = decoded(self.labels).replace('""', '"').split("\n")
+        return np.array(labels[:-1], dtype=np.str_)
+
+    def targets(self, kind, skipped):
+        """The targets, float or str; the first one that is missing is noted in `skipped`."""
+        error = self.absent if kind is float else self.nameless
+        if error is not None and skipped is None:
+            raise error
+        if error is not None:
+            skipped.note(error)
+        return self.y if kind is float else self.texts()
+
+
+@kernel
+def _skip_blanks(text, at, delimiter):
+    while (text[at] == 32 or text[at] == 9) and text[at] != delimiter:
+        at += 1
+    return at
+
+
+@kernel
+def _skip_cell(text, at, delimiter):
+    """Find a cell: (its first byte, end, first byte after it); end -1 for an unclosed quote."""
+    if text[at] == 34:
+        begin = at + 1
+        at = begin
+        while text[at] != 34 or text[at + 1] == 34:
+            if text[at] == 10:
+                return begin, -1, at
+            at += 2 if text[at] == 34 else 1
+        return begin, at, at + 1
+    begin, end = at, at
+    while text[at] != delimiter and text[at] != 10:
+        at += 1
+        if text[at - 1] != 32 and text[at - 1] != 9:
+            end = at
+    return begin, end, at
+
+
+@kernel
+def _parse(text, delimiter, slots, X, y, weight, spans, slow):
+    """Parse whole lines.
+
+    Returns (rows, slow numbers, outcome, byte and column of the fault). `slow` lists (row, column,
+    byte) of the numbers that need `float`; `spans` holds the bytes of each target. Loops need no
+    bounds check because the last byte is a newline.
+    """
+    at, width, row, slows = 0, len(slots), 0, 0
+    while at < len(text):
+        at = _skip_blanks(text, at, delimiter)
+        if text[at] == 10:
+            at += 1
+            continue
+        y[row], weight[row] = np.nan, 1.0
+        for column in range(width):
+            at = _skip_blanks(text, at, delimiter)
+            slot, quoted = slots[column], text[at] == 34
+            begin = at + 1 if quoted else at
+            if slot >= 0 or slot == WEIGHT:
+                value, at, outcome = scan_number(text, begin)
+                if outcome == NOT_A_NUMBER or (quoted and text[at] != 34):
+                    return row, slows, _CELL, begin, column
+                if quoted:
+                    at += 1
+                if slot >= 0:
+                    X[row, slot] = value
+                elif value < 0:
+                    return row, slows, _NEGATIVE, begin, column
+                else:
+                    weight[row] = value
+            else:
+                begin, end, at = _skip_cell(text, at, delimiter)
+                outcome = NOT_A_NUMBER
+                if end < 0:
+                    return row, slows, _UNCLOSED, begin, column
+                if slot == TARGET:
+                    if end - begin > LONGEST_LABEL:
+                        return row, slows, _LONG, begin, column
+                    spans[row, 0], spans[row, 1] = begin, end
+                    value, number_end, outcome = scan_number(text, begin)
+                    if number_end != end:
+                        outcome = NOT_A_NUMBER
+                    if outcome != NOT_A_NUMBER:
+                        y[row] = value
+            if outcome == SLOW:
+                slow[slows, 0], slow[slows, 1], slow[slows, 2] = row, column, begin
+                slows += 1
+            at = _skip_blanks(text, at, delimiter)
+            if text[at] == delimiter:
+                if column == width - 1:
+                    return row, slows, _MANY, at, column
+                at += 1
+            elif text[at] != 10:
+                return row, slows, _CELL, begin, column
+            elif column < width - 1:
+                return row, slows, _FEW, at, column
+        row += 1
+    return row, slows, _FINE, at, 0
+
+
+def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None, **columns):
+    """Read delimited text from a place on: pairs of a `TableBlock` and the place after it.
+
+    The options are those of `tunefree.files.read`; a place after the start needs the layout.
+    """
+    path = name_of(source)
+    layout = None if place == (0, 1) else layout
+    texts = headed(placed_lines(source, place), path, layout, **columns)
+    for text, line, layout, after in texts:
+        parse = partial(_read_block, layout=layout, path=path, target_type=target_type)
+        if not text:  # so that a file with only a header has its layout
+            yield parse(b"\n", line), after
+        yield from sound_parts(text, line, after, parse, skipped)
+
+
+def _read_block(text, line, layout, path, target_type):
+    most = len(text) // len(layout.slots) + 1
+    X, y, weight = np.empty((most, layout.n_features)), np.empty(most), np.empty(most)
+    spans, slow = np.empty((most, 2), np.int64), np.empty((len(text) // 4 + 1, 3), np.int64)
+    read = np.frombuffer(text, np.uint8), ord(layout.delimiter), layout.slots
+    rows, slows, outcome, at, column = _parse(*read, X, y, weight, spans, slow)
+    faults = [] if outcome == _FINE else [(at, outcome, column)]
+    for row, where, begin in slow[:slows].tolist():
+        number, slot = python_number(text, begin), layout.slots[where]
+        if not np.isfinite(number) or (slot == WEIGHT and number < 0):
+            faults.append((begin, _CELL, where))
+        if slot >= 0:
+            X[row, slot] = number
+        else:
+            (y if slot == TARGET else weight)[row] = number
+    X, y, weight, spans = X[:rows].copy(), y[:rows].copy(), weight[:rows].copy(), spans[:rows]
+    labels, target, found = b"", layout.find(TARGET), _Texts()
+    if target:
+        found = _texts_among(spans[np.isnan(y)].tolist(), text, target.position)
+        if fault := found.stray if target_type is float else found.infinite:
+            faults.append(fault)
+    if faults:
+        raise _error(min(faults), text, line, layout, path)
+    if target and target_type is not float:
+        labels = b"".join(text[begin:end] + b"\n" for begin, end in spans.tolist())
+    stray, absent, nameless = (
+        place and _error(place, text, line, layout, path)
+        for place in (found.stray, found.absent, found.nameless)
+    )
+    return TableBlock(X, y, weight, labels, stray, absent, nameless, found.n_absent, layout)
+
+
+class _Texts(NamedTuple):
+    """The first targets of some kinds among those that are no numbers, as (byte, outcome, column).
+
+    None where there is none.
+    """
+
+    stray: Any = None  # not missing
+    infinite: Any = None
+    absent: Any = None  # missing, if the others are numbers
+    nameless: Any = None  # missing, if the others are texts
+    n_absent: int = 0
+
+
+def _texts_among(spans, text, column):
+    """The `_Texts` of the targets that are no numbers."""
+    found: Any = {}
+    n_absent = 0
+    for begin, end in spans:
+        cell = decoded(text[begin:end])
+        place = begin, _CELL if cell else _EMPTY, column
+        if cell in NO_LABEL:
+            found.setdefault("nameless", (begin, _ABSENT if cell else _EMPTY, column))
+        if cell in NO_LABEL or cell.lower() in MISSING:
+            found.setdefault("absent", place)
+            n_absent += 1
+            continue
+        found.setdefault("stray", place)
+        if cell.lower().lstrip("+-") in _INFINITE:
+            found.setdefault("infinite", place)
+    return _Texts(**found, n_absent=n_absent)
+
+
+def read_table(source, *, target_type=None, skipped=None, **columns):
+    r"""Read delimited text into (X, y, weight, layout), with the options of `tunefree.files.read`.
+
+    >>> X, y, _, layout = read_table([b"a,b,kind\n1,2,cat\n3,4,dog\n"])
+    >>> X.tolist(), y.tolist(), layout.feature_names
+    ([[1.0, 2.0], [3.0, 4.0]], ['cat', 'dog'], ['a', 'b'])
+    """
+    found: Any = [b for b, _ in blocks(source, target_type=target_type, skipped=skipped, **columns)]
+    if not sum(len(block.X) for block in found):
+        raise no_rows(name_of(source), found[0].layout if found else None)
+    layout = found[0].layout
+    X, y, weight = (np.concatenate([block[part] for block in found]) for part in range(3))
+    if not layout.find(TARGET):
+        y = None
+    else:
+        kind = target_type or type_of_targets(found)
+        y = np.concatenate([block.targets(kind, skipped) for block in found])
+    return X, y, (weight if layout.find(WEIGHT) else None), layout
+
+
+def type_of_targets(blocks):
+    """What the targets of blocks are: float or str; an error for a few bad cells among numbers."""
+    stray = next((block.stray for block in blocks if block.stray), None)
+    y = np.concatenate([block.y for block in blocks])
+    if stray and looks_numeric(y, len(y) - sum(block.n_absent for block in blocks)):
+        raise stray
+    return str if stray else float
+
+
+_MESSAGES = {
+    _CELL: "not a finite number",
+    _EMPTY: "the cell is empty",
+    _ABSENT: "no class",
+    _LONG: f"a target of more than {LONGEST_LABEL} bytes",
+    _NEGATIVE: "a weight must not be negative",
+    _UNCLOSED: "the quote is not closed on this line",
+}
+_QUOTED = _CELL, _LONG, _NEGATIVE, _ABSENT  # the cell follows the message
+
+
+def _error(found, text, line, layout, path):
+    """The `DataError` for (its byte in the text, its outcome, the column)."""
+    at, outcome, column = found
+    word = excerpt(text, at, (layout.delimiter + '"').encode())
+    if outcome == _CELL and word == "''":
+        outcome = _EMPTY
+    if outcome in (_FEW, _MANY):
+        words = ragged(column + 1 + (outcome == _MANY), len(layout.slots))
+    else:
+        words = f"{layout.describe(column)}: {_MESSAGES[outcome]}"
+    is_quoted = outcome in _QUOTED
+    error = fault(f"{words}: {word}" if is_quoted else words, path, text, at, line)
+    if is_quoted and error.line <= 2:  # more likely the wrong role than a bad cell
+        error.hint = TARGET_OR_HEADER
+    error.feature = outcome in (_CELL, _EMPTY) and bool(layout.slots[column] >= 0)
+    return error

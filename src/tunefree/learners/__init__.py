@@ -1,1 +1,0 @@
-"""Learners: rules, kernels and what chooses among them."""

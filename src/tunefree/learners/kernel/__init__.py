@@ -1,1 +1,0 @@
-"""Kernel learners: one sweep for many of them, kernel ridge regression, landmarks, compression."""

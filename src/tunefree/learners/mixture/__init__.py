@@ -1,1 +1,0 @@
-"""Mixtures over implicit learners for streams that drift."""

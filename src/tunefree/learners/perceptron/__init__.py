@@ -1,1 +1,0 @@
-"""Perceptrons: two players, certificates of the margin."""

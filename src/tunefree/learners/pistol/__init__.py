@@ -1,1 +1,0 @@
-"""PiSTOL: rules, and the recursion in a linear space and in a feature space."""

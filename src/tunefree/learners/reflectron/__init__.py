@@ -1,1 +1,0 @@
-"""The Reflectron: mirror descent along the pseudogradient, in every form."""

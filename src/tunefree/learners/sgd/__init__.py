@@ -1,1 +1,0 @@
-"""Averaged SGD for least squares, and the exact path."""

@@ -1,0 +1,1 @@
+"""Small frozen parts, each kind with its table: losses, links, families, averages."""

@@ -1,0 +1,1 @@
+"""Rows: matrices and designs, order, moments, scaling, units, levels, outliers, formulas."""

@@ -1,0 +1,143 @@
+"""Scaling of columns: to one scale, or to asinh((x - median) / scale).
+
+The latter is linear near the median and logarithmic far from it, which suits heavy tails and skewed
+counts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.core.jit import kernel, maximum, minimum
+
+# Rows from which centre and scale of an asinh column are computed.
+_MOST_ROWS = 20_000
+
+
+class Scaling(NamedTuple):
+    """z = asinh((x - center) / scale), or a plain shift and rescaling.
+
+    Parameters
+    ----------
+    center, scale : ndarray of shape (d,)
+    asinh : bool, default=True
+        False: no asinh.
+    """
+
+    center: np.ndarray
+    scale: np.ndarray
+    asinh: bool = True
+
+    def show(self, X):
+        """The transformed rows, of the same type of float.
+
+        Examples
+        --------
+        >>> Scaling(np.zeros(1), np.ones(1)).show(np.array([[0.0], [1e6]])).round(1)
+        array([[ 0. ],
+               [14.5]])
+        """
+        z = (X - self.center.astype(X.dtype)) / self.scale.astype(X.dtype)
+        return np.arcsinh(z) if self.asinh else z
+
+    def onnx(self, g, X):
+        """The same in a graph (`tunefree.onnx`)."""
+        X = g("Div", g("Sub", X, self.center), self.scale)
+        if self.asinh:  # asinh(z) = sign(z) log(|z| + sqrt(z^2 + 1))
+            root = g("Sqrt", g("Add", g("Mul", X, X), 1.0))
+            X = g("Mul", g("Sign", X), g("Log", g("Add", g("Abs", X), root)))
+        return X
+
+
+def asinh_scaling(X):
+    """Asinh scaling of rows in random order: median, and the 75 % quantile of the distance to it.
+
+    Where that is 0, the smallest distance that is not (1 for a constant).
+
+    Examples
+    --------
+    >>> asinh_scaling(np.array([[1.0, 0.0], [2.0, 0.0], [9.0, 5.0]])).scale
+    array([4. , 2.5])
+    """
+    X = np.asarray(X[:_MOST_ROWS], dtype=np.float64)
+    center = np.median(X, axis=0)
+    away = np.abs(X - center)
+    scale = np.quantile(away, 0.75, axis=0)
+    least = np.where(away > 0.0, away, np.inf).min(axis=0)
+    return Scaling(center, np.where(scale > 0.0, scale, np.where(np.isfinite(least), least, 1.0)))
+
+
+def standard_scaling(X, weights):
+    """Mean and standard deviation of weighted rows (deviation 1 for a constant).
+
+    Examples
+    --------
+    >>> standard_scaling(np.array([[1.0], [3.0]]), np.ones(2)).center
+    array([2.])
+    """
+    share = (weights / weights.sum()).astype(np.float64)
+    center = share @ X
+    spread = np.sqrt(np.maximum(share @ np.square(X - center), 0.0))
+    largest = np.abs(X).max(axis=0, initial=0.0)
+    return Scaling(center, np.where(spread > 1e-10 * largest, spread, 1.0), asinh=False)
+
+
+def show(parts, X):
+    """Rows under all parts of a view, one after the other."""
+    for part in parts:
+        X = part.show(X)
+    return X
+
+
+# Standardised numbers are clipped at this many deviations.
+_CLIP = 6.0
+_NUMBER, _RANK, _LEVEL = 0, 1, 2
+
+
+@kernel(borrows=True)
+def _interpolated(x, knots, heights):
+    """`numpy.interp` for one number, to the bit."""
+    if x >= knots[-1]:
+        return heights[-1]
+    low, high = 0, len(knots)
+    while low < high:
+        middle = (low + high) // 2
+        if knots[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    j = low - 1
+    if j < 0 or x == knots[j]:
+        return heights[maximum(j, 0)]
+    slope = (heights[j + 1] - heights[j]) / (knots[j + 1] - knots[j])
+    return slope * (x - knots[j]) + heights[j]
+
+
+@kernel(borrows=True)
+def _show(X, source, kind, out, center, scale, start, knots, heights):
+    """Write the coordinates of rows; False if an index is out of bounds, as in a forged file."""
+    n = len(source)
+    same = len(kind) == len(center) == len(scale) == n and len(knots) == len(heights)
+    if not same or len(start) != n + 1:
+        return False
+    for i in range(n):
+        rank = kind[i] == _RANK
+        if not 0 <= source[i] < X.shape[1] or not 0 <= start[i] <= start[i + 1] <= len(knots):
+            return False
+        if rank and start[i] == start[i + 1]:
+            return False
+    for i in range(n):
+        row, j = out[i], source[i]
+        if kind[i] == _LEVEL:
+            for r in range(len(X)):
+                row[r] = X[r, j] == center[i]
+        elif kind[i] == _RANK:
+            part = slice(start[i], start[i + 1])
+            x, y = knots[part], heights[part]
+            for r in range(len(X)):
+                row[r] = _interpolated(np.float64(X[r, j]), x, y)
+        else:
+            for r in range(len(X)):
+                z = (X[r, j] - center[i]) / scale[i]
+                row[r] = minimum(maximum(z, -_CLIP), _CLIP)
+    return True

@@ -1,1 +1,0 @@
-"""Model selection: held-out predictions, progressive risk, successive halving, stacking, costs."""

@@ -1,0 +1,5 @@
+"""One call for any table: candidates are compared on held-out rows and stacked."""
+
+from tunefree.core.registry import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

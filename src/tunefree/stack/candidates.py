@@ -1,0 +1,696 @@
+"""The candidates of `TuneFree*`: their kinds, which suit a problem, evaluation and last fits.
+
+Kernels and ridge regression on ranks need one fit for their held-out predictions (exact
+leave-one-out), as does kernel PiSTOL (which predicts before it learns). Others are fitted fold by
+fold. Kernels with few rows a column use leave-one-out, too, but by 3 folds, whose targets their
+search does not use. `tunefree.held_out.stacking` combines the predictions. The rule is described in
+docs/selection.md.
+"""
+
+import copy
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from tunefree.core.process import workers
+from tunefree.core.registry import estimator_class
+from tunefree.held_out.predictions import (
+    FEW_ROWS,
+    Entry,
+    finished,
+    folds_of,
+    folds_within,
+    is_cross_validation,
+    loses,
+    n_folds,
+    weighted_mean,
+)
+from tunefree.held_out.stacking import Means, Quantiles
+from tunefree.kernel_ridge import solvers as ridge
+from tunefree.kernels.geometry import n_permuted_rows
+from tunefree.reflectron.constraints import Monotone
+from tunefree.rows.matrices import as_dense
+from tunefree.rows.scaling import asinh_scaling, show
+from tunefree.stack import costs
+from tunefree.stack.costs import Cost, Step
+from tunefree.trees.boosting import MOST_ROUNDS
+
+# Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
+MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
+# Ridge regression on the view is a candidate up to so many columns.
+_FEW_COLUMNS = 1000
+# Kernels on landmarks, in the order of evaluation: each reuses the view of the one before.
+KERNELS = {"laplacian": "Laplace kernel", "rbf": "Gaussian kernel"}
+# The GLM, which finds sparse weights, is a candidate for so many columns, and if there are
+# fewer rows a column than this.
+_WIDE, _WIDEST, _NARROW = 100, 10_000, 20
+# With fewer rows a column, leave-one-out errors of rates chosen on the same rows are misleading.
+_RATED = 4
+# Landmarks to which a plan may limit a kernel, and those of kernels that are fitted fold by fold.
+_FEWER, _MORE, _LANDMARKS_OF_FOLDS = (1000, 500, 250), (4000, 2000, 1000), 1000
+# Kernels of more rows than this wait for a pilot on so many rows, which must lower the stack's
+# held-out loss by this share.
+_PILOTED, _KERNEL_PILOT_ROWS, _LEAST_GAIN = 5000, 4000, 0.005
+# With fewer rows than this candidates cannot be compared.
+_FEWEST_ROWS = 40
+# The name of the trees, which are a candidate from so many rows on.
+_TREES, _TREE_ROWS = "boosted trees", 100
+# Trees predict a row in the time of about so many kernel values.
+_TREE_COST = 1500
+# Rounds to which a plan may limit them.
+_FEWER_ROUNDS = (1000, 500, 250)
+
+
+class Fitted(NamedTuple):
+    """A fitted model, and the view that its rows are transformed by."""
+
+    view: tuple
+    model: Any
+
+    def without_held_out(self):
+        """The same without the model's own held-out predictions: only the stack keeps some."""
+        model = copy.copy(self.model)
+        vars(model).pop("held_out_", None)
+        return self._replace(model=model)
+
+    def show(self, X):
+        """Rows as the model takes them."""
+        return show(self.view, as_dense(X) if self.view else X)
+
+    def scores(self, X, kind):
+        """Scores of rows, of the kind of a stack: log-odds or predictions."""
+        method = "decision_function" if kind.task == "classification" else "predict"
+        return kind.of_all(getattr(self.model, method)(self.show(X)), self.model)
+
+
+# How a candidate is evaluated.
+
+
+class OneFit:
+    """One fit to all rows also gives the held-out predictions."""
+
+    def sizes(self, n, folds=None):
+        """Numbers of rows of the fits before the last one: there is none."""
+        return []
+
+    def evaluate(self, candidate, problem, others):
+        """The `Entry` of a candidate."""
+        return candidate.in_one_fit(problem, view_donor(others))
+
+
+class Folds:
+    """A fit to the other folds predicts each fold, as long as the candidate can still win."""
+
+    def sizes(self, n, folds=None):
+        """Numbers of rows of the fits that evaluate n rows, on `folds` if they are given."""
+        if folds is not None:
+            return [len(train) for train, _ in folds]
+        count = self._n_folds(n)
+        return [max(1, int(n * (1 - 1 / count)))] * (count if n < FEW_ROWS else 1)
+
+    def evaluate(self, candidate, problem, others):
+        """The `Entry` of a candidate."""
+        donor, folds = view_donor(others), self._folds(problem)
+        models, parts = [], []
+        for done, fold in enumerate(folds, 1):
+            scores, model = self._predicted(candidate, problem, fold, donor)
+            models.append(model)
+            parts.append(scores)
+            rows = np.concatenate([held for _, held in folds[:done]])
+            order = np.argsort(rows)
+            scores = np.concatenate(parts)[order]
+            entry = problem.entry(candidate, scores, rows[order], models[0])
+            if done < len(folds) and loses(entry, others, problem.weights):
+                return entry._replace(status=f"stopped after {done} of {len(folds)} folds")
+        return entry
+
+    def _n_folds(self, n):
+        return n_folds(n)
+
+    def _folds(self, problem):
+        return problem.folds
+
+    def _predicted(self, candidate, problem, fold, donor):
+        """Scores of a fold's held-out rows, and the model."""
+        train, out = fold
+        fitted = candidate.fit(*problem.part(train), donor=donor)
+        return fitted.scores(problem.X[out], problem.score), fitted.model
+
+
+class ThreeFolds(Folds):
+    """Held-out predictions of three fits to all rows, whose search does not use the fold."""
+
+    def _n_folds(self, n):
+        return 3
+
+    def _folds(self, problem):
+        fold, count = folds_of(problem.strata, problem.groups, 3)
+        return [(np.arange(len(fold)), np.flatnonzero(fold == f)) for f in range(count)]
+
+    def _predicted(self, candidate, problem, fold, donor):
+        model, scores, _ = candidate.hold_out(problem, donor, np.isin(*fold), None)
+        return scores, model
+
+
+# The kinds of candidates.
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that may join the stack: its costs, its evaluation and its last fit."""
+
+    name: str
+    estimator: Any
+    evaluation: Any = Folds()
+    limits: tuple = ()  # to which a plan may limit it, the largest first
+    unit = "landmarks"  # of the limits
+    cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
+
+    def total_cost(self, shape, folds=None):
+        """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
+        whole = self.cost(shape)
+        parts = [self.cost(shape.rows(n)) for n in self.evaluation.sizes(shape.n, folds)]
+        return Cost(whole.seconds + sum(part.seconds for part in parts), whole.bytes)
+
+    def fit(self, X, y, weights, donor=None):
+        """A `Fitted` candidate; `donor` is a model whose view of the columns is reused."""
+        fitted = Fitted(self.view_of(X), clone(self.estimator))
+        fitted.model.fit(fitted.show(X), y, sample_weight=weights)
+        return fitted
+
+    def view_of(self, X):
+        """The view of the columns, a tuple of parts."""
+        return ()
+
+    def evaluate(self, problem, others):
+        """The `Entry` of the candidate, after those of `others`."""
+        return self.evaluation.evaluate(self, problem, others)
+
+    def entry_with_permutations(self, problem, model, scores, cost):
+        """The `Entry` of a fit to all rows, each predicted in the time of `cost` kernel values."""
+        rows, fitted = np.flatnonzero(problem.held()), Fitted((), model)
+        some = rows[: n_permuted_rows(cost, problem.shape.d, len(rows))]
+        effects = permutation_effects(fitted, problem, some)
+        return problem.entry_of_one_fit(self, fitted, scores, effects)
+
+    def compressed(self, entry, problem, most):
+        """The candidate's entry with at most so many landmarks."""
+        return entry
+
+
+class Ridge(Candidate):
+    """Ridge regression."""
+
+    cost = staticmethod(costs.ridge_cost)
+
+
+class LinearPiSTOL(Candidate):
+    """Linear PiSTOL."""
+
+    cost = staticmethod(costs.linear_cost)
+
+
+class AsinhPiSTOL(LinearPiSTOL):
+    """Linear PiSTOL with columns on an asinh scale."""
+
+    def view_of(self, X):
+        """The scaling of these rows."""
+        return (asinh_scaling(X),)
+
+
+class GLM(Candidate):
+    """A generalized linear model with sparse weights, or of a family."""
+
+    cost = staticmethod(costs.glm_cost)
+
+
+class KernelRidge(Candidate):
+    """Kernel ridge regression, on the view of the columns of the candidate before."""
+
+    def cost(self, shape):
+        """The `Cost` of one fit."""
+        return costs.kernel_ridge_cost(shape, self.estimator.kernel, self.estimator.n_landmarks)
+
+    def with_options(self, **options):
+        """The candidate with other parameters of the estimator."""
+        return replace(self, estimator=clone(self.estimator).set_params(**options))
+
+    def limited(self, limit):
+        """The candidate with so many landmarks."""
+        return self.with_options(n_landmarks=limit)
+
+    def fit(self, X, y, weights, donor=None, column_groups=()):
+        """A `Fitted` candidate; with None no effects of permuted columns are computed."""
+        model = clone(self.estimator)
+        model._learn(X, y, sample_weight=weights, like=donor, column_groups=column_groups)
+        return Fitted((), model)
+
+    def hold_out(self, problem, donor, held, column_groups):
+        """A fit to all rows: the model, the scores of the rows `held`, and the `FittedKernel`."""
+        model, groups = clone(self.estimator), problem.groups
+        found = model._learn(
+            *problem[:3], like=donor, held=held, groups=groups, column_groups=column_groups
+        )
+        return model, problem.score.of_all(found.held_out.predictions, model), found
+
+    def in_one_fit(self, problem, donor):
+        """The `Entry` of one fit to all rows."""
+        held, column_groups = problem.held(), problem.column_groups
+        model, scores, found = self.hold_out(problem, donor, held, column_groups)
+        optimism = found.predictor.transform.optimism
+        return problem.entry_of_one_fit(self, Fitted((), model), scores, found.effects, optimism)
+
+    def compressed(self, entry, problem, most):
+        """The entry with at most so many landmarks."""
+        if entry.fitted is None or len(entry.fitted.model.dual_coef_) <= most:
+            return entry
+        return self.limited(most).in_one_fit(problem, entry.fitted.model)
+
+
+class RidgeOnRanks(KernelRidge):
+    """Ridge regression on ranks and levels, whose view others reuse."""
+
+    def cost(self, shape):
+        """The `Cost` of one fit."""
+        return costs.ranks_cost(shape)
+
+
+class PilotedKernel(KernelRidge):
+    """The better kernel for many rows, if a pilot on few rows improves the stack."""
+
+    def cost(self, shape):
+        """The `Cost` of two pilots and one fit."""
+        few, landmarks = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS)), self.estimator.n_landmarks
+        pilots = [costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS]
+        each = [super().cost(shape), *pilots]
+        return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
+
+    def evaluate(self, problem, others):
+        """The `Entry` of the kernel that is better in the pilot."""
+        train, held = problem.folds[0]
+        few = train[:_KERNEL_PILOT_ROWS]
+        if not problem.learnable([(few, held)]):
+            return Entry.unscored(self, f"skipped: {len(few)} rows have one class only")
+        # Side by side they take no more memory than a fit to all rows whose landmarks are not few.
+        n_jobs = self.estimator.n_jobs if self.estimator.n_landmarks == "auto" else 1
+        with workers(n_jobs) as team:
+            pilots = team.map(lambda k: self._pilot(problem, others, k, few, held), KERNELS)
+        gain, pilot = max(pilots, key=lambda p: p[0])
+        if gain < _LEAST_GAIN and finished(others):
+            words = f"skipped: kernels of {len(few)} rows did not lower the stack's loss by 0.5 %"
+            return Entry.unscored(self, words)
+        return self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
+
+    def _pilot(self, problem, others, kernel, few, held):
+        """How much a kernel of few rows lowers the stack's held-out loss, and its model."""
+        candidate, part = self.with_options(kernel=kernel), problem.part(few)
+        fitted = candidate.fit(*part, donor=view_donor(others), column_groups=None)
+        X, y, weights = problem.part(held)
+        scores = [entry.scores for entry in finished(others)]
+        both = [*scores, fitted.scores(X, problem.score)]
+        stacks = [problem.score.stack(s, y, weights) for s in (scores or both, both)]
+        before, after = (weighted_mean(stack.losses, weights)[0] for stack in stacks)
+        gain = 1.0 - after / before if scores and before > 0.0 else -after
+        return gain, fitted.model
+
+
+@dataclass(frozen=True)
+class BoostedTrees(Candidate):
+    """Boosted trees, whose held-out predictions are those that choose the number of rounds."""
+
+    most_rounds: int = MOST_ROUNDS
+    unit = "rounds"
+
+    def total_cost(self, shape, folds=None):
+        """The `Cost` of the evaluation and the last fit, which are one."""
+        if folds is None:
+            count = n_folds(shape.n) if shape.n < FEW_ROWS else 1
+        else:
+            count = len(folds)
+            if not is_cross_validation(folds):  # and those of `_looking_back`, on fewer rows
+                count += sum(1 + len(folds_within(train, folds)) for train, _ in folds)
+        return costs.trees_cost(shape, count, self.most_rounds)
+
+    def limited(self, limit):
+        """The candidate of so many rounds."""
+        return replace(self, most_rounds=limit)
+
+    def in_one_fit(self, problem, donor):
+        """The `Entry` of one fit to all rows."""
+        model = clone(self.estimator)
+        given = *problem[:3], problem.folds, problem.groups
+        scores = problem.score.of_all(model._learn(*given, self.most_rounds), model)
+        if problem.given and not is_cross_validation(problem.folds):
+            scores = self._looking_back(problem)
+        return self.entry_with_permutations(problem, model, scores, _TREE_COST)
+
+    def _looking_back(self, problem):
+        """Held-out scores by rounds and shares that the folds before chose, in the order of rows.
+
+        The first fold has none before it: rows within its training rows choose.
+        """
+        parts = []
+        for train, out in problem.folds:
+            model = clone(self.estimator)
+            before = folds_within(train, problem.folds) or None
+            model._learn(*problem.part(train), before, most_rounds=self.most_rounds)
+            parts.append(Fitted((), model).scores(problem.X[out], problem.score))
+        order = np.argsort(np.concatenate([out for _, out in problem.folds]))
+        return np.concatenate(parts)[order]
+
+
+@dataclass(frozen=True)
+class KernelPiSTOL(Candidate):
+    """Kernel PiSTOL, for sparse rows of so many columns that other kernels are skipped."""
+
+    most_rows: int = costs.MOST_ROWS  # that it learns
+    unit = "rows"
+
+    def cost(self, shape):
+        """The `Cost` of one fit."""
+        return costs.kernel_pistol_cost(shape, self.most_rows)
+
+    def limited(self, limit):
+        """The candidate that learns so many rows."""
+        return replace(self, most_rows=limit)
+
+    def in_one_fit(self, problem, donor):
+        """The `Entry` of one fit, to all rows or to the first that are not held out."""
+        held, model = problem.held(), clone(self.estimator)
+        if len(held) > self.most_rows:
+            model._learn(*problem.part(np.flatnonzero(~held)[: self.most_rows]))
+            scores = Fitted((), model).scores(problem.X[held], problem.score)
+        else:
+            scores = problem.score.of_all(model._learn(*problem[:3], held=held), model)
+        return self.entry_with_permutations(problem, model, scores, self.most_rows)
+
+
+def permutation_effects(fitted, problem, rows):
+    """Changes of rows' scores when columns come from the next row; None if rows are sparse."""
+    if problem.is_sparse():
+        return None
+    sample, effects = problem.X[rows], []
+    before = fitted.scores(sample, problem.score)
+    for columns in (*np.arange(problem.shape.d)[:, None], *problem.column_groups):
+        changed = sample.copy()
+        changed[:, columns] = np.roll(sample[:, columns], 1, axis=0)
+        effects.append(fitted.scores(changed, problem.score) - before)
+    return np.array(effects)
+
+
+def view_donor(entries):
+    """The last model whose view of the columns others reuse, or None."""
+    donors = [e for e in entries if isinstance(e.candidate, KernelRidge) and e.fitted is not None]
+    return donors[-1].fitted.model if donors else None
+
+
+# Which candidates suit a problem. Functions return those, and why others are skipped.
+
+
+class Unsuited(NamedTuple):
+    """A candidate that does not suit a problem."""
+
+    name: str
+    reason: str
+
+
+def make_candidates(problem, kinds, n_jobs=None, compress=None):
+    """The candidates for some data, in the order of evaluation, and why others are skipped.
+
+    `kinds` are some of 'linear', 'kernel', 'trees'; `compress` is a number of landmarks, or None.
+    """
+    if problem.signs is None:
+        found = _of_kinds(problem, kinds, n_jobs, compress)
+    else:
+        found = _monotone(problem, kinds, n_jobs)
+    skipped = {c.name: c.reason for c in found if isinstance(c, Unsuited)}
+    made = [c for c in found if c.name not in skipped]
+    if not made:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+        columns = f"{problem.shape.d} columns"
+        raise ValueError(f"candidates={kinds!r} leave none for {columns}: {reasons}")
+    return made, skipped
+
+
+def _of_kinds(problem, kinds, n_jobs, compress):
+    """The candidates without signs of columns."""
+    (n, d), found = problem.shape[:2], []
+    on_landmarks = d <= MOST_COLUMNS and n * d <= _MOST_CELLS
+    solved_exactly = not problem.is_sparse() and n <= ridge.EXACT_ROWS
+    both = "linear" in kinds and "kernel" in kinds and on_landmarks
+    if both and d <= _FEW_COLUMNS:
+        found += _ridge_on_ranks(problem, n_jobs)
+    if "linear" in kinds and not (both and solved_exactly):  # else ridge on ranks is enough
+        found += _linear_models(problem)
+    if "trees" in kinds:
+        found += _trees(problem, n_jobs)
+    if "kernel" in kinds and on_landmarks:
+        found += _kernels(problem, n_jobs)
+    elif "kernel" in kinds:
+        found += _kernel_pistol(problem, n_jobs, compress)
+    return found + _glm_of_loss(problem)
+
+
+def _monotone(problem, kinds, n_jobs):
+    """The candidates that increase or decrease with some columns."""
+    found = []
+    if "linear" in kinds:
+        family = _family_of(problem) or ("binomial" if problem.classify else "gaussian")
+        model = _estimator(problem, "GLM", family=family, constraint=Monotone(tuple(problem.signs)))
+        found.append(GLM("GLM, monotone", model))
+    if "trees" in kinds:
+        found += _trees(problem, n_jobs)
+    others = Unsuited("kernels and other linear models", "they do not keep monotonic_cst")
+    return [*found, others]
+
+
+def _linear_models(problem):
+    """Linear models from cheap to expensive."""
+    shape, is_sparse, classify = problem.shape, problem.is_sparse(), problem.classify
+    pistol = _estimator(problem, "PiSTOL")
+    found: list[Candidate] = [LinearPiSTOL("linear", pistol)]
+    skipped = []
+    if not classify and (not is_sparse or shape.d <= 1000):
+        found.insert(0, Ridge("ridge", _estimator(problem, "RidgePath")))
+    if not is_sparse and shape.entries >= 0.25 * shape.n * shape.d:
+        found.append(AsinhPiSTOL("linear, asinh columns", pistol))
+    else:
+        skipped.append(Unsuited("linear, asinh columns", "most entries are zero"))
+    wide = _WIDE <= shape.d <= _WIDEST and shape.n < _NARROW * shape.d
+    if wide and (classify or shape.k == 1):
+        family = "auto" if classify else "gaussian"
+        found.append(GLM("GLM", _estimator(problem, "GLM", family=family)))
+    else:
+        reason = "many rows for each column, or too few or too many columns"
+        skipped.append(Unsuited("GLM", reason))
+    return [*sorted(found, key=lambda c: c.cost(shape).seconds), *skipped]
+
+
+def _glm_of_loss(problem):
+    """The GLM of the loss, unless that is of squared errors or classes."""
+    family = _family_of(problem)
+    if family is None:
+        return []
+    return [GLM(f"GLM, {type(family).__name__}", _estimator(problem, "GLM", family=family))]
+
+
+def _ridge_on_ranks(problem, n_jobs):
+    evaluation = OneFit() if problem.blocks() is None else Folds()
+    made = _estimator(problem, "KernelRidge", n_jobs=n_jobs, kernel="linear")
+    return [RidgeOnRanks("ridge on ranks and levels", made, evaluation)]
+
+
+def _kernels(problem, n_jobs):
+    """Kernel ridge regression."""
+    n, single_rows = problem.shape.n, problem.blocks() is None
+    make = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs)
+    if n > _PILOTED and single_rows:
+        limits = tuple(m for m in _MORE if m < n)
+        return [PilotedKernel("kernel ridge", make(), OneFit(), limits)]
+    limits = tuple(m for m in _FEWER if m < n and single_rows)
+    landmarks = "auto" if n <= ridge.EXACT_ROWS else _LANDMARKS_OF_FOLDS
+    evaluation = _evaluation_of_kernels(problem)
+    return [
+        KernelRidge(name, make(kernel=kernel, n_landmarks=landmarks), evaluation, limits)
+        for kernel, name in KERNELS.items()
+    ]
+
+
+def _evaluation_of_kernels(problem):
+    """How kernels are evaluated.
+
+    All rows as landmarks hold out whole groups exactly, fewer landmarks do not. With few rows a
+    column so many rates fit noise: rows that did not choose them evaluate them. Nor may other rows
+    of a group choose the rates that evaluate it.
+    """
+    n, d = problem.shape[:2]
+    if problem.given or (problem.groups is not None and n > ridge.EXACT_ROWS):
+        return Folds()
+    chosen_by_group = problem.groups is not None and problem.held().all()
+    if chosen_by_group or n < min(FEW_ROWS, _RATED * d):
+        return ThreeFolds()
+    return OneFit()
+
+
+def _kernel_pistol(problem, n_jobs, compress):
+    """Kernel PiSTOL, for rows of too many columns for other kernels."""
+    n, name = problem.shape.n, "kernel PiSTOL"
+    others = Unsuited(KERNELS["rbf"], f"{problem.shape.d} columns are too many")
+    if problem.given:
+        return [others, Unsuited(name, "with cv= it would be fitted fold by fold")]
+    if problem.groups is not None:
+        return [others, Unsuited(name, "it cannot hold out whole groups")]
+    limits = tuple(m for m in (costs.MOST_ROWS // 2, costs.MOST_ROWS // 4) if m < n)
+    made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
+    return [others, KernelPiSTOL(name, made, OneFit() if n >= FEW_ROWS else Folds(), limits)]
+
+
+def _trees(problem, n_jobs):
+    """Boosted trees."""
+    shape, score, options = problem.shape, problem.score, {}
+    if shape.d > MOST_COLUMNS:
+        return [Unsuited(_TREES, f"{shape.d} columns are too many")]
+    if shape.n < _TREE_ROWS:
+        return [Unsuited(_TREES, f"{shape.n} rows are too few")]
+    if isinstance(score, Means):
+        options = {"loss": type(score.family).__name__.lower()}
+        if options["loss"] not in ("poisson", "gamma", "tweedie"):
+            return [Unsuited(_TREES, f"trees have no loss {options['loss']}")]
+    elif isinstance(score, Quantiles):
+        options = {"loss": "quantile", "quantile": score.family.levels}
+    if problem.signs is not None:
+        options["monotonic_cst"] = problem.signs
+    made = _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options)
+    return [BoostedTrees(_TREES, made, OneFit(), _FEWER_ROUNDS)]
+
+
+def _family_of(problem):
+    """The family of the loss, if it is not that of squared errors or classes."""
+    return getattr(problem.score, "family", None)
+
+
+def _estimator(problem, name, **options):
+    """A classifier or regressor."""
+    kind = "Classifier" if problem.classify else "Regressor"
+    return estimator_class(f"{name}{kind}")(random_state=problem.seed, **options)
+
+
+# Their evaluation within limits, and the last fits.
+
+
+def plan_candidates(candidates, limits, problem):
+    """The `Plan` within `limits` of time and memory, and the candidates as it limits them."""
+    shape = problem.shape
+    folds = problem.folds if problem.given or problem.groups is not None else None
+
+    def within(candidate, limit):
+        return candidate if limit is None else candidate.limited(limit)
+
+    def step(candidate, limit):
+        seconds, size = within(candidate, limit).total_cost(shape, folds)
+        return Step(candidate.name, seconds, size, limit, candidate.unit)
+
+    plan = limits.plan_for([[step(c, limit) for limit in (None, *c.limits)] for c in candidates])
+    steps = {step.candidate: step for step in plan.steps}
+    return plan, [within(c, steps[c.name].limit) for c in candidates]
+
+
+def _side_by_side(candidates, plan, problem):
+    """Kernels of few rows, which use one thread each, and none of the other's predictions."""
+    if problem.shape.n >= FEW_ROWS or plan.bytes is not None:
+        return []
+    return [c for c in candidates if type(c) is KernelRidge and type(c.evaluation) is OneFit]
+
+
+def evaluate_candidates(candidates, plan, problem, callbacks):
+    """Evaluate candidates on held-out rows.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+        From cheap to expensive; those that use the entries of others come last.
+    plan : Plan
+        Which candidates are limited or skipped.
+    problem : StackProblem
+    callbacks
+        Called for every candidate; they may stop the evaluation (`tunefree.base.progress`).
+
+    Returns
+    -------
+    list of Entry
+    """
+    entries: list[Entry] = []
+    ahead: dict[str, Entry] = {}  # of kernels that were evaluated with the one before them
+    reasons = {step.candidate: step.reason for step in plan.steps}
+    comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
+    in_threads = _side_by_side([c for c in candidates if not reasons[c.name]], plan, problem)
+
+    def status(candidate):
+        """Why a candidate is not evaluated; None if it is."""
+        if callbacks.stopped:
+            return "skipped: a callback stopped the fit"
+        if reasons[candidate.name]:
+            return f"skipped: {reasons[candidate.name]}"
+        if comparable:
+            return None
+        first = all(e.status != "finished" for e in entries)
+        return "finished" if first else "too few rows to compare"
+
+    callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
+    for candidate in candidates:
+        reason = status(candidate)
+        if reason is not None:
+            entries.append(Entry.unscored(candidate, reason))
+            callbacks.evaluated(entries[-1], problem.weights)
+            continue
+        callbacks.begin(candidate.name)
+        if candidate.name not in ahead:
+            group = in_threads if candidate in in_threads else [candidate]
+            ahead |= _evaluated(group, problem, entries)
+        entries.append(ahead[candidate.name])
+        callbacks.evaluated(entries[-1], problem.weights)
+        callbacks.end()
+    return entries
+
+
+def _evaluated(candidates, problem, others):
+    """The `Entry` of each candidate by name, after those of `others`; several in threads."""
+
+    def timed(candidate):
+        start = time.perf_counter()
+        entry = candidate.evaluate(problem, list(others))
+        return entry._replace(seconds=time.perf_counter() - start)
+
+    if len(candidates) == 1:
+        found = [timed(candidates[0])]
+    else:
+        with workers(candidates[0].estimator.n_jobs) as team:
+            found = team.map(timed, candidates)
+    return {entry.candidate.name: entry for entry in found}
+
+
+class LastFits(NamedTuple):
+    """The models of the stack, fitted to all rows."""
+
+    fits: list  # `Fitted` models
+    donor: Any  # the model whose view of the columns they use
+    names: list  # of candidates that were fitted again
+    seconds: float
+
+
+def fit_all_rows(chosen, entries, problem, callbacks):
+    """The `LastFits` of the models of a stack."""
+    start, donor, fits, names = time.perf_counter(), view_donor(entries), [], []
+    for entry in chosen.entries:
+        candidate, fitted = entry.candidate, entry.fitted
+        if fitted is None:
+            callbacks.begin(f"{candidate.name} on all rows")
+            fitted = candidate.fit(*problem[:3], donor)
+            callbacks.end()
+            names.append(candidate.name)
+        fits.append(fitted.without_held_out())
+    return LastFits(fits, donor, names, time.perf_counter() - start)

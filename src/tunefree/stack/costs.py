@@ -1,0 +1,295 @@
+"""The plan of a fit: what each candidate costs and which are skipped, computed before work starts.
+
+Costs are formulas of the data's shape, fitted to the upper end of measurements. Time is in seconds
+of the reference core, which makes 2e10 multiply-adds a second in a product of matrices. Memory is
+in bytes at the peak. Candidates beyond the time or memory allowed are made smaller, the most
+expensive first, or skipped. A plan given as `budget=` is followed again, also on another machine.
+"""
+
+import re
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.core.format import duration
+from tunefree.core.parameters import bytes_of
+from tunefree.core.process import amount, machine_memory, one_blas_thread
+from tunefree.kernel_ridge import solvers as ridge
+from tunefree.kernel_ridge.choice import affordable, all_rows_affordable
+from tunefree.pistol.bandwidths import PRESELECTION
+from tunefree.rows.designs import n_entries
+
+# Seconds allowed when no budget is given: five minutes of the reference core.
+_DEFAULT = 300.0
+# Seconds of the speed test on the reference core.
+_PROBE = 0.0095
+# Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
+MOST_ROWS = 16_384
+
+
+class Cost(NamedTuple):
+    """Seconds of the reference core, and bytes at the peak in addition to the data."""
+
+    seconds: float
+    bytes: float
+
+
+class Shape(NamedTuple):
+    """Rows, columns, stored entries and outputs of the data."""
+
+    n: int
+    d: int
+    entries: float
+    k: int
+
+    def rows(self, n):
+        """The shape of n rows of the same data."""
+        return self._replace(n=n, entries=self.entries * n / self.n)
+
+
+def shape_of(X, n_outputs):
+    """The shape of dense or sparse rows."""
+    n, d = X.shape
+    return Shape(n, d, float(max(n_entries(X), 1)), n_outputs)
+
+
+# Costs of one fit, fitted to the upper end of measurements on 14 tables of 300 to 16,000 rows.
+
+
+def linear_cost(shape):
+    """Of linear PiSTOL."""
+    passes, outputs = np.clip(3.2e4 / shape.n, 3, 12), shape.entries * shape.k
+    rotation = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
+    seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + rotation / 2e10
+    return Cost(seconds, 2e7 + 40 * shape.entries + 130 * shape.n * shape.k)
+
+
+def ridge_cost(shape):
+    """Of ridge regression."""
+    work = 2 * shape.n * shape.d * min(shape.n, shape.d)
+    return Cost(0.01 + work / 2e10, 90 * shape.entries + 50 * min(shape.d, 1000) ** 2)
+
+
+def glm_cost(shape):
+    """Of a GLM: five folds and all rows, four potentials, some hundred steps of two sweeps each."""
+    return Cost(0.1 + 6 * 4 * 200 * shape.entries * shape.k / 5e8, 1e7 + 40 * shape.entries)
+
+
+def ranks_cost(shape):
+    """Of ridge regression on ranks and levels."""
+    work = shape.n * shape.d * min(shape.n, 2 * shape.d) + 20 * shape.d**3
+    seconds = 0.02 + (work + 3e4 * shape.n + 1e6 * shape.k) / 2e10 + _permutation_seconds(shape)
+    return Cost(seconds, 90 * shape.n * shape.d + 330 * shape.n * shape.k + 100 * shape.d**2)
+
+
+def kernel_ridge_cost(shape, kernel, landmarks):
+    """Of kernel ridge regression; `landmarks` is their number or 'auto'."""
+    n, sample = shape.n, min(shape.n, 700)
+    search = 60 * sample**2 * (sample + 2 * shape.d) * (1 + shape.k / 30)
+    search *= 1.3 if kernel == "laplacian" else 1.0  # no product of matrices
+    if landmarks == "auto" and n <= ridge.EXACT_ROWS:
+        solution, memory = n**3 / 3, 17.0 * n**2 + 60 * n * shape.k
+    else:
+        m = affordable(n) if landmarks == "auto" else min(landmarks, n)
+        solution, memory = n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
+        if landmarks == "auto" and all_rows_affordable(n, shape.d):
+            # Steps with and without the held-out rows, each with half of the kernel values.
+            solution += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
+            memory += 40.0 * n * (shape.d + 10 * shape.k)
+    solution += n * min(n, 700) * 2 * shape.d
+    memory += 130 * sample**2 + 30 * n * shape.d
+    return Cost(0.1 + (search + solution) / 2e10 + _permutation_seconds(shape), memory)
+
+
+def trees_cost(shape, n_folds, most_rounds):
+    """Of at most so many rounds of boosted trees of two depths, on the folds and on all rows."""
+    n, d, outputs = shape.n, shape.d, 1 + min(shape.k, 4)
+    # Few rows need few rounds.
+    rounds, leaves = (min(600, most_rounds), 70) if n < 4000 else (most_rounds, 270)
+    learners = 1 + n_folds * (1 - 1 / max(n_folds, 5))
+    each_row = 4e-9 * d * outputs + 1e-7 * shape.k
+    seconds = 3e-4 + each_row * n + 1.3e-9 * leaves * min(n, 255) * outputs * d
+    memory = 2e7 + 4.0 * n * d + 200 * n * shape.k + 128 * 2048 * d * outputs
+    return Cost(0.1 + rounds * learners * seconds, memory)
+
+
+def kernel_pistol_cost(shape, most_rows):
+    """Of kernel PiSTOL on at most so many rows."""
+    n, width = min(shape.n, most_rows), shape.entries / shape.n
+    work = n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
+    memory = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
+    return Cost(0.5 + work / 2e10, 2e7 + memory)
+
+
+def _permutation_seconds(shape):
+    """Seconds for the effects of permuting every column."""
+    return 4e-7 * min(shape.n, 1000) * shape.d * shape.k
+
+
+class Step(NamedTuple):
+    """What is planned for one candidate."""
+
+    candidate: str
+    seconds: float  # of the reference core, at most: its evaluation and its last fit
+    bytes: float
+    limit: int | None = None  # landmarks or rows that it is limited to; None without a limit
+    unit: str = ""  # of the limit: 'landmarks' or 'rows'
+    reason: str = ""  # why it is skipped; '' if it is not
+
+
+class Plan(NamedTuple):
+    """What a fit evaluates, fixed before it starts; given as `budget=` it is followed again.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+    seconds : float
+        The budget.
+    bytes : float or None
+        The memory allowed, if it was given.
+    speed : float
+        Of the machine in units of the reference core, if the budget is clock time; else 1.
+    """
+
+    steps: tuple
+    seconds: float
+    bytes: float | None
+    speed: float = 1.0
+
+    @property
+    def expected(self):
+        """The `Cost` of all steps, in seconds of the machine's clock."""
+        included = [s for s in self.steps if not s.reason]
+        seconds = sum(s.seconds for s in included)
+        return Cost(seconds / self.speed, max(s.bytes for s in included))
+
+    @property
+    def limitations(self):
+        """A sentence on candidates that were made smaller; '' if none was."""
+        limited = [
+            f"{s.candidate} to {s.limit} {s.unit}" for s in self.steps if s.limit and not s.reason
+        ]
+        return f"Limited by the plan: {', '.join(limited)}." if limited else ""
+
+    def __repr__(self):
+        cost = self.expected
+        memory = f"{amount(cost.bytes)} in addition to the data"
+        lines = [f"Plan: at most {duration(cost.seconds)} and {memory}"]
+        for step in self.steps:
+            words = f"{duration(step.seconds / self.speed)}, {amount(step.bytes)}"
+            words += f", limited to {step.limit} {step.unit}" if step.limit else ""
+            lines.append(f"  {step.candidate}: {step.reason or words}")
+        return "\n".join(lines)
+
+
+class Limits:
+    """The time and memory that a fit may take; the clock starts when this is created.
+
+    Parameters
+    ----------
+    budget : None, float, str or Plan
+        Seconds of the reference core; text such as "30s" is clock time.
+    max_memory : None, int or str
+        Bytes, or text such as "2GB". None is three quarters of what the process may have.
+
+    Examples
+    --------
+    >>> Limits("1.5 min", "500 MB").bytes
+    500000000.0
+    """
+
+    def __init__(self, budget, max_memory):
+        self.start = time.perf_counter()
+        self.given = None if max_memory is None else bytes_of(max_memory)
+        self.bytes = self.given or machine_memory()
+        self.plan = budget if isinstance(budget, Plan) else None
+        self.measured = isinstance(budget, str)  # in clock time
+        is_default = budget is None or self.plan is not None
+        self.seconds = _DEFAULT if is_default else _seconds_of(budget)
+
+    def plan_for(self, sizes):
+        """The `Plan` for candidates, each with a list of `Step`, the largest first."""
+        if self.plan is not None:
+            return _followed(self.plan, [each[0].candidate for each in sizes])
+        speed, allowed = 1.0, self.seconds
+        if self.measured:
+            speed = machine_speed()
+            allowed = (self.seconds - (time.perf_counter() - self.start)) * speed
+        planned = _within_time(self._within_memory(sizes), sizes, allowed, speed)
+        return Plan(tuple(planned), self.seconds, self.given, speed)
+
+    def _within_memory(self, sizes):
+        """The largest step of each candidate that fits the memory: one runs after the other."""
+        planned: list[Step] = []
+        for steps in sizes:
+            fitting = [s for s in steps if s.bytes <= self.bytes]
+            reason = f"would take {amount(steps[-1].bytes)}, beyond max_memory"
+            planned.append(fitting[0] if fitting else steps[-1]._replace(reason=reason))
+        if all(s.reason for s in planned):
+            step = min((steps[-1] for steps in sizes), key=lambda s: s.seconds)
+            raise MemoryError(
+                f"max_memory={amount(self.bytes)} is too little: {step.candidate!r}, the cheapest "
+                f"candidate, takes about {amount(step.bytes)} in addition to the data. Give fewer "
+                "columns, or learn from a file with fit_source (PiSTOL, GLM)."
+            )
+        return planned
+
+
+def _seconds_of(budget):
+    """Seconds of a number, or of text such as '30s'."""
+    if isinstance(budget, str):
+        found = re.fullmatch(r"\s*(\d+\.?\d*)\s*(s|min|h)\s*", budget)
+        if found and float(found[1]) > 0:
+            return float(found[1]) * {"s": 1, "min": 60, "h": 3600}[found[2]]
+    elif isinstance(budget, int | float | np.number) and not isinstance(budget, bool):
+        if budget > 0:
+            return float(budget)
+        raise ValueError(f"budget={budget!r} is not positive.")
+    raise ValueError(f"budget={budget!r} is neither seconds, nor text such as '30s', nor a plan.")
+
+
+def _within_time(planned, sizes, allowed, speed):
+    """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs."""
+    included = [i for i, step in enumerate(planned) if not step.reason]
+    cheapest = min(included, key=lambda i: sizes[i][-1].seconds)
+    while sum(planned[i].seconds for i in included) > allowed:
+        smaller = {i: _smaller(planned[i], sizes[i]) for i in included}
+        reducible = [i for i in included if i != cheapest or smaller[i]]
+        if not reducible:
+            break
+        i = max(reducible, key=lambda i: planned[i].seconds)
+        reason = f"would take {duration(planned[i].seconds / speed)}, beyond the budget"
+        planned[i] = smaller[i] or planned[i]._replace(reason=reason)
+        included = [i for i in included if not planned[i].reason]
+    return planned
+
+
+def _smaller(step, steps):
+    """The largest version of a step that takes less time, and no more memory; or None."""
+    return next((s for s in steps if s.seconds < step.seconds and s.bytes <= step.bytes), None)
+
+
+def _followed(plan, names):
+    known = [step.candidate for step in plan.steps]
+    if set(known) != set(names):
+        raise ValueError(
+            f"budget= is a plan of {', '.join(known)}; the candidates for these data are "
+            f"{', '.join(names)}."
+        )
+    return plan
+
+
+def machine_speed():
+    """The machine's current speed in units of the reference core; other processes slow it down."""
+    rng = np.random.default_rng(0)
+    A, values = rng.normal(size=(300, 300)), rng.normal(size=100_000)
+    with one_blas_thread():
+        took: list[float] = []
+        for _ in range(3):
+            start = time.perf_counter()
+            for _ in range(4):
+                np.matmul(A, A)
+            np.sort(values)
+            took.append(time.perf_counter() - start)
+    return _PROBE / min(took)

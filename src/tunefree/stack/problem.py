@@ -1,0 +1,340 @@
+"""The problem of a stack: the user's table as distinct rows of numbers, with targets and folds."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import _check_feature_names_in, _check_monotonic_cst
+
+from tunefree.base import base
+from tunefree.base.exposures import Terms
+from tunefree.held_out.predictions import Entry, automatic_folds
+from tunefree.held_out.stacking import Quantiles, Targets
+from tunefree.kernel_ridge import solvers as ridge
+from tunefree.parts.families import Quantile
+from tunefree.rows.checks import correlated_columns, sorted_rows, training_findings
+from tunefree.rows.matrices import as_columns
+from tunefree.rows.missing import complete
+from tunefree.rows.order import hashed_visits, in_order
+from tunefree.rows.preprocessing import TablePreprocessor, source_layout
+from tunefree.stack.candidates import MOST_COLUMNS
+from tunefree.stack.costs import Shape, shape_of
+from tunefree.uncertainty.calibration import calibrated
+from tunefree.uncertainty.intervals import Residuals
+
+# Rows from which correlations of columns are computed.
+_MOST_CORRELATED = 1000
+EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
+
+
+class TableRows(NamedTuple):
+    """The user's rows of positive weight as numbers."""
+
+    table: Any  # the preprocessor
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    groups: np.ndarray | None  # numbers of groups
+    parts: np.ndarray | None  # with `cv`: the part of every row in every split
+    kept: np.ndarray  # numbers of these rows in the user's table
+    exposure: np.ndarray | None = None  # of which the target is a rate
+
+    @classmethod
+    def of(cls, estimator, X, y, sample_weight, groups, **checks):
+        """The rows of a table, checked."""
+        base.check_columns(X)
+        table = TablePreprocessor(
+            categorical_features=estimator.categorical_features,
+            merge_levels=estimator.merge_levels,
+        )
+        table.fit(X, sample_weight=sample_weight)
+        names = _check_feature_names_in(table)[table.sources_]
+        Z, y = base.check_rows_and_targets(estimator, table.transform(X), y, names=names, **checks)
+        few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
+        if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
+            Z = Z.toarray()
+        weights, parts = base.check_weights(sample_weight, Z, as_given=True), None
+        kept = np.flatnonzero(weights > 0)
+        if groups is not None and estimator.compress is not None:
+            raise ValueError(EXCLUDE.format("compress", "groups"))
+        if estimator.cv is None:
+            groups = base.group_numbers(groups, Z, kept)
+        else:
+            parts, groups = _parts_of(estimator, y, groups)[kept], None
+        if len(kept) < len(weights):
+            Z, y, weights = Z[kept], y[kept], weights[kept]
+        return cls(table, Z, y, weights, groups, parts, kept)
+
+    def is_sparse(self):
+        """Whether rows are sparse."""
+        return sparse.issparse(self.X)
+
+    def distinct(self, labels, seed):
+        """Numbers of the distinct rows in random order, and their weights."""
+        affine, labels = not self.is_sparse(), self._labels(labels)
+        return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
+
+    def _labels(self, labels):
+        """Labels and folds: equal rows of several folds are not merged."""
+        apart = self.groups if self.parts is None else self.parts
+        return labels if apart is None else np.column_stack([labels, apart])
+
+    def terms(self, labels, seed, numbers):
+        """The `Terms` of rows with an exposure, merged into the distinct rows; or None."""
+        if self.exposure is None:
+            return None
+        labels = self._labels(labels)
+        return Terms.of(self.X, labels, self.weights, seed, numbers, self.exposure)
+
+    def signs(self, monotonic_cst):
+        """The signs of the columns of numbers; None if there are none."""
+        table = self.table
+        signs = np.asarray(_check_monotonic_cst(table, monotonic_cst), dtype=np.int8)
+        if not signs.any():
+            return None
+        wrong = np.flatnonzero((signs != 0) & (table.kinds_ != "number"))
+        if len(wrong):
+            name, kind = _check_feature_names_in(table)[wrong[0]], table.kinds_[wrong[0]]
+            words = f"monotonic_cst= is for columns of numbers: {name!r} is a {kind} column."
+            raise ValueError(words)
+        return signs[table.sources_]
+
+    def problem(self, distinct, y, strata, score, seed, **more):
+        """The `StackProblem` of distinct rows with these targets and class numbers."""
+        numbers, weights = distinct
+        X, strata = self.X[numbers], strata[numbers]
+        groups = None if self.groups is None else self.groups[numbers]
+        if self.parts is None:
+            folds = automatic_folds(strata, groups)
+        else:
+            parts = self.parts[numbers].T
+            folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
+        column_groups = several_columns(self.table)
+        if not self.is_sparse():
+            columns = source_layout(self.table).columns(X[:_MOST_CORRELATED])
+            column_groups += correlated_columns(columns)
+        return StackProblem(
+            X,
+            y[numbers],
+            weights,
+            strata,
+            groups,
+            folds,
+            self.parts is not None,
+            score,
+            shape_of(X, score.n_outputs),
+            seed,
+            tuple(np.flatnonzero(np.isin(self.table.sources_, group)) for group in column_groups),
+            self.kept[numbers],
+            **more,
+        )
+
+    def findings(self, problem):
+        """What a person should look at."""
+        X, y, classify = problem.X, problem.y, problem.classify
+        found = training_findings(source_layout(self.table), X, y, len(self.y), classify)
+        if self.parts is not None and _are_in_order(self.parts):
+            found += sorted_rows(self.y, classify)
+        return found
+
+
+def several_columns(table):
+    """Columns of the user's that are several columns of numbers: they are permuted as a group."""
+    return np.flatnonzero(np.bincount(table.sources_) > 1).tolist()
+
+
+def _parts_of(estimator, y, groups):
+    """The part of every row in every split of `cv`: 1 training, 2 held out, 0 neither."""
+    groups = complete(groups, "groups")
+    cv = check_cv(estimator.cv, y, classifier=is_classifier(estimator))
+    splits = [(np.asarray(a), np.asarray(b)) for a, b in cv.split(np.zeros(len(y)), y, groups)]
+    parts = np.zeros((len(y), len(splits)), dtype=np.int64)
+    for j, (train, out) in enumerate(splits):
+        parts[train, j], parts[out, j] = 1, 2
+    if ((parts == 2).sum(axis=1) > 1).any() or any(set(a) & set(b) for a, b in splits):
+        raise ValueError(
+            "cv= holds out a row twice, or trains on rows that it holds out in the same split: "
+            "use a splitter whose test sets do not overlap, such as KFold."
+        )
+    return parts
+
+
+def _are_in_order(parts):
+    """Whether every split of `cv` holds out several rows, which follow each other."""
+    held_out = [np.flatnonzero(part == 2) for part in parts.T]
+    return all(len(rows) > 1 and len(rows) == np.ptp(rows) + 1 for rows in held_out)
+
+
+class StackProblem(NamedTuple):
+    """Distinct rows in random order, and those that are held out."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    strata: np.ndarray  # class numbers, or zeros, which are spread evenly over the folds
+    groups: np.ndarray | None  # numbers of groups, which are held out as a whole
+    folds: list  # (training rows, held-out rows)
+    given: bool  # whether the folds are those of `cv`
+    score: Any  # `Classes`, `Targets`, `Means`, `Quantiles` or `RobustMeans`
+    shape: Shape
+    seed: int
+    column_groups: tuple  # arrays of columns that come from one column of the user's
+    numbers: Any = None  # of these rows in the user's table
+    terms: Any = None  # `Terms` of rows with an exposure
+    signs: Any = None  # in which direction predictions may change with each column
+    targets: Any = None  # `ClassTargets` or `NumberTargets`
+
+    is_sparse = TableRows.is_sparse
+
+    @property
+    def classify(self):
+        """Whether targets are classes."""
+        return self.score.task == "classification"
+
+    def held(self):
+        """Whether each row is held out."""
+        held = np.zeros(len(self.y), dtype=bool)
+        held[np.concatenate([out for _, out in self.folds])] = True
+        return held
+
+    def blocks(self):
+        """The number of each row's group, or with `cv` of its fold; None for single rows."""
+        if not self.given:
+            return self.groups
+        blocks = np.zeros(len(self.y), dtype=np.int64)
+        for f, (_, out) in enumerate(self.folds):
+            blocks[out] = f
+        return blocks
+
+    def means_of_others(self, rows):
+        """How far the mean of other groups' targets is from that of all, for held-out rows.
+
+        It is 0 without groups, or if the stack's constant is not the mean.
+        """
+        if self.groups is None or not isinstance(self.score, Targets):
+            return 0.0
+        _, y, weights = self.part(rows)
+        y, group = as_columns(y), in_order(self.groups[rows])
+        total = np.bincount(group, weights)
+        sums = np.array([np.bincount(group, weights * column) for column in y.T]).T
+        others = (sums.sum(axis=0) - sums) / (total.sum() - total)[:, None]
+        return others[group] - sums.sum(axis=0) / total.sum()
+
+    def part(self, rows):
+        """Some rows, with targets and weights."""
+        return self.X[rows], self.y[rows], self.weights[rows]
+
+    def learnable(self, folds):
+        """Whether all training rows have two strata, or the rows have one (regression)."""
+        if len(np.unique(self.strata)) == 1:
+            return True
+        return all(len(np.unique(self.strata[train])) > 1 for train, _ in folds)
+
+    def entry(self, candidate, scores, rows, model, **more):
+        """The `Entry` of a model's held-out scores."""
+        losses, proper_losses = self.score.evaluate(scores, *self.part(rows)[1:])
+        more["trace"] = _trace(model)
+        return Entry(candidate, scores, losses, proper_losses, rows, 0.0, "finished", **more)
+
+    def entry_of_one_fit(self, candidate, fitted, scores, effects, optimism=0.0):
+        """The `Entry` of a fit to all rows."""
+        # The one output of a location serves all quantiles.
+        widths = (scores.shape[1], 1 if isinstance(self.score, Quantiles) else scores.shape[1])
+        complete = effects is not None and effects.shape[2] in widths
+        return self.entry(
+            candidate,
+            scores,
+            np.flatnonzero(self.held()),
+            fitted.model,
+            fitted=fitted,
+            optimism=optimism,
+            permutation_effects=effects if complete else None,
+        )
+
+
+def _trace(model):
+    """Rows seen and progressive risk of the member that ended best, if the model kept them."""
+    trace = getattr(model, "trace_", {})
+    if "rows" not in trace or "progressive_error" not in trace:
+        return None
+    curves = [np.asarray(c) for c in dict(trace["progressive_error"]).values() if len(c)]
+    curves = [c for c in curves if len(c) == len(trace["rows"]) and np.isfinite(c[-1])]
+    if not curves:
+        return None
+    return {"rows": np.asarray(trace["rows"]), "risk": min(curves, key=lambda c: c[-1])}
+
+
+class StackHeldOut(NamedTuple):
+    """The stack's held-out predictions to keep, their losses, and a calibration."""
+
+    predictions: Any
+    losses: np.ndarray
+    calibration: Any = None
+
+
+class ClassTargets(NamedTuple):
+    """Labels, which are learned as class numbers."""
+
+    classes: np.ndarray
+
+    def attributes(self, calibration=None):
+        """The fitted attributes that follow from the targets."""
+        return {"classes_": self.classes, "calibration_": calibration}
+
+    def held_out(self, chosen, problem, view):
+        """The `StackHeldOut` of a stack: probabilities and mistakes."""
+        scores, calibration = chosen.scores(), None
+        _, y, weights = problem.part(chosen.rows)
+        if scores.shape[1] > 1:
+            calibration = calibrated(scores, y, weights)
+        p = base.probabilities(log_odds(calibration, scores), joint=True)
+        wrong = (p.argmax(axis=1) != y).astype(np.float64)
+        return StackHeldOut(base.held_out_probabilities(p, y, weights), wrong, calibration)
+
+
+def log_odds(calibration, scores):
+    """The scores of a stack as log-odds."""
+    return scores if calibration is None else calibration.of(scores).astype(scores.dtype)
+
+
+class NumberTargets(NamedTuple):
+    """Targets that are numbers: one, several, or one with several quantiles."""
+
+    family: Any  # whose deviance is the loss
+    limits: Any  # of predictions
+    flat: bool = True  # whether predictions are a vector
+    terms: tuple = ()  # 'exposure' if it was given
+
+    def attributes(self, _=None):
+        """The fitted attributes that follow from the targets."""
+        names = ("family_", "prediction_limits_", "flat_", "row_terms_")
+        return dict(zip(names, self, strict=True))
+
+    def limited(self, predictions):
+        """Predictions within the limits; quantiles in order."""
+        predictions = np.clip(predictions, *self.limits).astype(predictions.dtype)
+        return np.sort(predictions, axis=1) if isinstance(self.family, Quantile) else predictions
+
+    def held_out(self, chosen, problem, view):
+        """The `StackHeldOut` of a stack; `view` is that of its kernels, for local scales."""
+        rows, scores = chosen.rows, chosen.scores()
+        # The constant that the stack is shrunk to is that of other groups, too.
+        scores = scores + (1.0 - chosen.stack.weights.sum()) * problem.means_of_others(rows)
+        predictions = self.limited(scores)
+        X, y, weights = problem.part(rows)
+        losses, blocks = problem.score.losses(predictions, y), problem.blocks()
+        targets = np.broadcast_to(y if y.ndim == 2 else y[:, None], predictions.shape)
+        n_groups = None
+        if blocks is not None and not problem.given:
+            n_groups = len(np.unique(blocks[rows]))
+        if problem.terms is not None:
+            given = rows, predictions, targets, self.family
+            return StackHeldOut(problem.terms.held_out(*given, n_groups), losses)
+        more: dict[str, Any] = {"view": view}
+        if blocks is not None:
+            more |= {"groups": blocks[rows], "n_groups": n_groups}
+        pairs = zip(predictions.T, targets.T, strict=True)
+        residuals = tuple(Residuals.of(*pair, weights, X, **more) for pair in pairs)
+        return StackHeldOut(residuals, losses)

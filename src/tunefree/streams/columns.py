@@ -1,0 +1,197 @@
+"""The columns of a stream: rows, and the places of their names."""
+
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from tunefree.base import base
+from tunefree.base.sizes import check_target_sizes, warn_of_entries
+from tunefree.rows.matrices import as_dense, canonical, check_frame
+from tunefree.streams.learner import Mixture
+from tunefree.streams.rows import (
+    PLAIN,
+    as_records,
+    features,
+    frame_rows,
+    numbers_of,
+    record_of,
+    writable,
+)
+from tunefree.streams.state import DIAGONAL, MOST_WHOLE, SPARSE, WHOLE
+
+# Beyond this many names of columns, new names share existing columns.
+_MOST_COLUMNS = 1 << 16
+_NO_COLUMNS = np.empty(0, dtype=np.int64)
+
+
+class ReadsRows:
+    """An estimator of streams that reads rows of arrays or with names, and widens its mixture."""
+
+    _REAL = False
+    delay: int
+    mixture_: Mixture
+    columns_: Any  # names in the order of their appearance; None if rows are arrays
+
+    def _open(self, d, columns, wide=DIAGONAL):
+        """Begin a stream of named columns, or of `d` columns in arrays."""
+        if not (isinstance(self.delay, (int, np.integer)) and self.delay >= 0):
+            raise ValueError(f"delay={self.delay!r} is not a number of rows: give 0 or more.")
+        form = WHOLE if d <= MOST_WHOLE else wide
+        self.mixture_, self.columns_ = Mixture(d, 1, form, self._REAL, int(self.delay)), columns
+
+    @property
+    def _ready(self):
+        return "mixture_" in vars(self)
+
+    def _matrix(self, X, reset, y: Any = None):
+        """Rows of numbers in the form of CSR; `reset` begins a stream."""
+        if not reset and self.columns_ is not None:
+            raise ValueError("This stream has rows with names: give a list of dicts.")
+        check_frame(X)
+        targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
+        form = base.ROWS | {"ensure_all_finite": "allow-nan"}
+        with base.plain_errors(self, X, y):
+            checked = validate_data(self, X, reset=reset, **form, **targets)
+            if self._REAL and targets:
+                np.asarray(checked[1], dtype=np.float64)  # text is an error
+        X, y = checked if targets else (checked, None)
+        if reset:
+            warn_of_entries(X, getattr(self, "feature_names_in_", None))
+        if self._REAL and targets:
+            check_target_sizes(y, fresh=reset)
+        d = X.shape[1]
+        if reset:
+            self._open(d, None, SPARSE if sparse.issparse(X) else DIAGONAL)
+        if self.mixture_.form == SPARSE:
+            X = canonical(sparse.csr_array(X))
+            return (X.indptr, X.indices.astype(np.int64), writable(X.data)), y
+        values = writable(as_dense(X)).ravel()
+        return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
+
+    def _as_records(self, X):
+        """Rows with names as a sequence of mappings, or else rows of an array as they are.
+
+        A frame has names if the stream has, or if a column is not numeric.
+        """
+        check_frame(X)
+        if hasattr(X, "columns") and len(X):
+            X = frame_rows(X, self._ready, self._ready and self.columns_ is not None)
+        records = as_records(X)
+        return X if records is None else records
+
+    def _read(self, x):
+        """A row: its columns and values, or its numbers by their names; nothing is learned."""
+        ready = self._ready
+        record = x if type(x) is dict else record_of(x, ready and self.columns_ is not None)
+        if record is None:
+            return self._read_array(x)
+        if ready and self.mixture_.form != SPARSE:
+            names = self._names()
+            if record.keys() == names.keys() and PLAIN.issuperset(map(type, record.values())):
+                try:
+                    values = np.fromiter(map(record.__getitem__, names), float, len(names))
+                except OverflowError:  # `features` names the key
+                    pass
+                else:
+                    return _NO_COLUMNS, values
+        return self._read_names(record)
+
+    def _read_array(self, x):
+        x = numbers_of(x)
+        if not self._ready:
+            self._open(len(x), None)
+            self.n_features_in_ = len(x)
+        if self.columns_ is not None:
+            raise ValueError("x is an array, but this stream has names: give a dict.")
+        if len(x) != self.mixture_.d:
+            raise ValueError(f"x has {len(x)} columns, but this stream has {self.mixture_.d}.")
+        if self.mixture_.form == SPARSE:
+            columns = np.flatnonzero(x)
+            return columns, x[columns]
+        return _NO_COLUMNS, x
+
+    def _read_names(self, record, row=None):
+        found = features(record, row)
+        if self._ready and self.columns_ is None:
+            names = self._names()
+            for name in found:
+                if name not in names:
+                    raise ValueError(f"x has a column {name!r} that this stream does not have.")
+        if not self._ready:
+            self._open(0, [])
+        return found
+
+    def _read_records(self, X):
+        """The numbers of the rows of a chunk by their names."""
+        found = []
+        for i, x in enumerate(X):
+            record = record_of(x, True)
+            if record is None:
+                kind = type(x).__name__
+                raise ValueError(f"X[{i}] is a {kind}, but X[0] has names: give a dict.")
+            found.append(self._read_names(record, i))
+        return found
+
+    def _row(self, x):
+        """The columns and values of a row to predict: new names are ignored."""
+        row = self._read(x)
+        return self._places(row) if type(row) is dict else row
+
+    def _places(self, row):
+        """The columns and values of numbers by names; names without a column are ignored."""
+        names = self._names()
+        if self.mixture_.form != SPARSE:
+            absent = math.nan if self.columns_ is None else 0.0
+            return _NO_COLUMNS, np.array([row.get(name, absent) for name in names], dtype=float)
+        found = {}
+        for name, value in row.items():
+            j = names.get(name)
+            if j is None and len(names) >= _MOST_COLUMNS:  # the name shares the column of another
+                j = zlib.crc32(name.encode()) % _MOST_COLUMNS
+            if j is not None:
+                found[j] = found[j] + value if j in found else value
+        columns = sorted(found)
+        values = np.fromiter(map(found.__getitem__, columns), np.float64, len(columns))
+        return np.fromiter(columns, np.int64, len(columns)), values
+
+    def _all_places(self, found):
+        """Rows in the form of CSR, of numbers by names."""
+        if self.mixture_.form == SPARSE:
+            places = [self._places(row) for row in found]
+            starts = np.cumsum([0, *(len(columns) for columns, _ in places)])
+            columns = np.concatenate([columns for columns, _ in places])
+            return starts, columns, np.concatenate([values for _, values in places])
+        names, absent = self._names(), math.nan if self.columns_ is None else 0.0
+        values = np.array([[row.get(name, absent) for name in names] for row in found], dtype=float)
+        return np.arange(len(found) + 1) * len(names), _NO_COLUMNS, values.ravel()
+
+    def _names(self):
+        """Columns by their names."""
+        if "_by_name" not in vars(self):
+            ordered = self.columns_
+            if ordered is None:
+                ordered = getattr(self, "feature_names_in_", None)
+            if ordered is None:
+                raise ValueError("x is a dict, but this stream has arrays: give an array.")
+            self._by_name = {name: j for j, name in enumerate(ordered)}
+        return self._by_name
+
+    def _new_names(self, row):
+        """The names of a row that get columns."""
+        if self.columns_ is None:
+            return []
+        names = self._names()
+        return [name for name in row if name not in names][: _MOST_COLUMNS - len(names)]
+
+    def _widen(self, d):
+        """Extend to d columns; beyond 32 rows become sparse, with spare columns."""
+        form = self.mixture_.form
+        if d > MOST_WHOLE:
+            form, d = SPARSE, max(64, 1 << (d - 1).bit_length())
+        if d > self.mixture_.d:
+            self.mixture_ = self.mixture_.grow(d=d, form=form)
+            self.n_features_in_ = d

@@ -1,0 +1,525 @@
+r"""A mixture over implicit learners for streams: the rate of drift need not be known.
+
+Log loss is mixable: over a grid of K learners a mixture loses ln K, and with a fixed share 1/(t+1)
+at most ln K + ln t more, on any interval of the stream, than the learner that is best there. So no
+rate is chosen: all are run. Each row passes five stages:
+
+standardize  update the columns' running means and variances; z = (x - m) / sd, and a constant 1;
+members      20 predictions: 16 by linear learners (Kalman filters with drift q a row, and
+             implicit gradient learners of rate eta), 4 by votes of the latest rows, the nearer
+             the more;
+mixers       15 combinations of the members: four Bayes mixtures with a fixed share, and eleven
+             stackings whose coefficients learn by gradients. The answer is the Bayes mixture of
+             the 15;
+update       when the label comes, mixers learn from the predictions made before it,
+             and each linear member directions to the minimum of its loss plus its distance;
+store        the row joins the rows that vote.
+
+There is one recursion for two classes (one output of log-odds), several (an output each, softmax)
+and real targets (standardised as they come). Up to 32 columns a filter has a whole covariance;
+beyond, and for sparse rows, it has the diagonal only, and voting is off. The state is one vector
+of numbers (`state`) and a ring of the latest rows. A row changes them in place whatever chunk it
+comes in: no split of a stream changes a bit, and a copy of them is a checkpoint.
+
+Sources: Vovk 1998 (mixability), Herbster and Warmuth 1998 (fixed share), Kulis and Bartlett 2010
+and Campolongo and Orabona 2020 (implicit updates), West and Harrison 1997 (dynamic models).
+"""
+
+import numpy as np
+
+from tunefree.core.jit import kernel
+from tunefree.streams.betting import FIRST, radius
+from tunefree.streams.classes import class_slopes, learn_class, predict_classes
+from tunefree.streams.drift import MOST_POINTS, POINT, half_life, record_point
+from tunefree.streams.members import (
+    MOST_VARIANCE,
+    find_directions,
+    find_gains,
+    find_steps,
+    score_lines,
+    update_covariances,
+    update_weights,
+)
+from tunefree.streams.mixers import take_snapshot
+from tunefree.streams.numbers import learn_number, number_slopes, predict_numbers, record_error
+from tunefree.streams.standardize import StandardRow, squared_norm, standardize, take_target
+from tunefree.streams.state import (
+    ANSWER,
+    DIAGONAL,
+    DRIFTS,
+    SPARSE,
+    WHOLE,
+    WINDOW,
+    MixtureShape,
+    copy_to,
+    fresh,
+)
+from tunefree.streams.votes import store_row, vote
+
+
+@kernel
+def _score(is_whole, targets, model, row, scores, directions, memory, scratch):
+    """Scores of all members of a model: its numbers, weights, covariances and last row."""
+    now, weights, covariances, last_row = model
+    mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)  # this row included
+    score_lines(weights, row, scores)
+    find_directions(is_whole, covariances, last_row, now.rows, row, directions)
+    find_gains(row, mean_norm, directions, scratch.gains)
+    vote(targets, now, memory, row.z, mean_norm, scores, scratch.nearness)
+
+
+@kernel
+def _fits(form, d, width, starts, columns, values, codes, targets, n, out):
+    """Whether rows, labels and answers have the shapes by which `run_rows` reads and writes."""
+    if len(starts) <= n or starts[0] < 0 or starts[n] > len(values):
+        return False
+    if form == SPARSE and starts[n] > len(columns):
+        return False
+    for i in range(n):
+        size = starts[i + 1] - starts[i]
+        if size < 0 or size > d or (form != SPARSE and size < d):
+            return False
+    for k in range(starts[0], starts[n] if form == SPARSE else starts[0]):
+        if columns[k] < 0 or columns[k] >= d:
+            return False
+    if codes is not None:
+        if len(codes) < n:
+            return False
+        for i in range(n):
+            if codes[i] < 0 or codes[i] >= width:
+                return False
+    if targets is not None:
+        if len(targets) < n:
+            return False
+    return len(out) == 0 or (len(out) >= n and out.shape[1] == width)
+
+
+@kernel
+def _is_predicted(z, previous, rows, keep):
+    """Whether the row is the one that was predicted last; `keep` it for the next call."""
+    n = len(z)
+    is_same = previous[n] == rows
+    for i in range(n):
+        is_same &= previous[i] == z[i]
+        previous[i] = z[i]
+    previous[n] = rows if keep else -1.0
+    return is_same
+
+
+@kernel(borrows=True)
+def run_rows(
+    form, moments, outliers, latest, last_row, weights, covariances, numbers, learned_,
+    members, mixers, scores, probabilities, by_class, rows, directions, snapshot_, scratch_,
+    places, memory, trace, is_late, starts, columns, values, codes, targets, row_weights, out,
+):  # fmt: skip
+    """Predict rows in order, and learn those of positive weight.
+
+    Parameters
+    ----------
+    form : int
+    moments, ..., learned : ndarray
+        The parts of `MixtureState`.
+    members, ..., scratch : ndarray
+        The parts of `Work`, of the row that was predicted last.
+    places : ndarray
+        The columns of the row's entries.
+    memory : ndarray of shape (columns + 2, rows) or (0, 0)
+        A ring of the latest rows, standardised, their classes or targets and their weights.
+    trace : ndarray of shape (points, numbers)
+    is_late : bool
+        Whether the rows to learn were predicted before; else they are predicted now.
+    starts, columns, values : ndarray
+        The rows in CSR form; dense rows need no `columns`.
+    codes, targets : ndarray of shape (n,)
+        Class numbers or real targets; the other is None.
+    row_weights : ndarray of shape (n,)
+    out : ndarray of shape (n, width) or (0, 0)
+        Where to write the answers.
+
+    Returns
+    -------
+    bool
+        False if an argument has another shape: nothing is read or changed then.
+    """
+    n_rows, width = len(row_weights), len(members)
+    given = starts, columns, values, codes, targets
+    if not _fits(form, moments.shape[1], width, *given, n_rows, out):
+        return False
+    now, learned, snapshot, scratch = numbers[0], learned_[0], snapshot_[0], scratch_[0]
+    model, statistics = (now, weights, covariances, last_row), (moments, outliers, latest)
+    outputs = members, probabilities, mixers
+    m, is_whole, answers = len(scores), form == WHOLE, len(out) > 0
+    for i in range(n_rows):
+        first, stop, weight = starts[i], starts[i + 1], row_weights[i]
+        learn = weight > 0.0
+        # A row is predicted as one of weight 1, and then standardised by the weight that it has.
+        last = 1 if learn and not is_late and weight != 1.0 else 0
+        for turn in range(last + 1):
+            store = learn and turn == last
+            predict = turn == 0 and not (learn and is_late)
+            entries = columns[first:stop], values[first:stop], weight if store else 1.0
+            n = standardize(form == SPARSE, now, statistics, entries, store, places, rows[0])
+            row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
+            is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not store)
+            if is_new:
+                _score(is_whole, targets, model, row, scores, directions, memory, scratch)
+            if is_new and predict:
+                if targets is not None:
+                    d = moments.shape[1] if is_whole else 0
+                    predict_numbers(now, learned, d, scores, scratch.gains, members, mixers)
+                if codes is not None:
+                    predict_classes(learned, scores, scratch.gains, members, probabilities, mixers)
+                take_snapshot(learned, now.rows, snapshot)
+        if answers:
+            copy_to(out[i], mixers[ANSWER])
+        if not learn:
+            continue
+        if targets is not None:
+            y, centre, unit = targets[i], now.centre, now.unit
+            if not take_target(now, weights[0], y, weight):
+                record_error(now, learned.bets, y, mixers[ANSWER], False)
+                continue
+            if unit != now.unit or centre != now.centre:
+                _score(is_whole, targets, model, row, scores, directions, memory, scratch)
+            if now.rows >= 2.0:  # one target has no deviation
+                learn_number(now, learned, y, weight, is_late, members, mixers, snapshot, scratch)
+            number_slopes(now, learned.member_variances, y, weight, scores[0], scratch)
+            store_row(memory, np.int64(now.rows), row.z, y, weight)
+        if codes is not None:
+            learn_class(now, learned, m, codes[i], weight, is_late, outputs, snapshot, scratch)
+            class_slopes(codes[i], weight, scores, by_class, scratch)
+            store_row(memory, np.int64(now.rows), row.z, codes[i], weight)
+        find_steps(weight, row.norm, scratch)
+        update_weights(weights, row, scores, directions, scratch.steps)
+        update_covariances(
+            is_whole, covariances, last_row, now.rows, row, scratch.curvatures, directions
+        )
+        now.norm += (row.norm - now.norm) / (now.rows + 1.0)
+        now.rows += 1.0
+        record_point(codes is None, now, learned, trace)
+    return True
+
+
+@kernel
+def _of_row(labels, i):
+    """The label of a row, as `run_rows` takes it."""
+    return None if labels is None else labels[i : i + 1]
+
+
+@kernel(borrows=True)
+def run_late_rows(stream, state, past, numbers, rows, labels, row_weights, unlabeled, no_answers):
+    """Learn rows in order whose labels are late, each predicted from the state it was asked in.
+
+    A row of weight 0 has no label: it is one of the rows that others are late by.
+
+    Parameters
+    ----------
+    stream : tuple
+        The first arguments of `run_rows`, of which `numbers` is one, too.
+    state : ndarray of shape (size,)
+    past : ndarray of shape (late, size)
+        A ring of earlier states.
+    rows, labels : tuple
+        Starts, columns and values; codes and targets, as for `run_rows`.
+    row_weights : ndarray of shape (n,)
+    unlabeled : ndarray of shape (1,)
+        The weight 0.
+    no_answers : ndarray of shape (0, 0)
+
+    Returns
+    -------
+    bool
+        False if an argument has another shape: nothing is read or changed then.
+    """
+    starts, columns, values = rows
+    codes, targets = labels
+    form, moments, members = stream[0], stream[1], stream[9]
+    n_rows, width = len(row_weights), len(members)
+    given = starts, columns, values, codes, targets
+    if not _fits(form, moments.shape[1], width, *given, n_rows, no_answers):
+        return False
+    for i in range(n_rows):
+        label, weight = (_of_row(codes, i), _of_row(targets, i)), row_weights[i : i + 1]
+        row = (starts[i : i + 2], columns, values, *label)
+        now = numbers[0]
+        oldest = past[np.int64(now.rows + now.refused + now.unlabeled) % len(past)]
+        if weight[0] == 0.0:
+            copy_to(oldest, state)
+            now.unlabeled += 1.0
+            continue
+        for k in range(len(state)):
+            state[k], oldest[k] = oldest[k], state[k]
+        run_rows(*stream, False, *row, unlabeled, no_answers)
+        copy_to(state, oldest)
+        run_rows(*stream, True, *row, weight, no_answers)
+    return True
+
+
+# --- the learner ----------------------------------------------------------------------------------
+
+
+_NONE = np.empty((0, 0))
+_LATE_BYTES = 1 << 28
+
+
+def _has_form(array, shape):
+    """Whether a value is an array that kernels accept, of this shape."""
+    is_array = isinstance(array, np.ndarray) and array.dtype == float
+    return is_array and array.shape == shape and array.flags.c_contiguous
+
+
+def _check_shapes(fits):
+    """Refuse rows that the kernels refused."""
+    if not fits:
+        raise ValueError("rows or labels do not have the shape of this stream")
+
+
+def _are_valid_counts(state):
+    """Whether numbers of rows are valid, and the next score to bet on has a place."""
+    numbers, bets = state.numbers[0], state.learned[0]["bets"]
+    counts = numbers["rows"], numbers["refused"], numbers["unlabeled"], bets["rows"]
+    has_place = bets["rows"] < FIRST or bets["unit"] > 0.0
+    return all(0.0 <= count < 2.0**53 for count in counts) and has_place
+
+
+class Mixture:
+    """The learner of one stream: its state, the states for late labels, and its trace.
+
+    Parameters
+    ----------
+    d, m : int
+        Columns and outputs: 1 for two classes and for real targets, else the number of classes.
+    form : int
+        `WHOLE`, `DIAGONAL` or `SPARSE`.
+    real : bool
+        Whether targets are numbers.
+    late : int, default=0
+        How many rows late a label comes.
+
+    Examples
+    --------
+    >>> mixture = Mixture(1, 1, WHOLE, True)
+    >>> rows = np.array([0, 1]), np.empty(0, dtype=np.int64), np.ones(1)
+    >>> for y in (2.0, 4.0, 3.0):
+    ...     mixture.learn(rows, np.array([y]), np.ones(1))
+    >>> mixture.rows, round(float(mixture.ask(rows)[0, 0]), 1)
+    (3, 2.8)
+    """
+
+    _SAVED = ("d", "m", "form", "real", "state", "past", "memory", "trace")
+    # Not saved, but made when first used: the parts of the state, what the kernel gets of the
+    # stream, and the labels and the answer of one row.
+    __slots__ = ("parts", "prediction", "stream", "one", "__dict__")
+
+    def __init__(self, d, m, form, real, late=0):
+        self.d, self.m, self.form, self.real = d, m, form, real
+        self.state = fresh(self.shape)
+        if late * self.state.nbytes > _LATE_BYTES:
+            raise ValueError(
+                f"delay={late} would keep {late} copies of {self.state.nbytes} bytes: give keys to "
+                "predict_one and learn_one instead."
+            )
+        self.past = np.tile(self.state, (late, 1)) if late else _NONE
+        self.memory = self._empty_memory(late)
+        self.trace = np.zeros((MOST_POINTS, POINT))
+
+    @property
+    def shape(self):
+        """What the sizes of its parts depend on."""
+        return MixtureShape(self.d, self.m, self.form, self.real)
+
+    def _empty_memory(self, late):
+        """An empty ring for the latest rows, and for those whose labels are late."""
+        return np.zeros((self.d + 2, WINDOW + late)) if self.form == WHOLE else _NONE
+
+    def __getattr__(self, name):
+        """Make what is not saved when it is first used, of a state that may come from a file."""
+        if name not in self.__slots__[:-1] or "d" not in self.__dict__:
+            raise AttributeError(name)
+        self._check()
+        self.parts, (self.prediction, work) = self.shape.state_of(self.state), self.shape.work()
+        places, start = np.zeros(self.d + 1, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        self.stream = self.form, *self.parts, *work, places, self.memory, self.trace
+        self.one = start, self._labels(1), np.zeros(1), np.empty((1, self.width))
+        return getattr(self, name)
+
+    def __getstate__(self):
+        return {name: self.__dict__[name] for name in self._SAVED}
+
+    def _check(self):
+        """Refuse a state (perhaps of a forged file) by which kernels would read beyond arrays."""
+        if not (self._has_valid_shape() and self._has_valid_arrays()):
+            raise ValueError("the saved state of its learner is inconsistent")
+        for name in ("state", "past", "memory", "trace"):  # a memory map may be read-only
+            if not getattr(self, name).flags.writeable:
+                setattr(self, name, getattr(self, name).copy())
+
+    def _has_valid_shape(self):
+        d, m, size = self.d, self.m, len(self.state)
+        return (
+            type(d) is type(m) is type(self.form) is int
+            and type(self.real) is bool
+            and self.form in (WHOLE, DIAGONAL, SPARSE)
+            and 0 <= d <= size
+            and 1 <= m <= (1 if self.real else size)
+            and _has_form(self.state, (self.shape.state_size(),))
+        )
+
+    def _has_valid_arrays(self):
+        size, late = len(self.state), len(self.past)
+        numbers = self.shape.state_of(self.state).numbers[0]
+        return (
+            _has_form(self.past, (late, size) if late else (0, 0))
+            and _has_form(self.memory, self._empty_memory(late).shape)
+            and _has_form(self.trace, (MOST_POINTS, POINT))
+            and np.isfinite(self.memory).all()
+            and self._votes_for_classes()
+            and 0 <= numbers["points"] < MOST_POINTS
+            and numbers["stride"] >= 1.0
+            and all(_are_valid_counts(self.shape.state_of(v)) for v in (self.state, *self.past))
+        )
+
+    def _votes_for_classes(self):
+        """Whether the latest rows have classes that exist."""
+        if self.real or self.form != WHOLE:
+            return True
+        codes = self.memory[-2]
+        return 0 <= codes.min() <= codes.max() < self.width
+
+    @property
+    def numbers(self):
+        """The numbers of the stream: a record of `NUMBERS`."""
+        return self.parts.numbers[0]
+
+    @property
+    def learned(self):
+        """What members and mixers have in every stream: a record of `LEARNED`."""
+        return self.parts.learned[0]
+
+    @property
+    def rows(self):
+        """How many rows were learned."""
+        return int(self.numbers["rows"])
+
+    @property
+    def answered(self):
+        """How many rows had a target, learned or refused."""
+        return int(self.numbers["rows"] + self.numbers["refused"])
+
+    @property
+    def width(self):
+        """How many numbers an answer has."""
+        return self.shape.width_of()
+
+    def history(self):
+        """The points of the trace and of now: rows, half-life, errors, loss, members' losses."""
+        points, numbers = self.trace[: int(self.numbers["points"])], self.numbers
+        if self.answered == (points[-1, 0] if len(points) else 0):
+            return points
+        now = self.answered, self.half_life(), numbers["errors"], numbers["loss"]
+        return np.vstack([points, [*now, *self.learned["losses"]]])
+
+    def _labels(self, n):
+        """Labels of rows that are not learned, as `learn` takes them."""
+        return np.zeros(n, dtype=float if self.real else np.int64)
+
+    def _codes_and_targets(self, labels):
+        return (None, labels) if self.real else (labels, None)
+
+    def _run(self, is_late, rows, labels, weights, out):
+        labels = self._codes_and_targets(labels)
+        _check_shapes(run_rows(*self.stream, is_late, *rows, *labels, weights, out))
+
+    def learn(self, rows, labels, weights):
+        """Learn rows in order, by class numbers or real targets."""
+        if not len(self.past):
+            self._run(False, rows, labels, weights, _NONE)
+            return
+        given = self.parts.numbers, rows, self._codes_and_targets(labels), weights
+        late = self.stream, self.state, self.past
+        _check_shapes(run_late_rows(*late, *given, np.zeros(1), _NONE))
+
+    def ask(self, rows):
+        """The answers to rows."""
+        n = len(rows[0]) - 1
+        out = np.empty((n, self.width))
+        self._run(False, rows, self._labels(n), np.zeros(n), out)
+        return out
+
+    def learn_row(self, columns, values, label, weight=1.0, asked=None):
+        """`learn` for one row, with little overhead; `asked` is its prediction made before."""
+        start, labels, weights, _ = self.one
+        start[1], labels[0], weights[0] = len(values), label, weight
+        rows = start, columns, values
+        if asked is None or asked.shape != self.prediction.shape:
+            self.learn(rows, labels, weights)
+            return
+        if weight > 0.0:
+            self.prediction[:] = asked
+        self._run(weight > 0.0, rows, labels, weights, _NONE)
+
+    def ask_row(self, columns, values):
+        """The answer to one row; the next call overwrites it, and the whole `prediction`."""
+        start, labels, weights, out = self.one
+        start[1], weights[0] = len(values), 0.0
+        self._run(False, (start, columns, values), labels, weights, out)
+        return out[0]
+
+    def radius(self, i):
+        """The radius around the next answer at the miss rate `ALPHAS[i]`, in its scale."""
+        return radius(self.learned["bets"], i)
+
+    def half_life(self):
+        """The half-life of what was learned, in rows (`half_life`)."""
+        return half_life(self.real, self.numbers, self.learned)
+
+    def grow(self, d=None, m=None, form=None):
+        """The learner for more columns, one more class, or sparse rows."""
+        new = Mixture.__new__(Mixture)
+        new.d, new.m = self.d if d is None else d, self.m if m is None else m
+        new.form, new.real = self.form if form is None else form, self.real
+        new.state, new.trace = _grown(self.shape, new.shape, self.state), self.trace
+        past = [_grown(self.shape, new.shape, vector) for vector in self.past]
+        new.past = np.array(past) if past else _NONE
+        new.memory = new._empty_memory(len(self.past))
+        if len(new.memory):  # new columns were 0, and so at their mean
+            new.memory[: self.d], new.memory[-2:] = self.memory[:-2], self.memory[-2:]
+        return new
+
+
+def _grown(old_shape, new_shape, vector):
+    """A state in a larger shape."""
+    grown = fresh(new_shape)
+    old, new = old_shape.state_of(vector), new_shape.state_of(grown)
+    d, m, rows = old_shape.d, old_shape.m, old.numbers["rows"][0]
+    new.numbers[:], new.learned[:] = old.numbers, old.learned
+    new.moments[:, :d], new.latest[:, :d] = old.moments, old.latest
+    new.outliers[:d], new.last_row[: d + 1] = old.outliers, old.last_row
+    weights, covariances = old.weights, old.covariances
+    if old_shape.form == WHOLE != new_shape.form:
+        weights, covariances = _measured_from_zero(old, new)
+    elif new_shape.form == WHOLE and new_shape.d > d:  # new columns were 0 so far
+        new.moments[0, d:] = rows
+        added = range(d + 1, new_shape.d + 1)
+        new.covariances[added, added] += np.minimum(DRIFTS * rows, MOST_VARIANCE - 1.0)
+    new.covariances[: len(covariances), : d + 1] = covariances
+    if m == 1 < new_shape.m:  # log-odds of the second class are half of either's
+        weights, m = np.concatenate([-weights / 2, weights / 2]), 2
+    new.weights[:m, : d + 1] = weights
+    return grown
+
+
+def _measured_from_zero(old, new):
+    """Weights and variances with the same predictions from columns that are measured from 0."""
+    d, (count, mean, square) = len(old.outliers), old.moments
+    sd = np.sqrt(square / np.maximum(count, 1.0))
+    size = np.sqrt(sd**2 + mean**2)
+    varies = sd > 0.0
+    ratio, shift = np.ones((d + 1, 1)), np.zeros((d + 1, 1))
+    ratio[1:, 0][varies] = size[varies] / sd[varies]
+    shift[1:, 0][varies] = mean[varies] / sd[varies]
+    new.moments[1, :d], new.moments[2, :d], new.latest[:, :d] = 0.0, count * size**2, 0.0
+    weights = old.weights * ratio
+    weights[:, 0] -= (weights / ratio * shift)[:, 1:].sum(axis=1)
+    every = np.arange(d + 1)
+    return weights, old.covariances[every, every][None] * ratio**2

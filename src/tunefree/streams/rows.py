@@ -1,0 +1,383 @@
+"""Rows and labels of streams as numbers.
+
+A row with names is a dict, a Series of pandas or a frame of one row. Its text values are
+categories, and None, NaN, NaT, NA and nulls are missing. A label that is missing is not known yet.
+Any other value is an error that names its key.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import column_or_1d
+
+from tunefree.rows.preprocessing import series
+
+_NUMBERS = (Real, Decimal, np.bool_)
+# Values of these types are numbers, or None, without a closer look.
+PLAIN = frozenset(
+    {float, int, bool, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_}
+)
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def is_missing(value):
+    """Whether a value is None, NaN, NaT or NA.
+
+    Examples
+    --------
+    >>> [is_missing(value) for value in (None, float("nan"), np.datetime64("NaT"), 0, "nan")]
+    [True, True, True, False, False]
+    """
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # NA of pandas is neither true nor false, and arrays are many
+        return type(value).__name__ == "NAType"
+
+
+def plain(value):
+    """A value as Python's own: text as str, scalars of arrays unwrapped, None if it is missing.
+
+    Examples
+    --------
+    >>> plain(np.str_("red")), plain(np.int64(3)), plain(np.array(2.5)), plain(np.nan)
+    ('red', 3, 2.5, None)
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool:
+        return value
+    if isinstance(value, str):  # also an enumeration of texts
+        return str.__str__(value)
+    if hasattr(value, "as_py"):  # a scalar of Arrow
+        return plain(value.as_py())
+    is_time = isinstance(value, (np.datetime64, np.timedelta64))  # as items they may be integers
+    if not is_time and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    return None if is_missing(value) else value
+
+
+def _is_number(value):
+    """Whether a plain value is a real number; for NumPy a timedelta64 is one, too."""
+    return isinstance(value, _NUMBERS) and not isinstance(value, np.timedelta64)
+
+
+def is_cell(value):
+    """Whether a value is a number, text or missing."""
+    value = plain(value)
+    return value is None or isinstance(value, str) or _is_number(value)
+
+
+def _as_float(value, *place):
+    """A plain value as a float; NaN if it is missing. `place` is where it stands."""
+    if value is None:
+        return math.nan
+    if not _is_number(value):
+        raise ValueError(f"{_place(*place)} is {value!r:.80}: give a number or text.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{_place(*place)} is too large: give a number below 1e308.") from None
+
+
+def _place(row, key):
+    """Where a value stands: in the only row, or in a row of a chunk."""
+    return f"{'x' if row is None else f'X[{row}]'}[{key!r}]"
+
+
+# --- rows with names ------------------------------------------------------------------------------
+
+
+def record_of(x: Any, named=False):
+    """A row with names as a mapping; None of other rows.
+
+    Parameters
+    ----------
+    x : mapping, Series, frame of one row, or array-like
+    named : bool, default=False
+        Whether the stream has names: then a Series is read by its labels, whatever these are.
+
+    Raises
+    ------
+    ValueError
+        If a frame has several rows, or a label occurs twice.
+
+    Examples
+    --------
+    >>> record_of({"size": 3}), record_of([3])
+    ({'size': 3}, None)
+    """
+    if isinstance(x, Mapping):
+        return x
+    if type(x) is np.ndarray or type(x) is list:
+        return None
+    if hasattr(x, "columns"):
+        if len(x) != 1:
+            raise ValueError(f"x has {len(x)} rows: give one.")
+        names = list(getattr(x, "column_names", x.columns))
+        return {name: series(x, j)[0] for j, name in enumerate(names)}
+    labels = getattr(x, "index", None)
+    if callable(labels) or not hasattr(x, "items"):  # a sequence
+        return None
+    labels = [*x.index]
+    if not (named or any(isinstance(label, str) for label in labels)):
+        return None
+    record = dict(x.items())
+    if len(record) < len(labels):
+        raise ValueError(f"x has several values of one name: {labels!r:.80}.")
+    return record
+
+
+def as_records(X):
+    """Rows with names as a sequence of mappings; None of other rows."""
+    is_column = getattr(X, "ndim", None) == 1 and hasattr(X, "tolist")  # an array of objects
+    if is_column and len(X) and isinstance(next(iter(X)), Mapping):
+        return X.tolist()
+    if not (isinstance(X, Sequence) and len(X) > 0) or isinstance(X[0], (str, Sequence)):
+        return None
+    return None if record_of(X[0]) is None else X
+
+
+def _name_of(key):
+    """The name of a key: text itself, and the representation of anything else."""
+    if isinstance(key, str):
+        return str.__str__(key)
+    return repr(key.item() if isinstance(key, np.generic) else key)
+
+
+def _column_name(key, value):
+    """The name of the column of a value."""
+    value = plain(value)
+    return f"{_name_of(key)}={value}" if isinstance(value, str) else _name_of(key)
+
+
+def features(x, row=None):
+    """The numbers of a mapping by the names of their columns.
+
+    Text has a column of its own, where it is 1. What is missing is NaN.
+
+    Parameters
+    ----------
+    x : mapping
+    row : int, optional
+        Its place in a chunk, for errors.
+
+    Raises
+    ------
+    ValueError
+        If a value is neither a number nor text, or two keys have one name.
+
+    Examples
+    --------
+    >>> features({"size": 3, "kind": "red", "age": None})
+    {'size': 3.0, 'kind=red': 1.0, 'age': nan}
+    """
+    found = {}
+    for key, value in x.items():
+        name = key if type(key) is str else _name_of(key)
+        if type(value) is not float:
+            value = plain(value)
+            if type(value) is str:
+                name, value = f"{name}={value}", 1.0
+            else:
+                value = _as_float(value, row, key)
+        found[name] = value
+    if len(found) < len(x):
+        first = {}
+        for key, value in x.items():
+            other = first.setdefault(_column_name(key, value), key)
+            if other is not key:
+                place = "x" if row is None else f"X[{row}]"
+                raise ValueError(
+                    f"{place} has the keys {other!r} and {key!r}, which are one column: rename one."
+                )
+    return found
+
+
+def frame_rows(X, began, has_names):
+    """The rows of a frame as dicts where a stream has names or begins with text, else the frame."""
+    names = list(getattr(X, "column_names", X.columns))
+    columns = {name: series(X, j) for j, name in enumerate(names)}
+    not_numeric = [name for name, column in columns.items() if not _is_numeric(column, began)]
+    if began and not has_names and not_numeric:
+        raise ValueError(
+            f"Column {not_numeric[0]!r} is not numeric, but this stream began without text."
+        )
+    if not (has_names or not_numeric):
+        return X
+    for name, column in columns.items():
+        _check_cells(name, column)
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _is_numeric(column, if_empty):
+    """Whether a column holds numbers, or `if_empty` if it holds no value."""
+    if column.dtype.kind != "O":
+        return column.dtype.kind in "biuf"
+    values = [value for value in map(plain, column.tolist()) if value is not None]
+    return all(map(_is_number, values)) if values else if_empty
+
+
+def _check_cells(name, column):
+    """Refuse a column of a frame that holds neither numbers nor text."""
+    if column.dtype.kind in "mM":
+        raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
+    for value in column.tolist() if column.dtype.kind == "O" else ():
+        if not is_cell(value):
+            raise ValueError(f"Column {name!r} holds {value!r:.80}: give numbers or text.")
+
+
+# --- rows without names ---------------------------------------------------------------------------
+
+
+def writable(values):
+    """A writable float64 array; kernels would be compiled again for a read-only one."""
+    out = np.ascontiguousarray(values, dtype=np.float64)
+    return out if out.flags.writeable else out.copy()
+
+
+def numbers_of(x):
+    """The values of a row without names.
+
+    Raises
+    ------
+    ValueError
+        If one is no number.
+
+    Examples
+    --------
+    >>> numbers_of([3, None, 2.5])
+    array([3. , nan, 2.5])
+    """
+    values = x if type(x) is np.ndarray else np.asarray(x.toarray() if hasattr(x, "toarray") else x)
+    if values.dtype.kind in "biuf":
+        return writable(values).ravel()
+    items = x if isinstance(x, (list, tuple)) else list(values.ravel())
+    numbers = np.empty(len(items))
+    for j, value in enumerate(map(plain, items)):
+        if isinstance(value, str):
+            raise ValueError(f"x[{j}] is {value!r:.80}: text needs a name, so give a dict.")
+        numbers[j] = _as_float(value, None, j)
+    return numbers
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def label_of(y, place="y"):
+    """The label of a class; None if it is not known.
+
+    Raises
+    ------
+    ValueError
+        If it is neither text nor a finite number.
+
+    Examples
+    --------
+    >>> label_of(np.str_("red")), label_of(np.True_), label_of(np.nan)
+    ('red', True, None)
+    """
+    label = plain(y)
+    if label is None or isinstance(label, (str, bool)):
+        return label
+    if isinstance(label, int):  # also of an enumeration
+        return int(label)
+    if _is_number(label) and math.isfinite(label):
+        return float(label)
+    raise ValueError(f"{place} is {label!r:.80}, which is no class: give text or a number.")
+
+
+def target_of(y, place="y"):
+    """A real target; None if it is not known.
+
+    Raises
+    ------
+    ValueError
+        If it is no number, or not finite.
+
+    Examples
+    --------
+    >>> target_of(3), target_of(np.float32(0.5)), target_of(np.nan)
+    (3.0, 0.5, None)
+    """
+    if type(y) is float and math.isfinite(y):
+        return y
+    target = plain(y)
+    if target is None:
+        return None
+    if not _is_number(target):
+        raise ValueError(f"{place} is {target!r:.80}, which is no number.")
+    try:
+        target = float(target)
+    except OverflowError:
+        target = math.inf
+    if not math.isfinite(target):
+        raise ValueError(f"{place}={y!r:.80} is not finite.")
+    return target
+
+
+def split_labels(y: Any, real):
+    """Labels as an array, and which of them are known; the others hold one that is, or 0.
+
+    Examples
+    --------
+    >>> split_labels(["red", None, "blue"], False)
+    (array(['red', 'red', 'blue'], dtype='<U4'), array([ True, False,  True]))
+    """
+    # Of Arrow, polars and the types of pandas an array has floats for integers beside a null.
+    if hasattr(y, "to_pylist"):
+        y = y.to_pylist()
+    elif hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):
+        y = y.to_list()
+    if isinstance(y, (list, tuple)):
+        kinds = set(map(type, y))
+        items = y if len(kinds) > 1 or type(None) in kinds else None
+        y = objects(y) if items is not None and not _has_rows(items) else np.asarray(y)
+    else:
+        y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = column_or_1d(y, warn=True)
+    if y.ndim != 1:
+        return y, np.ones(len(y) if y.ndim else 0, dtype=bool)  # refused by what checks labels
+    if y.dtype.kind == "O":
+        return _split_objects(y.tolist(), real)
+    if y.dtype.kind == "f":
+        known = ~np.isnan(y)
+    elif y.dtype.kind in "mM":
+        known = ~np.isnat(y)
+    else:
+        known = np.ones(len(y), dtype=bool)
+    if known.all():
+        return y, known
+    return (np.where(known, y, y[known][0]) if known.any() else np.zeros(len(y))), known
+
+
+def _has_rows(items):
+    """Whether labels are rows of several."""
+    return any(isinstance(item, (list, tuple)) or np.ndim(item) > 0 for item in items)
+
+
+def _split_objects(items, real):
+    """`split_labels` of objects of any kinds."""
+    if real and any(isinstance(item, str) for item in items):
+        return np.asarray(items, dtype=object), np.ones(len(items), dtype=bool)  # refused later
+    read = target_of if real else label_of
+    labels = [read(item, f"y[{i}]") for i, item in enumerate(items)]
+    known = np.array([label is not None for label in labels], dtype=bool)
+    some = next((label for label in labels if label is not None), 0)
+    labels = [some if label is None else label for label in labels]
+    n_text = sum(isinstance(label, str) for label in labels)
+    is_mixed = 0 < n_text < len(labels)  # an array of one kind would make text of numbers
+    return (objects(labels) if is_mixed else np.asarray(labels)), known
+
+
+def objects(values):
+    """An array of objects, one for each value."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

@@ -1,0 +1,81 @@
+"""Compiled kernels find a folder, or do without one: read-only installations and homes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tunefree
+
+PROGRAM = """
+from tunefree import TuneFreeClassifier  # declares every kernel that a default fit may need
+from tunefree.core.jit import fast_exp
+assert abs(fast_exp(1.0) - 2.718281828459045) < 1e-14
+print(sum(fast_exp.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def sealed(tmp_path):
+    """The package where nothing can be written beside it (not even by root)."""
+    package = tmp_path / "site" / "tunefree"
+    shutil.copytree(
+        Path(tunefree.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for folder in [package, *(p for p in package.rglob("*") if p.is_dir())]:
+        (folder / "__pycache__").touch()  # a file where the folder would be
+    return tmp_path
+
+
+def _run(sealed, temporary):
+    temporary.mkdir(exist_ok=True)
+    kept = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    kept |= {"HOME": "/dev/null/nobody", "TMPDIR": str(temporary)}
+    kept |= {"PYTHONPATH": str(sealed / "site"), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=kept)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the file system of POSIX is what is blocked here")
+def test_read_only_folders_keep_kernels_in_a_temporary_one(sealed):
+    temporary = sealed / "temporary"
+    assert _run(sealed, temporary) == 0
+    (folder,) = temporary.glob("tunefree-kernels-*")
+    assert folder.stat().st_mode & 0o077 == 0
+    assert _run(sealed, temporary) == 1  # the second process loads what the first compiled
+
+
+FULL = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # like a full disk
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of files' sizes are those of POSIX")
+def test_a_full_disk_keeps_no_kernels_and_stops_no_fit(tmp_path):
+    kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for before, hits in (
+        (FULL, 0),
+        ("", 0),
+        (FULL, 1),
+    ):  # the second one keeps its kernel
+        done = subprocess.run(
+            [sys.executable, "-c", before + PROGRAM], capture_output=True, text=True, env=kept
+        )
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) == hits
+    assert not list(tmp_path.rglob("*.tmp.*"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes of folders are those of POSIX")
+def test_a_folder_that_others_can_write_to_is_not_trusted(sealed):
+    folder = sealed / "temporary" / f"tunefree-kernels-{os.getuid()}"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    assert _run(sealed, folder.parent) == _run(sealed, folder.parent) == 0
+    assert list(folder.iterdir()) == []

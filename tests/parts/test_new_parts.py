@@ -1,0 +1,109 @@
+"""A new part is one new file: laws, estimators, the command line and the export follow.
+
+A package outside the library brings a link, a potential, an averaging scheme, a loss and a kernel,
+a file each; CONTRIBUTING shows these files. Nothing else knows of them.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = "cauchit", "hyperbolic", "quadratic", "hyperbola", "rational"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The files of CONTRIBUTING as an installed package, found by its entry point."""
+    site = tmp_path_factory.mktemp("site")
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    files = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", text, flags=re.DOTALL))
+    assert sorted(files) == sorted(NAMES)
+    (site / "newparts").mkdir()
+    for name, source in files.items():
+        (site / "newparts" / f"{name}.py").write_text(source)
+    imports = "".join(f"import newparts.{name}\n" for name in NAMES)
+    (site / "newparts" / "__init__.py").write_text(imports)
+    info = site / "newparts-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: newparts\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tunefree]\nnewparts = newparts\n")
+    return site
+
+
+def _python(package, *arguments, **more):
+    path = os.pathsep.join([str(package), str(ROOT / "src")])
+    environment = os.environ | {"PYTHONPATH": path} | more
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=ROOT
+    )
+
+
+def test_the_laws_hold_for_them(package):
+    laws = ["links", "losses", "parts", "potentials", "averaging_schemes", "averages",
+            "kernel_parts"]  # fmt: skip
+    done = _python(
+        package, "-m", "pytest", "-p", "newparts", "-p", "no:xdist", "-q", "-rA",
+        "-k", " or ".join([*NAMES, "Hyperbolic", "Quadratic", "Hyperbola"]),
+        *(f"tests/laws/test_{law}.py" for law in laws),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    passed = [line for line in done.stdout.splitlines() if line.startswith("PASSED")]
+    for name in NAMES:  # each is in its table's laws
+        assert any(name in line.lower() for line in passed), (name, done.stdout)
+
+
+PROGRAM = """
+import json
+import numpy as np
+from tunefree import *
+from tunefree.parts.averaging import AVERAGES
+from tunefree.parts.links import LINKS
+from tunefree.onnx import to_onnx
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 4))
+share = 0.5 + np.arctan(X[:, 0] - X[:, 1]) / np.pi
+y = (X[:, 0] > X[:, 1]).astype(int)
+glm = ReflectronRegressor("cauchit", potential="hyperbolic", random_state=0).fit(X, share)
+part = ReflectronRegressor(LINKS["cauchit"], potential="hyperbolic", random_state=0).fit(X, share)
+stream = ReflectronRegressor("cauchit", average="quadratic").partial_fit(X, share)
+linear = PiSTOLClassifier(loss="hyperbola", setting="global", random_state=0).fit(X, y)
+kernel = KernelPiSTOLClassifier("rational", gamma=0.3, random_state=0).fit(X, y)
+try:
+    form = to_onnx(glm).graph.node[-1].op_type
+except ValueError as refusal:
+    form = str(refusal)
+print(json.dumps({
+    "glm": glm.score(X, share), "same": bool((glm.coef_ == part.coef_).all()),
+    "stream": stream.score(X, share), "linear": linear.score(X, y),
+    "kernel": kernel.score(X, y), "form": form,
+}))
+"""
+
+
+def test_estimators_and_the_export_take_their_names(package):
+    done = _python(package, "-c", PROGRAM)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["glm"] > 0.95 and found["stream"] > 0.9
+    assert found["linear"] > 0.9 and found["kernel"] > 0.9
+    assert found["same"]
+    assert "cauchit" in found["form"].lower()  # a sentence that it has no form
+
+
+def test_the_command_line_takes_their_names(package, tmp_path):
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    np.savetxt(tmp_path / "rows.csv", np.c_[X, np.arctan(X[:, 0]) / 4 + 0.5], delimiter=",")
+    train = ["-m", "tunefree", "train", str(tmp_path / "rows.csv"), str(tmp_path / "m"),
+             "--estimator", "reflectron", "--task", "regression"]  # fmt: skip
+    done = _python(package, *train, "--link", "cauchit", "--potential", "hyperbolic")
+    assert done.returncode == 0, done.stderr
+    done = _python(package, *train, "--link", "cauchy")
+    assert done.returncode == 2 and "cauchit" in done.stderr

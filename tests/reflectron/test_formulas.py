@@ -1,0 +1,305 @@
+"""A model with a formula is the model of statsmodels, and that of the formula's columns."""
+
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor, load_model, save_model
+from tunefree.files.model import Decoder, Encoder, ModelError
+from tunefree.onnx import to_onnx
+
+formulaic = pytest.importorskip("formulaic")
+sm = pytest.importorskip("statsmodels.api")
+smf = pytest.importorskip("statsmodels.formula.api")
+
+
+def _executions():
+    data = sm.datasets.cpunish.load_pandas().data
+    return data.assign(REGION=np.where(data["SOUTH"] > 0, "south", "other"))
+
+
+def _affairs():
+    data = sm.datasets.fair.load_pandas().data.iloc[::8].reset_index(drop=True)
+    return data.assign(had=(data["affairs"] > 0).astype(int))
+
+
+EXECUTIONS = "EXECUTIONS ~ C(REGION) * DEGREE + np.log(INCOME)"
+AFFAIRS = "had ~ C(occupation) + C(rate_marriage):age + np.sqrt(yrs_married)"
+SETS = {
+    "cpunish": (_executions, EXECUTIONS, GLMRegressor("poisson"), sm.families.Poisson()),
+    "fair": (_affairs, AFFAIRS, GLMClassifier(), sm.families.Binomial()),
+    "fair, no intercept": (
+        _affairs,
+        "yrs_married ~ C(occupation) + center(age)",
+        GLMRegressor("gaussian", fit_intercept=False),
+        sm.families.Gaussian(),
+    ),
+}
+
+
+def _fitted(formula=EXECUTIONS, **options):
+    return GLMRegressor("poisson", formula=formula, random_state=0, **options).fit(_executions())
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_table_is_that_of_statsmodels(name):
+    read, formula, model, family = SETS[name]
+    frame = read()
+    model = clone(model).set_params(formula=formula, random_state=0).fit(frame)
+    table = model.summary(frame, cov_type="nonrobust")
+    theirs = formula if model.fit_intercept else f"{formula} - 1"
+    peer = smf.glm(theirs, frame, family=family).fit(tol=1e-13)
+    names = ["Intercept" if name == "intercept" else name for name in table.names]
+    assert set(names) == set(peer.params.index)
+    np.testing.assert_allclose(table.coef, peer.params[names], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(table.standard_error, peer.bse[names], rtol=1e-6)
+    np.testing.assert_allclose([table.llf, table.aic], [peer.llf, peer.aic], rtol=1e-6)
+    np.testing.assert_allclose(model.coef_interval(frame)[0], table.coef[: model.coef_.size])
+
+
+def test_terms_are_tested_as_a_whole():
+    frame = _affairs()
+    terms = ["C(occupation)", "C(rate_marriage)", "np.log(age)"]
+    model = GLMClassifier(formula="had ~ " + " + ".join(terms), random_state=0).fit(frame)
+    tests = model.anova(frame)
+    assert tests.terms == terms and tests.df.tolist() == [5, 4, 1]
+    family = sm.families.Binomial()
+    full = smf.glm(model.formula, frame, family=family).fit(tol=1e-13).llf
+    for term, statistic in zip(terms, tests.lr_statistic, strict=True):
+        others = " + ".join(other for other in terms if other != term)
+        smaller = smf.glm(f"had ~ {others}", frame, family=family).fit(tol=1e-13).llf
+        np.testing.assert_allclose(statistic, 2.0 * (full - smaller), rtol=1e-6)
+
+
+def test_the_model_is_that_of_the_columns_to_the_bit():
+    frame, model = _executions(), _fitted()
+    columns = formulaic.model_matrix(EXECUTIONS, frame).rhs.drop(columns="Intercept")
+    y = frame["EXECUTIONS"]
+    plain = GLMRegressor("poisson", random_state=0).fit(columns, y)
+    assert list(model.feature_names_in_) == list(plain.feature_names_in_)
+    assert np.array_equal(model.coef_, plain.coef_)
+    for ours, theirs in zip(
+        model.predict_interval(frame), plain.predict_interval(columns), strict=True
+    ):
+        assert np.array_equal(ours, theirs)
+    assert model.score(frame) == model.score(frame, y) == plain.score(columns, y)
+    right_side = GLMRegressor("poisson", formula=EXECUTIONS.split("~")[1], random_state=0)
+    assert np.array_equal(right_side.fit(frame, y).coef_, model.coef_)
+    assert np.array_equal(model.predict(pl.DataFrame(frame)), model.predict(frame))
+
+
+def test_new_rows_keep_what_fit_learned():
+    """Levels and means are those of the fit, whatever rows are predicted together."""
+    frame = _executions()
+    model = _fitted("EXECUTIONS ~ C(REGION) + scale(DEGREE)")
+    each = [model.predict(frame.iloc[[i]])[0] for i in range(len(frame))]
+    np.testing.assert_allclose(each, model.predict(frame), rtol=1e-12)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(frame), model.predict(frame))
+
+
+def test_classes_come_from_the_left_hand_side():
+    frame = _affairs()
+    frame["had"] = pd.Categorical(np.where(frame["had"] > 0, "yes", "no"))
+    model = GLMClassifier(formula="had ~ age + religious", random_state=0).fit(frame)
+    plain = GLMClassifier(random_state=0).fit(frame[["age", "religious"]], frame["had"])
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert np.array_equal(model.coef_, plain.coef_)
+    assert model.score(frame) == plain.score(frame[["age", "religious"]], frame["had"])
+    assert np.array_equal(
+        model.predict_set(frame)[1], plain.predict_set(frame[["age", "religious"]])[1]
+    )
+
+
+def test_targets_may_be_transformed_and_several():
+    frame = _affairs()
+    model = GLMRegressor("gaussian", formula="np.log(age) + children ~ religious", random_state=0)
+    targets = np.column_stack([np.log(frame["age"]), frame["children"]])
+    plain = GLMRegressor("gaussian", random_state=0).fit(frame[["religious"]], targets)
+    assert np.array_equal(model.fit(frame).coef_, plain.coef_)
+    assert model.coef_interval(frame)[0].shape == (2, 1)
+
+
+def test_a_search_chooses_among_formulas():
+    model = GLMRegressor("gaussian", random_state=0)
+    formulas = ["children ~ religious", "children ~ religious + yrs_married"]
+    search = GridSearchCV(model, {"formula": formulas}, cv=3).fit(_affairs())
+    assert search.best_params_["formula"] == formulas[1]
+    assert search.score(_affairs()) > 0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"REGION": "west"}, r"not seen in original dataset\): \{'west'\}\."),
+        ({"REGION": None}, r"`C\(REGION\)` contains null values"),
+        ({"DEGREE": np.nan}, "`DEGREE` contains null values"),
+        ({"INCOME": 0}, "infinity"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_new_rows_without_an_encoding_are_refused(change, words):
+    """No row is dropped, and no level is taken for another."""
+    model, frame = _fitted(), _executions()
+    with pytest.raises(ValueError, match=words):
+        model.predict(frame.assign(**change))
+    with pytest.raises(ValueError, match="DEGREE.* not present"):
+        model.predict(frame.drop(columns="DEGREE"))
+    with pytest.raises(ValueError, match="needs a frame"):
+        model.predict(frame.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("C(REGION)", "no left-hand side: give y="),
+        ("EXECUTIONS ~ DEGREE - 1", "no intercept: with it give fit_intercept=False"),
+        ("EXECUTIONS ~ 1", "has no column"),
+        ("EXECUTIONS ~ DEGREE +* INCOME", "is incorrectly used"),
+        ("EXECUTIONS ~ DEGREE | INCOME", "parts apart from"),
+        ("EXECUTIONS ~ nothing", "Unable to evaluate factor `nothing`"),
+        ("nothing ~ DEGREE", "Unable to evaluate factor `nothing`"),
+        (3, "formula=3 is neither None nor text"),
+    ],
+)
+def test_invalid_formulas_are_named(formula, words):
+    with pytest.raises(ValueError, match=words):
+        _fitted(formula)
+
+
+def test_missing_rows_are_refused_by_fit():
+    for name, words in (("DEGREE", "`DEGREE` contains null"), ("EXECUTIONS", r"y\[2\]")):
+        frame = _executions()
+        frame.loc[2, name] = np.nan
+        with pytest.raises(ValueError, match=words):
+            GLMRegressor("poisson", formula=EXECUTIONS).fit(frame)
+
+
+def test_rows_in_chunks_have_no_formula():
+    model = GLMRegressor("poisson", formula="DEGREE")
+    X, y = np.ones((9, 1)), np.ones(9)
+    with pytest.raises(AttributeError, match="formula= needs a frame in memory"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="formula= needs a frame in memory"):
+        model.fit_source((X, y))
+
+
+def test_targets_are_needed_without_a_formula():
+    X, y = _executions()[["DEGREE"]], _executions()["EXECUTIONS"]
+    for model in (GLMRegressor("poisson"), RidgePathRegressor()):
+        with pytest.raises(ValueError, match="y is missing"):
+            model.fit(X, y).summary(X)
+
+
+def test_no_file_holds_a_formula(tmp_path):
+    """A formula is code: no model file is written with one, and a forged one is refused."""
+    model, path = _fitted(), tmp_path / "model"
+    with pytest.raises(ModelError, match=r"formula= is code.*formulaic.model_matrix"):
+        save_model(model, path)
+    assert not path.exists()
+    with pytest.raises(ModelError, match="formula"):
+        to_onnx(model)
+    frame = formulaic.model_matrix(EXECUTIONS, _executions())
+    columns, y = frame.rhs.drop(columns="Intercept"), frame.lhs.iloc[:, 0]
+    save_model(GLMRegressor("poisson", random_state=0).fit(columns, y), path)
+    assert np.array_equal(load_model(path).predict(columns), model.predict(_executions()))
+    forged = Encoder().encode(GLMRegressor(), "model")
+    forged["estimator"][1]["formula"] = "EXECUTIONS ~ print(1)"
+    with pytest.raises(ModelError, match="formula= is code"):
+        Decoder(b"", {}).decode(forged)
+
+
+def test_without_formulaic_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(ImportError, match=r"tunefree\[formula\]"):
+        _fitted()
+
+
+def _flats():
+    rng = np.random.default_rng(0)
+    size, region = rng.normal(size=150), rng.choice(["a", "b", "c"], 150)
+    rate = np.exp(0.3 * size + 0.4 * (region == "b") * size + 1.0)
+    frame = pd.DataFrame({"size": size, "age": rng.normal(size=150), "region": region})
+    return frame.assign(rent=rate + rng.normal(size=150), visits=rng.poisson(rate))
+
+
+INTERACTIONS = [
+    "size * C(region)",
+    "size * C(region) * age",
+    "C(region):age + size",
+    "age + size:age + C(region):size",
+]
+
+
+@pytest.mark.parametrize("terms", INTERACTIONS)
+@pytest.mark.parametrize("robust", [None, "hc0", "hc1", "hc3"])
+def test_interactions_are_tested_as_by_anova_lm(terms, robust):
+    """Type II: without the terms that contain a term."""
+    frame = _flats()
+    model = GLMRegressor("gaussian", formula=f"rent ~ {terms}", max_iter=5, random_state=0)
+    tests = model.fit(frame).anova(frame, cov_type=robust.upper() if robust else "nonrobust")
+    peer = smf.ols(model.formula, frame).fit()
+    theirs = sm.stats.anova_lm(peer, typ=2, robust=robust).iloc[:-1]
+    # formulaic and patsy may order the factors of a term differently.
+    place = {frozenset(name.split(":")): name for name in theirs.index}
+    theirs = theirs.loc[[place[frozenset(term.split(":"))] for term in tests.terms]]
+    np.testing.assert_array_equal(tests.df, theirs["df"])
+    np.testing.assert_allclose(tests.wald_statistic, theirs["F"], rtol=1e-6)
+    np.testing.assert_allclose(tests.wald_p_value, theirs["PR(>F)"], rtol=1e-5)
+    if robust is None:
+        np.testing.assert_allclose(tests.lr_statistic, theirs["F"], rtol=1e-6)
+        np.testing.assert_allclose(tests.lr_p_value, theirs["PR(>F)"], rtol=1e-5)
+
+
+def test_interactions_of_counts_are_differences_of_deviances():
+    frame = _flats()
+    model = GLMRegressor("poisson", formula="visits ~ size * C(region)", random_state=0).fit(frame)
+    tests = model.anova(frame)
+    deviance = {
+        right: smf.glm(f"visits ~ {right}", frame, family=sm.families.Poisson()).fit().deviance
+        for right in ("size", "C(region)", "size + C(region)", "size * C(region)")
+    }
+    both = deviance["size + C(region)"]
+    wanted = {
+        "size": deviance["C(region)"] - both,
+        "C(region)": deviance["size"] - both,
+        "size:C(region)": both - deviance["size * C(region)"],
+    }
+    np.testing.assert_allclose(tests.lr_statistic, [wanted[t] for t in tests.terms], rtol=1e-6)
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC3"])
+@pytest.mark.parametrize("made", [GLMRegressor("gaussian"), GLMRegressor("poisson")])
+def test_terms_do_not_depend_on_a_coding(made, cov_type):
+    """Another origin of a column, and other contrasts of a category, are the same terms."""
+    target = "rent" if made.family == "gaussian" else "visits"
+    codings = ["C(region)", "C(region, contr.sum)", 'C(region, contr.treatment(base="c"))']
+    frame, found = _flats(), []
+    for coding in codings:
+        for shift in (0.0, 10.0):
+            moved = frame.assign(size=frame["size"] + shift)
+            model = clone(made).set_params(
+                formula=f"{target} ~ size * {coding} + age", max_iter=5, random_state=0
+            )
+            tests = model.fit(moved).anova(moved, cov_type=cov_type)
+            found.append(np.stack([tests.df, *tests[2:6]]))
+    np.testing.assert_allclose(found, np.broadcast_to(found[0], np.shape(found)), rtol=1e-4)
+
+
+def test_terms_of_classes_do_not_depend_on_a_coding():
+    frame = _flats()
+    frame["grade"] = np.digitize(frame["rent"], [2.0, 4.0])
+    for family in ("multinomial", "ordinal"):
+        found = []
+        for shift in (0.0, 10.0):
+            moved = frame.assign(size=frame["size"] + shift)
+            model = GLMClassifier(family, formula="grade ~ size * C(region)", max_iter=5)
+            tests = model.fit(moved).anova(moved)
+            found.append(np.stack([tests.df, *tests[2:6]]))
+        np.testing.assert_allclose(*found, rtol=1e-4)
