@@ -43,7 +43,8 @@ def wrong_values():
         for parameter, given in inspect.signature(cls).parameters.items():
             yield name, parameter, "bogus"
             if isinstance(given.default, bool):
-                yield from ((name, parameter, value) for value in ("False", None, 1, [True]))
+                number = -1 if parameter == "verbose" else 1  # verbose may be 1, as in scikit-learn
+                yield from ((name, parameter, value) for value in ("False", None, number, [True]))
             elif isinstance(given.default, int | float):
                 yield from ((name, parameter, value) for value in (np.nan, [1, 2]))
 
