@@ -24,6 +24,8 @@ UNITS = {
     "a column 1e200": (lambda X: X * 1e200**ONE, None),
     "rows 1e-200": (lambda X: X * 1e-200, None),
     "a column 1e-200": (lambda X: X * 1e-200**ONE, None),
+    "rows 1e145": (lambda X: X * 1e145, None),
+    "rows 1e-145": (lambda X: X * 1e-145, None),
     "rows 1e100": (lambda X: X * 1e100, None),
     "rows 1e-100": (lambda X: X * 1e-100, None),
     "rows + 1e13": (lambda X: X + 1e13, None),

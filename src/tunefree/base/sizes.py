@@ -9,7 +9,9 @@ from tunefree.rows.designs import design_of
 from tunefree.rows.matrices import entries
 
 # Squares of larger entries overflow, and those of smaller ones vanish.
-HUGE, _TINY = 1e150, 1e-150
+HUGE, _TINY = 1e150, 1e-154
+# The same for columns of a stream, whose limits of outliers are wide at first.
+_HUGE_STREAMED, _TINY_STREAMED = 1e120, 1e-120
 # The same for targets: standard errors have the squares of squared errors.
 HUGE_TARGET, _TINY_TARGET = 1e75, 1e-75
 # A column whose width is below this share of its entries may count as constant: a column's
@@ -40,23 +42,24 @@ def warn_of_entries(X: Any, names: Any = None) -> None:
     low, high = _ranges(X)
     low, high = np.nan_to_num(low), np.nan_to_num(high)
     top = np.maximum(high, -low)
-    if (top > HUGE).any():
-        warn(f"{_too_large(top, names)} They count as missing.", DataWarning)
-    _warn_of_ranges(low, high, names)
+    if (top > _HUGE_STREAMED).any():
+        words = _too_large(top, names, _HUGE_STREAMED)
+        warn(f"{words} They may count as missing.", DataWarning)
+    _warn_of_ranges(low, high, names, _TINY_STREAMED)
 
 
-def _too_large(top, names):
-    j = int(np.argmax(top > HUGE))
+def _too_large(top, names, most=HUGE):
+    j = int(np.argmax(top > most))
     return (
-        f"{_column(names, j)} has entries up to {top[j]:g}: the squares of those beyond {HUGE:g} "
+        f"{_column(names, j)} has entries up to {top[j]:g}: the squares of those beyond {most:g} "
         f"overflow. Divide the column by {_power(top[j])}."
     )
 
 
-def _warn_of_ranges(low, high, names):
+def _warn_of_ranges(low, high, names, least=_TINY):
     """Warn of columns whose entries vanish when they are squared, or nearly agree."""
     top, width = np.maximum(high, -low), high - low
-    tiny = (top > 0.0) & (top < _TINY)
+    tiny = (top > 0.0) & (top < least)
     if tiny.any():
         j = int(np.argmax(tiny))
         warn(

@@ -999,6 +999,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     UserWarning
         For a target 10,000 times as far from the middle as any other: the median replaces it.
+        For a target that carries most of the squares about the median, and that the columns do not
+        explain: it is limited (docs/reliability.md).
 
     References
     ----------

@@ -429,6 +429,12 @@ class BoostedTreesRegressor(
         For targets outside the range of the loss, an unknown loss, several targets with another
         loss than squared errors or with `monotonic_cst`, one group only, weights that are all zero.
 
+    Warns
+    -----
+    DataWarning
+        For a target that carries most of the squares about the median, and that held-out trees do
+        not explain: it is limited (docs/reliability.md).
+
     Notes
     -----
     NaN is a missing value: it goes to the side of a split where it lowers the loss more, or, if
