@@ -26,6 +26,7 @@ def test_progress_is_printed_on_stderr_and_changes_no_bit(stem, kind, capsys):
     assert quiet.predict(X).tobytes() == loud.predict(X).tobytes()
 
 
+@pytest.mark.filterwarnings("ignore::tunefree.DataWarning")
 def test_candidates_and_passes_are_printed(capsys):
     classes = estimator_classes()
     classes["TuneFreeRegressor"](("linear",), random_state=0, verbose=True).fit(X, y)

@@ -14,7 +14,7 @@ from tunefree.files import DataError, Skipped, read
 from tunefree.files.mixed import read_mixed
 from tunefree.files.model import ModelError, load_model
 
-CORPUS = Path(__file__).with_name("corpus")
+CORPUS = Path(__file__).parents[1] / "corpus"
 
 
 def inputs(kind):

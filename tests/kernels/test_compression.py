@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tunefree.kernels import compression as projection
 from tunefree.kernels.compression import compress
 from tunefree.kernels.expansion import Expansion
 from tunefree.kernels.kernels import RBF
-from tunefree.pistol import kernel_projection as projection
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from tunefree import (
 from tunefree.base import base
 from tunefree.parts.averaging import Uniform
 from tunefree.parts.losses import Absolute, Hinge, Logistic, SmoothedHinge
+from tunefree.pistol import bounds as pistol_bounds
 from tunefree.pistol.linear import Diagonal, Isotropic
 from tunefree.pistol.rules import PiSTOL
 from tunefree.rows.designs import Dense
@@ -206,7 +207,7 @@ def test_the_potentials_grow_no_faster_than_the_proofs_need(a):
     level = g**2 / (2 * before)
     # Everything is divided by exp(level), which may overflow.
     ratio, rest = np.exp((g + z) ** 2 / (2 * after) - level), np.exp(-level)
-    constant, k = bounds.pistol._sharp(a, 1.0)
+    constant, k = pistol_bounds._sharp(a, 1.0)
     assert np.all(ratio - 1 - g / before * z <= a * constant * z**2 / after * rest + 1e-12)
     root, new = np.sqrt(before), np.sqrt(after)
     assert np.all(new * ratio - root - g / root * z <= k * (new - root) * rest + 1e-12)

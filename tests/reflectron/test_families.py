@@ -425,7 +425,7 @@ def test_bounds_hold_in_the_users_units():
         ("poisson", MU, {"exposure": np.full(1500, np.inf)}, "positive and finite"),
         ("poisson", MU, {"exposure": np.ones(3)}, "3 numbers, but X has"),
         ("huber", MU, {"exposure": MU}, "no exposure"),
-        ("poisson", MU, {"offset": np.full(1500, np.nan)}, "offset must be finite"),
+        ("poisson", MU, {"offset": np.full(1500, np.nan)}, "offset contains NaN"),
         ("ordinal", MU, {}, "GLMClassifier"),
         ("poison", MU, {}, "is none of auto, matching"),
         (Quantile((0.1, 0.9)), np.c_[MU, MU], {}, "one target"),

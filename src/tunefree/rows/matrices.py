@@ -32,6 +32,8 @@ def check_frame(X):
     ValueError
         X is a Series, or two columns have the same name.
     """
+    if hasattr(X, "collect_schema") and hasattr(X, "collect"):
+        raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
     is_frame = hasattr(X, "columns") or hasattr(X, "column_names")
     # Arrays of one dimension have scikit-learn's message.
     if not is_frame and hasattr(X, "to_frame") and len(getattr(X, "shape", ())) == 1:
@@ -39,8 +41,6 @@ def check_frame(X):
             f"Expected 2D array, got 1D array instead: X is a {type(X).__name__}. Reshape your "
             "data: X.to_frame() is a table of one column, X.to_frame().T one of one row."
         )
-    if hasattr(X, "collect_schema") and hasattr(X, "collect"):
-        raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
