@@ -84,10 +84,13 @@ GROUPS = {
         "KernelRidgeClassifier", "KernelRidgeRegressor", "KernelPiSTOLClassifier",
         "KernelPiSTOLRegressor",
     ],
-    "Dynamical systems and flows": [f"dynamics.{n}" for n in tunefree.reflectron.__all__],
+    "Dynamical systems and flows": [
+        "reflectron.DynamicsReflectron", "reflectron.SharedReflectron", "reflectron.flow",
+    ],
     "Streams with drift": ["StreamClassifier", "StreamRegressor"],
     "Perceptrons: separation and margins": [
-        "OptimisticPerceptron", *(f"perceptrons.{n}" for n in tunefree.perceptron.__all__),
+        "OptimisticPerceptron", "perceptron.ClassicalPerceptron",
+        "perceptron.KernelOptimisticPerceptron",
     ],
     "Files, sources, checkpoints": ["save_model", "load_model", "open_source", "Checkpoint"],
     "Plots": [f"plots.{n}" for n in tunefree.plots.__all__],
