@@ -1,4 +1,4 @@
-"""Sizes of entries and targets that floating point numbers cannot square, or tell apart."""
+"""Sizes of entries and targets: those whose squares overflow, vanish or agree."""
 
 from typing import Any
 
