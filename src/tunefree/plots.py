@@ -430,7 +430,7 @@ class ExplanationDisplay(_Display):
     >>> from tunefree import BoostedTreesRegressor
     >>> from tunefree.plots import ExplanationDisplay
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = BoostedTreesRegressor(random_state=0).fit(X, X[:, 1] ** 2)
+    >>> model = BoostedTreesRegressor(random_state=0).fit(X, np.abs(X[:, 1]))
     >>> ExplanationDisplay.from_estimator(model, X[:50]).largest(1)[0]
     ['x1']
     """

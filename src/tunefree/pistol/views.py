@@ -170,6 +170,7 @@ class ViewSet(NamedTuple):
 
     Examples
     --------
+    >>> from tunefree.rows.moments import moments
     >>> m = moments(np.array([[1.0], [3.0]]), np.array([0, 1]), np.ones(2))
     >>> ViewSet(("standardised",)).make(m)["standardised"].shift
     array([2.])
