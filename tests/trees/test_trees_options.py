@@ -311,13 +311,9 @@ def test_signs_by_name_and_wrong_ones():
     frame = pandas.DataFrame(X, columns=list("abcd"))
     named = regressor(monotonic_cst={"a": 1}).fit(frame, y).predict(frame)
     assert (named == regressor(monotonic_cst=[1, 0, 0, 0]).fit(X, y).predict(X)).all()
-    with pytest.raises(
-        ValueError, match="monotonic_cst= needs one target, one quantile or two classes"
-    ):
+    with pytest.raises(ValueError, match="needs one target, one quantile or two classes"):
         regressor(monotonic_cst=[1, 0, 0, 0]).fit(X, np.c_[y, y])
-    with pytest.raises(
-        ValueError, match="monotonic_cst= needs one target, one quantile or two classes"
-    ):
+    with pytest.raises(ValueError, match="needs one target, one quantile or two classes"):
         labels = np.digitize(y, [0.0, 1.0])
         BoostedTreesClassifier(monotonic_cst=[1, 0, 0, 0]).fit(X, labels)
     for wrong in ([1, 0], [2, 0, 0, 0], {"z": 1}):
