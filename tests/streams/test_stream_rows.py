@@ -491,6 +491,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::tunefree.DataWarning")  # of targets beyond 1e140
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("weight", [1.0, 1e10, 1e-10, None])
 def test_any_finite_targets_leave_numbers(name, weight):
@@ -520,6 +521,7 @@ def test_ordinary_targets_after_growing_ones_are_learned():
     assert np.corrcoef(model.predict(X), X[:, 0])[0, 1] > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::tunefree.DataWarning")  # of the column
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e-150, 1e138, 1e300])
 def test_columns_in_any_unit_leave_numbers(scale):
     rng = np.random.default_rng(2)

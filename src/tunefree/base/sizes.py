@@ -12,6 +12,8 @@ from tunefree.rows.matrices import entries
 HUGE, _TINY = 1e150, 1e-154
 # The same for columns of a stream, whose limits of outliers are wide at first.
 _HUGE_STREAMED, _TINY_STREAMED = 1e120, 1e-120
+# The same for targets of a stream: larger ones are not learned, and smaller ones have no interval.
+HUGE_STREAMED_TARGET, _TINY_STREAMED_TARGET = 1e140, 1e-120
 # The same for targets: standard errors have the squares of squared errors.
 HUGE_TARGET, _TINY_TARGET = 1e75, 1e-75
 # A column whose width is below this share of its entries may count as constant: a column's
@@ -86,14 +88,10 @@ def check_target_sizes(y: Any, *, fresh: bool = True) -> None:
     Traceback (most recent call last):
     ValueError: y[1] = 2e+160 is beyond 1e+75: ...
     """
-    size = np.abs(np.asarray(y, dtype=np.float64))
-    top = float(size.max(initial=0.0))
+    top = _largest_target(y)
     if top > HUGE_TARGET:
-        row = int(np.argmax(size.reshape(len(size), -1).max(axis=1) > HUGE_TARGET))
-        value = np.reshape(y, (len(size), -1))[row]
-        value = float(value[np.argmax(np.abs(value))])
         raise ValueError(
-            f"y[{row}] = {value:g} is beyond {HUGE_TARGET:g}: squares of squared errors overflow. "
+            f"{_first_beyond(y, HUGE_TARGET)}: squares of squared errors overflow. "
             f"Divide y by {_power(top)}, and multiply predictions by it."
         )
     if fresh and 0.0 < top < _TINY_TARGET:
@@ -101,6 +99,38 @@ def check_target_sizes(y: Any, *, fresh: bool = True) -> None:
             f"y has no target beyond {top:g}: squares of its squared errors vanish. Divide y by "
             f"{_power(top)}, and multiply predictions by it."
         )
+
+
+def warn_of_streamed_targets(y: Any, *, fresh: bool = False) -> None:
+    """Warn of targets that a stream does not learn; if `fresh`, of tiny ones, too.
+
+    A stream goes on: a refused row would end it.
+    """
+    top = _largest_target(y)
+    if top > HUGE_STREAMED_TARGET:
+        warn(
+            f"{_first_beyond(y, HUGE_STREAMED_TARGET)}, and is not learned. "
+            f"Divide y by {_power(top)}, and multiply predictions by it.",
+            DataWarning,
+        )
+    if fresh and 0.0 < top < _TINY_STREAMED_TARGET:
+        warn(
+            f"y has no target beyond {top:g}: squares of its errors vanish, and intervals are too "
+            f"wide. Divide y by {_power(top)}, and multiply predictions by it.",
+            DataWarning,
+        )
+
+
+def _largest_target(y):
+    return float(np.abs(np.asarray(y, dtype=np.float64)).max(initial=0.0))
+
+
+def _first_beyond(y, most):
+    """The first row with a target beyond `most`, as text."""
+    rows = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    row = int(np.argmax(np.abs(rows).max(axis=1) > most))
+    value = rows[row][np.argmax(np.abs(rows[row]))]
+    return f"y[{row}] = {value:g} is beyond {most:g}"
 
 
 def largest_column(X: Any, names: Any = None) -> str:

@@ -1120,8 +1120,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
 
     def _rows(self, X, y, sample_weight, groups, exposure):
         checks = {"multi_output": True, "numeric": True}
-        self._check_directions(y)
         rows = TableRows.of(self, X, y, sample_weight, groups, **checks)
+        self._check_directions(rows.y)
         if exposure is None:
             return rows
         if self.cross_fit is not None:

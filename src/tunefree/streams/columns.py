@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from tunefree.base import base
-from tunefree.base.sizes import check_target_sizes, warn_of_entries
+from tunefree.base.sizes import warn_of_entries, warn_of_streamed_targets
 from tunefree.rows.matrices import as_dense, canonical, check_frame
 from tunefree.streams.learner import Mixture
 from tunefree.streams.rows import (
@@ -62,7 +62,7 @@ class ReadsRows:
         if reset:
             warn_of_entries(X, getattr(self, "feature_names_in_", None))
         if self._REAL and targets:
-            check_target_sizes(y, fresh=reset)
+            warn_of_streamed_targets(y, fresh=reset)
         d = X.shape[1]
         if reset:
             self._open(d, None, SPARSE if sparse.issparse(X) else DIAGONAL)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
 from tunefree.base.locks import Threaded, rollback_on_error
-from tunefree.base.sizes import HUGE_TARGET, check_target_sizes
+from tunefree.base.sizes import HUGE_STREAMED_TARGET, warn_of_streamed_targets
 from tunefree.base.state_checks import require
 from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.streams.betting import ALPHAS
@@ -622,7 +622,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         y : array-like of shape (n_samples,)
             One that is missing (None, NaN, NaT, NA) is not known: nothing is learned from its row.
             A target more than 30 standard deviations off is not learned, unless more such follow;
-            one beyond 1e140 never is. Its error counts in `progressive_error_`.
+            one beyond 1e140 never is, with a warning. Its error counts in `progressive_error_`.
         sample_weight : array-like of shape (n_samples,), optional
             The weights of the rows' losses.
 
@@ -635,8 +635,8 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
 
     def _label(self, y):
         target = target_of(y)
-        if target is not None and abs(target) > HUGE_TARGET:
-            check_target_sizes([target], fresh=False)
+        if target is not None and abs(target) > HUGE_STREAMED_TARGET:
+            warn_of_streamed_targets([target])
         return target
 
     def _codes(self):
@@ -653,7 +653,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         targets = writable(y)
         if not np.isfinite(targets).all():
             raise ValueError(f"y[{np.isfinite(targets).argmin()}] is not finite.")
-        check_target_sizes(targets, fresh=False)
+        warn_of_streamed_targets(targets)
         return targets
 
     def _learn_rows(self, rows, y, known, weights):
