@@ -1,0 +1,640 @@
+"""How the numbers of one column of text are written, and their values.
+
+Everything is decided on the whole column, never on a cell alone: the decimal mark, the unit, what
+a letter after a number means, and whether ``10-20`` is a range. A cell is a number between two
+affixes: ``-$`` and ``M`` in ``-$3.0M``. Numbers are read by Arrow, cell by cell at the speed of a
+cast; affixes are few, and each is read once.
+"""
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
+# --- the table of marks and units ---
+
+# Marks of money, by the sign that stands for them. Those of one sign are one unit.
+_SIGNS = {
+    "$": "$ us$ usd", "€": "€ eur euro euros", "£": "£ gbp", "¥": "¥ jpy cny rmb",
+    "₹": "₹ inr rs rs. re", "R$": "r$ brl", "kr": "kr kr. sek nok dkk", "CHF": "chf fr. sfr sfr.",
+    "zł": "zł zl pln", "A$": "a$ au$ aud", "C$": "c$ ca$ cad", "NZ$": "nz$ nzd", "HK$": "hk$ hkd",
+    "S$": "s$ sgd", "MX$": "mx$ mxn", "NT$": "nt$ twd", "₩": "₩ krw", "₽": "₽ rub руб руб.",
+    "₺": "₺ try tl", "₪": "₪ ils nis", "₫": "₫ vnd", "฿": "฿ thb", "₴": "₴ uah", "₦": "₦ ngn",
+    "R": "zar", "Kč": "kč czk", "Ft": "huf", "Rp": "rp rp. idr", "₱": "₱ php", "RM": "rm myr",
+    "₿": "₿ btc", "¢": "¢", "AED": "aed", "SAR": "sar", "Rs.PKR": "pkr", "S/": "s/ pen",
+}  # fmt: skip
+_MONEY = {written: sign for sign, names in _SIGNS.items() for written in names.split()}
+# Units that convert into each other: {kind: {unit: (its size, other names)}}. In lower case; a
+# name in capitals means the same unless it is here.
+_CONVERTIBLE = {
+    "length": {
+        "mm": (1e-3, "millimeter millimetre"), "cm": (1e-2, "centimeter centimetre"),
+        "m": (1.0, "meter metre mtr"), "km": (1e3, "kilometer kilometre kms"),
+        "in": (0.0254, 'inch inches " \'\' ″ in.'), "ft": (0.3048, "foot feet ' ′"),
+        "yd": (0.9144, "yard"), "mi": (1609.344, "mile"),
+    },
+    "mass": {
+        "mg": (1e-6, "milligram"), "g": (1e-3, "gram gr"), "kg": (1.0, "kilogram kilo kgs"),
+        "t": (1e3, "tonne ton"), "lb": (0.45359237, "lbs lb. lbs. pound"),
+        "oz": (0.028349523125, "ounce oz."),
+    },
+    "time": {
+        "ms": (1e-3, "millisecond msec"), "s": (1.0, "sec secs second sec."),
+        "min": (60.0, "mins minute min."), "h": (3600.0, "hr hrs hour hr. hrs. std"),
+        "d": (86400.0, "day"), "wk": (604800.0, "week wks"),
+        "mo": (2629746.0, "month mos mth"), "yr": (31556952.0, "year yrs yr."),
+    },
+    "bytes": {
+        "B": (1.0, "byte"), "KB": (1e3, "kilobyte"), "MB": (1e6, "megabyte"),
+        "GB": (1e9, "gigabyte"), "TB": (1e12, "terabyte"), "KiB": (2.0**10, ""),
+        "MiB": (2.0**20, ""), "GiB": (2.0**30, ""), "TiB": (2.0**40, ""),
+    },
+    "volume": {
+        "ml": (1e-3, "milliliter millilitre"), "cl": (1e-2, ""), "l": (1.0, "liter litre ltr"),
+    },
+    "power": {"W": (1.0, "watt"), "kW": (1e3, "kilowatt"), "GW": (1e9, "")},
+    "frequency": {"Hz": (1.0, ""), "kHz": (1e3, ""), "MHz": (1e6, ""), "GHz": (1e9, "")},
+    "share": {"%": (0.01, "percent pct prozent"), "‰": (0.001, "")},
+}  # fmt: skip
+_SIZES = {u: size for units in _CONVERTIBLE.values() for u, (size, _) in units.items()}
+_KINDS = {u: kind for kind, units in _CONVERTIBLE.items() for u in units}
+_NAMES = {
+    name.lower(): u
+    for units in _CONVERTIBLE.values()
+    for u, (_, names) in units.items()
+    for name in (u, *names.split())
+}
+# Words for powers of ten mean the same in every column.
+_WORDS = {
+    1e3: "thousand thousands tsd tsd. mil", 1e5: "lakh lakhs lac lacs",
+    1e6: "million millions mio mio. mn mln mill mill. millionen", 1e7: "crore crores cr cr.",
+    1e9: "billion billions bn bln mrd mrd. milliarden", 1e12: "trillion trillions trn",
+}  # fmt: skip
+_POWERS = {word: power for power, words in _WORDS.items() for word in words.split()}
+# Single letters are powers of ten only in a column that shows one of k, K or M: "5 m" alone may be
+# metres or minutes, "7 T" tonnes, "9 B" bytes. "L" is a lakh beside crores.
+_LETTERS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+_SURE_LETTERS = frozenset("kKM")
+_SIDES = {
+    "<": "< <= ≤ under below less_than up_to at_most max max. fewer_than",
+    ">": "> >= ≥ over above more_than at_least min min. greater_than",
+    "~": "~ ≈ about approx approx. ca ca. circa around ±",
+}
+_BOUNDS = {word.replace("_", " "): sign for sign, words in _SIDES.items() for word in words.split()}
+
+# --- the forms of cells ---
+
+_PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+# Patterns with one way through: Arrow takes them apart ten times as fast as others.
+_BODY = r"\d[\d.,' ]*"
+_ONE = rf"^(?P<before>[^\d]*)(?P<low>{_BODY})(?P<after>[^\d]*)$"
+_TWO = rf"^(?P<before>[^\d]*)(?P<low>{_BODY})(?P<middle>[^\d]*)(?P<high>{_BODY})(?P<after>[^\d]*)$"
+_SCIENTIFIC = r"^[+-]?[\d.,]+[eE][+-]?\d+$"
+_FRACTION = re.compile(
+    r"(?P<sign>-?)(?:(?P<whole>\d{1,4})(?: |-| and ))?"
+    r"(?P<top>\d{1,2})/(?P<bottom>2|3|4|5|8|16|32|64) ?(?P<after>[^\d]{0,12})"
+)
+_FEET = re.compile(
+    r"(?P<feet>\d{1,5}) ?(?:'|ft\.?|feet|foot)(?: ?-? ?(?P<inches>\d{1,2}(?:\.\d+)?)"
+    r"(?: (?P<top>\d{1,2})/(?P<bottom>2|4|8|16|32|64))?)? ?(?:\"|''|in\.?|inch|inches)?",
+    re.IGNORECASE,
+)
+_ODD = r"^-?\d+(?:(?: |-| and )\d+)?/\d|^\d+ ?(?:'|[fF][tT]|[fF]ee?[oO]?t)"
+_PARTS = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
+          "⅓": "1/3", "⅔": "2/3"}  # fmt: skip
+
+
+def _choice(words):
+    """A pattern of any of some words, the longest first."""
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+_BEFORE = re.compile(
+    rf"(?P<open>\(?) ?(?:(?P<bound>{_choice(_BOUNDS)}) ?)?(?P<sign>[+-]?) ?"
+    rf"(?P<money>{_choice(_MONEY)})? ?(?P<sign2>[+-]?) ?(?P<open2>\(?)(?P<mark>[.,]?)"
+)
+_AFTER = re.compile(
+    r" ?(?P<close>\)?) ?(?P<word>.*?) ?(?P<bound>\+| plus|(?:and|or) (?:more|over|above|up|older)"
+    r"|(?:and|or) (?:less|under|below|fewer|younger))? ?(?P<sign>-?) ?(?P<close2>\)?)"
+)
+_WORD = re.compile(r"(?:[^\W\d_]|[%‰°\"'′″$€£¥¢])[^\d()<>=:;+,]{0,17}[²³]?")
+_DASH = re.compile(
+    r"(?P<after>.*?) ?(?P<dash>-|–|—|…|(?<![^\W\d_])(?:to|bis)(?= )) ?(?P<before>.*)"
+)
+_NO_UNITS = frozenset(["st", "nd", "rd", "th", "am", "pm", "a.m.", "p.m."])
+_MOST_AFFIXES = 2000
+_LEAST_SHARE = 0.5  # of the rows; below it a column is not one of numbers
+_MOST_STRAYS = 0.05  # of the rows may be in a unit that does not convert
+
+
+def _reading(point):
+    """The pattern of a number with a decimal mark, and one kind of mark between thousands."""
+    other, mark = ("," if point == "." else r"\."), re.escape(point)
+    groups = "|".join(rf"[1-9]\d{{0,2}}(?:{group}\d{{3}})+" for group in (other, " ", "'"))
+    indian = r"|[1-9]\d?(?:,\d{2})+,\d{3}" if point == "." else ""
+    return (
+        rf"^(?:[+-]?(?:\d+(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?"
+        rf"|(?:{groups}{indian})(?:{mark}\d*)?)$"
+    )
+
+
+_READINGS = {point: _reading(point) for point in ".,"}
+_GROUPS = {".": "[,' ]", ",": "[.' ]"}
+
+
+class _Affix(NamedTuple):
+    """What stands around a number: its sign, a bound, money, a word; a mark without a 0."""
+
+    sign: str = ""
+    bound: str = ""
+    money: str = ""
+    word: str = ""
+    mark: str = ""
+
+
+class _Affixes(NamedTuple):
+    """What stands around the one number of a cell, or the two of a range, and between them."""
+
+    low: _Affix
+    high: _Affix | None = None
+    dash: str = ""
+
+
+class _Cells(NamedTuple):
+    """Cells that are not plain numbers, taken apart.
+
+    `code` is a place among `affixes`, -1 where a cell is no number. `low` and `high` are numbers
+    without what is around them (null where there is none); `exact` are the values of fractions.
+    """
+
+    low: pa.StringArray
+    high: pa.StringArray
+    exact: np.ndarray
+    code: np.ndarray
+    is_tight: np.ndarray
+    affixes: list
+
+    @classmethod
+    def of(cls, cells):
+        """Take apart cells from `_normalised`."""
+        one, two = compute.extract_regex(cells, _ONE), compute.extract_regex(cells, _TWO)
+        low = compute.coalesce(*(compute.struct_field(found, "low") for found in (one, two)))
+        high = compute.struct_field(two, "high")
+        around = compute.coalesce(
+            _joined(one, "before", "after"), _joined(two, "before", "middle", "after")
+        )
+        scientific = compute.match_substring_regex(cells, _SCIENTIFIC)
+        low = compute.if_else(scientific, cells, low)
+        high = compute.if_else(scientific, pa.scalar(None, pa.string()), high)
+        around = compute.if_else(scientific, "\0", around)
+        exact, around = _fractions(cells, around)
+        code, affixes = _coded(around)
+        no_blank = compute.invert(compute.ends_with(low, " "))
+        is_tight = compute.fill_null(no_blank, False).to_numpy(zero_copy_only=False)
+        dashes = np.array([a.dash == "-" for a in affixes] + [False])
+        low, high = (compute.utf8_rtrim(part, " .,'") for part in (low, high))
+        marks = [[a.low.mark, a.high.mark if a.high else ""] for a in affixes] + [["", ""]]
+        low, high = (
+            compute.binary_join_element_wise(pa.array(np.array(mark)[code], pa.string()), part, "")
+            for mark, part in zip(zip(*marks, strict=True), (low, high), strict=True)
+        )
+        return cls(low, high, exact, code, is_tight & dashes[code], affixes)
+
+
+def _joined(found, *names):
+    parts = [compute.struct_field(found, name) for name in names]
+    return compute.binary_join_element_wise(*parts, "\0")
+
+
+def _coded(around):
+    """Codes of what stands around numbers, and what it means; in an order of the texts alone."""
+    counted = compute.value_counts(around.drop_null())
+    texts = sorted(counted.field("values").to_pylist())
+    if len(texts) > _MOST_AFFIXES:
+        most = zip((-counted.field("counts").to_numpy()).tolist(),
+                   counted.field("values").to_pylist(), strict=True)  # fmt: skip
+        texts = sorted(text for _, text in sorted(most)[:_MOST_AFFIXES])
+    found = {text: affixes for text in texts if (affixes := _affixes(text)) is not None}
+    code = compute.index_in(around, pa.array(list(found), pa.string()))
+    return compute.fill_null(code, -1).to_numpy(), list(found.values())
+
+
+def _affixes(text):
+    """What stands around the numbers of a cell: before, perhaps between, and after; or None."""
+    before, *middle, after = text.split("\0")
+    if not middle:
+        low = _affix(before, after)
+        return None if low is None else _Affixes(low)
+    dash = _DASH.fullmatch(middle[0])
+    if dash is None:
+        return None
+    low, high = _affix(before, dash["after"]), _affix(dash["before"], after)
+    if low is None or high is None or low.bound or high.bound:
+        return None
+    low = low._replace(word=low.word or high.word, money=low.money or high.money)
+    high = high._replace(money=low.money)
+    return _Affixes(low, high, "-" if middle[0] == "-" else "to")
+
+
+def _affix(before, after):
+    """What stands before and after one number, or None if it is not what does so."""
+    head, tail = _BEFORE.fullmatch(before.lower()), _AFTER.fullmatch(after)
+    if head is None or tail is None:
+        return None
+    is_open = head["open"] or head["open2"]
+    is_closed = tail["close"] or tail["close2"]
+    signs = [s for s in (head["sign"], head["sign2"], tail["sign"], is_open and "-") if s]
+    word = tail["word"]
+    is_word = not word or (_WORD.fullmatch(word) and word.count(" ") <= 2)
+    if bool(is_open) != bool(is_closed) or len(signs) > 1 or not is_word:
+        return None
+    if word.lower() in _NO_UNITS or (head["bound"] and tail["bound"]):
+        return None
+    bound = _BOUNDS.get(head["bound"] or "", "")
+    if tail["bound"]:
+        more = ("+", "plus", "more", "over", "above", "up", "older")
+        bound = ">" if tail["bound"].strip().endswith(more) else "<"
+    money = _MONEY.get(head["money"] or "", "")
+    return _Affix("".join(signs), bound, money, word, head["mark"])
+
+
+def _normalised(cells):
+    """Cells with one blank, one minus and one apostrophe for each that is in use."""
+    if compute.any(compute.match_substring_regex(cells, r"[^\x20-\x7e]")).as_py():
+        cells = compute.replace_substring_regex(cells, r"[\s\p{Zs}]", " ")
+        cells = compute.replace_substring_regex(cells, "[\u2212\uff0d\u2010\u2011]", "-")
+        cells = compute.replace_substring_regex(cells, "^ ?[\u2013\u2014]", "-")
+        cells = compute.replace_substring_regex(cells, "[\u2018\u2019\u02bc\u00b4`′]", "'")
+        cells = compute.replace_substring_regex(cells, "[″“”]", '"')
+        for sign, text in _PARTS.items():
+            if compute.any(compute.match_substring(cells, sign)).as_py():
+                cells = compute.replace_substring_regex(cells, rf"(\d) ?{sign}", rf"\1 {text}")
+                cells = compute.replace_substring(cells, sign, text)
+    # "m2" is a unit, and "5,-" a price.
+    cells = compute.replace_substring_regex(cells, r"([a-df-zA-DF-Z])2$", r"\1²")
+    cells = compute.replace_substring_regex(cells, r"([a-df-zA-DF-Z])3$", r"\1³")
+    return compute.replace_substring_regex(cells, "(\\d)[.,] ?[-\u2013\u2014]+", r"\1")
+
+
+def _fractions(cells, around):
+    """The values of fractions (NaN for other cells), and what stands around each number."""
+    exact = np.full(len(cells), np.nan)
+    places = np.flatnonzero(compute.match_substring_regex(cells, _ODD).to_numpy(False))
+    if not len(places):
+        return exact, around
+    texts = around.to_pylist()
+    for k, cell in zip(places, cells.take(pa.array(places)).to_pylist(), strict=True):
+        found = _FEET.fullmatch(cell)
+        scale, after = (1.0, "in") if found else (1.0, "")
+        if found:
+            whole = 12.0 * float(found["feet"]) + float(found["inches"] or 0.0)
+        elif found := _FRACTION.fullmatch(cell):
+            whole, after = float(found["whole"] or 0.0), found["after"]
+            scale = -1.0 if found["sign"] else 1.0
+        else:
+            continue
+        part = float(found["top"] or 0.0) / float(found["bottom"] or 1.0)
+        if part < 1.0:
+            exact[k] = scale * (whole + part)
+            texts[k] = f"\0{after}"
+    return exact, pa.array(texts, pa.string())
+
+
+def _accepted(bodies, point):
+    """Which numbers are well written with a decimal mark."""
+    found = compute.match_substring_regex(bodies, _READINGS[point])
+    return compute.fill_null(found, False).to_numpy(zero_copy_only=False)
+
+
+def _floats(bodies, point, powers):
+    """Numbers with a decimal mark, times powers of ten; NaN where they are not so written.
+
+    A power is written behind the digits, so that 2.3M is 2300000 to the last bit.
+    """
+    bodies = compute.if_else(pa.array(_accepted(bodies, point)), bodies, None)
+    if point == "," or compute.any(compute.match_substring_regex(bodies, _GROUPS[point])).as_py():
+        bodies = compute.replace_substring_regex(bodies, _GROUPS[point], "")
+        bodies = compute.replace_substring(bodies, ",", ".")
+    if powers.any():
+        exponents = pa.array(np.where(powers == 0, "", [f"e{p}" for p in powers.tolist()]))
+        bodies = compute.binary_join_element_wise(bodies, exponents, "")
+    values = compute.fill_null(bodies.cast(pa.float64()), np.nan).to_numpy()
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+# --- what words mean ---
+
+
+def _meaning(word, styles, kind):
+    """A word after a number: its size, and a unit ("" for thousands, millions, ...)."""
+    lower, letters = word.lower(), "letters" in styles
+    if not word or lower in _MONEY:
+        return 1.0, _MONEY.get(lower, "")
+    if kind == "bytes" and lower in "kmgt":
+        return 1.0, f"{word.upper()}B"
+    if letters and lower in _LETTERS:
+        return _LETTERS[lower], ""
+    if word == "L" and "lakh" in styles:
+        return 1e5, ""
+    if word == "m" and kind == "time":
+        return 1.0, "min"
+    unit = _unit(word)
+    if unit is not None:
+        return 1.0, unit
+    if lower in _POWERS:
+        return _POWERS[lower], ""
+    powers = {**_POWERS, **_LETTERS} if letters else _POWERS
+    for power in sorted(powers, key=len, reverse=True):
+        rest = lower[len(power) :].strip()
+        is_split = rest in _MONEY or lower.startswith(f"{power} ")
+        if lower.startswith(power) and is_split:
+            _, unit = _meaning(word[len(power) :].strip(), "", kind)
+            return powers[power], unit
+    return 1.0, word
+
+
+def _unit(word):
+    """The unit of the table that a word is, or None."""
+    lower = word.lower()
+    singular = lower[:-1] if lower.endswith("s") and len(lower) > 3 else lower
+    return word if word in _SIZES else _NAMES.get(lower, _NAMES.get(singular))
+
+
+def _group_of(unit):
+    """What a unit converts within."""
+    if unit in _KINDS:
+        return _KINDS[unit]
+    unit = unit.lower()
+    return unit[:-1] if unit.endswith("s") and len(unit) > 3 else unit
+
+
+def _power_and_rest(size):
+    """A size as a power of ten and what is left of it."""
+    power = round(np.log10(size))
+    return (power, 1.0) if np.isclose(size, 10.0**power, rtol=1e-12) else (0, size)
+
+
+class _Sizes(NamedTuple):
+    """By code of affixes: powers of ten and other factors, by number of a range."""
+
+    powers: np.ndarray
+    factors: np.ndarray
+
+
+class Numbers(NamedTuple):
+    """How the numbers of a column of text are written.
+
+    Cells are trimmed text, none of which is a marker of a missing value.
+
+    Parameters
+    ----------
+    point : str
+        The decimal mark, "." or ",".
+    unit : str
+        The unit that the values are in: "kmpl", "GB", "$"; "" if there is none. Percents are
+        divided by a hundred.
+    styles : str
+        What else cells show, as words: "groups" of thousands, "signs" as in accounts, "letters"
+        that are powers of ten, "lakh", "bounds", "ranges" (and "tight" ones, without blanks) and
+        "fractions". Cells in another style are not numbers so written.
+
+    Examples
+    --------
+    >>> cells = pa.array(["1.234", "12.500,75", "3,5"])
+    >>> numbers = Numbers.of(cells, np.array([1, 1, 1]))
+    >>> numbers.point, numbers.values(cells).tolist()
+    (',', [1234.0, 12500.75, 3.5])
+    >>> cells = pa.array(["8GB", "512MB", "2100 - 2850 MB"])
+    >>> numbers = Numbers.of(cells, np.array([5, 1, 1]))
+    >>> numbers.words(), numbers.values(cells).tolist()
+    ('numbers in GB, ranges as their middle', [8.0, 0.512, 2.475])
+    """
+
+    point: str = "."
+    unit: str = ""
+    styles: str = ""
+
+    @classmethod
+    def of(cls, cells: pa.StringArray, counts: np.ndarray, points: str = ".") -> "Numbers | None":
+        """How the numbers of distinct cells are written; None if hardly a cell is a number.
+
+        Parameters
+        ----------
+        cells : StringArray
+            Distinct cells.
+        counts : ndarray
+            The rows of each.
+        points : str, default="."
+            Decimal marks of the file, the first one for columns that can be read either way
+            ("1,234" and "5,678").
+
+        Examples
+        --------
+        >>> Numbers.of(pa.array(["10.0.0.1", "10.0.0.2"]), np.array([1, 1])) is None
+        True
+        """
+        counts = np.asarray(counts, dtype=np.float64)
+        plain = _is_plain(cells)
+        if points[0] == "." and plain.all() and len(cells):
+            return cls()
+        rest = _Cells.of(_normalised(cells.filter(pa.array(~plain))))
+        rows = counts[~plain]
+        least = _LEAST_SHARE * counts.sum()
+        if counts[plain].sum() + rows[rest.code >= 0].sum() < least or not counts.sum():
+            return None
+        point = _point(cells.filter(pa.array(plain)), counts[plain], rest, rows, points)
+        found = cls(point)._with_units(rest, rows, counts.sum(), counts[plain].sum())
+        if found is None:
+            return None
+        found = found._with_styles(rest, rows, counts[plain].sum())
+        is_number = ~np.isnan(found.values(cells))
+        return found if counts[is_number].sum() >= least else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether numbers are only digits, a sign, a point and an exponent."""
+        return self == Numbers()
+
+    def values(self, cells: pa.StringArray) -> np.ndarray:
+        """Values of cells; NaN where a cell is not a number so written."""
+        plain = _is_plain(cells)
+        out = np.full(len(cells), np.nan)
+        none = np.zeros(int(plain.sum()), dtype=int)
+        out[plain] = _floats(cells.filter(pa.array(plain)), self.point, none)
+        if not plain.all():
+            out[~plain] = self._values(_Cells.of(_normalised(cells.filter(pa.array(~plain)))))
+        return out
+
+    def words(self) -> str:
+        """How the numbers are written, in words."""
+        styles = self.styles.split()
+        parts = ["with a decimal comma"] if self.point == "," else []
+        if "groups" in styles:
+            parts.append("with marks between thousands")
+        if self.unit:
+            parts.append("in parts of one" if self.unit == "%" else f"in {self.unit}")
+        if "letters" in styles:
+            parts.append("where letters such as k and M are powers of ten")
+        if "ranges" in styles:
+            parts.append("ranges as their middle")
+        if "bounds" in styles:
+            parts.append("bounds as their number")
+        return f"numbers {', '.join(parts)}".strip()
+
+    # --- of the whole column ---
+
+    def _with_units(self, cells, rows, n_rows, n_plain):
+        """The unit of a column, and what letters mean; None if units do not convert."""
+        is_number = _accepted(cells.low, self.point) | ~np.isnan(cells.exact)
+        seen = np.bincount(cells.code[is_number & (cells.code >= 0)],
+                           rows[is_number & (cells.code >= 0)], len(cells.affixes))  # fmt: skip
+        words = [a.low.word for a, count in zip(cells.affixes, seen, strict=True) if count]
+        styles = ["letters"] if _SURE_LETTERS.intersection(words) else []
+        styles += ["lakh"] if any(w.lower().startswith("cr") for w in words) else []
+        units = {_unit(word) for word in words if len(word) > 1 or word not in "mM"}
+        kinds = {_KINDS[u] for u in units if u is not None}
+        kind = next((k for k in ("bytes", "length", "time") if k in kinds), "")
+        if kind == "bytes":
+            styles = [style for style in styles if style != "letters"]
+        by_unit, n_bare = {}, n_plain
+        for affixes, count in zip(cells.affixes, seen, strict=True):
+            unit = affixes.low.money or _meaning(affixes.low.word, styles, kind)[1]
+            if unit:
+                by_unit[unit] = by_unit.get(unit, 0.0) + count
+            else:
+                n_bare += count
+        by_group = {}
+        for unit, count in by_unit.items():
+            by_group[_group_of(unit)] = by_group.get(_group_of(unit), 0.0) + count
+        found = self._replace(styles=" ".join(styles))
+        if not by_group or not max(by_group.values()):
+            return found
+        group = max(sorted(by_group), key=by_group.__getitem__)
+        unit = max(sorted(u for u in by_unit if _group_of(u) == group), key=by_unit.__getitem__)
+        # A unit that few cells have may be a letter of a code, such as E of 84030E.
+        is_sure = unit in _MONEY.values() or group == "share" or (unit in _KINDS and len(unit) > 1)
+        if not is_sure and by_group[group] < n_bare:
+            return found
+        if sum(by_group.values()) - by_group[group] > _MOST_STRAYS * n_rows:
+            return None
+        return found._replace(unit="%" if group == "share" else unit)
+
+    def _with_styles(self, cells, rows, n_plain):
+        """The styles that cells of a column show, and that can be read without doubt."""
+        every = "groups signs bounds ranges tight fractions"
+        values = self._replace(styles=f"{self.styles} {every}")._values(cells)
+        is_number = ~np.isnan(values)
+        affixes = [cells.affixes[code] if code >= 0 else _Affixes(_Affix()) for code in cells.code]
+        is_range = np.array([bool(a.dash) for a in affixes], dtype=bool)
+        is_fraction = ~np.isnan(cells.exact)
+        n_single = n_plain + rows[is_number & ~is_range & ~is_fraction].sum()
+        styles = self.styles.split()
+        below, above = (
+            set(values[is_number & np.array([a.low.bound == b for a in affixes], dtype=bool)])
+            for b in "<>"
+        )
+        has_bounds = any(a.low.bound and ok for a, ok in zip(affixes, is_number, strict=True))
+        if has_bounds and not below & above:  # "<=50K" and ">50K" are two classes
+            styles.append("bounds")
+        ranges = is_number & is_range
+        if ranges.any():
+            styles.append("ranges")
+            tight = ranges & cells.is_tight
+            few = rows[tight].sum() < n_single
+            if tight.any() and (few or self._tile(cells, tight)):
+                styles.append("tight")
+        if (is_number & is_fraction).any():
+            other = [a.low.word != "" for a in affixes] | (np.abs(cells.exact) > 1.0)
+            if (other & is_fraction).any() or rows[is_fraction & is_number].sum() < n_single:
+                styles.append("fractions")
+        grouped = compute.match_substring_regex(cells.low, rf"\d{_GROUPS[self.point]}\d")
+        grouped = compute.fill_null(grouped, False).to_numpy(zero_copy_only=False)
+        if (grouped & is_number & ~is_fraction).any():
+            styles.append("groups")
+        if any(a.low.sign and ok for a, ok in zip(affixes, is_number, strict=True)):
+            styles.append("signs")
+        return self._replace(styles=" ".join(styles))
+
+    def _tile(self, cells, chosen):
+        """Whether ranges such as 18-25, 26-35 do not overlap; parts of phone numbers do."""
+        sizes = self._sizes(cells)
+        low, high = (v[chosen] for v in self._ends(cells, sizes))
+        order = np.argsort(low, kind="stable")
+        return len(low) > 1 and bool((low[order][1:] >= high[order][:-1]).all())
+
+    # --- of cells ---
+
+    def _sizes(self, cells):
+        """Powers of ten and factors of affixes; NaN where a unit is not the column's."""
+        powers = np.zeros((len(cells.affixes) + 1, 2), dtype=int)
+        factors = np.full((len(cells.affixes) + 1, 2), np.nan)
+        for k, affixes in enumerate(cells.affixes):
+            for end, affix in enumerate((affixes.low, affixes.high)):
+                size = None if affix is None else self._size(affix)
+                if affix is not None and size is not None:
+                    powers[k, end], factors[k, end] = _power_and_rest(size)
+                    factors[k, end] *= -1.0 if affix.sign == "-" else 1.0
+        return _Sizes(powers[cells.code], factors[cells.code])
+
+    def _size(self, affix):
+        """The size of one such number in the unit of the column, or None if it has none."""
+        styles, kind = self.styles.split(), _KINDS.get(self.unit, "")
+        size, unit = _meaning(affix.word, styles, kind)
+        if affix.money and unit:
+            return size if affix.money == unit else None
+        unit = affix.money or unit
+        if affix.bound and "bounds" not in styles:
+            return None
+        is_money = self.unit in _MONEY.values() or not self.unit
+        if not unit:
+            return size if size == 1.0 or is_money or self.unit not in _KINDS else None
+        if _group_of(unit) != _group_of(self.unit):
+            return None
+        if unit not in _KINDS:
+            return size
+        return size * _SIZES[unit] / (1.0 if kind == "share" else _SIZES[self.unit])
+
+    def _ends(self, cells, sizes):
+        """The number of each cell, or the two of a range; the second is NaN without one."""
+        low = _floats(cells.low, self.point, sizes.powers[:, 0]) * sizes.factors[:, 0]
+        high = _floats(cells.high, self.point, sizes.powers[:, 1]) * sizes.factors[:, 1]
+        return low, high
+
+    def _values(self, cells):
+        sizes, styles = self._sizes(cells), self.styles.split()
+        low, high = self._ends(cells, sizes)
+        is_range = np.array([bool(a.dash) for a in cells.affixes] + [False])[cells.code]
+        may_be = np.full(len(low), "ranges" in styles)
+        if cells.is_tight.any():
+            padded = compute.match_substring_regex(cells.low, r"^0\d")
+            padded = compute.or_kleene(padded, compute.match_substring_regex(cells.high, r"^0\d"))
+            padded = compute.fill_null(padded, False).to_numpy(zero_copy_only=False)
+            may_be &= ~cells.is_tight | (("tight" in styles) & ~padded & (low < high))
+        with np.errstate(invalid="ignore"):
+            middle = np.where(may_be & (low <= high), low + (high - low) / 2.0, np.nan)
+        out = np.where(is_range, middle, low)
+        exact = cells.exact * sizes.factors[:, 0] * 10.0 ** sizes.powers[:, 0]
+        exact = exact if "fractions" in styles else np.full(len(exact), np.nan)
+        # "+1 555 123 456" is a phone number.
+        phone = np.array([a.low.sign == "+" for a in cells.affixes] + [False])[cells.code]
+        if phone.any():
+            blank = compute.fill_null(compute.match_substring(cells.low, " "), False)
+            out[phone & blank.to_numpy(zero_copy_only=False)] = np.nan
+        return np.where(np.isnan(cells.exact), out, exact)
+
+
+def _is_plain(cells):
+    return compute.match_substring_regex(cells, _PLAIN).to_numpy(zero_copy_only=False)
+
+
+def _point(plain, plain_rows, rest, rows, points):
+    """The decimal mark with which most rows are numbers; the first of `points` if both do."""
+    fits = {}
+    for point in ".,":
+        bodies = _accepted(rest.low, point) & (rest.code >= 0)
+        fits[point] = plain_rows[_accepted(plain, point)].sum() + rows[bodies].sum()
+    if fits["."] == fits[","]:
+        return points[0]
+    return max(fits, key=fits.__getitem__)
