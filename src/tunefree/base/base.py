@@ -9,6 +9,7 @@ from datetime import date
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn._config import config_context
@@ -27,9 +28,20 @@ from tunefree.core.protocols import MatrixLike
 from tunefree.core.registry import ESTIMATORS
 from tunefree.core.warn import warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
+from tunefree.rows.columns import (
+    DATE,
+    DURATION,
+    NOTHING,
+    NUMBER,
+    TRUTH,
+    as_table,
+    must_be_read,
+    names_of,
+)
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import as_repetitions
+from tunefree.rows.schema import Schema, read_columns
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 FLOATS = [np.float64, np.float32]
@@ -65,10 +77,54 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, missing: bool = F
     rows = None if reset else plain_rows(estimator, X, missing=missing)
     if rows is not None:
         return rows
-    check_frame(X)
+    X = numbers_of(estimator, X, reset=reset)
     with plain_errors(estimator, X):
         X = validate_data(estimator, X, reset=reset, ensure_all_finite=not missing, **ROWS)
     return canonical(X)
+
+
+def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """A table with numbers in place of cells that stand for some; others as they are.
+
+    Sets `schema_` if cells must be read, and `reset`.
+
+    Raises
+    ------
+    ValueError
+        If a column holds dates or text.
+    """
+    check_frame(X)
+    known = vars(estimator)
+    X = as_table(X, None if reset else known.get("feature_names_in_"))
+    if reset:
+        known.pop("schema_", None)
+    if not must_be_read(X):
+        return X
+    names = names_of(X)
+    if names is not None:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
+    if reset:
+        schema = Schema.of(X, labels, sentinels=False)
+        _check_numeric(estimator, schema)
+        estimator.schema_ = schema
+    else:
+        schema = known.get("schema_") or Schema.of_sparse(labels)
+    columns = [np.where(c.missing, np.nan, c.values) for c in read_columns(schema, X)]
+    return np.column_stack(columns) if names is None else pa.table(dict(zip(names, columns)))
+
+
+def _check_numeric(estimator, schema):
+    """Refuse columns that hold dates or text."""
+    name = type(estimator).__name__
+    kind = "Regressor" if is_regressor(estimator) else "Classifier"
+    for column, found in zip(schema.names, schema.columns, strict=True):
+        if found.kind not in (NUMBER, TRUTH, DURATION, NOTHING):
+            what = "dates or times" if found.kind == DATE else "text"
+            raise ValueError(
+                f"Column {column!r} of X holds {what}, and {name} takes numbers: use "
+                f"TuneFree{kind}, or a TablePreprocessor before it in a Pipeline."
+            )
 
 
 def check_rows_and_targets(
@@ -86,7 +142,7 @@ def check_rows_and_targets(
 
     `names` are the user's, in messages.
     """
-    check_frame(X)
+    X = numbers_of(estimator, X, reset=reset)
     y = complete(y)
     targets = {"multi_output": multi_output, "y_numeric": numeric}
     with plain_errors(estimator, X, y):

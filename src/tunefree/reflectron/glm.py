@@ -54,7 +54,7 @@ from tunefree.reflectron.reflectron import (
     documented,
 )
 from tunefree.rows import formulas
-from tunefree.rows.levels import coded, coefficient_names, with_indicators
+from tunefree.rows.levels import Coded, coded, coefficient_names, with_indicators
 from tunefree.rows.matrices import as_columns
 from tunefree.uncertainty.inference import Law
 
@@ -140,11 +140,11 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
         return np.array(names, dtype=object)
 
     def _encoded(self, X, y):
-        """For `fit`: rows, the categories of their columns, the formula's encoding, and targets."""
+        """For `fit`: the `Coded` rows, the formula's encoding, and targets."""
         if self.formula is None:
-            return *coded(X), None, y
+            return coded(X), None, y
         columns, spec = formulas.model_columns(self.formula, X, self.fit_intercept)
-        return columns, None, spec, self._targets_given(X, y)
+        return Coded(columns, None, None), spec, self._targets_given(X, y)
 
     def _coded(self, X):
         spec = vars(self).get("model_spec_")
@@ -394,8 +394,9 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         -------
         self
         """
-        X, self.categories_, self.model_spec_, y = self._encoded(X, y)
-        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        rows, self.model_spec_, y = self._encoded(X, y)
+        X, y = base.check_rows_and_targets(self, rows.X, y, multi_output=True, numeric=True)
+        self.categories_, self.schema_ = rows.categories, rows.schema
         if np.shape(y)[1:] == (1,) and not self.__sklearn_tags__().target_tags.multi_output:
             y = column_or_1d(y, warn=True)
         weights, targets = base.check_weights(sample_weight, X), as_columns(y)
@@ -707,8 +708,11 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self
         """
         self._law()
-        X, self.categories_, self.model_spec_, y = self._encoded(X, y)
-        return self._fit_labels(X, y, sample_weight, X_val, y_val, _grades_of(y))
+        rows, self.model_spec_, y = self._encoded(X, y)
+        self.categories_ = rows.categories
+        self._fit_labels(rows.X, y, sample_weight, X_val, y_val, _grades_of(y))
+        self.schema_ = rows.schema
+        return self
 
     def score(
         self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None

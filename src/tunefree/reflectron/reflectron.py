@@ -49,7 +49,8 @@ from tunefree.reflectron.stochastic import (
     stochastic_weight,
 )
 from tunefree.reflectron.surveys import Survey
-from tunefree.rows.levels import Levels, coded
+from tunefree.rows.columns import as_table
+from tunefree.rows.levels import Coded, Levels, coded
 from tunefree.rows.matrices import as_columns, check_frame
 from tunefree.rows.missing import complete
 from tunefree.rows.order import given_visits
@@ -319,13 +320,14 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
 
     def _coded(self, X):
         """Rows with codes for the levels of `categories_`."""
-        categories = vars(self).get("categories_")
-        if categories is None:
-            return X
+        known = vars(self)
+        if known.get("categories_") is None:
+            return X  # `check_rows` reads it
         check_frame(X)
-        if hasattr(X, "columns"):  # an error names columns that the fit did not have
-            validate_data(self, X, reset=False, skip_check_array=True)
-        return coded(X, categories)[0]
+        X = as_table(X, known.get("feature_names_in_"))
+        # An error names columns that the fit did not have.
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return coded(X, Coded(None, self.categories_, self.schema_)).X
 
     def _margins(self, X, limits=None):
         check_is_fitted(self, "link_")

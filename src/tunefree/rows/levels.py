@@ -3,96 +3,68 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from tunefree.rows.columns import DATE, as_table, must_be_read, names_of
 from tunefree.rows.designs import Categorical, Dense, Split
 from tunefree.rows.matrices import check_frame
-
-# How the types of columns of text and categories begin: of pandas and polars, and of Arrow.
-_TEXTS = "category", "categorical", "enum", "str", "object", "utf8", "large_string", "dictionary"
-_TEXTS_OF_ARROW = "string", "large_string", "string_view"
+from tunefree.rows.schema import Schema, read_columns
 
 
-def coded(frame, categories=None):
-    """A data frame with codes for the levels of its columns of text and categories.
 
-    `categories` are the levels of every column, None for a column of numbers; by default they are
-    those of the frame. Other values have the code -1. An array, or a frame of numbers, is returned
-    as it is, without categories.
+class Coded(NamedTuple):
+    """A table with codes for the levels of its columns of text and categories."""
+
+    X: Any  # numbers; -1 is the code of a level that is not known, and of a missing one
+    categories: Any  # the levels of every column, None for a column of numbers; None if all are
+    schema: Any  # None for a table of numbers by their types
+
+
+def coded(X, known=None):
+    """A table with codes for the levels of its columns of text and categories.
+
+    Parameters
+    ----------
+    X : table
+    known : Coded, optional
+        What `coded` has returned for the rows of a fit. By default it is learned.
+
+    Raises
+    ------
+    ValueError
+        If a column holds dates, or another kind than in the fit.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> coded(pd.DataFrame({"a": ["u", "v", "u"], "b": [1.0, 2.0, 3.0]}))[1]
+    >>> coded(pd.DataFrame({"a": ["u", "v", "u"], "b": [1.0, 2.0, 3.0]})).categories
     [array(['u', 'v'], dtype=object), None]
     """
-    check_frame(frame)
-    names = _names_of(frame)
-    if names is None:
-        return frame, None
-    found, columns = [], {}
-    for j, name in enumerate(names):
-        own_levels: Any = None if categories is None else categories[j]
-        column = _column_of(frame, name)
-        is_new = categories is None and _is_text(column)
-        if is_new or own_levels is not None:
-            levels, codes = _levels_and_codes(column)
-            if is_new:
-                is_used = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
-                own_levels = levels[is_used].astype(object)
-            place = {str(level): float(k) for k, level in enumerate(own_levels)}
-            code = [place.get(level, -1.0) for level in levels.tolist()]
-            columns[name] = np.array([*code, -1.0])[codes]
-        found.append(own_levels)
-    if not columns:
-        return frame, None
-    if hasattr(frame, "assign"):
-        return frame.assign(**columns), found
-    if hasattr(frame, "set_column"):
-        for name, codes in columns.items():
-            frame = frame.set_column(names.index(name), name, [codes])
-        return frame, found
-    return frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()]), found
-
-
-def _names_of(frame):
-    """The names of the columns of a pandas, polars or Arrow table; None of other rows."""
-    if hasattr(frame, "columns") and hasattr(frame, "dtypes"):
-        return list(frame.columns)
-    return list(frame.column_names) if hasattr(frame, "set_column") else None
-
-
-def _column_of(frame, name):
-    """A column of a frame; of an Arrow table as a plain array, its dictionary decoded."""
-    column = frame[name]
-    if not hasattr(column, "combine_chunks"):
-        return column
-    kind = str(column.type)
-    if kind.startswith("dictionary") or not kind.startswith(_TEXTS_OF_ARROW):
-        levels = getattr(column.type, "value_type", column.type)
-        if not str(levels).startswith(_TEXTS_OF_ARROW):
-            return column
-    return np.array(column.to_pylist(), dtype=object)
-
-
-def _levels_and_codes(column):
-    """The levels of a column as texts, and the code of every row; -1 where it is missing."""
-    if str(column.dtype) == "category" and hasattr(column, "cat"):  # pandas has the codes
-        return np.asarray(column.cat.categories).astype(str), np.asarray(column.cat.codes)
-    values = np.asarray(column, dtype=object)
-    is_missing = np.array([v is None or v != v for v in values])  # noqa: PLR0124
-    levels, codes = np.unique(values.astype(str), return_inverse=True)
-    return levels, np.where(is_missing, -1, codes)
-
-
-def _is_text(column):
-    if not hasattr(column, "dtype"):  # an Arrow column of numbers
-        return False
-    kind = str(column.dtype).lower()
-    if isinstance(column, np.ndarray):  # of Arrow's text
-        return kind == "object"
-    if kind.startswith(_TEXTS):
-        return not (kind == "object" and isinstance(column.iloc[0], int | float | np.number))
-    return False
+    check_frame(X)
+    X = as_table(X)
+    if known is None and not must_be_read(X):
+        return Coded(X, None, None)
+    names = names_of(X)
+    labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
+    schema = Schema.of(X, labels, sentinels=False) if known is None else known.schema
+    categories: Any = [None] * len(labels) if known is None else known.categories
+    columns, levels = [], []
+    for name, found, own in zip(labels, read_columns(schema, X), categories, strict=True):
+        if found.kind == DATE:
+            raise ValueError(f"Column {name!r} of X holds dates: give numbers or text.")
+        if found.levels is None:
+            columns.append(np.where(found.missing, np.nan, found.values))
+            levels.append(None)
+            continue
+        if known is None:
+            is_used = np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels)) > 0
+            own = found.levels[is_used]
+        place = {level: float(k) for k, level in enumerate(own.tolist())}
+        code = [place.get(level, -1.0) for level in found.levels.tolist()]
+        columns.append(np.array([*code, -1.0])[found.codes])
+        levels.append(own)
+    rows = np.column_stack(columns) if names is None else pa.table(dict(zip(names, columns)))
+    return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
 
 
 class Levels(NamedTuple):

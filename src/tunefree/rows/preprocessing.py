@@ -7,9 +7,6 @@ Why not scikit-learn's `ColumnTransformer` of `OneHotEncoder` and `SimpleImputer
 medians and for rare levels. skrub would also require pandas.
 """
 
-from datetime import date
-from decimal import Decimal
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,10 +28,12 @@ from tunefree.core.parameters import check_values, restored_on_error
 from tunefree.core.protocols import MatrixLike
 from tunefree.core.warn import warn
 from tunefree.rows.checks import Finding, SourceLayout, near_levels, warn_of
+from tunefree.rows.columns import CATEGORY, DATE, NUMBER, TEXT, as_table, names_of
 from tunefree.rows.matrices import as_dense, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.quantiles import weighted_quantiles
+from tunefree.rows.schema import Schema, names_in, read_columns
 
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
 _DENSE_FROM = 0.25
@@ -48,14 +47,18 @@ _MOST_PAIRS = 5
 class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Convert pandas, polars, pyarrow or array columns to numbers.
 
-    Numbers and booleans stay numbers, and text such as 7% or $5,000 becomes numbers. Dates, also
-    text such as 31.01.2024, become days since 1970 and, where they vary, month, day of the month,
-    weekday, weekend and hour, in local time. Text and categories become one 0/1 column a level.
-    Rare levels share one column, with levels not seen in `fit`; without rare levels an unseen level
-    is all zeros. Sentences (most cells have several words and are not a common level) become
-    numbers by `Phrases`. Other high-cardinality text is dropped, with a warning. A missing number
-    becomes the median of its column, with a 0/1 column of missing values if there were any in
-    `fit`; a missing category is a level of its own.
+    What each column holds is learned from all of its cells, as a `schema_`: numbers, also written
+    as 7%, $5,000, 1,5 or 23.4 km; truth values; dates, also written as 31.01.2024 or 7-Jan-18;
+    text. Up to a fifth of the cells of a column of numbers may be none: they are missing, and
+    counted in a warning.
+
+    Numbers, truth values and durations (in days) become numbers. Dates become days since 1970 and,
+    where they vary, month, day of the month, weekday, weekend and hour, in local time. Text and
+    categories become one 0/1 column a level. Rare levels share one column, with levels not seen in
+    `fit`; without rare levels an unseen level is all zeros. Sentences (most cells have several
+    words and are not a common level) become numbers by `Phrases`. Other high-cardinality text is
+    dropped, with a warning. A missing number becomes the median of its column, with a 0/1 column of
+    missing values if there were any in `fit`; a missing category is a level of its own.
 
     Parameters
     ----------
@@ -70,13 +73,21 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         Columns of numbers that are categories: a mask, positions or names. Text and the category
         types of pandas and pyarrow always are; 'from_dtype' and None add no others.
     merge_levels : bool, default=False
-        Whether nearly equal levels, such as 'Berlin', 'berlin ' and 'Berlni', become the most
+        Whether nearly equal levels, such as 'Berlin', 'berlin' and 'Berlni', become the most
         frequent one of them. Otherwise a `DataWarning` names them.
+    schema : dict, optional
+        What is known of some columns: for each its kind, 'number', 'truth', 'date', 'duration',
+        'category' or 'text', or a dict of ``kind``, ``day_first`` (of dates), ``markers`` (cells
+        that mean a missing value) and ``levels`` (of a category, in order).
+    on_bad_cell : {'missing', 'error'}, default='missing'
+        What a cell is that is not of its column's kind.
 
     Attributes
     ----------
+    schema_ : Schema
+        What each column is, and how its cells are written.
     kinds_ : ndarray of str of shape (n_features,)
-        'number', 'category', 'text', 'date', or 'date dmy' (text with the day before the month).
+        How a column becomes numbers: 'number', 'category', 'text' (sentences), or 'date'.
     medians_ : ndarray of shape (n_features,)
         The value for a missing number; 0 for CSR without missing numbers.
     missing_ : ndarray of bool of shape (n_features,)
@@ -101,13 +112,17 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        For infinite numbers, values that are neither numbers, text, booleans nor dates, or
-        `categorical_features` that are not columns.
+        For infinite numbers, `categorical_features` or a `schema` of other columns, and new rows
+        whose column is of another kind than in `fit`.
+    TypeError
+        For values that are neither numbers, text, booleans nor dates.
 
     Warns
     -----
     DataWarning
-        For nearly equal levels, without `merge_levels`.
+        For nearly equal levels, without `merge_levels`; for cells that are not of their column's
+        kind; for dates whose day and month could be either way round; for numbers such as -999 that
+        stand apart, and count as missing.
 
     Examples
     --------
@@ -131,12 +146,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         sparse_output: bool | str = "auto",
         categorical_features: Any = "from_dtype",
         merge_levels: bool = False,
+        schema: dict | None = None,
+        on_bad_cell: str = "missing",
     ):
         self.max_levels = max_levels
         self.min_share = min_share
         self.sparse_output = sparse_output
         self.categorical_features = categorical_features
         self.merge_levels = merge_levels
+        self.schema = schema
+        self.on_bad_cell = on_bad_cell
 
     def fit(self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kinds, medians and levels.
@@ -161,8 +180,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             return self._learn(X, sample_weight)
 
     def _learn(self, X, sample_weight):
-        table = _Table(self, X, reset=True)
-        n, d = table.shape
+        table = _Table.of(self, X, reset=True)
+        n, d = table.X.shape
         form = {"dtype": np.float64, "ensure_non_negative": True}
         sample_weight = complete(sample_weight, "sample_weight")
         weights = _check_sample_weight(sample_weight, np.empty(n), **form)
@@ -171,61 +190,92 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 "All entries of sample_weight are zero: there is nothing to learn from."
             )
         weights = in_units_of_rows(weights)
-        self.kinds_ = np.full(d, "number", dtype="<U8")
+        self.kinds_ = np.full(d, NUMBER, dtype="<U8")
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
         self.phrases_, self.calendar_, self.merged_ = {}, {}, {}
         used = weights > 0
-        declared = self._declared(d) | table.categories()
-        if table.plain is not None and not declared.any():
+        declared = np.flatnonzero(self._declared(d))
+        self.schema_ = None
+        if table.plain is not None and not self.schema and not len(declared):
+            self.schema_ = _schema_of_numbers(table, names_in(self))
+        if self.schema_ is not None:
             if not table.is_sparse:
                 self.medians_ = _medians(table.plain[used], weights[used])
             return self
-        near = {}
-        kinds = ["category" if one else None for one in declared]
-        for j, (kind, values, absent) in enumerate(table.columns(kinds)):
-            column = values[used], absent[used], weights[used]
-            self.kinds_[j] = kind
-            if kind == "category":
-                near[str(j)] = self._learn_text(j, *column, declared[j])
-            else:
-                self._learn_numbers(j, *column)
+        self.schema_ = self._schema_of(table.X, weights, declared)
+        near = self._learn_columns(table.X, used, weights[used])
         widths = self._columns_out()
         if not widths.any():
             raise ValueError(
                 "X has only high-cardinality text columns: there is nothing to learn from."
             )
         near = {j: merged for j, merged in near.items() if merged and widths[int(j)]}
-        if self.merge_levels:
-            self.merged_ = near
-        else:
-            names = _check_feature_names_in(self)
-            warn_of(Finding(str(names[int(j)]), _similar(merged)) for j, merged in near.items())
-        if self.dropped_:
-            warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
+        self.merged_ = near if self.merge_levels else {}
+        self._warn_of_columns({} if self.merge_levels else near)
         return self
 
-    def _learn_numbers(self, j, values, absent, weights):
+    def _schema_of(self, X, weights, declared):
+        """The `Schema` of a table, some of whose columns are declared as categories."""
+        names = names_in(self)
+        given = dict(self.schema or {})
+        for j in declared.tolist():
+            given.setdefault(names[j], CATEGORY)
+        return Schema.of(X, names, weights, given)
+
+    def _learn_columns(self, X, used, weights):
+        """Learn every column; return the nearly equal levels of each."""
+        near = {}
+        for j, found in enumerate(read_columns(self.schema_, X, self.on_bad_cell)):
+            if found.levels is None:
+                self._learn_numbers(j, found.kind, found.values[used], found.missing[used], weights)
+                continue
+            levels, codes = found.filled(MISSING)
+            texts = _Texts(levels, codes[used], weights, found.missing[used])
+            near[str(j)] = self._learn_text(j, texts, found.kind)
+        return near
+
+    def _warn_of_columns(self, near):
+        """Warn of nearly equal levels, of what the schema notes, and of dropped columns."""
+        names = names_in(self)
+        findings = [Finding(names[int(j)], _similar(merged)) for j, merged in near.items()]
+        for name, column in zip(names, self.schema_.columns, strict=True):
+            if column.note is not None:
+                findings.append(Finding(name, column.note))
+        warn_of(findings)
+        if self.dropped_:
+            warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
+
+    def _learn_numbers(self, j, kind, values, absent, weights):
         """Learn a column of numbers or dates."""
         self.missing_[j] = absent.any()
         self.medians_[j] = _median(values[~absent], weights[~absent])
-        if self.kinds_[j] != "number":
+        if kind == DATE:
+            self.kinds_[j] = DATE
             parts = calendar(np.where(absent, self.medians_[j], values))
             self.calendar_[str(j)] = [name for name, v in parts.items() if (v != v[0]).any()]
 
-    def _learn_text(self, j, values, absent, weights, is_declared):
+    def _learn_text(self, j, texts, kind):
         """Learn a column of categories or sentences; return its nearly equal levels."""
-        levels, rare = self._common(values, weights)
-        if not is_declared and _are_sentences(values, absent, weights, levels):
-            self.kinds_[j] = "text"
-            self.phrases_[str(j)] = Phrases.of(values[~absent], weights[~absent])
+        self.kinds_[j] = CATEGORY
+        levels, rare = self._common(texts)
+        may_be_sentences = kind == TEXT and not self._is_given(j)
+        if self._is_given(j, TEXT) or (may_be_sentences and _are_sentences(texts, levels)):
+            self.kinds_[j] = TEXT
+            present = ~texts.absent
+            self.phrases_[str(j)] = Phrases.of(texts.of_rows()[present], texts.weights[present])
             return {}
-        near = _nearly_equal(values, weights)
-        if self.merge_levels:
-            merged = [near.get(value, value) for value in values.tolist()]
-            levels, rare = self._common(np.array(merged, dtype=object), weights)
+        near = near_levels(texts.levels.tolist(), texts.counts())
+        if self.merge_levels and near:
+            levels, rare = self._common(texts.merged(near))
         self.levels_[str(j)], self.rare_[j] = levels, rare
         return near
+
+    def _is_given(self, j, kind=None):
+        """Whether the user gives the kind of a column, or this kind."""
+        given = (self.schema or {}).get(names_in(self)[j], {})
+        found = given.get("kind") if isinstance(given, dict) else given
+        return found is not None if kind is None else found == kind
 
     def _declared(self, d):
         """Which of d columns are declared as categories."""
@@ -249,16 +299,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             ) from None
         return mask
 
-    def _common(self, values, weights):
+    def _common(self, texts):
         """The levels that get a column of their own, and whether others share one."""
-        levels, codes = _coded(values)
-        counts = np.bincount(codes, weights, minlength=len(levels))
-        fewest = max(2.0, self.min_share * weights.sum())
+        counts = texts.counts()
+        fewest = max(2.0, self.min_share * texts.weights.sum())
         order = np.argsort(-counts, kind="stable")
         common = [i for i in order if counts[i] >= fewest]
-        if len(common) < len(levels) or len(common) > self.max_levels:
+        n_levels = np.count_nonzero(np.bincount(texts.codes, minlength=len(counts)))
+        if len(common) < n_levels or len(common) > self.max_levels:
             common = common[: self.max_levels - 1]
-        return [levels[i] for i in sorted(common)], 0 < len(common) < len(levels)
+        return [texts.levels[i] for i in sorted(common)], 0 < len(common) < n_levels
 
     def transform(self, X: MatrixLike) -> Any:
         """Numbers of shape (n_samples, n_columns_out); see `get_feature_names_out`.
@@ -276,25 +326,26 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         rows = plain_rows(self, X) if every_number else None
         if rows is not None:
             return rows
-        table = _Table(estimator, X, reset=False)
+        table = _Table.of(estimator, X, reset=False)
         if table.plain is not None and every_number:
             return table.plain
         pieces = []
-        for j, (_, values, absent) in enumerate(table.columns(self.kinds_)):
-            pieces += [p.astype(table.dtype, copy=False) for p in self._pieces(j, values, absent)]
+        for j, found in enumerate(read_columns(self.schema_, table.X, self.on_bad_cell)):
+            pieces += [p.astype(table.dtype, copy=False) for p in self._pieces(j, found)]
         if table.is_sparse or self._gives_csr(pieces):
             return sparse.hstack([sparse.csr_array(p) for p in pieces], format="csr")
         return np.hstack([as_dense(p) for p in pieces])
 
-    def _pieces(self, j, values, absent):
+    def _pieces(self, j, found):
         """The output columns of input column j: one or more in each piece, sparse or dense."""
-        if self.kinds_[j] == "text":
-            return [self.phrases_[str(j)].numbers(values, absent)]
-        if self.kinds_[j] == "category":
-            return [self._one_hot(j, values)]
-        values = np.where(absent, self.medians_[j], values)
-        columns = [values, absent] if self.missing_[j] else [values]
-        if self.kinds_[j] != "number":
+        if self.kinds_[j] == TEXT:
+            texts = np.array([*found.levels, MISSING], dtype=object)[found.codes]
+            return [self.phrases_[str(j)].numbers(texts, found.missing)]
+        if self.kinds_[j] == CATEGORY:
+            return [self._one_hot(j, *found.filled(MISSING))]
+        values = np.where(found.missing, self.medians_[j], found.values)
+        columns = [values, found.missing] if self.missing_[j] else [values]
+        if self.kinds_[j] == DATE:
             parts = calendar(values)
             columns += [parts[name] for name in self.calendar_[str(j)]]
         return [column[:, None] for column in columns]
@@ -308,16 +359,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         size = sum(p.shape[0] * p.shape[1] for p in pieces)
         return not requests_frames and stored < _DENSE_FROM * size
 
-    def _one_hot(self, j, values):
-        """The 0/1 columns of a categorical column."""
+    def _one_hot(self, j, found, codes):
+        """The 0/1 columns of a categorical column, of levels and the code of every row."""
         levels, rare = self.levels_[str(j)], bool(self.rare_[j])
         number = {level: k for k, level in enumerate(levels)}
-        found, codes = _coded(values)
         other, merged = len(levels) if rare else -1, self.merged_.get(str(j), {})
-        column = [number.get(merged.get(level, level), other) for level in found]
+        column = [number.get(merged.get(level, level), other) for level in found.tolist()]
         column = np.array(column, dtype=np.int64)[codes]
         rows = np.flatnonzero(column >= 0)
-        shape = len(values), len(levels) + rare
+        shape = len(codes), len(levels) + rare
         return sparse.csr_array((np.ones(len(rows)), (rows, column[rows])), shape=shape)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
@@ -377,6 +427,29 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return tags
 
 
+class _Texts(NamedTuple):
+    """A column of text: distinct levels in order, their codes, weights, and which are absent."""
+
+    levels: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    absent: np.ndarray
+
+    def counts(self):
+        """The weight of each level."""
+        return np.bincount(self.codes, self.weights, minlength=len(self.levels))
+
+    def of_rows(self):
+        """The text of each row."""
+        return self.levels[self.codes]
+
+    def merged(self, near):
+        """The same with some levels as others."""
+        place = {level: k for k, level in enumerate(self.levels.tolist())}
+        target = [place[near.get(level, level)] for level in self.levels.tolist()]
+        return self._replace(codes=np.array(target, dtype=np.int64)[self.codes])
+
+
 class Phrases(NamedTuple):
     """Sentences to numbers: the main directions of their TF-IDF weights.
 
@@ -433,13 +506,13 @@ def _tf_idf(counts, idf):
     return sparse.diags_array(1.0 / np.maximum(np.ravel(length), 1e-300)) @ rows
 
 
-def _are_sentences(values, absent, weights, levels):
+def _are_sentences(texts, common):
     """Whether most cells, by weight, have several words and are not a common level."""
-    texts, codes = _coded(values)
-    mass = np.bincount(codes, np.where(absent, 0.0, weights), minlength=len(texts))
-    common, half = set(levels), 0.5 * mass.sum()
-    in_common = mass @ np.array([text in common for text in texts], dtype=float)
-    of_words = mass @ np.array([len(text.split(None, 1)) > 1 for text in texts], dtype=float)
+    weights = np.where(texts.absent, 0.0, texts.weights)
+    mass = np.bincount(texts.codes, weights, minlength=len(texts.levels))
+    half, common, levels = 0.5 * mass.sum(), set(common), texts.levels.tolist()
+    in_common = mass @ np.array([text in common for text in levels], dtype=float)
+    of_words = mass @ np.array([len(text.split(None, 1)) > 1 for text in levels], dtype=float)
     return bool(in_common < half < of_words)
 
 
@@ -465,12 +538,6 @@ def source_layout(table):
     return SourceLayout(names, kinds, starts, table.missing_, table.rare_)
 
 
-def _nearly_equal(values, weights):
-    """Levels that are nearly equal to a more frequent one, and that one."""
-    levels, codes = _coded(values)
-    return near_levels(levels, np.bincount(codes, weights, minlength=len(levels)))
-
-
 def _similar(merged):
     """A message about nearly equal levels."""
     pairs = [f"{level!r} and {other!r}" for level, other in merged.items()]
@@ -491,56 +558,52 @@ def _medians(X, weights):
     return np.array([_median(X[:, j], weights) for j in range(X.shape[1])])
 
 
-def _coded(values):
-    """The distinct texts in order, and the index of each value among them."""
-    levels = sorted(set(values.tolist()))
-    number = {level: k for k, level in enumerate(levels)}
-    return levels, np.fromiter((number[v] for v in values.tolist()), np.int64, len(values))
+class _Table(NamedTuple):
+    """A user's table; ``plain`` is all of it, if there are only finite numbers."""
 
+    X: Any
+    plain: Any
+    dtype: np.dtype  # of the numbers that it becomes
 
-class _Table:
-    """Columns of a frame or array; ``plain`` is all of it, if there are only numbers."""
+    @property
+    def is_sparse(self):
+        """Whether rows are sparse."""
+        return sparse.issparse(self.X)
 
-    def __init__(self, estimator, X, reset):
+    @classmethod
+    def of(cls, estimator, X, reset):
+        """Check a table, and its columns' names."""
         check_frame(X)
-        self.is_sparse, self.plain, self.dtype = sparse.issparse(X), None, np.dtype(np.float64)
-        self.is_frame = hasattr(X, "columns") and not self.is_sparse
-        if self.is_frame:
+        X = as_table(X, None if reset else vars(estimator).get("feature_names_in_"))
+        is_frame = names_of(X) is not None
+        if is_frame:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
             if 0 in X.shape:
                 raise ValueError(
                     f"Found array with {X.shape[0]} sample(s) (shape={X.shape}) while a minimum of "
                     "1 row and column is required."
                 )
-            if set(_types(X)) <= {"float32", "float"}:  # NumPy's and Arrow's single precision
-                self.dtype = np.dtype(np.float32)
-        else:
-            options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
-            # Arrays of other libraries become NumPy's by their own rules.
-            with config_context(array_api_dispatch=False):
-                X = validate_data(estimator, X, reset=reset, **options)
-            if X.dtype.kind not in "biufOUSMm":
-                X = check_array(X, accept_sparse="csr", dtype=np.float64)
-            if X.dtype.kind in "biuf":
-                self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-                if np.isfinite(entries(X)[0]).all():
-                    self.plain = X.astype(self.dtype, copy=False)
-        self.X, self.shape = X, X.shape
-        self.names = getattr(estimator, "feature_names_in_", None)
+            is_single = set(_types(X)) <= {"float32", "float", "Float32"}
+            single = np.dtype(np.float32 if is_single else np.float64)
+            return cls(X, None, single)
+        options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
+        # Arrays of other libraries become NumPy's by their own rules.
+        with config_context(array_api_dispatch=False):
+            X = validate_data(estimator, X, reset=reset, **options)
+        if X.dtype.kind not in "biufOUSMm":
+            X = check_array(X, accept_sparse="csr", dtype=np.float64)
+        if X.dtype.kind not in "biuf":
+            return cls(X, None, np.dtype(np.float64))
+        dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+        is_finite = np.isfinite(entries(X)[0]).all()
+        return cls(X, X.astype(dtype, copy=False) if is_finite else None, dtype)
 
-    def categories(self):
-        """Which columns have a category type, also of numbers."""
-        if not self.is_frame:
-            return np.zeros(self.shape[1], dtype=bool)
-        categories = ("category", "Categorical", "Enum", "dictionary")
-        return np.array([name.startswith(categories) for name in _types(self.X)])
 
-    def columns(self, kinds):
-        """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
-        for j in range(self.shape[1]):
-            raw = series(self.X, j) if self.is_frame else as_dense(self.X[:, [j]])[:, 0]
-            name = j if self.names is None else repr(str(self.names[j]))
-            yield _column(raw, name, kinds[j])
+def _schema_of_numbers(table, names):
+    """The `Schema` of plain rows; None if a column must be looked at."""
+    if table.is_sparse:
+        return Schema.of_sparse(names)
+    return Schema.of_numbers(table.plain, names)
 
 
 def _types(frame):
@@ -585,100 +648,3 @@ def _arrow(column):
         texts = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
         return texts[coded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)]
     return column.to_numpy()
-
-
-def _column(raw, name, kind):
-    """(kind, values, absent) of a column; `kind` is that of `fit`, and None during `fit`.
-
-    Kinds are 'number', the kinds of dates, and 'category' for text, sentences or not.
-    """
-    is_text = kind in ("category", "text")
-    if raw.dtype.kind in "biufMm" and not is_text:
-        return _typed_numbers(raw, name, kind)
-    if raw.dtype.kind in "Mm":
-        items, absent = raw, np.isnat(raw)
-    else:
-        items = raw.astype(object)
-        absent = np.fromiter((v is None or v != v for v in items), bool, len(items))
-    column = None if is_text else _numbers_of_objects(items, absent, name, kind)
-    return ("category", *_text(items, absent, name)) if column is None else column
-
-
-def _typed_numbers(raw, name, kind):
-    """`_column` of an array of numbers, dates or durations."""
-    if raw.dtype.kind in "biuf":
-        values = raw.astype(np.float64)
-        return kind or "number", *_finite(values, np.isnan(values), name)
-    absent = np.isnat(raw)
-    if raw.dtype.kind == "m":
-        return "number", np.where(absent, 0.0, raw / np.timedelta64(1, "D")), absent
-    return "date", _days(raw, absent), absent
-
-
-def _numbers_of_objects(items, absent, name, kind):
-    """`_column` of objects that are numbers or dates, also as text; None for others in `fit`."""
-    present = items[~absent]
-    are_numbers = all(isinstance(v, Real | Decimal | np.bool_) for v in present)
-    if are_numbers and (len(present) or kind):
-        values = np.zeros(len(items))
-        values[~absent] = present.astype(float)
-        return kind or "number", *_finite(values, absent, name)
-    if len(present) and all(isinstance(v, date) for v in present):
-        times = np.full(len(items), np.datetime64("NaT", "us"))
-        times[~absent] = [np.datetime64(v.isoformat()[:26].partition("+")[0]) for v in present]
-        return "date", _days(times, absent), absent
-    are_texts = all(isinstance(v, str) for v in present)
-    column = _parsed_text(items, absent, kind) if are_texts else None
-    if column is None and kind is not None:
-        bad = next(v for v in present if not isinstance(v, Real))
-        held = "numbers" if kind == "number" else "dates"
-        raise ValueError(f"Column {name} held {held} in fit, but now holds {bad!r}.")
-    return column
-
-
-def _days(times, absent):
-    """Days since 1970."""
-    days = (times - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
-    return np.where(absent, 0.0, days)
-
-
-def _parsed_text(items, absent, kind):
-    """(kind, values, absent) of texts that are dates, or numbers such as 7%; None for others."""
-    import pyarrow as pa
-
-    from tunefree.rows.cells import DATES, formatted, kind_of, parsed, without_missing
-
-    levels, codes = _coded(np.where(absent, "", items))
-    cells = without_missing(pa.array(levels, pa.string()))
-    if kind is None:
-        kind = kind_of(cells)
-        if kind not in DATES and not (kind == "number" and formatted(cells)):
-            return None
-    values, bad = parsed(cells, kind)
-    if bad.any():
-        return None
-    values = values.to_numpy(zero_copy_only=False)
-    missing = cells.is_null().to_numpy(zero_copy_only=False)
-    values = np.where(missing, 0.0, values) if kind == "number" else _days(values, missing)
-    return kind, values[codes], missing[codes]
-
-
-def _text(items, absent, name):
-    """Levels as text, and whether they are absent: 1 and 1.0 are the same level."""
-    for v in items[~absent]:
-        if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
-            raise TypeError(
-                f"Column {name} holds {v!r}: its argument must be a string or a real number, or a "
-                "date."
-            )
-    plain = [int(v) if isinstance(v, float) and v.is_integer() else v for v in items]
-    values = np.array(
-        [MISSING if a else str(v) for v, a in zip(plain, absent, strict=True)], object
-    )
-    return values, absent
-
-
-def _finite(values, absent, name):
-    if np.isinf(values).any():
-        raise ValueError(f"Input X contains infinity or a value too large, in column {name}.")
-    return values, absent

@@ -1,0 +1,399 @@
+"""The columns of any table as arrays of a few kinds, whatever holds it.
+
+Tables are frames of pandas and polars, tables of Arrow, arrays of NumPy and lists of rows or of
+dicts. What a container knows of its columns is kept: numbers, truth values, dates, durations and
+categories. Text is kept as it is written: `tunefree.rows.schema` decides what it stands for.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute, types
+from scipy import sparse
+
+from tunefree.rows.missing import missing_among
+
+NUMBER, TRUTH, DATE, DURATION = "number", "truth", "date", "duration"
+TEXT, CATEGORY, NOTHING = "text", "category", "nothing"
+_EPOCH, _DAY = np.datetime64("1970-01-01"), np.timedelta64(1, "D")
+# Kinds of columns whose values are numbers: of dates and durations they are days.
+WITH_VALUES = NUMBER, TRUTH, DATE, DURATION
+_ABSENT = -1  # the code of a missing value
+
+
+class RawColumn(NamedTuple):
+    """A column as its container has it: values, or the levels of text and their codes."""
+
+    kind: str
+    values: Any = None  # float64, of the kinds `WITH_VALUES`; 0 where they are absent
+    absent: Any = None  # which of them are missing
+    levels: Any = None  # distinct texts, of text and categories
+    codes: Any = None  # the level of each row; -1 where it is missing
+    ordered: bool = False  # whether the levels of a category have an order
+    zone: str | None = None  # of dates: their time is local
+
+    @property
+    def missing(self):
+        """Which rows have no value."""
+        return self.absent if self.codes is None else self.codes < 0
+
+    def taken(self, rows):
+        """Some of the rows; levels that none of them has stay."""
+        if self.codes is None:
+            return self._replace(values=self.values[rows], absent=self.absent[rows])
+        return self._replace(codes=self.codes[rows])
+
+    def text(self, row):
+        """The value of a row in messages."""
+        if self.codes is not None:
+            return self.levels[self.codes[row]]
+        if self.kind == DATE:
+            moment = _EPOCH + np.timedelta64(round(self.values[row] * 86400e6), "us")
+            return str(moment).removesuffix("T00:00:00.000000")
+        return level_text(float(self.values[row]))
+
+
+def names_of(X: Any) -> list | None:
+    """The names of the columns of a frame; None of other rows.
+
+    >>> names_of({"a": [1]}), names_of(pa.table({"a": [1]}))
+    (None, ['a'])
+    """
+    if hasattr(X, "column_names"):
+        return list(X.column_names)
+    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else None
+
+
+def as_table(X: Any, names: Any = None) -> Any:
+    """Rows in lists as an array, or, of dicts, as a table of Arrow; anything else as it is.
+
+    Parameters
+    ----------
+    X : table
+    names : sequence of str, optional
+        The columns that are wanted of dicts. By default they are those of all rows, in the order of
+        their appearance.
+
+    Examples
+    --------
+    >>> as_table([{"a": 1, "b": "u"}, {"a": 2}])["b"].to_pylist()
+    ['u', None]
+    >>> as_table([[1, "u"], [2.5, "v"]])
+    array([[1, 'u'],
+           [2.5, 'v']], dtype=object)
+    """
+    if not isinstance(X, list | tuple) or not len(X):
+        return X
+    if all(isinstance(row, Mapping) for row in X):
+        keys = list(dict.fromkeys(key for row in X for key in row)) if names is None else names
+        return pa.table({str(key): _arrow_of([row.get(key) for row in X]) for key in keys})
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of several lengths, which scikit-learn refuses
+        return X
+    if array.dtype.kind == "O" and array.ndim == 2:
+        return array
+    return np.array(X, dtype=object) if array.dtype.kind in "US" else X
+
+
+def must_be_read(X: Any) -> bool:
+    """Whether a table holds more than numbers by their types, so that its cells must be read.
+
+    Examples
+    --------
+    >>> must_be_read(np.eye(2)), must_be_read(np.array([["1"]])), must_be_read(pa.table({"a": [1]}))
+    (False, True, False)
+    """
+    if sparse.issparse(X):
+        return False
+    if hasattr(X, "column_names"):
+        is_number = [types.is_integer(t) or types.is_floating(t) for t in X.schema.types]
+        return not all(is_number)
+    if names_of(X) is not None:
+        return not all(_is_number_type(dtype) for dtype in X.dtypes)
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUSMm"
+
+
+def _is_number_type(dtype):
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "iufb"
+    is_numeric = getattr(dtype, "is_numeric", None)  # of polars a method, which a Decimal has, too
+    if callable(is_numeric):
+        return bool(is_numeric()) and not str(dtype).startswith("Decimal")
+    return getattr(dtype, "kind", "O") in "iuf" and not hasattr(dtype, "pyarrow_dtype")
+
+
+def raw_columns(X: Any) -> Iterator[RawColumn]:
+    """The columns of a frame or an array of two dimensions, one by one.
+
+    Examples
+    --------
+    >>> [column.kind for column in raw_columns(pa.table({"a": [1.5], "b": ["u"], "c": [True]}))]
+    ['number', 'text', 'truth']
+    """
+    if hasattr(X, "column_names"):
+        yield from (of_arrow(column) for column in X.columns)
+    elif hasattr(X, "iloc"):
+        yield from (_of_pandas(X.iloc[:, j]) for j in range(X.shape[1]))
+    elif names_of(X) is not None:  # polars
+        yield from (of_arrow(X[name].to_arrow()) for name in X.columns)
+    elif sparse.issparse(X):
+        yield from (of_array(X[:, [j]].toarray()[:, 0]) for j in range(X.shape[1]))
+    else:
+        yield from (of_array(X[:, j]) for j in range(X.shape[1]))
+
+
+# --- of arrays ------------------------------------------------------------------------------------
+
+
+def of_array(values: np.ndarray) -> RawColumn:
+    """The column of an array of any type.
+
+    Raises
+    ------
+    TypeError
+        If a value is neither a number, text, a truth value, a date nor a duration.
+
+    Examples
+    --------
+    >>> of_array(np.array([1, "u", None], dtype=object)).levels.tolist()
+    ['1', 'u']
+    """
+    kind = values.dtype.kind
+    if kind in "iuf":
+        numbers = values.astype(np.float64)
+        absent = np.isnan(numbers)
+        return RawColumn(NUMBER, np.where(absent, 0.0, numbers) if absent.any() else numbers, absent)
+    if kind == "b":
+        return RawColumn(TRUTH, values.astype(np.float64), np.zeros(len(values), dtype=bool))
+    if kind in "Mm":
+        return _of_times(values)
+    if kind == "U":
+        return _of_texts(*_distinct(values.tolist()))
+    if kind == "O":
+        return _of_objects(values)
+    raise TypeError(f"holds values of type {values.dtype}: give numbers, text or dates.")
+
+
+def _of_times(values, zone=None):
+    """The column of datetime64, in local time, or of timedelta64."""
+    absent = np.isnat(values)
+    is_date = values.dtype.kind == "M"
+    days = ((values - _EPOCH) if is_date else values) / _DAY
+    return RawColumn(DATE if is_date else DURATION, np.where(absent, 0.0, days), absent, zone=zone)
+
+
+def _of_objects(values):
+    """The column of an array of Python's objects."""
+    items = values.tolist()
+    absent = missing_among(values)
+    present = [item for item, gone in zip(items, absent, strict=True) if not gone]
+    kinds = set(map(type, present))
+    if not kinds:
+        return RawColumn(NOTHING, np.zeros(len(items)), np.ones(len(items), dtype=bool))
+    if all(issubclass(kind, str) for kind in kinds):
+        return _of_texts(*_distinct(items, absent))
+    families = {_family(kind) for kind in kinds}
+    if None in families:
+        wrong = next(item for item in present if _family(type(item)) is None)
+        raise TypeError(
+            f"holds {wrong!r:.80}: its argument must be a string or a real number, or a date."
+        )
+    if families <= {NUMBER, TRUTH} or families in ({DATE}, {DURATION}):
+        kind = NUMBER if len(families) > 1 else families.pop()
+        found = np.zeros(len(items))
+        found[~absent] = [_number_of(item, kind) for item in present]
+        return RawColumn(kind, found, absent, zone=_zone_of(present, kind))
+    texts = [None if gone else cell_text(v) for v, gone in zip(items, absent, strict=True)]
+    return _of_texts(*_distinct(texts, absent))
+
+
+def _family(kind):
+    """The kind of a column of objects of a type; None if it is no cell."""
+    if issubclass(kind, str | bytes):
+        return TEXT
+    if issubclass(kind, bool | np.bool_):
+        return TRUTH
+    if issubclass(kind, timedelta | np.timedelta64 | time):
+        return DURATION
+    if issubclass(kind, date | np.datetime64):
+        return DATE
+    return NUMBER if issubclass(kind, Real | Decimal) else None
+
+
+def _number_of(item, kind):
+    """An object as a number, or as days."""
+    if kind == DATE:
+        if isinstance(item, datetime):
+            item = item.replace(tzinfo=None)  # the local time, as it is written
+        return (np.datetime64(item) - _EPOCH) / _DAY
+    if kind == DURATION:
+        if isinstance(item, time):
+            item = timedelta(
+                hours=item.hour, minutes=item.minute, seconds=item.second, microseconds=item.microsecond
+            )
+        return np.timedelta64(item) / _DAY
+    try:
+        return float(item)
+    except OverflowError:
+        raise ValueError(f"holds {item!r:.40}: give numbers below 1e308.") from None
+
+
+def _zone_of(items, kind):
+    """The name of the time zone of dates."""
+    zone = getattr(items[0], "tzinfo", None) if kind == DATE else None
+    return None if zone is None else str(zone)
+
+
+def _distinct(items, absent=None):
+    """The distinct texts of a column, in order, and the code of each."""
+    if absent is not None and absent.any():
+        items = [None if gone else item for item, gone in zip(items, absent, strict=True)]
+    seen: dict = {}
+    codes = np.fromiter(
+        (_ABSENT if item is None else seen.setdefault(item, len(seen)) for item in items),
+        np.int64,
+        len(items),
+    )
+    return list(seen), codes
+
+
+def _of_texts(texts, codes, kind=TEXT, ordered=False):
+    """The column of texts: blanks around them do not count, and an empty text is missing."""
+    trimmed = [cell_text(text).strip() for text in texts]
+    place: dict = {}
+    of_level = [place.setdefault(text, len(place)) if text else _ABSENT for text in trimmed]
+    if not ordered:  # the order of rows has no meaning
+        place = {text: k for k, text in enumerate(sorted(place))}
+        of_level = [place[text] if text else _ABSENT for text in trimmed]
+    levels = np.array(list(place), dtype=object)
+    codes = np.array([*of_level, _ABSENT], dtype=np.int64)[codes]
+    if not len(levels):
+        return RawColumn(NOTHING, np.zeros(len(codes)), np.ones(len(codes), dtype=bool))
+    return RawColumn(kind, levels=levels, codes=codes, ordered=ordered)
+
+
+def cell_text(value):
+    """A value as text: 1 and 1.0 are the same, and so is a date with or without a time of 0:00.
+
+    >>> cell_text(1.0), cell_text(True), cell_text(date(2024, 5, 1)), cell_text("1.0")
+    ('1', 'True', '2024-05-01', '1.0')
+    """
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, datetime):
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
+    return level_text(float(value)) if is_number else str(value)
+
+
+def level_text(value):
+    """A number as text: whole ones without a point.
+
+    >>> level_text(2.0), level_text(0.25)
+    ('2', '0.25')
+    """
+    return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)
+
+
+# --- of frames ------------------------------------------------------------------------------------
+
+
+def _of_pandas(series):
+    """The column of a Series."""
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype):
+        return of_array(series.to_numpy())
+    name = str(dtype)
+    if name == "category":
+        return _of_levels(series.cat.categories.tolist(), series.cat.codes, series.cat.ordered)
+    if getattr(dtype, "tz", None) is not None:
+        return _of_times(series.dt.tz_localize(None).to_numpy(), str(dtype.tz))
+    if name.startswith("period"):
+        return _of_times(series.dt.to_timestamp().to_numpy())
+    if name.startswith("Sparse"):
+        return of_array(series.to_numpy())
+    if name.startswith("interval"):
+        return of_array(series.astype(object).map(str, na_action="ignore").to_numpy())
+    return of_arrow(pa.array(series, from_pandas=True))
+
+
+def _of_levels(values, codes, ordered=False):
+    """The column of categories; of levels that no row has none is left."""
+    codes = np.asarray(codes, dtype=np.int64)
+    used = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
+    texts = [cell_text(value) for value in values]
+    texts = [text if u else "" for text, u in zip(texts, used, strict=True)]
+    return _of_texts(texts, codes, CATEGORY, ordered)
+
+
+def of_arrow(column: Any) -> RawColumn:
+    """The column of an array of Arrow.
+
+    >>> of_arrow(pa.array(["u", None, " u "])).codes
+    array([ 0, -1,  0])
+    """
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # of no chunks, or of too many texts for one
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([])
+    kind = column.type
+    if types.is_null(kind):
+        return RawColumn(NOTHING, np.zeros(len(column)), np.ones(len(column), dtype=bool))
+    if types.is_dictionary(kind):
+        codes = column.indices.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
+        return _of_levels(column.dictionary.to_pylist(), codes, bool(kind.ordered))
+    if _is_text(kind):
+        coded = column.dictionary_encode()
+        codes = coded.indices.cast(pa.int64()).fill_null(_ABSENT).to_numpy(zero_copy_only=False)
+        return _of_texts(coded.dictionary.to_pylist(), codes)
+    if types.is_timestamp(kind) or types.is_date(kind):
+        zone = getattr(kind, "tz", None)
+        if zone is not None:
+            column = compute.local_timestamp(column)
+        column = column.cast(pa.timestamp("us"), safe=False)
+        return _of_times(column.to_numpy(zero_copy_only=False), zone)
+    if types.is_duration(kind):
+        return _of_times(column.to_numpy(zero_copy_only=False))
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        absent = column.is_null().to_numpy(zero_copy_only=False)
+        values = column.fill_null(False if types.is_boolean(kind) else 0)
+        values = values.to_numpy(zero_copy_only=False)
+        if types.is_floating(kind):
+            absent = absent | np.isnan(values)
+        numbers = np.where(absent, 0.0, values.astype(np.float64))
+        return RawColumn(TRUTH if types.is_boolean(kind) else NUMBER, numbers, absent)
+    return of_array(np.array([*column.to_pylist(), None], dtype=object)[:-1])
+
+
+def _is_text(kind):
+    return (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or str(kind) == "string_view"
+    )
+
+
+def _arrow_of(values):
+    """Values of Python as an array of Arrow; as text if they are of several kinds."""
+    column = of_array(np.array([*values, None], dtype=object)[:-1])
+    if column.codes is not None:
+        texts = [None if code < 0 else column.levels[code] for code in column.codes]
+        return pa.array(texts, pa.string())
+    if column.kind == NOTHING:
+        return pa.nulls(len(values))
+    mask = column.absent
+    if column.kind == DATE:
+        times = _EPOCH + np.round(column.values * 86400e6).astype("m8[us]")
+        return pa.array(times.astype("M8[us]"), mask=mask)
+    values = column.values.astype(bool) if column.kind == TRUTH else column.values
+    return pa.array(values, mask=mask)
