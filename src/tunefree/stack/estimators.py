@@ -672,8 +672,13 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, _Tun
         category type always are. Columns of 3 to 30 whole numbers are used as numbers and as
         levels, declared or not.
     merge_levels : bool, default=False
-        Whether nearly equal levels, such as 'Berlin', 'berlin ' and 'Berlni', become the most
+        Whether nearly equal levels, such as 'Berlin', 'berlin' and 'Berlni', become the most
         frequent one of them; `report_` names them.
+    schema : dict or None, default=None
+        What is known of some columns: see `TablePreprocessor`. Others are learned (`schema_`).
+    on_bad_cell : {'missing', 'error'}, default='missing'
+        What a cell is that is not of its column's kind, such as text among numbers. Missing ones
+        are counted in a `DataWarning`, in `fit` and for new rows.
     compress : int or None, default=None
         The most landmarks of each kernel: fewer make predictions proportionally faster.
         `compression_` reports the held-out loss before and after.
@@ -815,6 +820,8 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, _Tun
         max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
         merge_levels: bool = False,
+        schema: dict | None = None,
+        on_bad_cell: str = "missing",
         compress: int | None = None,
         cross_fit: int | None = None,
         scoring: Any = None,
@@ -830,6 +837,8 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, _Tun
         self.max_memory = max_memory
         self.categorical_features = categorical_features
         self.merge_levels = merge_levels
+        self.schema = schema
+        self.on_bad_cell = on_bad_cell
         self.compress = compress
         self.cross_fit = cross_fit
         self.scoring = scoring
@@ -932,6 +941,10 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         See `TuneFreeClassifier`.
     merge_levels : bool, default=False
         See `TuneFreeClassifier`.
+    schema : dict or None, default=None
+        See `TuneFreeClassifier`.
+    on_bad_cell : {'missing', 'error'}, default='missing'
+        See `TuneFreeClassifier`.
     compress, cross_fit, n_jobs : int or None, default=None
         See `TuneFreeClassifier`.
     scoring, cv : default=None
@@ -1026,6 +1039,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
         merge_levels: bool = False,
+        schema: dict | None = None,
+        on_bad_cell: str = "missing",
         compress: int | None = None,
         cross_fit: int | None = None,
         scoring: Any = None,
@@ -1042,6 +1057,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         self.max_memory = max_memory
         self.categorical_features = categorical_features
         self.merge_levels = merge_levels
+        self.schema = schema
+        self.on_bad_cell = on_bad_cell
         self.compress = compress
         self.cross_fit = cross_fit
         self.scoring = scoring

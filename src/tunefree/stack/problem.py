@@ -48,6 +48,8 @@ class TableRows(NamedTuple):
         table = TablePreprocessor(
             categorical_features=estimator.categorical_features,
             merge_levels=estimator.merge_levels,
+            schema=estimator.schema,
+            on_bad_cell=estimator.on_bad_cell,
         )
         table.fit(X, sample_weight=sample_weight)
         names = _check_feature_names_in(table)[table.sources_]
