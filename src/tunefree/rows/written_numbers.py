@@ -179,12 +179,14 @@ class _Cells(NamedTuple):
     @classmethod
     def of(cls, cells):
         """Take apart cells from `_normalised`."""
-        one, two = compute.extract_regex(cells, _ONE), compute.extract_regex(cells, _TWO)
-        low = compute.coalesce(*(compute.struct_field(found, "low") for found in (one, two)))
-        high = compute.struct_field(two, "high")
-        around = compute.coalesce(
-            _joined(one, "before", "after"), _joined(two, "before", "middle", "after")
-        )
+        one = compute.extract_regex(cells, _ONE)
+        low, around = compute.struct_field(one, "low"), _joined(one, "before", "after")
+        high = pa.nulls(len(cells), pa.string())
+        if low.null_count:
+            two = compute.extract_regex(compute.if_else(low.is_valid(), "", cells), _TWO)
+            low = compute.coalesce(low, compute.struct_field(two, "low"))
+            around = compute.coalesce(around, _joined(two, "before", "middle", "after"))
+            high = compute.struct_field(two, "high")
         scientific = compute.match_substring_regex(cells, _SCIENTIFIC)
         low = compute.if_else(scientific, cells, low)
         high = compute.if_else(scientific, pa.scalar(None, pa.string()), high)
@@ -193,14 +195,23 @@ class _Cells(NamedTuple):
         code, affixes = _coded(around)
         no_blank = compute.invert(compute.ends_with(low, " "))
         is_tight = compute.fill_null(no_blank, False).to_numpy(zero_copy_only=False)
-        dashes = np.array([a.dash == "-" for a in affixes] + [False])
         low, high = (compute.utf8_rtrim(part, " .,'") for part in (low, high))
-        marks = [[a.low.mark, a.high.mark if a.high else ""] for a in affixes] + [["", ""]]
-        low, high = (
-            compute.binary_join_element_wise(pa.array(np.array(mark)[code], pa.string()), part, "")
-            for mark, part in zip(zip(*marks, strict=True), (low, high), strict=True)
+        out = cls(low, high, exact, code, is_tight, affixes)
+        marks = (
+            out.of_affixes([affix.low.mark for affix in affixes], ""),
+            out.of_affixes([affix.high.mark if affix.high else "" for affix in affixes], ""),
         )
-        return cls(low, high, exact, code, is_tight & dashes[code], affixes)
+        if any((mark != "").any() for mark in marks):  # ".5" is 0.5
+            low, high = (
+                compute.binary_join_element_wise(pa.array(mark, pa.string()), part, "")
+                for mark, part in zip(marks, (low, high), strict=True)
+            )
+        is_tight &= out.of_affixes([affix.dash == "-" for affix in affixes])
+        return out._replace(low=low, high=high, is_tight=is_tight)
+
+    def of_affixes(self, values: list, other: bool | str = False) -> np.ndarray:
+        """By cell, a value of its affixes, and another for cells that are no numbers."""
+        return np.array([*values, other])[self.code]
 
 
 def _joined(found, *names):
@@ -449,8 +460,10 @@ class Numbers(NamedTuple):
         if found is None:
             return None
         found = found._with_styles(rest, rows, counts[plain].sum())
-        is_number = ~np.isnan(found.values(cells))
-        return found if counts[is_number].sum() >= least else None
+        none = np.zeros(int(plain.sum()), dtype=int)
+        in_plain = ~np.isnan(_floats(cells.filter(pa.array(plain)), point, none))
+        n_numbers = counts[plain][in_plain].sum() + rows[~np.isnan(found._values(rest))].sum()
+        return found if n_numbers >= least else None
 
     @property
     def is_plain(self) -> bool:
@@ -526,34 +539,30 @@ class Numbers(NamedTuple):
         every = "groups signs bounds ranges tight fractions"
         values = self._replace(styles=f"{self.styles} {every}")._values(cells)
         is_number = ~np.isnan(values)
-        affixes = [cells.affixes[code] if code >= 0 else _Affixes(_Affix()) for code in cells.code]
-        is_range = np.array([bool(a.dash) for a in affixes], dtype=bool)
+        sides = cells.of_affixes([a.low.bound for a in cells.affixes], "")
+        is_range = cells.of_affixes([bool(a.dash) for a in cells.affixes])
+        is_signed = cells.of_affixes([bool(a.low.sign) for a in cells.affixes])
+        has_word = cells.of_affixes([bool(a.low.word) for a in cells.affixes])
         is_fraction = ~np.isnan(cells.exact)
         n_single = n_plain + rows[is_number & ~is_range & ~is_fraction].sum()
         styles = self.styles.split()
-        below, above = (
-            set(values[is_number & np.array([a.low.bound == b for a in affixes], dtype=bool)])
-            for b in "<>"
-        )
-        has_bounds = any(a.low.bound and ok for a, ok in zip(affixes, is_number, strict=True))
-        if has_bounds and not below & above:  # "<=50K" and ">50K" are two classes
-            styles.append("bounds")
-        ranges = is_number & is_range
-        if ranges.any():
+        below, above = (set(values[is_number & (sides == side)]) for side in "<>")
+        if (is_number & (sides != "")).any() and not below & above:
+            styles.append("bounds")  # but "<=50K" and ">50K" are two classes
+        if (is_number & is_range).any():
             styles.append("ranges")
-            tight = ranges & cells.is_tight
-            few = rows[tight].sum() < n_single
-            if tight.any() and (few or self._tile(cells, tight)):
-                styles.append("tight")
-        if (is_number & is_fraction).any():
-            other = [a.low.word != "" for a in affixes] | (np.abs(cells.exact) > 1.0)
-            if (other & is_fraction).any() or rows[is_fraction & is_number].sum() < n_single:
-                styles.append("fractions")
+        tight = is_number & is_range & cells.is_tight
+        if tight.any() and (rows[tight].sum() < n_single or self._tile(cells, tight)):
+            styles.append("tight")
+        fractions = is_number & is_fraction
+        is_clear = has_word | (np.abs(cells.exact) > 1.0)
+        if (fractions & is_clear).any() or 0 < rows[fractions].sum() < n_single:
+            styles.append("fractions")
         grouped = compute.match_substring_regex(cells.low, rf"\d{_GROUPS[self.point]}\d")
         grouped = compute.fill_null(grouped, False).to_numpy(zero_copy_only=False)
         if (grouped & is_number & ~is_fraction).any():
             styles.append("groups")
-        if any(a.low.sign and ok for a, ok in zip(affixes, is_number, strict=True)):
+        if (is_signed & is_number).any():
             styles.append("signs")
         return self._replace(styles=" ".join(styles))
 
@@ -605,7 +614,7 @@ class Numbers(NamedTuple):
     def _values(self, cells):
         sizes, styles = self._sizes(cells), self.styles.split()
         low, high = self._ends(cells, sizes)
-        is_range = np.array([bool(a.dash) for a in cells.affixes] + [False])[cells.code]
+        is_range = cells.of_affixes([bool(affix.dash) for affix in cells.affixes])
         may_be = np.full(len(low), "ranges" in styles)
         if cells.is_tight.any():
             padded = compute.match_substring_regex(cells.low, r"^0\d")
@@ -618,7 +627,7 @@ class Numbers(NamedTuple):
         exact = cells.exact * sizes.factors[:, 0] * 10.0 ** sizes.powers[:, 0]
         exact = exact if "fractions" in styles else np.full(len(exact), np.nan)
         # "+1 555 123 456" is a phone number.
-        phone = np.array([a.low.sign == "+" for a in cells.affixes] + [False])[cells.code]
+        phone = cells.of_affixes([affix.low.sign == "+" for affix in cells.affixes])
         if phone.any():
             blank = compute.fill_null(compute.match_substring(cells.low, " "), False)
             out[phone & blank.to_numpy(zero_copy_only=False)] = np.nan
