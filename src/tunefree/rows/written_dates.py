@@ -63,7 +63,7 @@ _PURE_DIGITS = r"^\d+$"
 # The forms of a date, in the order in which they are tried: (kind, pattern).
 _FORMS = [
     ("days", rf"^(?P<year>\d{{4}})[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}}){_TIME}"),
-    ("digits", r"^(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})(?:[T ]?(?P<hour>\d{2}):?"
+    ("digits", r"^(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})(?:[T ,]*(?P<hour>\d{2}):?"
                r"(?P<minute>\d{2})(?::?(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?)?$"),
     ("orders", rf"^(?P<first>\d{{1,2}})[-/.](?P<second_>\d{{1,2}})[-/.]{_YEAR}{_TIME}"),
     ("days", rf"^(?P<day>\d{{1,2}})[-/ .]*{_NAME}[-/ .,]*{_YEAR}{_TIME}"),
@@ -84,6 +84,7 @@ _KINDS = ("", "days", "digits", "orders", "months", "quarters")
 _PIVOT = 69  # of years with two digits, as in POSIX: 69 is 1969, 68 is 2068
 _LEAST_SHARE = 0.5  # of the rows; below it a column is not one of dates
 _LONGEST = 64
+_FIRST = np.datetime64("0001-01-01", "us")
 _NAT = np.datetime64("NaT", "us")
 
 
@@ -437,9 +438,10 @@ def _iso(cells):
     if not len(cells) or not _matches(cells, _ISO).all():
         return None
     try:
-        return cells.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
+        found = cells.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:  # a day that does not exist
         return None
+    return found if found.min() >= _FIRST else None
 
 
 _ISO = r"^\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?$"

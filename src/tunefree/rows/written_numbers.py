@@ -126,6 +126,7 @@ _DASH = re.compile(
 _NO_UNITS = frozenset(["st", "nd", "rd", "th", "am", "pm", "a.m.", "p.m."])
 _MOST_AFFIXES = 2000
 _LEAST_SHARE = 0.5  # of the rows; below it a column is not one of numbers
+_LEAST_DISTINCT = 3  # numbers in a unit that is not in the table, where other cells have none
 _MOST_STRAYS = 0.05  # of the rows may be in a unit that does not convert
 
 
@@ -145,7 +146,10 @@ _GROUPS = {".": "[,' ]", ",": "[.' ]"}
 
 
 class _Affix(NamedTuple):
-    """What stands around a number: its sign, a bound, money, a word; a mark without a 0."""
+    """What stands around a number: its sign, a bound, money, a word; a mark without a 0.
+
+    The sign is that of an account, ")", if it does not stand before the number: (5) and 5-.
+    """
 
     sign: str = ""
     bound: str = ""
@@ -256,7 +260,7 @@ def _affix(before, after):
         return None
     is_open = head["open"] or head["open2"]
     is_closed = tail["close"] or tail["close2"]
-    signs = [s for s in (head["sign"], head["sign2"], tail["sign"], is_open and "-") if s]
+    signs = [s for s in (head["sign"], head["sign2"], tail["sign"] and ")", is_open and ")") if s]
     word = tail["word"]
     is_word = not word or (_WORD.fullmatch(word) and word.count(" ") <= 2)
     if bool(is_open) != bool(is_closed) or len(signs) > 1 or not is_word:
@@ -298,8 +302,8 @@ def _fractions(cells, around):
     texts = around.to_pylist()
     for k, cell in zip(places, cells.take(pa.array(places)).to_pylist(), strict=True):
         found = _FEET.fullmatch(cell)
-        scale, after = (1.0, "in") if found else (1.0, "")
-        if found:
+        scale, after = 1.0, "in"
+        if found and (found["inches"] or "'" in cell):
             whole = 12.0 * float(found["feet"]) + float(found["inches"] or 0.0)
         elif found := _FRACTION.fullmatch(cell):
             whole, after = float(found["whole"] or 0.0), found["after"]
@@ -384,7 +388,11 @@ def _group_of(unit):
 def _power_and_rest(size):
     """A size as a power of ten and what is left of it."""
     power = round(np.log10(size))
-    return (power, 1.0) if np.isclose(size, 10.0**power, rtol=1e-12) else (0, size)
+    if np.isclose(size, 10.0**power, rtol=1e-12):
+        return power, 1.0
+    whole = round(max(size, 1.0 / size))  # 12 inches are a foot, not 12.000000000000002
+    exact = float(whole) if size > 1.0 else 1.0 / whole
+    return 0, exact if np.isclose(size, exact, rtol=1e-12) else size
 
 
 class _Sizes(NamedTuple):
@@ -462,7 +470,13 @@ class Numbers(NamedTuple):
         found = found._with_styles(rest, rows, counts[plain].sum())
         none = np.zeros(int(plain.sum()), dtype=int)
         in_plain = ~np.isnan(_floats(cells.filter(pa.array(plain)), point, none))
-        n_numbers = counts[plain][in_plain].sum() + rows[~np.isnan(found._values(rest))].sum()
+        values = found._values(rest)
+        n_numbers = counts[plain][in_plain].sum() + rows[~np.isnan(values)].sum()
+        # "1Fam" beside "Duplex" is a level, and no number of families.
+        is_word = found.unit not in _KINDS and found.unit not in _SIGNS and found.unit != ""
+        few = is_word and len(np.unique(values[~np.isnan(values)])) < _LEAST_DISTINCT
+        if few and n_numbers < (1.0 - _MOST_STRAYS) * counts.sum():
+            return None
         return found if n_numbers >= least else None
 
     @property
@@ -504,9 +518,10 @@ class Numbers(NamedTuple):
         seen = np.bincount(cells.code[is_number & (cells.code >= 0)],
                            rows[is_number & (cells.code >= 0)], len(cells.affixes))  # fmt: skip
         words = [a.low.word for a, count in zip(cells.affixes, seen, strict=True) if count]
-        styles = ["letters"] if _SURE_LETTERS.intersection(words) else []
+        first = {found.group() for word in words if (found := re.match(r"[^\W\d_]+", word))}
+        styles = ["letters"] if _SURE_LETTERS.intersection(first) else []
         styles += ["lakh"] if any(w.lower().startswith("cr") for w in words) else []
-        units = {_unit(word) for word in words if len(word) > 1 or word not in "mM"}
+        units = {_unit(word) for word in words if word.lower() not in _LETTERS}
         kinds = {_KINDS[u] for u in units if u is not None}
         kind = next((k for k in ("bytes", "length", "time") if k in kinds), "")
         if kind == "bytes":
@@ -527,7 +542,7 @@ class Numbers(NamedTuple):
         group = max(sorted(by_group), key=by_group.__getitem__)
         unit = max(sorted(u for u in by_unit if _group_of(u) == group), key=by_unit.__getitem__)
         # A unit that few cells have may be a letter of a code, such as E of 84030E.
-        is_sure = unit in _MONEY.values() or group == "share" or (unit in _KINDS and len(unit) > 1)
+        is_sure = unit in _SIGNS or group == "share" or (unit in _KINDS and len(unit) > 1)
         if not is_sure and by_group[group] < n_bare:
             return found
         if sum(by_group.values()) - by_group[group] > _MOST_STRAYS * n_rows:
@@ -541,7 +556,7 @@ class Numbers(NamedTuple):
         is_number = ~np.isnan(values)
         sides = cells.of_affixes([a.low.bound for a in cells.affixes], "")
         is_range = cells.of_affixes([bool(a.dash) for a in cells.affixes])
-        is_signed = cells.of_affixes([bool(a.low.sign) for a in cells.affixes])
+        is_signed = cells.of_affixes([a.low.sign == ")" for a in cells.affixes])
         has_word = cells.of_affixes([bool(a.low.word) for a in cells.affixes])
         is_fraction = ~np.isnan(cells.exact)
         n_single = n_plain + rows[is_number & ~is_range & ~is_fraction].sum()
@@ -584,7 +599,7 @@ class Numbers(NamedTuple):
                 size = None if affix is None else self._size(affix)
                 if affix is not None and size is not None:
                     powers[k, end], factors[k, end] = _power_and_rest(size)
-                    factors[k, end] *= -1.0 if affix.sign == "-" else 1.0
+                    factors[k, end] *= -1.0 if affix.sign in ("-", ")") else 1.0
         return _Sizes(powers[cells.code], factors[cells.code])
 
     def _size(self, affix):
@@ -596,7 +611,7 @@ class Numbers(NamedTuple):
         unit = affix.money or unit
         if affix.bound and "bounds" not in styles:
             return None
-        is_money = self.unit in _MONEY.values() or not self.unit
+        is_money = self.unit in _SIGNS or not self.unit
         if not unit:
             return size if size == 1.0 or is_money or self.unit not in _KINDS else None
         if _group_of(unit) != _group_of(self.unit):
