@@ -318,14 +318,14 @@ def sample_of(X, y):
 
 
 def describe_kinds(notes):
-    """The number of columns of each kind; nothing if all are numeric.
+    """The number of columns of each kind.
 
     >>> describe_kinds({"kinds": ["number", "text", "number"]})
     '2 numeric, 1 text'
     """
     kinds = notes.get("kinds") or []
-    if set(kinds) <= {"number"}:
-        return ""
+    if not kinds and notes.get("zero_based") == "auto":
+        kinds = ["number"] * notes["features"]
     return ", ".join(f"{kinds.count(k)} {name}" for k, name in _KINDS.items() if k in kinds)
 
 
