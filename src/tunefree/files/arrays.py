@@ -5,9 +5,10 @@ An ``.npy`` file is a table whose last column is the target. An ``.npz`` file ho
 ``weight`` if it has them; it is loaded whole. Nothing in either is ever unpickled.
 """
 
-import json
-import math
+import io
+import itertools
 import os
+import re
 import zipfile
 import zlib
 from functools import partial
@@ -18,19 +19,19 @@ from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
 from tunefree.files.files import (
+    CHUNK,
     DataError,
-    chunks,
-    decoded,
     forget,
-    json_row,
     mapped,
     name_of,
+    numbered_lines,
     skip,
-    whole_lines,
 )
-from tunefree.files.tables import TARGET, WEIGHT, assign, set_aside, sniff_delimiter
+from tunefree.files.json_tables import json_batches
+from tunefree.files.quotes import regular
+from tunefree.files.tables import TARGET, WEIGHT, assign, headed, set_aside, unnamed
 from tunefree.rows.designs import n_entries
-from tunefree.rows.missing import MISSING, NO_LABEL, complete, unlabelled
+from tunefree.rows.missing import NO_LABEL, complete, unlabelled
 
 _ENTRIES = 500_000
 _ROWS = 8192
@@ -130,7 +131,9 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
         raise DataError(f"it is not a valid {format} file: {words}", name_of(path)) from None
 
 
-def frame_batches(path, format, start=0, *, target=None, drop=(), **_):
+def frame_batches(
+    path, format, start=0, *, target=None, drop=(), header=None, delimiter=None, sheet=None, **_
+):
     """The record batches, of at most 8192 rows, of a "parquet", "arrow", "csv" or "jsonl" file.
 
     They begin with row `start`. A "csv" file is delimited text, which pyarrow reads. A `Column` of
@@ -143,8 +146,9 @@ def frame_batches(path, format, start=0, *, target=None, drop=(), **_):
     readers: Any = {
         "parquet": _parquet,
         "arrow": _arrow,
-        "csv": partial(_delimited, aside=aside),
-        "jsonl": partial(_json_batches, target=target, aside=aside),
+        "csv": partial(_delimited, aside=aside, header=header, delimiter=delimiter),
+        "jsonl": partial(json_batches, target=target, aside=aside),
+        "document": partial(json_batches, target=target, aside=aside),
     }
     try:
         for batch in readers[format](path):
@@ -177,20 +181,53 @@ def _parquet(path):
         yield from file.iter_batches(_ROWS)
 
 
-def _delimited(path, aside):
+class _Texts(io.RawIOBase):
+    """Texts as a file."""
+
+    def __init__(self, texts):
+        self.texts, self.rest = texts, b""
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        while not self.rest:
+            self.rest = next(self.texts, None)
+            if self.rest is None:
+                self.rest = b""
+                return 0
+        size = min(len(buffer), len(self.rest))
+        buffer[:size], self.rest = self.rest[:size], self.rest[size:]
+        return size
+
+
+def _delimited(path, aside, header, delimiter):
     import pyarrow
     from pyarrow import csv
 
-    text = next(whole_lines(chunks(path)), b"")
-    head = text.lstrip(b" \n").split(b"\n")[0]
-    head.decode()  # pyarrow checks only the rows
-    above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
-    cells = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
+    how = {"header": header, "delimiter": delimiter, "target": False}
+    found = headed(numbered_lines(path), name_of(path), **how)
+    first = next(found, None)
+    if first is None:
+        return
+    layout = first[2]
+    names = layout.names or [unnamed(j) for j in range(len(layout.slots))]
+
+    def texts():
+        for text, _, _ in itertools.chain([first], found):
+            rows = re.sub(rb"(?m)^[ \t]*\n", b"", text)  # comments, and the lines above the table
+            yield regular(rows, layout.delimiter, len(layout.slots))
+
+    reading = csv.ReadOptions(column_names=names)
+    cells = csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
     anything = dict.fromkeys(aside, pyarrow.string())
     missing = sorted({*csv.ConvertOptions().null_values, *NO_LABEL})  # of numbers only
     values = csv.ConvertOptions(column_types=anything, null_values=missing)
-    with csv.open_csv(os.fspath(path), above, cells, values) as file:
-        yield from file
+    kept = [name for j, name in enumerate(names) if j not in layout.dialect.empty]
+    file = io.BufferedReader(_Texts(texts()), CHUNK)
+    with csv.open_csv(file, reading, cells, values) as batches:
+        for batch in batches:
+            yield batch.select(kept)
 
 
 def _arrow(path):
@@ -208,57 +245,6 @@ def _arrow(path):
         for first in range(0, len(batch), _ROWS):
             yield batch.slice(first, _ROWS)
             forget(pages)
-
-
-def _json_batches(path, target, aside):
-    """The batches of JSON lines: pyarrow reads them if each line is an object.
-
-    On another line, such as null, pyarrow would end the interpreter.
-    """
-    import pyarrow
-
-    text = b"".join(whole_lines(chunks(path)))
-    lines = [line.strip() for line in text.split(b"\n")]
-    n_rows = len(lines) - lines.count(b"")
-    if not n_rows:
-        return []
-    problem = pyarrow.ArrowInvalid("a line holds several values")
-    if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
-        try:
-            table = _json_table(text)
-            if table.num_rows == n_rows:
-                return table.to_batches()
-        except pyarrow.ArrowInvalid as found:
-            problem = found
-    here = name_of(path)
-    rows = [json_row(decoded(line), (here, k)) for k, line in enumerate(lines, 1) if line]
-    plain = "\n".join(json.dumps(row) for row in _with_nulls(rows, target, aside)) + "\n"
-    table = _json_table(plain.encode())
-    if table.num_rows != n_rows:
-        raise problem
-    return table.to_batches()
-
-
-def _json_table(text):
-    import pyarrow
-    from pyarrow import json
-
-    blocks = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
-    return json.read_json(pyarrow.BufferReader(text), blocks)
-
-
-def _with_nulls(rows, target, aside):
-    """Rows of JSON with null for NaN and for a target that is missing, without some columns."""
-    name = getattr(target, "name", target)
-    name = next(reversed(rows[0]), None) if name is None else name
-    for row in rows:
-        for other in aside:
-            row.pop(other, None)
-        for key, value in row.items():
-            is_nan = isinstance(value, float) and math.isnan(value)
-            is_marker = key == name and isinstance(value, str) and value.strip().lower() in MISSING
-            row[key] = None if is_nan or is_marker else value
-    return rows
 
 
 def plain_batch(batch, path):

@@ -2,10 +2,13 @@ r"""Files: formats, bytes, lines, errors with their position, and atomic writing
 
 For libsvm and csv, read at once or as a stream, a line ends with a newline (or with the file), and
 blanks are spaces and tabs. Carriage returns, vertical tabs and form feeds count as spaces
-everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does not.
+everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does so only in a file without any
+newline. Text in UTF-16, with or without a mark, is read as UTF-8, and bytes that are not UTF-8 as
+Windows-1252.
 """
 
 import bz2
+import codecs
 import contextlib
 import hashlib
 import io
@@ -18,6 +21,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from functools import partial
 from typing import Any
 
 from tunefree.core.warn import DataWarning, warn
@@ -29,8 +33,9 @@ _PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SAMPLE = 4096
-_OTHER_BLANKS = b"\r\v\f"
-_AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"   ")
+_LONGEST_HEAD = 1 << 16  # bytes in which the end of the first line is looked for
+_OTHER_BLANKS = b"\r\v\f\0"
+_AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"    ")
 _SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # first line of Excel files
 
 
@@ -234,8 +239,60 @@ def shown(word):
 
 
 def decoded(text):
-    """Decode UTF-8, with a replacement character for every invalid byte."""
-    return text.decode("utf-8", errors="replace")
+    """Decode UTF-8, or else Windows-1252."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("cp1252", errors="replace")
+
+
+def encoding_of(head):
+    r"""The encoding of text by its first bytes: "utf-16-le", "utf-16-be", "utf-32" or "utf-8".
+
+    >>> encoding_of("a,b\n".encode("utf-16-le")), encoding_of(b"a,b\n")
+    ('utf-16-le', 'utf-8')
+    """
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "utf-32"
+    for mark, name in zip(UTF16, ("utf-16-le", "utf-16-be"), strict=True):
+        if head.startswith(mark):
+            return name
+    # Half of the bytes of text in UTF-16 without a mark are zero, if its letters are Latin ones.
+    even, odd = head[:_SAMPLE:2], head[1:_SAMPLE:2]
+    for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
+        is_half = zeros.count(0) > 0.4 * len(zeros) and not others.count(0)
+        if is_half and len(zeros) > 1:
+            return name
+    return "utf-8"
+
+
+def _ends_with_returns(head):
+    """Whether carriage returns end the lines, by the first bytes."""
+    return b"\n" not in head and b"\r" in head
+
+
+def _headed(pieces):
+    """The first bytes, up to a line's end if it comes soon, and all pieces."""
+    held, head = [], b""
+    for piece in pieces:
+        held.append(piece)
+        head += piece[:_LONGEST_HEAD]
+        if b"\n" in head or len(head) >= _LONGEST_HEAD:
+            break
+    return head[:_LONGEST_HEAD], itertools.chain(held, pieces)
+
+
+def _in_utf8(pieces):
+    """Text in UTF-8 whose lines end with newlines."""
+    head, pieces = _headed(iter(pieces))
+    encoding = encoding_of(head)
+    if encoding != "utf-8":
+        found = codecs.getincrementaldecoder(encoding)(errors="replace")
+        texts = itertools.chain(map(found.decode, pieces), (found.decode(b"", True) for _ in "1"))
+        head, pieces = _headed(text.encode() for text in texts if text)
+    if _ends_with_returns(head):
+        pieces = (piece.replace(b"\r", b"\n") for piece in pieces)
+    yield from pieces
 
 
 def name_of(source):
@@ -312,7 +369,7 @@ def chunks(source, size=None, start=0):
     path, size = name_of(source), size or CHUNK
     is_path = isinstance(source, (str, os.PathLike))
     if not is_path and not hasattr(source, "read"):
-        yield from _from_byte(source, start)
+        yield from _from_byte(_in_utf8(source), start)
         return
     is_file, opened = False, contextlib.nullcontext[Any](source)
     if is_path and os.fspath(source) == "-":
@@ -326,9 +383,15 @@ def chunks(source, size=None, start=0):
             piece = take(size)
             head += piece
         kind, before = next(filter(head.startswith, _PACKED), None), 0
+        change: Any = _in_utf8
         if is_file and start and kind is None:
-            stream.seek(start)
-            head, before, start = b"", start, 0
+            stream.seek(0)
+            head = stream.read(_LONGEST_HEAD)
+            if encoding_of(head) == "utf-8":  # then the bytes before need not be read
+                stream.seek(start)
+                returns = _ends_with_returns(head)
+                change = partial(map, lambda p: p.replace(b"\r", b"\n")) if returns else iter
+                head, before, start = b"", start, 0
         pieces = itertools.chain([head], iter(lambda: take(size), b""))
         if is_file:
             pieces = _whole_file(pieces, stream, before, path)
@@ -337,7 +400,7 @@ def chunks(source, size=None, start=0):
         elif kind is not None:
             found = _unpacked(pieces, kind, path)
             pieces = (p[i : i + size] for p in found for i in range(0, len(p), size))
-        yield from _from_byte(filter(None, pieces), start)
+        yield from _from_byte(change(filter(None, pieces)), start)
 
 
 def _whole_file(pieces, stream, read, path):
@@ -447,29 +510,41 @@ def _unmarked(text):
 def whole_lines(pieces):
     r"""Regroup pieces of text so that each ends with a line, and that in a newline.
 
-    A line longer than a piece is collected until it ends, in time linear in its length. A UTF-8
-    byte order mark at the start is dropped, the line ``sep=;`` of Excel becomes blanks, and text
-    that begins with a UTF-16 mark is unchanged.
+    A line longer than a piece is collected until it ends, in time linear in its length. A byte
+    order mark at the start is dropped, and the line ``sep=;`` of Excel becomes blanks.
 
     >>> list(whole_lines([b"a", b"b", b"c\r\nd"]))
     [b'abc \n', b'd\n']
     """
-    rest, first, start, change = [], True, True, plain
+    rest, first, start = [], True, True
     for piece in pieces:
         rest.append(piece)
         if first and sum(map(len, rest)) >= len(_BYTE_ORDER_MARK):
             rest, first = [b"".join(rest).removeprefix(_BYTE_ORDER_MARK)], False
-            change = bytes if rest[0].startswith(UTF16) else plain
         last = rest[-1].rfind(b"\n") + 1
         if last and not first:
             piece = rest.pop()
-            text = change(b"".join([*rest, piece[:last]]))
+            text = plain(b"".join([*rest, piece[:last]]))
             yield _unmarked(text) if start else text
             start = False
             rest = [piece[last:]] if last < len(piece) else []
-    text = change(b"".join(rest))
+    text = plain(b"".join(rest))
     if text:
         yield text if text.endswith(b"\n") else text + b"\n"
+
+
+def numbered_lines(source):
+    """Whole lines in UTF-8, each text with the number of its first line."""
+    line, has_warned = 1, False
+    for text in whole_lines(chunks(source)):
+        try:
+            text.isascii() or text.decode()
+        except UnicodeDecodeError:
+            if not has_warned:
+                warn(f"{name_of(source)} is not UTF-8: read as Windows-1252")
+            text, has_warned = decoded(text).encode(), True
+        yield text, line
+        line += text.count(b"\n")
 
 
 def placed_lines(source, place=(0, 1)):
