@@ -7,6 +7,7 @@ An ``.npy`` file is a table whose last column is the target. An ``.npz`` file ho
 
 import io
 import itertools
+import json
 import os
 import re
 import zipfile
@@ -18,15 +19,19 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
+from tunefree.core.format import listed
 from tunefree.files.files import (
     CHUNK,
+    PACKED,
     DataError,
     forget,
     mapped,
     name_of,
     numbered_lines,
     skip,
+    unpacked,
 )
+from tunefree.files.formats import arff, noted, notes_of, statistics, workbook
 from tunefree.files.json_tables import json_batches
 from tunefree.files.quotes import regular
 from tunefree.files.tables import TARGET, WEIGHT, assign, headed, set_aside, unnamed
@@ -35,6 +40,9 @@ from tunefree.rows.missing import NO_LABEL, complete, unlabelled
 
 _ENTRIES = 500_000
 _ROWS = 8192
+_NO_NAME = re.compile(r"__index_level_\d+__")  # of an index without a name
+# Formats whose columns have names and types.
+FRAMES = ("parquet", "arrow", "jsonl", "excel", "arff", "stata", "spss", "sas")
 _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
@@ -114,7 +122,7 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
     What the file does not have is None. `columns` are options of `tunefree.files.read`; NumPy files
     use only some of them.
     """
-    if format in ("parquet", "arrow", "jsonl"):
+    if format in FRAMES:
         found = _frames(path, format, start, **columns)
     else:
         names = ("target", "weight_column", "n_features", "drop")
@@ -132,9 +140,20 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
 
 
 def frame_batches(
-    path, format, start=0, *, target=None, drop=(), header=None, delimiter=None, sheet=None, **_
+    path,
+    format,
+    start=0,
+    *,
+    target=None,
+    weight_column=None,
+    columns=None,
+    drop=(),
+    header=None,
+    delimiter=None,
+    sheet=None,
+    **_,
 ):
-    """The record batches, of at most 8192 rows, of a "parquet", "arrow", "csv" or "jsonl" file.
+    """The record batches, of at most 8192 rows, of a file of one of `FRAMES`, or "csv".
 
     They begin with row `start`. A "csv" file is delimited text, which pyarrow reads. A `Column` of
     `drop` may hold anything.
@@ -143,20 +162,24 @@ def frame_batches(
 
     name = name_of(path)
     aside = [column.name for column in set_aside(drop) if column.name is not None]
+    asked = [target, weight_column, *(columns or ())]
     readers: Any = {
-        "parquet": _parquet,
+        "parquet": partial(_parquet, asked=[getattr(column, "name", column) for column in asked]),
         "arrow": _arrow,
         "csv": partial(_delimited, aside=aside, header=header, delimiter=delimiter),
         "jsonl": partial(json_batches, target=target, aside=aside),
         "document": partial(json_batches, target=target, aside=aside),
+        "excel": lambda path: workbook(path, sheet, header, columns).to_batches(),
+        "arff": lambda path: arff(path).to_batches(),
+        "stata": lambda path: statistics(path, format).to_batches(),
+        "spss": lambda path: statistics(path, format).to_batches(),
+        "sas": lambda path: statistics(path, format).to_batches(),
     }
     try:
         for batch in readers[format](path):
             begin, start = min(start, len(batch)), start - min(start, len(batch))
             for first in range(begin, len(batch), _ROWS):
                 yield batch.slice(first, _ROWS)
-    except UnicodeDecodeError:
-        raise DataError("the text is not UTF-8", name) from None
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except (pyarrow.ArrowException, OSError) as problem:
@@ -167,18 +190,46 @@ def frame_batches(
 def laid_out(batches, path, start=0, **columns):
     """Batches, each with the number of rows before it and the `Layout` of their columns."""
     layout = None
+    columns = {k: v for k, v in columns.items() if k not in ("header", "delimiter", "sheet")}
     for batch in batches:
         names = batch.schema.names
-        layout = layout or assign(names, len(names), (path,), **columns)
+        if layout is None:
+            layout = assign(names, len(names), (path,), **columns)
+            layout = layout._replace(notes=notes_of(batch))
         yield batch, start, layout
         start += batch.num_rows
 
 
-def _parquet(path):
+def _as_file(path):
+    """A file for pyarrow, unpacked if it is packed."""
+    import pyarrow
+
+    with open(path, "rb") as file:
+        is_packed = file.read(4).startswith(PACKED)
+    return pyarrow.BufferReader(unpacked(path)) if is_packed else os.fspath(path)
+
+
+def _parquet(path, asked):
+    """Batches without the columns in which pandas keeps its index, unless they are asked for."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(os.fspath(path)) as file:
-        yield from file.iter_batches(_ROWS)
+    with parquet.ParquetFile(_as_file(path)) as file:
+        names = file.schema_arrow.names
+        index = [name for name in _index_columns(file.schema_arrow) if name not in asked]
+        kept = [name for name in names if name not in index]
+        notes = []
+        if index and kept:
+            notes = [f"the index of pandas is not read: {listed([*map(repr, index)])}"]
+        for batch in file.iter_batches(_ROWS, columns=kept if notes else None):
+            yield noted(batch, notes)
+
+
+def _index_columns(schema):
+    """The columns that hold the index of a frame of pandas."""
+    found = (schema.metadata or {}).get(b"pandas")
+    index = json.loads(found).get("index_columns", []) if found else []
+    names = [name for name in index if isinstance(name, str) and name in schema.names]
+    return [*names, *(n for n in schema.names if _NO_NAME.fullmatch(n) and n not in names)]
 
 
 class _Texts(io.RawIOBase):
@@ -234,7 +285,9 @@ def _arrow(path):
     import pyarrow
     from pyarrow import ipc
 
-    pages = mapped(os.fspath(path))
+    with open(path, "rb") as file:
+        is_packed = file.read(4).startswith(PACKED)
+    pages = unpacked(path) if is_packed else mapped(os.fspath(path))
     stored = pyarrow.py_buffer(pages)
     try:
         file = ipc.open_file(stored)

@@ -143,7 +143,7 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     below = [row.cells for row in rows[first:]]
     if names is not None:
         names = [*names[:width], *[""] * (width - len(names))]
-    empty = _empty(names, below, width)
+    empty = unnamed_columns(names, below, width)
     if names is not None:
         names, renamed = distinct_names(names)
         notes += renamed
@@ -473,8 +473,8 @@ def _is_second_header(second, names, below):
     return len(above) > 1 or fills or are_units
 
 
-def _empty(names, below, width):
-    """Columns without a name and contents; without a header only the last ones."""
+def unnamed_columns(names, below, width):
+    """Positions of columns without a name and contents; without a header only the last ones."""
     rows = [row for row in below if len(row) == width]
     if not rows:
         return ()
@@ -487,6 +487,22 @@ def _empty(names, below, width):
         while bare and bare[0] != width - len(bare):
             bare = bare[1:]
     return () if len(bare) == width else tuple(bare)
+
+
+def header_of(rows, header=None, known=None):
+    """The header of a sheet: (names or None, index of the first row of data, notes).
+
+    Rows of one cell above the table are titles.
+    """
+    filled = [sum(map(bool, row)) for row in rows]
+    start = 0
+    while start < len(rows) - 2 and filled[start] <= 1 < max(filled[start:]) - 1:
+        start += 1
+    table = _Table("", ",", "", [_Row(line, row) for line, row in enumerate(rows)][start:])
+    names, first, notes = table.header(header, known)
+    if start:
+        notes.insert(0, f"the first {start} rows are above the table: not read")
+    return names, first + start, notes
 
 
 def distinct_names(names):

@@ -13,6 +13,7 @@ from pyarrow import compute, csv
 
 from tunefree.files import read
 from tunefree.files.arrays import (
+    FRAMES,
     column_of,
     frame_batches,
     kind_of_type,
@@ -53,7 +54,7 @@ from tunefree.rows.missing import unlabelled
 
 # Text that need not be in memory at once is parsed in parts of about so many bytes.
 _PART = 32 << 20
-_FRAMES = ("csv", "parquet", "arrow", "jsonl")
+_TABLES = ("csv", *FRAMES)
 _BLANKS = " \t\n"
 
 
@@ -88,7 +89,7 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
                 return table
         except DataError as problem:
             error = problem
-    if detected(source, options.get("format"))[0] not in _FRAMES:
+    if detected(source, options.get("format"))[0] not in _TABLES:
         if error is not None and (skipped is None or not skipped.malformed):
             raise error
         return read(source, skipped=skipped, **options)
@@ -143,7 +144,7 @@ def mixed_parts(
         texts = headed(numbered_lines(source), options.path, **how, **columns)
         found = _whole_rows(texts, whole)
     else:
-        batches = frame_batches(source, kind, sheet=sheet, **columns)
+        batches = frame_batches(source, kind, sheet=sheet, header=header, **columns)
         if whole:
             batches = map(pa.Table.from_batches, filter(None, [[*batches]]))
         found = laid_out(batches, options.path, **columns)

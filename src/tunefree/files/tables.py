@@ -280,8 +280,8 @@ def headed(texts, path, layout=None, *, enough=None, **columns):
     """Rows of texts below the header: (text, number of its first line, layout, what came with it).
 
     A text, which is of whole lines, comes with the number of its first line, and perhaps more. The
-    first ones, of `enough` bytes (`HEAD`), give the layout, unless it is known; the lines above the table
-    become blanks.
+    first ones, of `enough` bytes (`HEAD`), give the layout, unless it is known; the lines above the
+    table become blanks.
     """
     texts = iter(texts)
     if layout is None:
