@@ -503,13 +503,14 @@ def _decided(line):
         return "jsonl"
     if line.lower().startswith((b"@relation", b"@attribute")):
         return "arff"
+    words = line.split()
+    has_pairs = any(map(_PAIR.fullmatch, words))
+    if has_pairs and _LIBSVM_LINE.fullmatch(line):
+        return "libsvm"
     if _DELIMITER.search(line):
         return "csv"
-    words = line.split()
-    if any(map(_PAIR.fullmatch, words)):
-        is_row = _LIBSVM_LINE.fullmatch(line) or (
-            _LABEL.fullmatch(words[0]) and _PAIR.fullmatch(words[-1])
-        )
+    if has_pairs:
+        is_row = _LABEL.fullmatch(words[0]) and _PAIR.fullmatch(words[-1])
         return "libsvm" if is_row else "csv"
     return "csv" if len(words) > 1 and all(word[:1] in b"+-.0123456789" for word in words) else None
 
