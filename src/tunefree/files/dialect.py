@@ -344,23 +344,20 @@ class _Table:
         return None, start
 
     def _commented(self):
-        """The header in the last comment before the first row, if it has as many cells."""
+        """The header in a comment just above the first row, if it has as many cells."""
         if not self.comment or not self.rows:
             return None
-        before = self.head.split("\n")[: self.rows[self.start].line]
-        lines = [line.strip() for line in before if line.strip()]
-        if not lines or not lines[-1].startswith(self.comment):
+        line = (self.head.split("\n")[: self.rows[self.start].line] or [""])[-1].strip()
+        if not line.startswith(self.comment):
             return None
-        line = lines[-1].lstrip(self.comment).strip()
-        for delimiter in (self.delimiter, *DELIMITERS):
-            if delimiter == " ":
-                cells = line.split()
-            else:
-                cells = [cell for *_, cell in cells_of(line, 0, delimiter)[0]]
-            is_header = len(cells) == self.width > 1 and all(cells)
-            if is_header and not any(map(_DIGIT_LED.match, cells)):
-                return cells
-        return None
+        line = line.lstrip(self.comment).strip()
+        if self.delimiter in " \t":
+            cells = line.split()
+        else:
+            cells = [cell for *_, cell in cells_of(line, 0, self.delimiter)[0]]
+        is_header = len(cells) == self.width > 1 and all(cells)
+        is_prose = any(cell[-1:] in ",.:;" or _DIGIT_LED.match(cell) for cell in cells)
+        return cells if is_header and not is_prose else None
 
     def header(self, wanted, known):
         """(Names or None, index of the first row of data, notes)."""
@@ -381,7 +378,7 @@ class _Table:
                 names, first = cells, first + 1
             elif above is not None:
                 names = above
-                notes.append(f"the last line that begins with {self.comment} holds the names")
+                notes.append(f"the line with {self.comment} above the rows holds the names")
         if names is not None:
             names, first, more = self._second_header(names, first)
             notes += more

@@ -248,7 +248,7 @@ def statistics(path, format):
     """The table of a file of Stata, SPSS or SAS; labelled values are their labels."""
     name = name_of(path)
     try:
-        frame = _frame(unpacked(path), format, name)
+        frame = _frame(unpacked(path), format)
     except ImportError as problem:
         title = {"stata": "Stata", "spss": "SPSS", "sas": "SAS"}[format]
         words = f"this is a file of {title}: install tunefree[stat] to read it ({problem.name})"
@@ -261,8 +261,6 @@ def statistics(path, format):
     columns: Any = {}
     for column in frame.columns:
         cells = frame[column]
-        if cells.dtype == object:
-            cells = cells.map(lambda c: c.decode("utf-8", "replace") if type(c) is bytes else c)
         try:
             columns[str(column)] = pyarrow.array(cells, from_pandas=True)
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
@@ -271,22 +269,24 @@ def statistics(path, format):
     return pyarrow.table(columns)
 
 
-def _frame(content, format, name):
-    if format == "spss":
-        import pyreadstat
-
-        is_portable = not content.startswith((b"$FL2", b"$FL3"))
-        reader = pyreadstat.read_por if is_portable else pyreadstat.read_sav
-        with tempfile.TemporaryDirectory() as folder:
-            place = os.path.join(folder, "data")
-            with open(place, "wb") as file:
-                file.write(content)
-            return reader(place, apply_value_formats=True)[0]
-    import pandas as pd
-
+def _frame(content, format):
+    """A frame of pandas: pandas reads Stata, pyreadstat the others, from a file."""
     if format == "stata":
+        import pandas as pd
+
         return pd.read_stata(io.BytesIO(content))
-    is_transport = content.startswith(b"HEADER RECORD")
-    kind: Any = "xport" if is_transport else "sas7bdat"
-    encoding = None if is_transport else "infer"
-    return pd.read_sas(io.BytesIO(content), format=kind, encoding=encoding)
+    import pyreadstat
+
+    readers: Any = {
+        b"$FL2": pyreadstat.read_sav,
+        b"$FL3": pyreadstat.read_sav,
+        b"HEAD": pyreadstat.read_xport,
+    }
+    other = pyreadstat.read_por if format == "spss" else pyreadstat.read_sas7bdat
+    reader = readers.get(content[:4], other)
+    labels = {"apply_value_formats": True} if format == "spss" else {}
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "data")
+        with open(place, "wb") as file:
+            file.write(content)
+        return reader(place, **labels)[0]

@@ -23,6 +23,7 @@ from tunefree.files.files import (
 )
 from tunefree.rows.missing import MISSING
 
+_END = b"end"
 _BLANKS = b" \t\r\n\0\v\f"
 
 
@@ -39,7 +40,7 @@ def json_shape(source):
     if not isinstance(source, (str, os.PathLike)) or os.fspath(source) == "-":
         source = Named(name_of(source), itertools.chain(held, pieces))
     if shape is None:
-        shape = _shape(head.removeprefix(b"\xef\xbb\xbf").strip(_BLANKS) + b"\nend")
+        shape = _shape(head.removeprefix(b"\xef\xbb\xbf").strip(_BLANKS) + b"\n" + _END)
     return shape or "lines", source
 
 
@@ -61,14 +62,20 @@ def _shape(text):
         return "lines"
     if not rest:
         return None
-    return "lines" if rest.startswith(b"{") or (row is not None and rest != b"end") else "document"
+    if rest == _END:
+        return "lines" if row is None else "document"
+    return "lines" if rest.startswith(b"{") or row is not None else "document"
 
 
 def _are_columns(document):
-    """Whether an object may hold columns: all of its values are lists, or all objects."""
+    """Whether an object may hold a table: columns (lists or objects), or an array of rows."""
     values = [*document.values()]
     kinds = {type(value) for value in values}
-    return bool(values) and (kinds == {list} or kinds == {dict})
+    return kinds in ({list}, {dict}) or any(map(_is_table, values))
+
+
+def _is_table(value):
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
 def flat(row, before=""):
@@ -148,7 +155,7 @@ def _records(found, name):
             return objects
         keys = list(dict.fromkeys(key for column in objects for key in column))
         return [{name: column.get(key) for name, column in found.items()} for key in keys]
-    tables = [rows for rows in lists if rows and all(isinstance(row, dict) for row in rows)]
+    tables = [rows for rows in lists if _is_table(rows)]
     if len(tables) == 1:
         return tables[0]
     raise DataError("the JSON holds neither an array of records nor an object of columns", name)
