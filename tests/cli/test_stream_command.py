@@ -149,8 +149,8 @@ def test_faults_name_file_and_line(here):
     assert "--coverage 0.93 is none of 0.99" in run("data.csv", "--coverage", "0.93", code=2).stderr
     assert "--resume needs --checkpoint" in run("data.csv", "--resume", code=2).stderr
     assert "is not a number" in run("data.csv", "--task", "regression", code=3).stderr
-    (here / "bad.jsonl").write_text('{"a": [1], "y": 2}\n')
-    assert "bad.jsonl:1: 'a' is neither" in run("bad.jsonl", "--task", "regression", code=3).stderr
+    (here / "bad.jsonl").write_text('{"a": 1, "y": 2}\n[1]\n')
+    assert "bad.jsonl:2: not a JSON object" in run("bad.jsonl", "--task", "regression", code=3).stderr
     run("data.csv", "--checkpoint", "data.csv", code=2)
 
 

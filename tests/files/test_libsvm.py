@@ -121,8 +121,7 @@ MALFORMED = {
     "an infinite label": (b"1e400 1:1\n", 1, 1, "label must be a finite number, not '1e400'"),
     "two labels": (b"1,2 1:1\n", 1, 1, "one label, not several: '1,2'"),
     "no label": (b"1 1:1\n1:1 2:1\n", 2, 1, "label is missing: the row starts with '1:1'"),
-    "binary junk": (b"1 1:1\n\x00\xff\x00\n", 2, 1, "label must be a finite number"),
-    "a byte order mark of UTF-16": ("1 1:1\n".encode("utf-16"), 1, 1, "label must be"),
+    "binary junk": (b"1 1:1\n\x01\xff\x00\n", 2, 1, "label must be a finite number"),
     "a late qid": (b"1 1:1 qid:3\n", 1, 7, "expected index:value, found 'qid:3'"),
 }
 
@@ -145,8 +144,7 @@ def test_the_place_does_not_depend_on_where_the_text_is_cut(name):
     pieces = [bytes([byte]) for byte in b"1 1:1\n1 2:2 1:1\n" * 3 + text]
     with pytest.raises(DataError) as caught:
         read_libsvm(pieces)
-    if name != "a byte order mark of UTF-16":  # its bytes mean another column further down
-        assert (caught.value.line, caught.value.column) == (line + 6, column)
+    assert (caught.value.line, caught.value.column) == (line + 6, column)
 
 
 def test_a_place_far_down_is_exact():

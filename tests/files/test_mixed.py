@@ -104,8 +104,6 @@ NUMBERS = b"".join(b"%d,x,%d\n" % (i, i % 2) for i in range(30))
 BAD = {
     "a short row": (b"a,b,y\nx,2,3\n\ny,2\n", ":4:4: this row has 2 cells, the first one has 3"),
     "a long row": (b"a,b,y\nx,2,3\ny,2,3,4\n", ":3:6: this row has more than the 3 cells"),
-    "a lost quote": (b'a,b,y\nx,2,3\n"y,2,3\nz,1,1\n', ":3:1: column 'a': the quote that begins"),
-    "a lost last quote": (b'a,b,y\nx,2,3\ny,2,"3\nz,1,1\n', ":3:5: column 'y': the quote that"),
     "no target": (b'a,b,y\n"x\nx",2,3\ny,2,\n', ":4:5: column 'y': the cell is empty"),
     "a target among numbers": (
         b"a,y\n" + b"".join(b"x,%d\n" % i for i in range(30)) + b"x,1O\n",
@@ -116,7 +114,6 @@ BAD = {
         ":32:2: column 'a': not a finite number: '1O'; leave the cell empty if it is missing",
     ),
     "infinity": (b"a,b,y\nx,1,3\nx,-inf,3\n", ":3:3: column 'b': not a finite number: '-inf'"),
-    "a name twice": (b"a,a,y\nx,2,3\n", ":1: the header names the column 'a' twice"),
     "a header alone": (b"a,b\n", ": the file has a header and no rows"),
 }
 
@@ -129,7 +126,7 @@ def test_a_bad_row_is_named_or_left_out_and_counted(tmp_path, name):
     with pytest.raises(DataError) as caught:
         read_mixed(str(path))
     assert str(caught.value).startswith(f"{path}{words}")
-    if "lost last" in name or "name" in name or "alone" in name:
+    if "alone" in name:
         return
     skipped = Skipped()
     found = read_mixed(str(path), skipped=skipped)
@@ -160,6 +157,7 @@ def test_a_later_table_is_read_as_the_first():
 
 def test_parts_are_the_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("tunefree.files.mixed._PART", 100)
+    monkeypatch.setattr("tunefree.files.tables.HEAD", 100)
     text = b"a,n,y\n" + b"".join(b'"x\n%d",,%d\n' % (i, i) for i in range(60)) + b"x,oops,1\n"
     pieces, whole = [text[i : i + 23] for i in range(0, len(text), 23)], table(text[:-9])
     parts = []

@@ -183,7 +183,6 @@ MALFORMED = {
     "a lost quote": (b'1,2,"a\n1,2,b"\n', ":1:6: column 3: the quote is not closed on this line"),
     "a negative weight": (b"w,x,y\n-1,1,1\n", ":2:1: column 'w': a weight must not be negative"),
     "a huge label": (b"1,2\n1," + b"x" * 300 + b"\n", ":2:3: column 2: a target of more than 256"),
-    "a name twice": (b"a,a,y\n1,2,3\n", ":1: the header names the column 'a' twice"),
     "one column": (b"y\n1\n", ":1: the file has no feature column"),
     "a header alone": (b"a,b\n", ": the file has a header and no rows"),
     "nothing": (b"\n \n", ": the file has no rows"),

@@ -14,8 +14,11 @@ _RESULTS = "Results"
 
 TASKS = ("auto", "classification", "regression")
 ESTIMATORS = ("auto", "trees", "pistol", "kernel", "glm", "reflectron", "ridge", "separator")
-FORMATS = ("libsvm", "csv", "jsonl", "parquet", "arrow", "npy", "npz")
-ROW_FORMATS = ("libsvm", "csv", "jsonl")
+ROW_FORMATS = (
+    ("libsvm", "csv", "json", "jsonl", "parquet", "arrow")
+    + ("excel", "arff", "stata", "spss", "sas")
+)  # fmt: skip
+FORMATS = (*ROW_FORMATS, "npy", "npz")
 BAD_ROWS = ("error", "skip")
 BAD_CELLS = ("missing", "error")
 
@@ -44,8 +47,9 @@ DataFile = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="csv (also .tsv), libsvm, .jsonl, .parquet, .arrow, .npy or .npz; text also as .gz, "
-        ".zst, .bz2 or .zip; - for standard input",
+        help="text with any delimiter, libsvm, .json, .jsonl, .parquet, .arrow, .xlsx, .ods, "
+        ".arff, .dta, .sav, .sas7bdat, .npy or .npz; also as .gz, .zst, .bz2 or .zip; - for "
+        "standard input",
     ),
 ]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="the model file")]
@@ -70,6 +74,18 @@ Header = Annotated[
     _option(
         _FORMAT, None, "csv: whether line 1 holds names (default: detected)", "--header/--no-header"
     ),
+]
+Delimiter = Annotated[
+    str | None,
+    _option(
+        _FORMAT,
+        "CHARACTER",
+        "csv: what separates cells, such as , ; | tab or blank (default: detected)",
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    _option(_FORMAT, "NAME", "workbooks: the sheet, by name or number (default: the first table)"),
 ]
 FormatOption = Annotated[
     str | None,
@@ -284,6 +300,8 @@ class TrainOptions(NamedTuple):
     ] = None
     format: FormatOption = None
     header: Header = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
     n_features: Features = None
     on_bad_row: OnBadRow = "error"
     checkpoint: CheckpointFile = None
@@ -358,6 +376,8 @@ class PredictOptions(NamedTuple):
         ),
     ] = None
     header: Header = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
     on_bad_row: OnBadRow = "error"
     on_bad_cell: OnBadCell = None
     format: FormatOption = None
@@ -374,6 +394,8 @@ class EvalOptions(NamedTuple):
     data: DataFile
     target: Target = None
     header: Header = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
     weight_column: Weight = None
     on_bad_row: OnBadRow = "error"
     on_bad_cell: OnBadCell = None
@@ -401,6 +423,8 @@ class ReportOptions(NamedTuple):
     ] = None
     target: Target = None
     header: Header = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
     weight_column: Weight = None
     on_bad_row: OnBadRow = "error"
     on_bad_cell: OnBadCell = None
@@ -469,6 +493,8 @@ class StreamOptions(NamedTuple):
         str | None, _choice(_FORMAT, ROW_FORMATS, f"{', '.join(ROW_FORMATS)} (default: detected)")
     ] = None
     header: Header = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
     on_bad_row: OnBadRow = "error"
     checkpoint: CheckpointFile = None
     every: Every = 100_000

@@ -57,7 +57,7 @@ def open_data(data):
 
 def columns_of(options):
     """The options that describe a file to its reader."""
-    names = ("target", "header", "weight_column", "n_features", "format")
+    names = ("target", "header", "delimiter", "sheet", "weight_column", "n_features", "format")
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
@@ -109,10 +109,10 @@ def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
         if _is_frame(table.X):
             schema = Schema.of(table.X, table.X.column_names, table.weight, given)
             table = table._replace(schema=schema)
-    if options["header"] is None and _is_no_header(table):
-        note("note: line 1 was read as a header; use --no-header if it is a row of data")
+    for words in table.notes:
+        note(f"note: {words}")
     options["skipped"].warn()
-    for option in ("target", "weight_column", "header", "drop"):
+    for option in ("target", "weight_column", "header", "delimiter", "drop"):
         if table.zero_based is not None and options.get(option) not in (None, []):
             stop(f"{flag(option)} is for csv, but {name} is libsvm", USAGE)
     return table
@@ -135,16 +135,6 @@ def check_classes(y, path):
     if y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
         words = f"the target has {values} different texts in {rows} rows: too many for classes"
         raise DataError(f"{words} (see --target)", path)
-
-
-def _is_no_header(table):
-    """Whether every name occurs in its own column, all of which are text."""
-    if not _is_frame(table.X) or table.feature_names is None:
-        return False
-    if {column.kind for column in table.schema.columns} != {"text"}:
-        return False
-    names = zip(table.X.column_names, table.X.columns, strict=True)
-    return table.target.name in table.y and all(n in column.to_pylist() for n, column in names)
 
 
 def _is_frame(X):

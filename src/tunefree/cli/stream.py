@@ -33,7 +33,6 @@ from tunefree.files.files import (
     chunks,
     detected,
     fingerprint,
-    format_of,
     name_of,
 )
 from tunefree.files.model import ModelError, load_values, save_model
@@ -89,14 +88,15 @@ class _Source:
 
     def __init__(self, data, kind, options):
         self.name, self.data, self.kind = name_of(options.data), data, kind
-        columns = {"target": options.target, "header": options.header}
+        names = ("target", "header", "delimiter", "sheet")
+        columns = {name: getattr(options, name) for name in names}
         self.columns = {name: value for name, value in columns.items() if value is not None}
 
     def records(self, layout, skipped, place):
         """The rows from a place on."""
         data, how = self.data, {"layout": layout, "skipped": skipped, "place": place}
         if isinstance(data, Replay):
-            data = Named(self.name, data.for_good())
+            data, how["is_live"] = Named(self.name, data.for_good()), True
         return records(data, self.kind, **how, **self.columns)
 
     def first_records(self, layout, skipped):
@@ -251,16 +251,16 @@ def _check(options):
 
 def _opened(options):
     """The data, in the format that is given, or else that of the name or of the first line."""
-    data, kind = options.data, options.format or format_of(options.data)
-    if kind is None or data == "-":  # perhaps a pipe, which is read once
+    data, kind = options.data, options.format
+    if data == "-" or not os.path.isfile(data):  # perhaps a pipe, which is read once
         data = Replay(name_of(data), chunks(data))
-        kind, _ = detected(data, kind)
-    if kind not in ("csv", "libsvm", "jsonl"):
-        stop(f"{kind} files cannot be streamed: use csv, libsvm or JSON lines", USAGE)
+    kind, _ = detected(data, kind)
+    if kind in ("npy", "npz"):
+        stop(f"{kind} files cannot be streamed: their rows have no names", USAGE)
     if kind == "libsvm" and (options.target or options.header is not None):
-        stop("--target and --header are for csv and JSON lines", USAGE)
+        stop("--target and --header are for tables, but this file is libsvm", USAGE)
     if kind == "libsvm" and (options.id or options.drop):
-        stop("--id and --drop are for csv and JSON lines", USAGE)
+        stop("--id and --drop are for tables, but this file is libsvm", USAGE)
     return _Source(data, kind, options)
 
 

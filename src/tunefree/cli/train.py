@@ -426,8 +426,8 @@ def _compilation_noted():
 def _implied(options):
     """The option that requires learning rows while they are read, if there is one."""
     format = options.format or format_of(options.data)
-    if options.hashed and format not in ("csv", "parquet", "arrow"):
-        stop("--hash is for csv, parquet and Arrow files (see --format)", USAGE)
+    if options.hashed and format in (None, "libsvm", "npy", "npz"):
+        stop("--hash is for files of tables with names (see --format)", USAGE)
     values = {
         "--checkpoint": options.checkpoint,
         "--hash": options.hashed,

@@ -20,6 +20,8 @@ def read(
     *,
     format: Any = None,
     header: bool | None = None,
+    delimiter: str | None = None,
+    sheet: str | None = None,
     zero_based: Any = "auto",
     unseen: str = "error",
     skipped=None,
@@ -52,20 +54,23 @@ def read(
         how = {"zero_based": zero_based, "n_features": width, "unseen": unseen, "skipped": skipped}
         X, y, zero_based, ignored = read_libsvm(source, labelled=labelled, **how)
         return Table(X, y, None, None, path, zero_based, ignored=ignored)
+    how = {"header": header, "delimiter": delimiter, "skipped": skipped}
     if kind == "csv":
-        X, y, weight, layout = read_table(source, header=header, skipped=skipped, **columns)
+        X, y, weight, layout = read_table(source, **how, **columns)
     else:
-        X, y, weight, layout = _read_arrays(source, path, kind, skipped=skipped, **columns)
+        how |= {"sheet": sheet}
+        X, y, weight, layout = _read_arrays(source, path, kind, **how, **columns)
     X, y, weight = with_targets(X, y, weight, skipped)
     return Table(X, y, weight, None, path) if layout is None else layout.table(X, y, weight, path)
 
 
 def _read_arrays(source, path, format, *, n_features=None, target_type=None, **options):
     """Read a file that is not delimited text."""
-    if format != "jsonl" and (not isinstance(source, (str, os.PathLike)) or path == "<stdin>"):
+    is_text = format in ("jsonl", "arff")
+    if not is_text and (not isinstance(source, (str, os.PathLike)) or path == "<stdin>"):
         raise DataError(f"{format} data must come from a file", path)
     options |= {"n_features": n_features, "target_type": target_type}
-    found: Any = list(row_blocks(source if format == "jsonl" else path, format, **options))
+    found: Any = list(row_blocks(source if is_text else path, format, **options))
     if not sum(block[0].shape[0] for block in found):
         raise DataError("the file has no rows", path)
     *columns, layouts, _ = zip(*found, strict=True)

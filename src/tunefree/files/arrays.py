@@ -5,9 +5,11 @@ An ``.npy`` file is a table whose last column is the target. An ``.npz`` file ho
 ``weight`` if it has them; it is loaded whole. Nothing in either is ever unpickled.
 """
 
+import io
+import itertools
 import json
-import math
 import os
+import re
 import zipfile
 import zlib
 from functools import partial
@@ -17,23 +19,30 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
+from tunefree.core.format import listed
 from tunefree.files.files import (
+    CHUNK,
+    PACKED,
     DataError,
-    chunks,
-    decoded,
     forget,
-    json_row,
     mapped,
     name_of,
+    numbered_lines,
     skip,
-    whole_lines,
+    unpacked,
 )
-from tunefree.files.tables import TARGET, WEIGHT, assign, set_aside, sniff_delimiter
+from tunefree.files.formats import arff, noted, notes_of, statistics, workbook
+from tunefree.files.json_tables import json_batches
+from tunefree.files.quotes import regular
+from tunefree.files.tables import TARGET, WEIGHT, assign, headed, set_aside, unnamed
 from tunefree.rows.designs import n_entries
-from tunefree.rows.missing import MISSING, NO_LABEL, complete, unlabelled
+from tunefree.rows.missing import NO_LABEL, complete, unlabelled
 
 _ENTRIES = 500_000
 _ROWS = 8192
+_NO_NAME = re.compile(r"__index_level_\d+__")  # of an index without a name
+# Formats whose columns have names and types.
+FRAMES = ("parquet", "arrow", "jsonl", "excel", "arff", "stata", "spss", "sas")
 _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
@@ -113,7 +122,7 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
     What the file does not have is None. `columns` are options of `tunefree.files.read`; NumPy files
     use only some of them.
     """
-    if format in ("parquet", "arrow", "jsonl"):
+    if format in FRAMES:
         found = _frames(path, format, start, **columns)
     else:
         names = ("target", "weight_column", "n_features", "drop")
@@ -130,8 +139,21 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
         raise DataError(f"it is not a valid {format} file: {words}", name_of(path)) from None
 
 
-def frame_batches(path, format, start=0, *, target=None, drop=(), **_):
-    """The record batches, of at most 8192 rows, of a "parquet", "arrow", "csv" or "jsonl" file.
+def frame_batches(
+    path,
+    format,
+    start=0,
+    *,
+    target=None,
+    weight_column=None,
+    columns=None,
+    drop=(),
+    header=None,
+    delimiter=None,
+    sheet=None,
+    **_,
+):
+    """The record batches, of at most 8192 rows, of a file of one of `FRAMES`, or "csv".
 
     They begin with row `start`. A "csv" file is delimited text, which pyarrow reads. A `Column` of
     `drop` may hold anything.
@@ -140,19 +162,24 @@ def frame_batches(path, format, start=0, *, target=None, drop=(), **_):
 
     name = name_of(path)
     aside = [column.name for column in set_aside(drop) if column.name is not None]
+    asked = [target, weight_column, *(columns or ())]
     readers: Any = {
-        "parquet": _parquet,
+        "parquet": partial(_parquet, asked=[getattr(column, "name", column) for column in asked]),
         "arrow": _arrow,
-        "csv": partial(_delimited, aside=aside),
-        "jsonl": partial(_json_batches, target=target, aside=aside),
+        "csv": partial(_delimited, aside=aside, header=header, delimiter=delimiter),
+        "jsonl": partial(json_batches, target=target, aside=aside),
+        "document": partial(json_batches, target=target, aside=aside),
+        "excel": lambda path: workbook(path, sheet, header, columns).to_batches(),
+        "arff": lambda path: arff(path).to_batches(),
+        "stata": lambda path: statistics(path, format).to_batches(),
+        "spss": lambda path: statistics(path, format).to_batches(),
+        "sas": lambda path: statistics(path, format).to_batches(),
     }
     try:
         for batch in readers[format](path):
             begin, start = min(start, len(batch)), start - min(start, len(batch))
             for first in range(begin, len(batch), _ROWS):
                 yield batch.slice(first, _ROWS)
-    except UnicodeDecodeError:
-        raise DataError("the text is not UTF-8", name) from None
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except (pyarrow.ArrowException, OSError) as problem:
@@ -163,41 +190,104 @@ def frame_batches(path, format, start=0, *, target=None, drop=(), **_):
 def laid_out(batches, path, start=0, **columns):
     """Batches, each with the number of rows before it and the `Layout` of their columns."""
     layout = None
+    columns = {k: v for k, v in columns.items() if k not in ("header", "delimiter", "sheet")}
     for batch in batches:
         names = batch.schema.names
-        layout = layout or assign(names, len(names), (path,), **columns)
+        if layout is None:
+            layout = assign(names, len(names), (path,), **columns)
+            layout = layout._replace(notes=notes_of(batch))
         yield batch, start, layout
         start += batch.num_rows
 
 
-def _parquet(path):
+def _as_file(path):
+    """A file for pyarrow, unpacked if it is packed."""
+    import pyarrow
+
+    with open(path, "rb") as file:
+        is_packed = file.read(4).startswith(PACKED)
+    return pyarrow.BufferReader(unpacked(path)) if is_packed else os.fspath(path)
+
+
+def _parquet(path, asked):
+    """Batches without the columns in which pandas keeps its index, unless they are asked for."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(os.fspath(path)) as file:
-        yield from file.iter_batches(_ROWS)
+    with parquet.ParquetFile(_as_file(path)) as file:
+        names = file.schema_arrow.names
+        index = [name for name in _index_columns(file.schema_arrow) if name not in asked]
+        kept = [name for name in names if name not in index]
+        notes = []
+        if index and kept:
+            notes = [f"the index of pandas is not read: {listed([*map(repr, index)])}"]
+        for batch in file.iter_batches(_ROWS, columns=kept if notes else None):
+            yield noted(batch, notes)
 
 
-def _delimited(path, aside):
+def _index_columns(schema):
+    """The columns that hold the index of a frame of pandas."""
+    found = (schema.metadata or {}).get(b"pandas")
+    index = json.loads(found).get("index_columns", []) if found else []
+    names = [name for name in index if isinstance(name, str) and name in schema.names]
+    return [*names, *(n for n in schema.names if _NO_NAME.fullmatch(n) and n not in names)]
+
+
+class _Texts(io.RawIOBase):
+    """Texts as a file."""
+
+    def __init__(self, texts):
+        self.texts, self.rest = texts, b""
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        while not self.rest:
+            self.rest = next(self.texts, None)
+            if self.rest is None:
+                self.rest = b""
+                return 0
+        size = min(len(buffer), len(self.rest))
+        buffer[:size], self.rest = self.rest[:size], self.rest[size:]
+        return size
+
+
+def _delimited(path, aside, header, delimiter):
     import pyarrow
     from pyarrow import csv
 
-    text = next(whole_lines(chunks(path)), b"")
-    head = text.lstrip(b" \n").split(b"\n")[0]
-    head.decode()  # pyarrow checks only the rows
-    above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
-    cells = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
+    how = {"header": header, "delimiter": delimiter, "target": False}
+    found = headed(numbered_lines(path), name_of(path), **how)
+    first = next(found, None)
+    if first is None:
+        return
+    layout = first[2]
+    names = layout.names or [unnamed(j) for j in range(len(layout.slots))]
+
+    def texts():
+        for text, _, _ in itertools.chain([first], found):
+            rows = re.sub(rb"(?m)^[ \t]*\n", b"", text)  # comments, and the lines above the table
+            yield regular(rows, layout.delimiter, len(layout.slots))
+
+    reading = csv.ReadOptions(column_names=names)
+    cells = csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
     anything = dict.fromkeys(aside, pyarrow.string())
     missing = sorted({*csv.ConvertOptions().null_values, *NO_LABEL})  # of numbers only
     values = csv.ConvertOptions(column_types=anything, null_values=missing)
-    with csv.open_csv(os.fspath(path), above, cells, values) as file:
-        yield from file
+    kept = [name for j, name in enumerate(names) if j not in layout.dialect.empty]
+    file = io.BufferedReader(_Texts(texts()), CHUNK)
+    with csv.open_csv(file, reading, cells, values) as batches:
+        for batch in batches:
+            yield batch.select(kept)
 
 
 def _arrow(path):
     import pyarrow
     from pyarrow import ipc
 
-    pages = mapped(os.fspath(path))
+    with open(path, "rb") as file:
+        is_packed = file.read(4).startswith(PACKED)
+    pages = unpacked(path) if is_packed else mapped(os.fspath(path))
     stored = pyarrow.py_buffer(pages)
     try:
         file = ipc.open_file(stored)
@@ -208,57 +298,6 @@ def _arrow(path):
         for first in range(0, len(batch), _ROWS):
             yield batch.slice(first, _ROWS)
             forget(pages)
-
-
-def _json_batches(path, target, aside):
-    """The batches of JSON lines: pyarrow reads them if each line is an object.
-
-    On another line, such as null, pyarrow would end the interpreter.
-    """
-    import pyarrow
-
-    text = b"".join(whole_lines(chunks(path)))
-    lines = [line.strip() for line in text.split(b"\n")]
-    n_rows = len(lines) - lines.count(b"")
-    if not n_rows:
-        return []
-    problem = pyarrow.ArrowInvalid("a line holds several values")
-    if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
-        try:
-            table = _json_table(text)
-            if table.num_rows == n_rows:
-                return table.to_batches()
-        except pyarrow.ArrowInvalid as found:
-            problem = found
-    here = name_of(path)
-    rows = [json_row(decoded(line), (here, k)) for k, line in enumerate(lines, 1) if line]
-    plain = "\n".join(json.dumps(row) for row in _with_nulls(rows, target, aside)) + "\n"
-    table = _json_table(plain.encode())
-    if table.num_rows != n_rows:
-        raise problem
-    return table.to_batches()
-
-
-def _json_table(text):
-    import pyarrow
-    from pyarrow import json
-
-    blocks = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
-    return json.read_json(pyarrow.BufferReader(text), blocks)
-
-
-def _with_nulls(rows, target, aside):
-    """Rows of JSON with null for NaN and for a target that is missing, without some columns."""
-    name = getattr(target, "name", target)
-    name = next(reversed(rows[0]), None) if name is None else name
-    for row in rows:
-        for other in aside:
-            row.pop(other, None)
-        for key, value in row.items():
-            is_nan = isinstance(value, float) and math.isnan(value)
-            is_marker = key == name and isinstance(value, str) and value.strip().lower() in MISSING
-            row[key] = None if is_nan or is_marker else value
-    return rows
 
 
 def plain_batch(batch, path):

@@ -2,10 +2,13 @@ r"""Files: formats, bytes, lines, errors with their position, and atomic writing
 
 For libsvm and csv, read at once or as a stream, a line ends with a newline (or with the file), and
 blanks are spaces and tabs. Carriage returns, vertical tabs and form feeds count as spaces
-everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does not.
+everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does so only in a file without any
+newline. Text in UTF-16, with or without a mark, is read as UTF-8, and bytes that are not UTF-8 as
+Windows-1252.
 """
 
 import bz2
+import codecs
 import contextlib
 import hashlib
 import io
@@ -18,6 +21,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from functools import partial
 from typing import Any
 
 from tunefree.core.warn import DataWarning, warn
@@ -25,12 +29,13 @@ from tunefree.core.warn import DataWarning, warn
 CHUNK = 1 << 21
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BZIP2, _ZIP = b"BZh", b"PK\x03\x04"
-_PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP)
+PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SAMPLE = 4096
-_OTHER_BLANKS = b"\r\v\f"
-_AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"   ")
+_LONGEST_HEAD = 1 << 16  # bytes in which the end of the first line is looked for
+_OTHER_BLANKS = b"\r\v\f\0"
+_AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"    ")
 _SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # first line of Excel files
 
 
@@ -47,11 +52,68 @@ FORMATS = {
     "npz": "npz",
     "jsonl": "jsonl",
     "ndjson": "jsonl",
+    "json": "jsonl",
+    "excel": "excel",
+    "xlsx": "excel",
+    "xlsm": "excel",
+    "xlsb": "excel",
+    "xls": "excel",
+    "ods": "excel",
+    "arff": "arff",
+    "stata": "stata",
+    "dta": "stata",
+    "spss": "spss",
+    "sav": "spss",
+    "zsav": "spss",
+    "por": "spss",
+    "sas": "sas",
+    "sas7bdat": "sas",
+    "xpt": "sas",
+}
+# How files begin that are no text, and their formats.
+_FIRST_BYTES = {
+    b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+    b"\x93NUMPY": "npy",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "excel",
+    b"$FL2": "spss",
+    b"$FL3": "spss",
+    b"<stata_dta>": "stata",
+    b"HEADER RECORD*******": "sas",
+    b"\0" * 12 + b"\xc2\xea\x81\x60": "sas",
+}
+# Those that are not read: what they are, and the way out.
+_FOREIGN = {
+    b"%PDF": ("a PDF document", "save its table as csv"),
+    b"\x89PNG": ("an image (PNG)", "give a table"),
+    b"\xff\xd8\xff": ("an image (JPEG)", "give a table"),
+    b"GIF8": ("an image (GIF)", "give a table"),
+    b"SQLite format 3\0": ("an SQLite database", "export a table as csv"),
+    b"\x89HDF": ("an HDF5 file", "write a table of it as parquet or csv"),
+    b"ORC": ("an ORC file", "write it as parquet or csv"),
+    b"Obj\x01": ("an Avro file", "write it as parquet or csv"),
+    b"RDX": ("a file of R", "write its table as csv"),
+    b"RDA": ("a file of R", "write its table as csv"),
+    b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
+    b"Rar!": ("a rar archive", "unpack it"),
+    b"\xfd7zXZ": ("an xz archive", "unpack it"),
+    b"\x7fELF": ("a program", "give a table"),
+    b"{\\rtf": ("a text document (RTF)", "save its table as csv"),
+}
+_OLD_STATA = (b"\x6e", b"\x6f", b"\x71", b"\x72", b"\x73")  # then: byte order, a one
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_DOCUMENTS = {
+    "word/document.xml": ("a Word document", "save its table as csv"),
+    "ppt/presentation.xml": ("a presentation", "save its table as csv"),
 }
 _PACKED_NAMES = (".gz", ".zst", ".bz2", ".zip")
 # A label, index:value pairs, or both; a line of csv holds a delimiter.
 _LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))*\s*(#.*)?\n?")
-_DELIMITER = re.compile(rb"[,;\t]")
+_PAIR = re.compile(rb"(qid|\d+):[^\s,;:]+")
+_LABEL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DELIMITER = re.compile(rb"[,;|\t]")
+# A line that is neither blank nor a comment.
+_CONTENT = re.compile(rb"(?m)^[^\S\n]*(?!#|%|//)\S[^\n]*\n")
 
 
 class DataError(ValueError):
@@ -234,8 +296,60 @@ def shown(word):
 
 
 def decoded(text):
-    """Decode UTF-8, with a replacement character for every invalid byte."""
-    return text.decode("utf-8", errors="replace")
+    """Decode UTF-8, or else Windows-1252."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("cp1252", errors="replace")
+
+
+def encoding_of(head):
+    r"""The encoding of text by its first bytes: "utf-16-le", "utf-16-be", "utf-32" or "utf-8".
+
+    >>> encoding_of("a,b\n".encode("utf-16-le")), encoding_of(b"a,b\n")
+    ('utf-16-le', 'utf-8')
+    """
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "utf-32"
+    for mark, name in zip(UTF16, ("utf-16-le", "utf-16-be"), strict=True):
+        if head.startswith(mark):
+            return name
+    # Half of the bytes of text in UTF-16 without a mark are zero, if its letters are Latin ones.
+    even, odd = head[:_SAMPLE:2], head[1:_SAMPLE:2]
+    for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
+        is_half = zeros.count(0) > 0.4 * len(zeros) and not others.count(0)
+        if is_half and len(zeros) > 1:
+            return name
+    return "utf-8"
+
+
+def _ends_with_returns(head):
+    """Whether carriage returns end the lines, by the first bytes."""
+    return b"\n" not in head and b"\r" in head
+
+
+def _headed(pieces):
+    """The first bytes, up to a line's end if it comes soon, and all pieces."""
+    held, head = [], b""
+    for piece in pieces:
+        held.append(piece)
+        head += piece[:_LONGEST_HEAD]
+        if b"\n" in head or len(head) >= _LONGEST_HEAD:
+            break
+    return head[:_LONGEST_HEAD], itertools.chain(held, pieces)
+
+
+def _in_utf8(pieces):
+    """Text in UTF-8 whose lines end with newlines."""
+    head, pieces = _headed(iter(pieces))
+    encoding = encoding_of(head)
+    if encoding != "utf-8":
+        found = codecs.getincrementaldecoder(encoding)(errors="replace")
+        texts = itertools.chain(map(found.decode, pieces), (found.decode(b"", True) for _ in "1"))
+        head, pieces = _headed(text.encode() for text in texts if text)
+    if _ends_with_returns(head):
+        pieces = (piece.replace(b"\r", b"\n") for piece in pieces)
+    yield from pieces
 
 
 def name_of(source):
@@ -274,6 +388,9 @@ def format_of(path):
 def detected(source, format):
     """The format as given, from the name or from the first line, and the source, unread."""
     path = name_of(source)
+    kind = binary_kind(source, path)
+    if kind is not None:
+        return FORMATS[format] if format else kind, source
     format = format or format_of(path)
     if format is not None:
         return FORMATS[format], source
@@ -282,19 +399,120 @@ def detected(source, format):
     return kind, Named(path, itertools.chain([head], pieces))
 
 
+def binary_kind(source, path):
+    """The format of a file that is no text, by its first bytes; None for text.
+
+    One that cannot be read is a `DataError` that names what it is.
+    """
+    if not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
+        return None
+    with open(source, "rb") as file:
+        head = file.read(512)
+    is_packed = head.startswith(PACKED) and not head.startswith(_ZIP)
+    if is_packed:
+        head = b""
+        with contextlib.suppress(DataError):
+            for piece in raw_chunks(source, 512):
+                head += piece
+                if len(head) >= 512:
+                    break
+    if head.startswith(_ZIP):
+        return _kind_of_archive(source, path, is_packed)
+    for first, kind in _FIRST_BYTES.items():
+        if head.startswith(first):
+            return kind
+    if head[:1] in _OLD_STATA and head[1:3] in (b"\x01\x01", b"\x02\x01"):
+        return "stata"
+    for first, (what, way_out) in _FOREIGN.items():
+        if head.startswith(first):
+            raise DataError(f"this is {what}, not a table: {way_out}", path)
+    if _PICKLE.match(head):
+        raise DataError("this is a pickle, which is never opened: save it as parquet or csv", path)
+    return None
+
+
+def _kind_of_archive(source, path, is_packed):
+    """The format of a zip archive: a workbook, arrays, ...; None if it may hold text."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(unpacked(source)) if is_packed else source) as archive:
+            names = archive.namelist()
+            mimetype = archive.read("mimetype") if "mimetype" in names else b""
+    except (zipfile.BadZipFile, OSError):
+        return None  # its reader has the words
+    if "xl/workbook.xml" in names or "xl/workbook.bin" in names or b"spreadsheet" in mimetype:
+        return "excel"
+    if names and all(name.endswith(".npy") for name in names):
+        return "npz"
+    what = next((words for name, words in _DOCUMENTS.items() if name in names), None)
+    if what is None and b"opendocument" in mimetype:
+        what = "a document", "save its table as csv"
+    if what is not None:
+        raise DataError(f"this is {what[0]}, not a table: {what[1]}", path)
+    inner = format_of(names[0]) if len(names) == 1 else None
+    return inner if inner in ("excel", "spss", "stata", "sas", "parquet", "arrow") else None
+
+
+def unpacked(source):
+    """The bytes of a file that is no text, unpacked; a workbook, which is an archive, stays."""
+    path = name_of(source)
+    if not isinstance(source, (str, os.PathLike)) or path == "<stdin>":
+        raise DataError("data that are no text must come from a file", path)
+    with open(source, "rb") as file:
+        head = file.read(4)
+        if not head.startswith(PACKED):
+            return head + file.read()
+        if head.startswith(_ZIP):
+            content = head + file.read()
+            return _only_member(content)
+    content = b"".join(raw_chunks(source))
+    return _only_member(content) if content.startswith(_ZIP) else content
+
+
+def _only_member(content):
+    """The only file in an archive, or the archive if it has more, as a workbook has."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = [n for n in archive.namelist() if n[-1] != "/" and not n.startswith("__MACOSX")]
+            return archive.read(names[0]) if len(names) == 1 else content
+    except zipfile.BadZipFile:
+        return content
+
+
 def sniff_text(pieces):
-    """Detect libsvm, csv or JSON lines from the first line; also returns the text read so far."""
-    head = b""
-    while (line := re.search(rb"^[^\S\n]*[^\s#].*\n", head, re.MULTILINE)) is None:
-        piece = next(pieces, None)
-        if piece is None:
-            line = re.search(rb"^[^\S\n]*[^\s#].*", head, re.MULTILINE)
-            break
+    """Detect the format of text from its first lines; also returns the text read so far."""
+    head, first = b"", None
+    for piece in pieces:
         head += piece
-    if line is not None and line[0].lstrip()[:1] == b"{":
-        return "jsonl", head
-    is_libsvm = line is None or _LIBSVM_LINE.fullmatch(line[0]) or not _DELIMITER.search(line[0])
-    return ("libsvm" if is_libsvm else "csv"), head
+        first = _CONTENT.search(head)
+        if first is not None and (_decided(first[0]) or len(head) >= _LONGEST_HEAD):
+            break
+    first = _CONTENT.search(head + b"\n")
+    line = first[0].strip() if first else b""
+    found = _decided(line)
+    if found is None:  # a word, or prose
+        lines = [found[0].strip() for found in _CONTENT.finditer(head + b"\n")]
+        is_labels = all(_LABEL.fullmatch(line) for line in lines)
+        found = "libsvm" if is_labels else "csv"
+    return found, head
+
+
+def _decided(line):
+    """The format that a line shows, or None."""
+    line = line.strip()
+    if line[:1] in (b"{", b"["):
+        return "jsonl"
+    if line.lower().startswith((b"@relation", b"@attribute")):
+        return "arff"
+    words = line.split()
+    has_pairs = any(map(_PAIR.fullmatch, words))
+    if has_pairs and _LIBSVM_LINE.fullmatch(line):
+        return "libsvm"
+    if _DELIMITER.search(line):
+        return "csv"
+    if has_pairs:
+        is_row = _LABEL.fullmatch(words[0]) and _PAIR.fullmatch(words[-1])
+        return "libsvm" if is_row else "csv"
+    return "csv" if len(words) > 1 and all(word[:1] in b"+-.0123456789" for word in words) else None
 
 
 def chunks(source, size=None, start=0):
@@ -309,10 +527,19 @@ def chunks(source, size=None, start=0):
     >>> list(chunks(io.BytesIO(b"1 3:1 4:2"), size=5))
     [b'1 3:1', b' 4:2']
     """
+    yield from _chunks(source, size, start, _in_utf8)
+
+
+def raw_chunks(source, size=None):
+    """The bytes of a source, decompressed, whatever they are."""
+    yield from _chunks(source, size, 0, iter)
+
+
+def _chunks(source, size, start, change: Any):
     path, size = name_of(source), size or CHUNK
     is_path = isinstance(source, (str, os.PathLike))
     if not is_path and not hasattr(source, "read"):
-        yield from _from_byte(source, start)
+        yield from _from_byte(change(source), start)
         return
     is_file, opened = False, contextlib.nullcontext[Any](source)
     if is_path and os.fspath(source) == "-":
@@ -325,10 +552,15 @@ def chunks(source, size=None, start=0):
         while piece and len(head) < len(_ZSTD):  # a pipe may give less than requested
             piece = take(size)
             head += piece
-        kind, before = next(filter(head.startswith, _PACKED), None), 0
+        kind, before = next(filter(head.startswith, PACKED), None), 0
         if is_file and start and kind is None:
-            stream.seek(start)
-            head, before, start = b"", start, 0
+            stream.seek(0)
+            head = stream.read(_LONGEST_HEAD)
+            if encoding_of(head) == "utf-8":  # then the bytes before need not be read
+                stream.seek(start)
+                returns = _ends_with_returns(head)
+                change = partial(map, lambda p: p.replace(b"\r", b"\n")) if returns else iter
+                head, before, start = b"", start, 0
         pieces = itertools.chain([head], iter(lambda: take(size), b""))
         if is_file:
             pieces = _whole_file(pieces, stream, before, path)
@@ -337,7 +569,7 @@ def chunks(source, size=None, start=0):
         elif kind is not None:
             found = _unpacked(pieces, kind, path)
             pieces = (p[i : i + size] for p in found for i in range(0, len(p), size))
-        yield from _from_byte(filter(None, pieces), start)
+        yield from _from_byte(change(filter(None, pieces)), start)
 
 
 def _whole_file(pieces, stream, read, path):
@@ -388,7 +620,7 @@ def _unzip(pieces, size, path):
         with zipfile.ZipFile(io.BytesIO(b"".join(pieces))) as archive:
             names = [n for n in archive.namelist() if n[-1] != "/" and not n.startswith("__MACOSX")]
             if "xl/workbook.xml" in names:
-                raise DataError("this is an Excel file: save the sheet as csv", path)
+                raise DataError("this is a workbook: give it as a file, or save it as csv", path)
             if len(names) != 1:
                 raise DataError(f"the archive must hold one file, and holds {len(names)}", path)
             with archive.open(names[0]) as stream:
@@ -420,7 +652,7 @@ def fingerprint(path, stop=None):
     """
     digest, size = hashlib.sha256(), os.path.getsize(path)
     with open(path, "rb") as file:
-        packed = file.read(len(_ZSTD)).startswith(_PACKED)
+        packed = file.read(len(_ZSTD)).startswith(PACKED)
         stop = size if stop is None else min(_SAMPLE if packed else stop, size)
         digest.update(b"%d" % stop)
         for k in range(16):
@@ -447,29 +679,41 @@ def _unmarked(text):
 def whole_lines(pieces):
     r"""Regroup pieces of text so that each ends with a line, and that in a newline.
 
-    A line longer than a piece is collected until it ends, in time linear in its length. A UTF-8
-    byte order mark at the start is dropped, the line ``sep=;`` of Excel becomes blanks, and text
-    that begins with a UTF-16 mark is unchanged.
+    A line longer than a piece is collected until it ends, in time linear in its length. A byte
+    order mark at the start is dropped, and the line ``sep=;`` of Excel becomes blanks.
 
     >>> list(whole_lines([b"a", b"b", b"c\r\nd"]))
     [b'abc \n', b'd\n']
     """
-    rest, first, start, change = [], True, True, plain
+    rest, first, start = [], True, True
     for piece in pieces:
         rest.append(piece)
         if first and sum(map(len, rest)) >= len(_BYTE_ORDER_MARK):
             rest, first = [b"".join(rest).removeprefix(_BYTE_ORDER_MARK)], False
-            change = bytes if rest[0].startswith(UTF16) else plain
         last = rest[-1].rfind(b"\n") + 1
         if last and not first:
             piece = rest.pop()
-            text = change(b"".join([*rest, piece[:last]]))
+            text = plain(b"".join([*rest, piece[:last]]))
             yield _unmarked(text) if start else text
             start = False
             rest = [piece[last:]] if last < len(piece) else []
-    text = change(b"".join(rest))
+    text = plain(b"".join(rest))
     if text:
         yield text if text.endswith(b"\n") else text + b"\n"
+
+
+def numbered_lines(source):
+    """Whole lines in UTF-8, each text with the number of its first line."""
+    line, has_warned = 1, False
+    for text in whole_lines(chunks(source)):
+        try:
+            text.isascii() or text.decode()
+        except UnicodeDecodeError:
+            if not has_warned:
+                warn(f"{name_of(source)} is not UTF-8: read as Windows-1252")
+            text, has_warned = decoded(text).encode(), True
+        yield text, line
+        line += text.count(b"\n")
 
 
 def placed_lines(source, place=(0, 1)):

@@ -5,17 +5,15 @@ quoted cell may continue over several lines. A table of numbers only is read by
 `tunefree.files.read`.
 """
 
-import csv as python_csv
-import io
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv
 
-from tunefree.core.warn import warn
 from tunefree.files import read
 from tunefree.files.arrays import (
+    FRAMES,
     column_of,
     frame_batches,
     kind_of_type,
@@ -24,24 +22,21 @@ from tunefree.files.arrays import (
     targets_of,
 )
 from tunefree.files.files import (
-    UTF16,
     DataError,
     Skipped,
-    chunks,
     decoded,
     detected,
     name_of,
-    plain,
+    numbered_lines,
     shown,
     skip,
-    whole_lines,
 )
+from tunefree.files.quotes import cells_of, last_row, regular
 from tunefree.files.tables import (
     LONGEST_LABEL,
     TARGET,
     TARGET_OR_HEADER,
     WEIGHT,
-    cell_spans,
     headed,
     no_rows,
     ragged,
@@ -60,7 +55,7 @@ from tunefree.rows.schema import (
 
 # Text that need not be in memory at once is parsed in parts of about so many bytes.
 _PART = 32 << 20
-_FRAMES = ("csv", "parquet", "arrow", "jsonl")
+_TABLES = ("csv", *FRAMES)
 _BLANKS = " \t\n"
 
 
@@ -94,7 +89,7 @@ def read_mixed(source, *, cells=False, skipped=None, **options):
                 return table
         except DataError as problem:
             error = problem
-    if detected(source, options.get("format"))[0] not in _FRAMES:
+    if detected(source, options.get("format"))[0] not in _TABLES:
         if error is not None and (skipped is None or not skipped.malformed):
             raise error
         return read(source, skipped=skipped, **options)
@@ -135,6 +130,8 @@ def mixed_parts(
     whole=False,
     format=None,
     header=None,
+    delimiter=None,
+    sheet=None,
     target_type=None,
     **columns,
 ):
@@ -143,10 +140,11 @@ def mixed_parts(
     kind, source = detected(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
-        texts = _whole_rows(source, options.path, whole)
-        found = headed(texts, options.path, header=header, **columns)
+        how = {"header": header, "delimiter": delimiter}
+        texts = headed(numbered_lines(source), options.path, **how, **columns)
+        found = _whole_rows(texts, whole)
     else:
-        batches = frame_batches(source, kind, **columns)
+        batches = frame_batches(source, kind, sheet=sheet, header=header, **columns)
         if whole:
             batches = map(pa.Table.from_batches, filter(None, [[*batches]]))
         found = laid_out(batches, options.path, **columns)
@@ -262,80 +260,48 @@ def _long_words(raw):
 # Delimited text.
 
 
-def _whole_rows(source, path, whole):
-    """Text in UTF-8, cut where a line ends outside quotes, with the number of its first line."""
-    pieces, size, line = [], 0, 1
-    for piece in whole_lines(chunks(source)):
-        pieces.append(piece)
-        size += len(piece)
-        if whole or size < _PART or pieces[0].startswith(UTF16):
+def _whole_rows(texts, whole):
+    """Texts cut where a row ends, with the number of the first line and the layout."""
+    pieces, size, line, layout = [], 0, 1, None
+    for text, first, layout in texts:
+        line = line if pieces else first
+        pieces.append(text)
+        size += len(text)
+        if whole or size < _PART:
             continue
         text = b"".join(pieces)
-        end = _last_row(text)
+        end = last_row(text, layout.delimiter, len(layout.slots))
         if end:
-            yield _as_utf8(text[:end], path), line
+            yield text[:end], line, layout
             line += text.count(b"\n", 0, end)
-        elif size > 8 * _PART:
-            raise DataError(f"a row of more than {size} bytes: a quote is missing", path, line)
         pieces, size = [text[end:]] if end < len(text) else [], len(text) - end
     if pieces:
-        yield _as_utf8(b"".join(pieces), path), line
+        yield b"".join(pieces), line, layout
 
 
-def _last_row(text):
-    """Where the last complete row ends, or 0; a line end within quotes does not end a row."""
-    if text.count(b'"') % 2 == 0:
-        return len(text)
-    end = text.rfind(b"\n", 0, text.rfind(b'"')) + 1
-    return 0 if text.count(b'"', 0, end) % 2 else end
-
-
-def _as_utf8(text, path):
-    if text.startswith(UTF16):
-        text = text.removesuffix(b"\n") if len(text) % 2 else text
-        return plain((text.decode("utf-16", errors="replace").rstrip("\n") + "\n").encode())
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        warn(f"{path} is not UTF-8: read as Windows-1252")
-        return text.decode("cp1252", errors="replace").encode()
-    return text
-
-
-def place_of(text, line, record, position, delimiter, border=False):
+def place_of(text, line, record, position, delimiter, border=False, width=0):
     r"""Line and column of a cell in whole lines; `line` is the number of the first line.
 
     Records (without blank lines) and positions count from 0. With `border` the position is that of
     the delimiter before the cell, or, without such a cell, of the end of the row. (None, None) if
-    the text cannot be parsed.
+    there is no such row.
 
     >>> place_of(b'a,"b\nc",d\n\nx, y\n', 1, 0, 2, ","), place_of(b'a,b\n\nx, y\n', 1, 1, 1, ",")
     ((2, 4), (3, 4))
     """
-    read_lines = []
-
-    def recorded():
-        for piece in io.StringIO(decoded(text), newline="\n"):
-            read_lines.append(piece)
-            yield piece
-
-    reader, before = python_csv.reader(recorded(), delimiter=delimiter), 0
-    try:
-        for cells in reader:
-            record -= bool(cells)
-            if record < 0:
-                break
-            before = reader.line_num
-            read_lines.clear()
-    except python_csv.Error:
-        return None, None
-    raw = "".join(read_lines).rstrip("\n")
-    spans = list(cell_spans(raw, delimiter))
-    at = len(raw)
-    if position < len(spans):
-        begin, content, _ = spans[position]
-        at = begin - 1 if border else content
-    return line + before + raw.count("\n", 0, at), at - (raw.rfind("\n", 0, at) + 1) + 1
+    text, start = decoded(text), 0
+    while start < len(text):
+        cells, end = cells_of(text, start, delimiter, width)
+        if text[start : max(end, start + 1)] != "\n":
+            record -= 1
+        if record < 0:
+            at = end - text[start:end].endswith("\n")
+            if position < len(cells):
+                begin, content, _ = cells[position]
+                at = begin - 1 if border else content
+            return line + text.count("\n", 0, at), at - text.rfind("\n", 0, at)
+        start = end
+    return None, None
 
 
 class _TextRows:
@@ -350,7 +316,8 @@ class _TextRows:
 
     def _parsed(self):
         """Every cell as text, and the number of each row in the text."""
-        odd, text, width = [], self.text, len(self.layout.slots)
+        odd, width = [], len(self.layout.slots)
+        text = regular(self.text, self.layout.delimiter, width)
         skipped = self.options.skipped
         is_strict = skipped is None or not skipped.malformed
 
@@ -379,27 +346,18 @@ class _TextRows:
                 self.options.skipped.add(self._ragged(row))
         skipped = [row.number - 1 for row in odd]
         records = np.setdiff1d(np.arange(cells.num_rows + len(skipped)), skipped)
-        # A last cell without its closing quote holds the rest of the text.
-        if cells.num_rows and text.count(b'"') % 2 and not text.rstrip().endswith(b'"'):
-            if "\n" in cells.column(width - 1)[-1].as_py():
-                raise self._unclosed(int(records[-1]), width - 1)
         return cells, records
 
     def _ragged(self, row):
         """The error for a row with too many or too few cells."""
         found, width, record = row.actual_columns, len(self.layout.slots), row.number - 1
-        if row.text.count('"') % 2 and found <= width:
-            return self._unclosed(record, found - 1)
         where = self._place(record, width, border=True)
         return DataError(ragged(found, width), self.options.path, *where, row=True)
 
-    def _unclosed(self, record, position):
-        words = f"{self.layout.describe(position)}: the quote that begins here is not closed"
-        return DataError(words, self.options.path, *self._place(record, position))
-
     def _place(self, record, position, border=False):
         delimiter = self.layout.delimiter
-        return place_of(self.text, self.line, record, position, delimiter, border)
+        width = len(self.layout.slots)
+        return place_of(self.text, self.line, record, position, delimiter, border, width)
 
     def error_at(self, row, position, words):
         """The error for a cell, whose text the message quotes."""

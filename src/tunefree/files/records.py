@@ -1,17 +1,24 @@
-"""Rows one by one, each a dict of names and values: csv, libsvm, JSON lines.
+"""Rows one by one, each a dict of names and values, of every format with rows.
 
 Learners that take one row at a time need no types of columns: text is text, and empty cells and
 absent targets are None. A place is a position in the content, in bytes, and the number of its line,
-as in `tunefree.files.files`; reading continues from there. Lines are parsed by the readers of whole
-files, and refused with their words.
+as in `tunefree.files.files`; in files that are not text it is a number of rows and the next row.
+Reading continues from there. Text is parsed by the readers of whole files, and refused with their
+words.
 """
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from tunefree.files.arrays import frame_batches
+from tunefree.files.dialect import Dialect
 from tunefree.files.files import DataError, decoded, json_row, name_of, placed_lines, skip
+from tunefree.files.json_tables import flat, json_shape
 from tunefree.files.libsvm import Parser
-from tunefree.files.tables import TARGET, cell_spans, plan, ragged, unnamed
+from tunefree.files.quotes import cells_of, last_row
+from tunefree.files.tables import TARGET, Layout, headed, ragged, unnamed
 from tunefree.rows.cells import label_of, number_of, value_of
 from tunefree.rows.missing import NO_LABEL
 
@@ -27,7 +34,7 @@ class Record(NamedTuple):
 
 
 def records(
-    source, format, *, place=(0, 1), layout=None, skipped=None, **columns
+    source, format, *, place=(0, 1), layout=None, skipped=None, is_live=False, **columns
 ) -> Iterator[Record]:
     r"""Read the records of a source from a place on.
 
@@ -35,15 +42,17 @@ def records(
     ----------
     source : str, or pieces of text
         As for `tunefree.files.files.chunks`.
-    format : {'csv', 'libsvm', 'jsonl'}
+    format : {'csv', 'libsvm', 'jsonl', 'parquet', 'arrow', 'excel', 'arff', 'stata', 'spss', 'sas'}
     place : tuple
         Position in bytes, and line.
     layout : list, optional
         Filled from the first line; required if reading starts after that.
     skipped : Skipped, optional
         Counts malformed lines; without it they are errors.
+    is_live : bool, default=False
+        Whether rows arrive while they are read: the dialect is then that of the first lines.
     **columns
-        `target` and `header` of csv; `target` of JSON lines.
+        `target`, and of csv `header` and `delimiter`, of workbooks `sheet`.
 
     Yields
     ------
@@ -60,7 +69,15 @@ def records(
     """
     path = name_of(source)
     layout = [] if layout is None else layout
-    parsers: Any = {"csv": _Csv, "libsvm": _Libsvm, "jsonl": _Json}
+    if format == "jsonl":
+        format, source = json_shape(source)
+    if format == "csv":
+        yield from _csv(source, path, place, layout, skipped, is_live, **columns)
+        return
+    parsers: Any = {"libsvm": _Libsvm, "lines": _Json}
+    if format not in parsers:
+        yield from _of_frames(source, path, format, place, layout, **columns)
+        return
     parse = parsers[format](layout, path, **columns)
     for text, line, after in placed_lines(source, place):
         at = after[0] - len(text)
@@ -78,36 +95,89 @@ def records(
                 yield Record(x, y, (at, line))
 
 
-class _Csv:
-    """Cells by name; the layout is the delimiter, the names, and that of the target or None."""
+# Delimited text. The layout is what a checkpoint stores of a dialect, and the name of the target.
 
-    def __init__(self, layout, path, **columns):
-        self.layout, self.path, self.columns = layout, path, columns
 
-    def __call__(self, row, line):
-        if not self.layout and self._plan(row, line):
-            return None
-        delimiter, names, target = self.layout
-        cells = [cell for *_, cell in cell_spans(decoded(row).rstrip("\n"), delimiter)]
-        if len(cells) != len(names):
-            raise DataError(ragged(len(cells), len(names)), self.path, line)
-        cells = dict(zip(names, cells, strict=True))
-        y = label_of(cells.pop(target, ""))
-        return {name: value_of(cell) for name, cell in cells.items()}, y
+def _csv(source, path, place, layout, skipped, is_live, **columns):
+    known = None
+    if layout:
+        delimiter, names, target, empty, comment, is_wrapped = layout
+        width = len(names)
+        dialect = Dialect(delimiter, names, width, tuple(empty), 0, comment, is_wrapped)
+        known = Layout(dialect.mark, names, np.arange(width), dialect)
+    enough = 1 if is_live else None
+    texts = headed(placed_lines(source, place), path, known, enough=enough, **columns)
+    for text, line, at, found in _cut(texts):
+        width = len(found.slots)
+        if not layout:
+            names = found.names or [unnamed(j) for j in range(width)]
+            target = found.find(TARGET)
+            dialect = found.dialect
+            layout[:] = [dialect.delimiter, names, target and names[target.position]]
+            layout += [[*dialect.empty], dialect.comment, dialect.is_wrapped]
+        _, names, target, empty, _, _ = layout
+        for cells, n_lines, n_bytes in _rows(text, found.delimiter, width):
+            here, line, at = line, line + n_lines, at + n_bytes
+            if not any(cells) and len(cells) != width:
+                continue
+            if len(cells) != width:
+                skip(DataError(ragged(len(cells), width), path, here), skipped)
+                continue
+            x = {name: cells[j] for j, name in enumerate(names) if j not in empty}
+            y = label_of(x.pop(target, ""))
+            yield Record({name: value_of(cell) for name, cell in x.items()}, y, (at, line))
 
-    def _plan(self, row, line):
-        """Fill the layout from the first line; whether it is a header."""
-        found = plan(row, (self.path, line), **self.columns)
-        names = found.names or [unnamed(i) for i in range(len(found.slots))]
-        target = found.find(TARGET)
-        self.layout[:] = [found.delimiter, names, target and names[target.position]]
-        return found.names is not None
+
+def _cut(texts):
+    """Texts that end with a row, the line and the byte at which they begin, and the layout."""
+    held, line, at, layout = b"", 1, 0, None
+    for text, first, layout, after in texts:
+        if not held:
+            line, at = first, after[0] - len(text)
+        held += text
+        end = last_row(held, layout.delimiter, len(layout.slots))
+        if end:
+            yield held[:end], line, at, layout
+            line, at = line + held.count(b"\n", 0, end), at + end
+            held = held[end:]
+    if held:
+        yield held, line, at, layout
+
+
+def _rows(text, delimiter, width):
+    """The cells of each row, and its numbers of lines and bytes."""
+    lines, text, start, first = text.splitlines(keepends=True), decoded(text), 0, 0
+    while start < len(text):
+        cells, end = cells_of(text, start, delimiter, width)
+        n_lines = text.count("\n", start, end)
+        n_bytes = sum(map(len, lines[first : first + n_lines]))
+        yield [cell for *_, cell in cells], n_lines, n_bytes
+        start, first = end, first + n_lines
+
+
+def _of_frames(source, path, format, place, layout, *, target=None, **columns):
+    """The rows of a file with typed columns; the layout is the name of the target."""
+    start = place[0]
+    for batch in frame_batches(source, format, start, **columns):
+        names = batch.schema.names
+        if not layout:
+            usual = next((name for name in _TARGETS if name in names), names[-1])
+            layout[:] = [target or (usual if format == "document" else names[-1])]
+        for row in batch.to_pylist():
+            start += 1
+            y = _known(_plain(row.pop(layout[0], None)))
+            yield Record({k: _plain(v) for k, v in row.items()}, y, (start, start + 1))
+
+
+def _plain(value):
+    """A value as text writes it: dates become text."""
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
 class _Libsvm:
     """Values by index; nothing is read from the first line."""
 
-    def __init__(self, layout, path):
+    def __init__(self, layout, path, **_):
         self.parse = Parser(path, labelled=False, zero_based="auto", n_features=None)
 
     def __call__(self, row, line):
@@ -121,18 +191,15 @@ class _Libsvm:
 class _Json:
     """Values by name; the layout is the name of the target."""
 
-    def __init__(self, layout, path, target=None):
+    def __init__(self, layout, path, target=None, **_):
         self.layout, self.path, self.target = layout, path, target
 
     def __call__(self, row, line):
         here = self.path, line
-        x = json_row(decoded(row).rstrip("\n"), here)
+        x = flat(json_row(decoded(row).rstrip("\n"), here))
         if not self.layout:
             usual = next((name for name in _TARGETS if name in x), None)
             self.layout[:] = [self.target or usual or next(reversed(x), "")]
-        nested = next((k for k, v in x.items() if isinstance(v, (list, dict))), None)
-        if nested is not None:
-            raise DataError(f"{nested!r} is neither a number nor text", *here)
         y = x.pop(self.layout[0], None)
         return x, _known(y)
 

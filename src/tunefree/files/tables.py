@@ -1,4 +1,4 @@
-"""Numbers separated by commas, tabs or semicolons, and the roles of the columns of any table.
+"""Numbers separated by commas, tabs, ..., and the roles of the columns of any table.
 
 As in `libsvm`, compiled code parses one block of whole lines at a time. A cell may be quoted; a
 quoted cell ends on its line. `mixed` reads tables with other values, through pyarrow.
@@ -9,7 +9,6 @@ once, and a lost quote costs one row, not all rows up to the next quote.
 """
 
 import re
-from collections import Counter
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 from tunefree.core.format import listed
 from tunefree.core.jit import kernel
 from tunefree.core.warn import did_you_mean
+from tunefree.files.dialect import HEAD, Dialect, distinct_names, sniffed
 from tunefree.files.files import (
     DataError,
     decoded,
@@ -27,13 +27,14 @@ from tunefree.files.files import (
     placed_lines,
     sound_parts,
 )
-from tunefree.files.numbers import NOT_A_NUMBER, NUMBER, SLOW, python_number, scan_number
+from tunefree.files.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
 from tunefree.rows.cells import looks_numeric
 from tunefree.rows.missing import MISSING, NO_LABEL
 
 IGNORED, TARGET, WEIGHT = -1, -2, -3
-DELIMITERS = "\t;,"
+_FEWEST_LINES = 5  # that show the dialect
 LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or an unclosed quote
+_ONE_COLUMN = "see --delimiter: tabs, commas, semicolons, bars and blanks are recognized"
 TARGET_OR_HEADER = "if another column is the target, or this is a header, see --target and --header"
 _FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG, _ABSENT = range(9)
 _INFINITE = {"inf", "infinity"}
@@ -64,6 +65,7 @@ class Table(NamedTuple):
     slots: Any = None  # of the file's columns, as in `Layout`
     where: Any = None  # of cells: the place in the file of a row and a feature, as text
     schema: Any = None  # of cells: the `tunefree.rows.schema.Schema` of the features
+    notes: tuple = ()  # what was found in the file that may surprise, a sentence each
 
 
 class Layout(NamedTuple):
@@ -72,6 +74,8 @@ class Layout(NamedTuple):
     delimiter: str  # between two cells of text
     names: list | None  # the header
     slots: np.ndarray  # for each column its feature number, or `IGNORED`, `TARGET`, `WEIGHT`
+    dialect: Dialect | None = None  # of text
+    notes: tuple = ()  # what was found in the file that may surprise, a sentence each
 
     @property
     def features(self):
@@ -98,7 +102,8 @@ class Layout(NamedTuple):
 
     def table(self, X, y, weight, path):
         """A `Table` of rows with these columns."""
-        table = Table(X, y, weight, self.feature_names, path, slots=self.slots)
+        more = {"slots": self.slots, "notes": self.notes}
+        table = Table(X, y, weight, self.feature_names, path, **more)
         return table._replace(target=self.find(TARGET), weight_column=self.find(WEIGHT))
 
     def describe(self, column):
@@ -114,47 +119,30 @@ def unnamed(position):
     return f"column {position + 1}"
 
 
-def cell_spans(text, delimiter):
-    """The cells of a row: where each begins, where its content begins, and the content.
+def planned(text, place, *, header=None, delimiter=None, **columns):
+    """The `Layout` of the text at the start of a file; `place` is its file and line, for messages.
 
-    >>> [cell for *_, cell in cell_spans('age, "income, net" ,7', ",")]
-    ['age', 'income, net', '7']
+    The options are those of `tunefree.files.read`.
     """
-    blanks = " " if delimiter == "\t" else " \t"
-    cell = re.compile(
-        rf'[{blanks}]*(?:"((?:[^"]|"")*)"[{blanks}]*(?={delimiter}|\Z)|([^{delimiter}]*))'
+    how = {"header": header, "delimiter": delimiter, "known": columns.get("columns")}
+    dialect = sniffed(decoded(_head(text)), **how)
+    layout = assign(
+        dialect.names,
+        dialect.width,
+        (place[0], place[1] + max(dialect.body - 1, 0)),
+        delimiter=dialect.mark,
+        empty=dialect.empty,
+        **columns,
     )
-    at = -1
-    while at < len(text):
-        found: Any = cell.match(text, at + 1)
-        quoted, bare = found.groups()
-        whole = quoted.replace('""', '"') if bare is None else bare
-        yield at + 1, found.start(1 if bare is None else 2), whole.strip(" \t")
-        at = found.end()
+    return layout._replace(dialect=dialect, notes=dialect.notes)
 
 
-def sniff_delimiter(line):
-    """The delimiter that occurs most often outside quotes; a comma if there is none.
-
-    >>> sniff_delimiter(b"1,5;2,5;3")
-    ';'
-    """
-    outside = "".join(decoded(line).split('"')[::2])
-    best = max(DELIMITERS, key=outside.count)
-    return best if best in outside else ","
-
-
-def plan(line, place, *, header=None, **columns):
-    """The `Layout` from the first line of a file; `place` is its file and line, for messages.
-
-    `header` and `columns` are options of `tunefree.files.read`.
-    """
-    delimiter = sniff_delimiter(line)
-    cells = [cell for *_, cell in cell_spans(decoded(line).rstrip("\n"), delimiter)]
-    if header is None:
-        header = not any(NUMBER.fullmatch(cell.encode()) for cell in cells)
-    names = [cell or unnamed(position) for position, cell in enumerate(cells)] if header else None
-    return assign(names, len(cells), place, delimiter=delimiter, **columns)
+def _head(text):
+    """Enough whole lines to find the dialect: `HEAD` bytes, and of long lines some more."""
+    end = text.find(b"\n", HEAD) + 1 or len(text)
+    while end < len(text) and text.count(b"\n", 0, end) < _FEWEST_LINES:
+        end = text.find(b"\n", end) + 1 or len(text)
+    return text[:end]
 
 
 class Wanted(NamedTuple):
@@ -177,12 +165,6 @@ class _Header(NamedTuple):
     def error(self, words, hint=None):
         """An error at this place."""
         return DataError(words, *self.place, hint=hint)
-
-    def check_distinct(self):
-        """Refuse the same name twice."""
-        for name, count in Counter(self.names).items():
-            if count > 1:
-                raise self.error(f"the header names the column {name!r} twice")
 
     def position(self, column):
         """The position of a column given by name or position; None for an absent `Column`."""
@@ -208,23 +190,36 @@ class _Header(NamedTuple):
         """The positions of columns given by name, which must be there."""
         places = {name: position for position, name in enumerate(self.names)}
         missing = [name for name in required if name not in places]
+        if missing and all(re.fullmatch(r"column \d+", name) for name in missing):
+            # Columns without a name keep their order, where the target or others are absent.
+            bare = [name for j, name in enumerate(self.names) if name == unnamed(j)]
+            wanted = [name for name in required if re.fullmatch(r"column \d+", name)]
+            if len(bare) == len(wanted):
+                ranks = sorted(wanted, key=lambda name: int(name.split()[1]))
+                places |= {name: places[here] for name, here in zip(ranks, bare, strict=True)}
+                missing = []
         if missing:
             hint = did_you_mean(missing[0], self.names, "is it {}?")
             raise self.error(f"the header lacks {listed([*map(repr, missing)])}", hint)
         return [places[name] for name in required]
 
 
-def assign(names, width, place, *, delimiter="", **options):
-    """The `Layout` of columns with the given roles, by name or position."""
+def assign(names, width, place, *, delimiter="", empty=(), **options):
+    """The `Layout` of columns with the given roles, by name or position.
+
+    Columns of `empty` are not read.
+    """
     wanted: Any = Wanted(**options)
+    if names is not None and len({*names}) < width:
+        names, _ = distinct_names(names)
     header = _Header(names, width, place)
-    header.check_distinct()
     by_name = wanted.columns is not None and names is not None
-    if wanted.n_features == width and not by_name:
-        return Layout(delimiter, names, np.arange(width))
     slots = np.full(width, IGNORED, np.int64)
+    if wanted.n_features == width - len(empty) and not by_name:
+        slots[[j for j in range(width) if j not in empty]] = np.arange(width - len(empty))
+        return Layout(delimiter, names, slots)
     given = [column for column in wanted.drop or () if not isinstance(column, Column)]
-    dropped = {header.position(column) for column in given}
+    dropped = {header.position(column) for column in given}.union(empty)
     aside = dropped.union(header.position(column) for column in set_aside(wanted.drop))
     for role, position in _roles(wanted, header, dropped):
         if slots[position] == TARGET:
@@ -240,7 +235,7 @@ def assign(names, width, place, *, delimiter="", **options):
             words = f"{width} columns hold {len(free)} features"
             raise header.error(f"{words}, but {wanted.n_features} are expected")
     if not np.any(slots >= 0):
-        hint = "cells must be separated by commas, semicolons or tabs" if delimiter else None
+        hint = _ONE_COLUMN if delimiter else None
         raise header.error("the file has no feature column", hint)
     return Layout(delimiter, names, slots)
 
@@ -282,21 +277,33 @@ def ragged(cells, width):
     return f"this row has {cells} {'cell' if cells == 1 else 'cells'}, the first one has {width}"
 
 
-def headed(texts, path, layout=None, **columns):
+def headed(texts, path, layout=None, *, enough=None, **columns):
     """Rows of texts below the header: (text, number of its first line, layout, what came with it).
 
-    A text comes with the number of its first line, and perhaps more. The first line that is not
-    blank gives the layout, unless it is known; blank lines before it are skipped.
+    A text, which is of whole lines, comes with the number of its first line, and perhaps more. The
+    first ones, of `enough` bytes (`HEAD`), give the layout, unless it is known; the lines above the
+    table become blanks.
     """
+    texts = iter(texts)
+    if layout is None:
+        held, size = [], 0
+        for text, *more in texts:
+            held.append((text, *more))
+            size += len(text)
+            if size >= (enough or HEAD) and not text.isspace():
+                break
+        text = b"".join(text for text, *_ in held)
+        if not text.strip():
+            return
+        line, more = held[0][1], held[-1][2:]
+        layout = planned(text, (path, line), **columns)
+        above = 0
+        for _ in range(layout.dialect.body):
+            above = text.index(b"\n", above) + 1
+        text = re.sub(rb"[^\n]", b" ", text[:above]) + layout.dialect.plain(text[above:])
+        yield text, line, layout, *more
     for text, line, *more in texts:
-        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
-            line += text.count(b"\n", 0, first.start())
-            layout = plan(first[0], (path, line), **columns)
-            text = text[first.start() :]
-            if layout.names is not None:
-                text, line = text[len(first[0]) :], line + 1
-        if layout is not None:
-            yield text, line, layout, *more
+        yield layout.dialect.plain(text), line, layout, *more
 
 
 class TableBlock(NamedTuple):
@@ -424,8 +431,6 @@ def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None,
     texts = headed(placed_lines(source, place), path, layout, **columns)
     for text, line, layout, after in texts:
         parse = partial(_read_block, layout=layout, path=path, target_type=target_type)
-        if not text:  # so that a file with only a header has its layout
-            yield parse(b"\n", line), after
         yield from sound_parts(text, line, after, parse, skipped)
 
 

@@ -232,11 +232,11 @@ class Hashed:
 
     again, feature_names = True, None
 
-    def __init__(self, path, name, hasher, *, format, **roles):
+    def __init__(self, path, name, hasher, *, format, written, **roles):
         self.path, self.name, self.hasher, self.format = path, name, hasher, format
         self.n_features = hasher.n_features
-        self.roles = roles
-        first = next(frame_batches(path, format, **roles), None)
+        self.roles = roles | written
+        first = next(frame_batches(path, format, **self.roles), None)
         if first is None:
             raise DataError("the file has no rows", name)
         names = first.schema.names

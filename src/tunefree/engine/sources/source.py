@@ -18,7 +18,7 @@ from scipy import sparse
 from tunefree._version import __version__
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
-from tunefree.files.arrays import taken, with_targets
+from tunefree.files.arrays import FRAMES, taken, with_targets
 from tunefree.files.files import FORMATS, DataError, Skipped, detected, fingerprint, name_of
 from tunefree.files.files import chunks as text_pieces
 from tunefree.rows.matrices import stacked
@@ -294,6 +294,8 @@ def open_source(
     format: str | None = None,
     target: Any = None,
     header: bool | None = None,
+    delimiter: str | None = None,
+    sheet: str | None = None,
     weight_column: Any = None,
     n_features: int | None = None,
     unseen: str = "error",
@@ -311,17 +313,23 @@ def open_source(
     Parameters
     ----------
     data : path, arrays, iterable, function or Source
-        A libsvm, csv, parquet, Arrow, ``.npy`` or ``.npz`` file (text also as ``.gz`` or ``.zst``);
+        A file of any format that ``tunefree train`` takes, also packed;
         ``"-"`` for standard input; a pair (X, y) or triple (X, y, weight) of arrays, which may be
         memory maps; an iterable of such pairs or triples, or a function that returns one, so that
         it can be read again.
     name : str, optional
         What to call it in messages.
-    format : {'libsvm', 'csv', 'parquet', 'arrow', 'npy', 'npz'}, optional
-        By default it is detected from the suffix or the first line.
+    format : str, optional
+        'libsvm', 'csv', 'json', 'jsonl', 'parquet', 'arrow', 'excel', 'arff', 'stata', 'spss',
+        'sas', 'npy' or 'npz'. By default it is detected from the suffix or the contents.
     target, header, weight_column
         As for ``tunefree train``: the target column (by default the last, False for none), whether
         a csv file has a header, the column of weights.
+    delimiter : str, optional
+        What separates the cells of a csv file, such as ``";"``; " " stands for any number of
+        blanks. By default it is found in the first 64 KB.
+    sheet : str, optional
+        The sheet of a workbook, by name or number; by default the first that holds a table.
     n_features : int, optional
         Number of columns; of libsvm text it increases by default as larger indices come.
     unseen : {'error', 'ignore'}, default='error'
@@ -393,19 +401,21 @@ def open_source(
         raise ValueError(f"{kind} data are read from files only: give a path.")
     roles = {"target": target, "weight_column": weight_column, "drop": drop}
     named = roles | {"n_features": n_features, "columns": columns, "target_type": target_type}
+    written = {"header": header, "delimiter": delimiter, "sheet": sheet}
     lenient = on_bad_row == "skip"
     reader: Any
     if hasher:
-        if kind not in ("parquet", "arrow", "csv", "jsonl") or isinstance(data, readers.Replay):
-            raise ValueError("hashed= is for iterators and for csv, parquet and Arrow files only.")
-        reader = readers.Hashed(data, name, hasher, format=kind, **roles)
+        if kind not in ("csv", *FRAMES) or isinstance(data, readers.Replay):
+            raise ValueError("hashed= is for iterators and for files of tables with names only.")
+        reader = readers.Hashed(data, name, hasher, format=kind, written=written, **roles)
     elif kind == "csv":
-        reader = readers.Csv(data, name, lenient=lenient, header=header, **named)
+        del written["sheet"]
+        reader = readers.Csv(data, name, lenient=lenient, **written, **named)
     elif kind == "libsvm":
         how: Any = {"unseen": unseen, "zero_based": zero_based, "labelled": target is not False}
         reader = readers.Libsvm(data, name, lenient=lenient, n_features=n_features, **how)
     else:
-        reader = readers.Stored(data, name, format=kind, **named)
+        reader = readers.Stored(data, name, format=kind, **written, **named)
     return Source(reader, **options)
 
 

@@ -1,0 +1,524 @@
+r"""The dialect of delimited text: what parts its cells, where the table begins, its header.
+
+It is found once, from the first `HEAD` bytes. Then text is made what the readers of whole lines
+expect, byte for byte at its place, so that lines, columns and checkpoints stay true: comments
+become blanks, and cells that blanks separate are parted with tabs. Usual text is not touched.
+
+What was taken from others. From CleverCSV (van den Burg et al. 2019): the delimiter is the one
+with the highest product of how regular the rows are (weighted with 1 - 1 / width) and how many
+cells have a known type. From DuckDB: the table begins where rows of one width begin, and a first
+row is a header if it does not fit the types of the columns below. Neither is used itself: they read
+all of a file or lose the place of a cell, and know neither second headers, comments between rows,
+lines quoted as a whole nor unnamed columns of nothing.
+"""
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from tunefree.core.format import listed
+from tunefree.files.quotes import cells_of, parted_at_blanks
+from tunefree.rows.missing import MISSING
+
+HEAD = 1 << 16
+DELIMITERS = "\t;|, "
+_MOST_ROWS = 400
+_COMMENTS = ("#", "%", "//")
+_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
+# How a number, an amount or a date begins.
+_DIGIT_LED = re.compile(r"[+-]?[$€£¥₹]? ?(\d|[.,]\d)")
+_DECIMAL = re.compile(r"[+-]?\d*[.,]?\d+([eE][+-]?\d+)?%?|[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_SEVERAL = re.compile(r"[+-]?[\d.,]+(\s+[+-]?[\d.,]+)+")  # numbers that blanks separate
+_WHOLE = re.compile(r"\d+")
+_UNIT = re.compile(r"[(\[].*[)\]]|[^\d\s]{1,6}(/[^\d\s]{1,4})?")
+_FEWEST = 3  # rows that show what a column holds
+
+
+class Dialect(NamedTuple):
+    """How a file is written.
+
+    Attributes
+    ----------
+    delimiter : str
+        Between two cells; " " stands for any number of blanks.
+    names : list or None
+        The header.
+    width : int
+        The number of columns.
+    empty : tuple
+        Positions of the columns that have neither a name nor contents.
+    body : int
+        The number of lines before the first row of data.
+    comment : str
+        What the lines begin with that are not read, or "".
+    is_wrapped : bool
+        Whether every line is one quoted cell.
+    notes : tuple
+        What was found that may surprise, a sentence each.
+    """
+
+    delimiter: str
+    names: list | None
+    width: int
+    empty: tuple = ()
+    body: int = 0
+    comment: str = ""
+    is_wrapped: bool = False
+    notes: tuple = ()
+
+    @property
+    def mark(self):
+        """The delimiter of the text that `plain` returns."""
+        return "\t" if self.delimiter == " " else self.delimiter
+
+    def plain(self, text):
+        r"""Whole lines with a delimiter of one byte and without comments; as many bytes.
+
+        >>> Dialect(" ", None, 2, comment="#").plain(b"1  2\n# no\n")
+        b'1 \t2\n    \n'
+        """
+        if self.comment:
+            text = _without_comments(text, self.comment)
+        if self.is_wrapped:
+            text = _unwrapped(text)
+        return parted_at_blanks(text) if self.delimiter == " " else text
+
+    def words(self):
+        """What was found, as a phrase.
+
+        >>> Dialect(";", ["a", "b"], 2).words()
+        '2 columns separated by semicolons, with a header'
+        """
+        header = "without a header" if self.names is None else "with a header"
+        return f"{self.width} columns separated by {_NAMES[self.delimiter]}, {header}"
+
+
+def _without_comments(text, comment):
+    mark = re.escape(comment.encode())
+    return re.sub(rb"(?m)^[ \t]*" + mark + rb"[^\n]*", lambda m: b" " * len(m[0]), text)
+
+
+def _unwrapped(text):
+    """Lines that are one quoted cell each, without these quotes; as many bytes."""
+
+    def inner(found):
+        return found[1].replace(b'""', b'"').ljust(len(found[0]))
+
+    return re.sub(rb'(?m)^"((?:[^"\n]|"")*+)"[ \t]*$', inner, text)
+
+
+def sniffed(head, *, header=None, delimiter=None, known=None):
+    r"""The `Dialect` of a file that begins with some whole lines.
+
+    Parameters
+    ----------
+    head : str
+    header : bool, optional
+        Whether the table has a header.
+    delimiter : str, optional
+    known : list of str, optional
+        Names of columns that a header of this file should have.
+
+    Examples
+    --------
+    >>> found = sniffed("# a station\nx y\n1  2\n3  4\n5 6\n")
+    >>> found.delimiter, found.names, found.body, found.comment
+    (' ', ['x', 'y'], 2, '#')
+    """
+    is_wrapped = _is_wrapped(head)
+    if is_wrapped:
+        head = _unwrapped(head.encode()).decode()
+    comment = _comment_of(head)
+    if delimiter is None:
+        delimiter = _delimiter_of(head, comment)
+    rows = _rows(head, delimiter, comment)
+    if comment and not rows:
+        comment, rows = "", _rows(head, delimiter, "")
+    table = _Table(head, delimiter, comment, rows)
+    if not comment and (comment := _comment_between(rows, table.width)):
+        rows = _rows(head, delimiter, comment)
+        table = _Table(head, delimiter, comment, rows)
+    names, first, notes = table.header(header, known)
+    width = table.width
+    below = [row.cells for row in rows[first:]]
+    if names is not None:
+        names = [*names[:width], *[""] * (width - len(names))]
+    empty = unnamed_columns(names, below, width)
+    if names is not None:
+        names, renamed = distinct_names(names)
+        notes += renamed
+    if is_wrapped:
+        notes.insert(0, "every line is one quoted cell: these quotes are not read")
+    if delimiter in " |":
+        notes.insert(0, f"cells are separated by {_NAMES[delimiter]}")
+    if comment:
+        notes.append(f"lines that begin with {comment} are not read")
+    if empty:
+        what = "columns" if len(empty) > 1 else "column"
+        numbers = listed([str(j + 1) for j in empty])
+        notes.append(f"{what} {numbers} without a name and contents: not read")
+    body = rows[first].line if first < len(rows) else head.count("\n")
+    return Dialect(delimiter, names, width, empty, body, comment, is_wrapped, tuple(notes))
+
+
+class _Row(NamedTuple):
+    """A row of the head: the number of lines before it, and its cells."""
+
+    line: int
+    cells: list
+
+
+def _rows(head, delimiter, comment, most=_MOST_ROWS, width=0):
+    """The rows that are neither blank nor comments."""
+    rows, at, line = [], 0, 0
+    if delimiter == " ":
+        head = parted_at_blanks(head.encode()).decode()
+    mark = "\t" if delimiter == " " else delimiter
+    while at < len(head) and len(rows) < most:
+        end = head.find("\n", at)
+        end = len(head) if end < 0 else end
+        first = head[at:end].strip()
+        if not first or (comment and first.startswith(comment)):
+            line, at = line + 1, end + 1
+            continue
+        found, after = cells_of(head, at, mark, width)
+        rows.append(_Row(line, [cell for *_, cell in found]))
+        line += head.count("\n", at, after)
+        at = after
+    return rows
+
+
+def _is_wrapped(head):
+    lines = [line.strip() for line in head.split("\n") if line.strip()][:50]
+    whole = [re.fullmatch(r'"((?:[^"]|"")*+)"', line) for line in lines]
+    if not lines or None in whole:
+        return False
+    inner = [found[1] for found in whole if found]
+    # One quoted column has no delimiter in its cells, or not in all of them.
+    return any(all(d in line for line in inner) for d in "\t;|,")
+
+
+def _comment_of(head):
+    """What comments begin with if the first line is one, or ""."""
+    lines = [line.strip() for line in head.split("\n") if line.strip()]
+    comment = next((c for c in _COMMENTS if lines and lines[0].startswith(c)), "")
+    marked = [line for line in lines if comment and line.startswith(comment)]
+    others = [line for line in lines if not (comment and line.startswith(comment))]
+    if not marked or not others:
+        return ""
+    usual = {d: Counter(line.count(d) for line in others).most_common(1)[0][0] for d in "\t;|,"}
+    rows = [any(n and line.count(d) == n for d, n in usual.items()) for line in marked]
+    # A column named "#", or one with texts such as "#1".
+    is_name = not lines[0][len(comment) :].strip(" ")[:1].isalnum()
+    is_data = all(rows) and (len(marked) > 1 or is_name)
+    return "" if is_data else comment
+
+
+def _comment_between(rows, width):
+    """What lines between the rows begin with that are none, or ""."""
+    for comment in _COMMENTS:
+        marked = [row for row in rows if row.cells[0].startswith(comment)]
+        if marked and width > 1 and all(len(row.cells) < width for row in marked):
+            return comment
+    return ""
+
+
+def _known(cell, delimiter):
+    """How likely such a cell is, from 0 to 1: another delimiter within it makes it less so."""
+    if cell.lower() in MISSING or _DECIMAL.fullmatch(cell):
+        return 1.0
+    if _SEVERAL.fullmatch(cell):
+        return 0.3
+    others = [d for d in "\t;|," if d != delimiter and d in cell]
+    if not others:
+        return 1.0
+    if delimiter == " ":
+        return 0.0
+    parts = cell.split(others[0])
+    return 0.5 if any(_DIGIT_LED.match(part.strip()) for part in parts) else 0.8
+
+
+def _delimiter_of(head, comment):
+    """The delimiter with the best score; a comma if none parts the lines."""
+    best, found = 0.0, ","
+    for delimiter in DELIMITERS:
+        if (delimiter == " " and best > 0.6) or not _occurs(delimiter, head):
+            continue
+        rows = _rows(head, delimiter, comment, most=100)
+        score = _score(rows, delimiter)
+        if score > best + 1e-9:
+            best, found = score, delimiter
+    return found
+
+
+def _occurs(delimiter, head):
+    return delimiter in head or (delimiter == " " and "\t" in head)
+
+
+def _score(rows, delimiter):
+    widths = Counter(len(row.cells) for row in rows)
+    if not widths:
+        return 0.0
+    width = max(widths, key=lambda w: (w > 1) * widths[w] * (1.0 - 1.0 / w))
+    if width < 2:
+        return 0.0
+    regular = [row.cells for row in rows if len(row.cells) == width]
+    share = len(regular) / len(rows)
+    if delimiter == " ":
+        # Words of a text are separated by blanks, too.
+        columns = zip(*regular[1:], strict=True)
+        numbers = [all(_DIGIT_LED.match(c) or c in "?-" for c in column) for column in columns]
+        last = [len(row.cells) == width for row in rows[-_FEWEST:]]
+        if not any(numbers) or not all(last) or len(regular) < 2:
+            return 0.0
+    step = max(1, len(regular) * width // 5000)
+    cells = [cell for row in regular[::step] for cell in row]
+    known = sum(_known(cell, delimiter) for cell in cells) / len(cells)
+    begins = 1.0 if len(rows[0].cells) == width else 0.7
+    return share * (1.0 - 1.0 / width) * known * begins
+
+
+class _Table:
+    """The rows of the head, in search of the first one of the table."""
+
+    def __init__(self, head, delimiter, comment, rows):
+        self.head, self.delimiter, self.comment, self.rows = head, delimiter, comment, rows
+        self.width, self.start = self._extent()
+
+    def _extent(self):
+        """The number of columns, and the index of the first row of that width."""
+        rows = self.rows
+        widths = [len(row.cells) for row in rows]
+        if not widths:
+            return 0, 0
+        counts = Counter(widths)
+        first = widths[0]
+        width = max(counts, key=lambda w: (counts[w], w == first, w))
+        if width == first or width < 2:
+            return first, 0
+        # The longest stretch to the end of which nearly all rows have that width.
+        good, start = 0, None
+        for index in range(len(rows) - 1, -1, -1):
+            good += widths[index] == width
+            if widths[index] == width and good >= 0.9 * (len(rows) - index):
+                start = index
+        if start is None or len(rows) - start < _FEWEST or not self._are_prose(rows[:start], width):
+            return first, 0
+        return width, start
+
+    def _are_prose(self, before, width):
+        """Whether rows are no part of the table below them: texts, or a header of another width."""
+        last = before[-1].cells
+        is_header = len(last) > width and not any(last[width:])
+        is_short = all(len(row.cells) < width for row in before[: -1 if is_header else None])
+        numbers = [all(map(_DIGIT_LED.match, row.cells)) for row in before]
+        return (is_short or self._other_header(before[-1], width) is not None) and not any(numbers)
+
+    def _other_header(self, row, width):
+        """The cells of a row that is written with another delimiter, if these are `width`."""
+        line = self.head.split("\n")[row.line]
+        for delimiter in "\t;|,":
+            if delimiter != self.delimiter:
+                found = [cell for *_, cell in cells_of(line, 0, delimiter)[0]]
+                if len(found) == width:
+                    return found
+        return None
+
+    def _above(self):
+        """The header above rows of another width, and the index of its row; (None, `start`)."""
+        rows, width, start = self.rows, self.width, self.start
+        if start:
+            cells = rows[start - 1].cells
+            if len(cells) > width and not any(cells[width:]):
+                return cells, start - 1
+            body = [row.cells for row in rows[start:] if len(row.cells) == width]
+            if is_header(body[0], body[1:]):
+                return None, start
+            if len(cells) == width - 1 and all(cells) and not any(map(_DIGIT_LED.match, cells)):
+                trails = not any(row[-1] for row in body)
+                # R writes the names of rows without a name of their column.
+                return ([*cells, ""] if trails else ["", *cells]), start - 1
+            other = self._other_header(rows[start - 1], width)
+            if other is not None:
+                return other, start - 1
+        return None, start
+
+    def _commented(self):
+        """The header in a comment just above the first row, if it has as many cells."""
+        if not self.comment or not self.rows:
+            return None
+        line = (self.head.split("\n")[: self.rows[self.start].line] or [""])[-1].strip()
+        if not line.startswith(self.comment):
+            return None
+        line = line.lstrip(self.comment).strip()
+        if self.delimiter in " \t":
+            cells = line.split()
+        else:
+            cells = [cell for *_, cell in cells_of(line, 0, self.delimiter)[0]]
+        is_header = len(cells) == self.width > 1 and all(cells)
+        is_prose = any(cell[-1:] in ",.:;" or _DIGIT_LED.match(cell) for cell in cells)
+        return cells if is_header and not is_prose else None
+
+    def header(self, wanted, known):
+        """(Names or None, index of the first row of data, notes)."""
+        rows, notes = self.rows, []
+        names, start = self._above()
+        first = self.start
+        if not rows:
+            return None, 0, notes
+        if wanted is False:
+            names = None
+        elif names is None:
+            below = [row.cells for row in rows[first + 1 :] if len(row.cells) == self.width]
+            cells = rows[first].cells
+            above = None
+            if wanted is None:
+                above = self._commented()
+            if wanted or (wanted is None and is_header(cells, below, known)):
+                names, first = cells, first + 1
+            elif above is not None:
+                names = above
+                notes.append(f"the line with {self.comment} above the rows holds the names")
+        if names is not None:
+            names, first, more = self._second_header(names, first)
+            notes += more
+        lines = sorted({row.line + 1 for row in rows[:start]})
+        if lines:
+            several = f"lines {lines[0]} to {lines[-1]} are"
+            what = several if len(lines) > 1 else f"line {lines[0]} is"
+            notes.insert(0, f"{what} before the table: not read")
+        return names, first, notes
+
+    def _second_header(self, names, first):
+        rows = self.rows
+        below = [row.cells for row in rows[first + 1 :] if len(row.cells) == self.width]
+        if first >= len(rows) or len(rows[first].cells) != self.width or len(below) < _FEWEST:
+            return names, first, []
+        second = rows[first].cells
+        if not _is_second_header(second, names, below):
+            return names, first, []
+        line = rows[first].line + 1
+        if any(not name and more for name, more in zip(names, second, strict=False)):
+            names = [name or more for name, more in zip(names, second, strict=False)]
+            words = f"line {line} is a second header: it names the columns without a name"
+        else:
+            words = f"line {line} is a second header: not read"
+        return names, first + 1, [words]
+
+
+def _numeric(column):
+    """Whether nearly all cells of a column begin like numbers or dates; None if all are missing."""
+    filled = [cell for cell in column if cell.lower() not in MISSING]
+    if not filled:
+        return None
+    return sum(map(bool, map(_DIGIT_LED.match, filled))) >= 0.95 * len(filled)
+
+
+def is_header(cells, below, known=None):
+    """Whether a row of cells is a header of the rows below.
+
+    It is one if it has text above numbers. Numbers in it must look like names: whole, different,
+    and none of the column's own values. Without numbers it is one unless half of its cells occur
+    again in columns of recurring texts.
+
+    >>> below = [["a", "1.5", "7"], ["b", "2.5", "8"], ["a", "0.5", "9"]]
+    >>> is_header(["name", "2019", "grade"], below), is_header(["b", "3.5", "6"], below)
+    (True, False)
+    """
+    if known and sum(cell in known for cell in cells) * 2 >= len(known):
+        return True
+    columns = [list(column) for column in zip(*below, strict=True)]
+    numbers = [cell for cell in cells if _DECIMAL.fullmatch(cell) or _DIGIT_LED.fullmatch(cell)]
+    if not columns:
+        return not numbers
+    kinds = [_numeric(column) for column in columns]
+    text_above = sum(
+        kind is True and cell.lower() not in MISSING and not _DIGIT_LED.match(cell)
+        for kind, cell in zip(kinds, cells, strict=True)
+    )
+    # Columns of texts that recur, and of these the ones in which the first cell recurs.
+    common = [
+        (cell, column)
+        for kind, cell, column in zip(kinds, cells, columns, strict=True)
+        if kind is False and len({*column}) <= 0.7 * len(column)
+    ]
+    again = sum(bool(cell) and cell in column for cell, column in common)
+    if numbers:
+        are_names = all(map(_WHOLE.fullmatch, numbers)) and len({*numbers}) == len(numbers)
+        repeated = sum(
+            cell in numbers and column.count(cell) > 0.05 * len(column)
+            for cell, column in zip(cells, columns, strict=True)
+        )
+        differs = text_above or (len(common) > 1 and not again)
+        return bool(differs) and are_names and not repeated and len(below) >= _FEWEST
+    return bool(text_above) or again == 0 or again < 0.5 * len(common)
+
+
+def _is_second_header(second, names, below):
+    """Whether a row below the header holds units or parts of a question, and no data."""
+    columns = [list(column) for column in zip(*below, strict=True)]
+    found = [*zip(map(_numeric, columns), second, columns, strict=True)]
+    above = [cell for kind, cell, _ in found if kind is True and cell.lower() not in MISSING]
+    if not above or any(map(_DIGIT_LED.match, above)):
+        return False
+    n_texts = sum(kind is False for kind, _, _ in found)
+    again = sum(kind is False and cell in column for kind, cell, column in found)
+    if again * 2 > n_texts:
+        return False
+    fills = any(not name and cell for name, cell in zip(names, second, strict=False))
+    are_units = n_texts == 0 and all(map(_UNIT.fullmatch, above))
+    return len(above) > 1 or fills or are_units
+
+
+def unnamed_columns(names, below, width):
+    """Positions of columns without a name and contents; without a header only the last ones."""
+    rows = [row for row in below if len(row) == width]
+    if not rows:
+        return ()
+    bare = [
+        j for j in range(width)
+        if all(not row[j].strip(";,|") for row in rows)
+        and (names is None or not names[j].strip(";,|"))
+    ]  # fmt: skip
+    if names is None:
+        while bare and bare[0] != width - len(bare):
+            bare = bare[1:]
+    return () if len(bare) == width else tuple(bare)
+
+
+def header_of(rows, header=None, known=None):
+    """The header of a sheet: (names or None, index of the first row of data, notes).
+
+    Rows of one cell above the table are titles.
+    """
+    filled = [sum(map(bool, row)) for row in rows]
+    start = 0
+    while start < len(rows) - 2 and filled[start] <= 1 < max(filled[start:]) - 1:
+        start += 1
+    table = _Table("", ",", "", [_Row(line, row) for line, row in enumerate(rows)][start:])
+    names, first, notes = table.header(header, known)
+    if start:
+        notes.insert(0, f"the first {start} rows are above the table: not read")
+    return names, first + start, notes
+
+
+def distinct_names(names):
+    """Names without repetitions, as pandas writes them, and a note on each change.
+
+    >>> distinct_names(["x", "y", "x", ""])[0]
+    ['x', 'y', 'x.1', 'column 4']
+    """
+    names = [name or f"column {j + 1}" for j, name in enumerate(names)]
+    taken, seen, out, notes = {*names}, Counter(), [], []
+    for name in names:
+        new, number = name, seen[name]
+        seen[name] += 1
+        while number and new in taken:
+            new, number = f"{name}.{number}", number + 1
+        taken.add(new)
+        out.append(new)
+    for name, count in Counter(names).items():
+        if count > 1:
+            new = [after for before, after in zip(names, out, strict=True) if before == name]
+            notes.append(f"{count} columns have the name {name!r}: they are {listed(new)}")
+    return out, notes

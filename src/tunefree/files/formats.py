@@ -1,0 +1,292 @@
+"""Workbooks, ARFF, and files of Stata, SPSS and SAS as pyarrow tables.
+
+All of them may be packed. A table has the types that the file has: numbers, truth values, dates and
+texts; a column of several types becomes text. What was found that may surprise is kept with the
+schema (`noted`).
+"""
+
+import datetime
+import io
+import json
+import os
+import re
+import tempfile
+from typing import Any
+
+from tunefree.core.format import listed
+from tunefree.files.dialect import distinct_names, header_of, unnamed_columns
+from tunefree.files.files import DataError, name_of, numbered_lines, shown, unpacked
+
+_NOTES = b"tunefree notes"
+
+
+def noted(table, notes):
+    """A table or batch with notes: sentences on what was found in its file."""
+    known = table.schema.metadata or {}
+    return table.replace_schema_metadata(known | {_NOTES: json.dumps(notes)}) if notes else table
+
+
+def notes_of(batch):
+    """The notes of a table or batch."""
+    found = (batch.schema.metadata or {}).get(_NOTES)
+    return tuple(json.loads(found)) if found else ()
+
+
+# Workbooks.
+
+
+def workbook(path, sheet=None, header=None, known=None):
+    """The table on a sheet: by default the first sheet with two rows and two columns."""
+    name = name_of(path)
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError:
+        words = "this is a workbook: install tunefree[excel] to read it, or save the sheet as csv"
+        raise DataError(words, name) from None
+    try:
+        book = CalamineWorkbook.from_filelike(io.BytesIO(unpacked(path)))
+    except (CalamineError, OSError) as problem:
+        raise DataError(f"the workbook cannot be read ({problem})", name) from None
+    names, notes = book.sheet_names, []
+    if sheet is not None:
+        rows = _rows_of(book, _sheet_named(str(sheet), names, name))
+    else:
+        for sheet in names:
+            rows = _rows_of(book, sheet)
+            if len(rows) > 1 and len(rows[0]) > 1:
+                break
+        else:
+            raise DataError("no sheet holds a table", name)
+        if len(names) > 1:
+            notes.append(f"the sheet {sheet!r} is read, of {listed([*map(repr, names)])}")
+    if not rows:
+        raise DataError(f"the sheet {sheet!r} has no rows", name)
+    table, found = _table_of_cells(rows, header, known)
+    return noted(table, notes + found)
+
+
+def _sheet_named(sheet, names, path):
+    if sheet in names:
+        return sheet
+    if sheet.isdigit() and 1 <= int(sheet) <= len(names):
+        return names[int(sheet) - 1]
+    raise DataError(f"there is no sheet {sheet!r}: it has {listed([*map(repr, names)])}", path)
+
+
+def _rows_of(book, sheet):
+    """The rows of a sheet, as wide as its cells go; None for an empty cell."""
+    rows = book.get_sheet_by_name(sheet).to_python(skip_empty_area=True)
+    rows = [[None if cell == "" else cell for cell in row] for row in rows]
+    rows = [row for row in rows if any(cell is not None for cell in row)]
+    width = max((j + 1 for row in rows for j, c in enumerate(row) if c is not None), default=0)
+    return [row[:width] + [None] * (width - len(row)) for row in rows]
+
+
+def _table_of_cells(rows, header, known):
+    """A table of rows of cells, and notes; titles above the table are not read."""
+    texts = [[_written(cell) or "" for cell in row] for row in rows[:400]]
+    names, first, notes = header_of(texts, header, known)
+    body = rows[first:]
+    empty = unnamed_columns(names, texts[first:], len(rows[0]))
+    names = names or [""] * len(rows[0])
+    names, renamed = distinct_names(names)
+    columns = {
+        name: [_plain(row[j]) for row in body] for j, name in enumerate(names) if j not in empty
+    }
+    return table_of_columns(columns), notes + renamed
+
+
+def _plain(cell):
+    """A cell of a type that pyarrow has; whole numbers without a point, as they are shown."""
+    if isinstance(cell, (datetime.time, datetime.timedelta)):
+        return str(cell)
+    is_whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53
+    return int(cell) if is_whole else cell
+
+
+def _written(cell):
+    """A cell as text."""
+    if isinstance(cell, datetime.datetime):
+        return cell.isoformat(" ")
+    cell = _plain(cell)
+    return None if cell is None else str(cell)
+
+
+def table_of_columns(columns):
+    """A pyarrow table of {name: values}; a column of several types becomes text."""
+    import pyarrow
+
+    made: Any = {}
+    for name, cells in columns.items():
+        kinds = {type(cell) for cell in cells if cell is not None}
+        if kinds == {datetime.date, datetime.datetime}:
+            midnight = datetime.time()
+            cells = [
+                datetime.datetime.combine(cell, midnight) if type(cell) is datetime.date else cell
+                for cell in cells
+            ]
+        try:
+            made[name] = pyarrow.array(cells)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
+            made[name] = pyarrow.array([_written(cell) for cell in cells])
+    return pyarrow.table(made)
+
+
+# ARFF.
+
+_ATTRIBUTE = re.compile(
+    r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{]+)\s*(.*)""", re.IGNORECASE
+)
+_ARFF_CELL = re.compile(
+    r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,{}]*?))\s*(?:,|$)"""
+)
+_NUMERIC = ("numeric", "real", "integer")
+
+
+def arff(path):
+    """The table of an ARFF file."""
+    name, attributes, rows, in_data = name_of(path), [], [], False
+    for text, first in numbered_lines(path):
+        for number, line in enumerate(text.decode().split("\n"), first):
+            line = line.strip()
+            if not line or line.startswith("%"):
+                continue
+            if in_data:
+                rows.append(_arff_row(line, attributes, (name, number)))
+            elif line.lower().startswith("@data"):
+                in_data = True
+            elif line.lower().startswith("@attribute"):
+                attributes.append(_attribute(line, (name, number)))
+            elif not line.lower().startswith("@relation"):
+                raise DataError(f"not a line of an ARFF header: {shown(line)}", name, number)
+    if not attributes:
+        raise DataError("the ARFF file declares no @attribute", name)
+    names, notes = distinct_names([attribute for attribute, _ in attributes])
+    cells = zip(*rows, strict=True) if rows else [[] for _ in names]
+    return noted(table_of_columns(dict(zip(names, map(list, cells), strict=True))), notes)
+
+
+def _attribute(line, here):
+    """The name and the kind: "number", "text", or the levels."""
+    found = _ATTRIBUTE.fullmatch(line)
+    if found is None:
+        raise DataError(f"not an @attribute: {shown(line)}", *here)
+    name, kind = _unquoted(found[1]), found[2].strip()
+    if kind.startswith("{"):
+        return name, [cell for cell in _arff_cells(kind.strip("{} \t"), here)]
+    word = kind.split()[0].lower() if kind else ""
+    if word in _NUMERIC:
+        return name, "number"
+    if word in ("string", "date"):
+        return name, "text"
+    raise DataError(f"the attribute {name!r} has the type {kind!r}, which is not read", *here)
+
+
+def _unquoted(word):
+    quoted = len(word) > 1 and word[0] == word[-1] and word[0] in "'\""
+    return re.sub(r"\\(.)", r"\1", word[1:-1]) if quoted else word
+
+
+def _arff_cells(line, here):
+    """The cells of a line; None for a bare question mark."""
+    if "'" not in line and '"' not in line and "\\" not in line:
+        return [None if cell == "?" else cell for cell in map(str.strip, line.split(","))]
+    cells, at = [], 0
+    while True:
+        found = _ARFF_CELL.match(line, at)
+        if found is None:
+            raise DataError(f"a quote is not closed: {shown(line[at:])}", *here, at + 1)
+        single, double, bare = found.groups()
+        quoted = single if single is not None else double
+        cells.append((None if bare == "?" else bare) if quoted is None else _escaped(quoted))
+        at = found.end()
+        if at >= len(line):
+            return cells + [""] * line.endswith(",")
+
+
+def _escaped(text):
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def _arff_row(line, attributes, here):
+    """The values of a row, dense or sparse."""
+    if line.startswith("{"):
+        values = [0.0 if kind == "number" else kind[0] for _, kind in attributes]
+        values = [None if value == "t" else value for value in values]  # texts have no zero
+        for item in filter(None, re.split(r",(?=\s*\d+\s)", line.strip("{} \t"))):
+            place, _, cell = item.strip().partition(" ")
+            if not place.isdigit() or int(place) >= len(attributes):
+                raise DataError(f"not an index and a value: {shown(item)}", *here)
+            (cell,) = _arff_cells(cell.strip(), here)
+            values[int(place)] = _arff_value(cell, attributes[int(place)], here)
+        return values
+    cells = _arff_cells(re.sub(r",\s*\{[^{}]*\}$", "", line), here)  # without the row's weight
+    if len(cells) != len(attributes):
+        words = f"this row has {len(cells)} cells, but there are {len(attributes)} attributes"
+        raise DataError(words, *here, row=True)
+    return [_arff_value(cell, kind, here) for cell, kind in zip(cells, attributes, strict=True)]
+
+
+def _arff_value(cell, attribute, here):
+    name, kind = attribute
+    if cell is None or kind == "text":
+        return cell
+    if kind == "number":
+        try:
+            return float(cell)
+        except ValueError:
+            raise DataError(f"column {name!r}: not a number: {shown(cell)}", *here) from None
+    if cell not in kind:
+        raise DataError(f"column {name!r}: {shown(cell)} is none of the declared levels", *here)
+    return cell
+
+
+# Statistics packages.
+
+
+def statistics(path, format):
+    """The table of a file of Stata, SPSS or SAS; labelled values are their labels."""
+    name = name_of(path)
+    try:
+        frame = _frame(unpacked(path), format)
+    except ImportError as problem:
+        title = {"stata": "Stata", "spss": "SPSS", "sas": "SAS"}[format]
+        words = f"this is a file of {title}: install tunefree[stat] to read it ({problem.name})"
+        raise DataError(words, name) from None
+    except Exception as problem:  # readers raise errors of many kinds
+        words = str(problem).split("\n")[0] or type(problem).__name__
+        raise DataError(f"it cannot be read as {format}: {words}", name) from None
+    import pyarrow
+
+    columns: Any = {}
+    for column in frame.columns:
+        cells = frame[column]
+        try:
+            columns[str(column)] = pyarrow.array(cells, from_pandas=True)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            texts = [None if cell != cell or cell is None else str(cell) for cell in cells]
+            columns[str(column)] = pyarrow.array(texts)
+    return pyarrow.table(columns)
+
+
+def _frame(content, format):
+    """A frame of pandas: pandas reads Stata, pyreadstat the others, from a file."""
+    if format == "stata":
+        import pandas as pd
+
+        return pd.read_stata(io.BytesIO(content))
+    import pyreadstat
+
+    readers: Any = {
+        b"$FL2": pyreadstat.read_sav,
+        b"$FL3": pyreadstat.read_sav,
+        b"HEAD": pyreadstat.read_xport,
+    }
+    other = pyreadstat.read_por if format == "spss" else pyreadstat.read_sas7bdat
+    reader = readers.get(content[:4], other)
+    labels = {"apply_value_formats": True} if format == "spss" else {}
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "data")
+        with open(place, "wb") as file:
+            file.write(content)
+        return reader(place, **labels)[0]

@@ -1,0 +1,220 @@
+r"""JSON as tables: a row on each line, an array of records, or an object of columns.
+
+Records within records become columns such as ``address.city``, and a list becomes the number of its
+items, in a column such as ``tags.count``. pyarrow reads lines of plain objects; for others it would
+end the interpreter (null), or refuse a column of numbers and texts, which here becomes text.
+"""
+
+import itertools
+import json
+import math
+import os
+from typing import Any
+
+from tunefree.files.files import (
+    DataError,
+    Named,
+    chunks,
+    decoded,
+    distinct,
+    json_row,
+    name_of,
+    whole_lines,
+)
+from tunefree.rows.missing import MISSING
+
+_END = b"end"
+_BLANKS = b" \t\r\n\0\v\f"
+
+
+def json_shape(source):
+    """Whether the rows of JSON are "lines" or one "document", and the source, unread."""
+    pieces, head, held = chunks(source), b"", []
+    shape = None
+    for piece in pieces:
+        held.append(piece)
+        head += piece
+        shape = _shape(head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS))
+        if shape is not None:
+            break
+    if not isinstance(source, (str, os.PathLike)) or os.fspath(source) == "-":
+        source = Named(name_of(source), itertools.chain(held, pieces))
+    if shape is None:
+        shape = _shape(head.removeprefix(b"\xef\xbb\xbf").strip(_BLANKS) + b"\n" + _END)
+    return shape or "lines", source
+
+
+def _shape(text):
+    """The shape by the start of a text; None if more of it is needed."""
+    if not text:
+        return None
+    if text.startswith(b"["):
+        return "document"
+    first, _, rest = text.partition(b"\n")
+    rest = rest.lstrip(_BLANKS)
+    if not text.startswith(b"{"):
+        return "lines"
+    try:
+        row = json.loads(decoded(first))
+    except (ValueError, RecursionError):
+        row = None
+    if isinstance(row, dict) and not _are_columns(row):
+        return "lines"
+    if not rest:
+        return None
+    if rest == _END:
+        return "lines" if row is None else "document"
+    return "lines" if rest.startswith(b"{") or row is not None else "document"
+
+
+def _are_columns(document):
+    """Whether an object may hold a table: columns (lists or objects), or an array of rows."""
+    values = [*document.values()]
+    kinds = {type(value) for value in values}
+    return kinds in ({list}, {dict}) or any(map(_is_table, values))
+
+
+def _is_table(value):
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def flat(row, before=""):
+    """A record without records and lists in it.
+
+    >>> flat({"a": {"b": 1, "c": {}}, "tags": ["x", "y"], "d": None})
+    {'a.b': 1, 'tags.count': 2, 'd': None}
+    """
+    out = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            out |= flat(value, f"{before}{name}.")
+        elif isinstance(value, list):
+            out[f"{before}{name}.count"] = len(value)
+        else:
+            out[before + name] = value
+    return out
+
+
+def json_batches(source, target, aside):
+    """The record batches of JSON."""
+    import pyarrow
+
+    shape, source = json_shape(source)
+    text = b"".join(whole_lines(chunks(source)))
+    name = name_of(source)
+    if shape == "document":
+        rows = [flat(row) for row in _records(_loaded(text, name), name)]
+        return table_of(_with_nulls(rows, target, aside)).to_batches() if rows else []
+    lines = [line.strip() for line in text.split(b"\n")]
+    n_rows = len(lines) - lines.count(b"")
+    if not n_rows:
+        return []
+    if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
+        try:
+            table = _read_lines(text)
+            if table.num_rows == n_rows:
+                return _flattened(table).to_batches()
+        except pyarrow.ArrowInvalid:
+            pass
+    rows = [flat(json_row(decoded(line), (name, k))) for k, line in enumerate(lines, 1) if line]
+    return table_of(_with_nulls(rows, target, aside)).to_batches()
+
+
+def _loaded(text, name):
+    try:
+        return json.loads(decoded(text), object_pairs_hook=distinct)
+    except json.JSONDecodeError as problem:
+        words = f"the JSON is damaged ({problem.msg})"
+        raise DataError(words, name, problem.lineno, problem.colno) from None
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"the JSON is damaged ({problem})", name) from None
+
+
+def _records(found, name):
+    """The records of a document.
+
+    It is an array of records, an object of columns as lists or objects (as pandas writes it), or an
+    object that holds one of these, such as ``{"data": [...]}``.
+    """
+    if isinstance(found, list):
+        for number, row in enumerate(found, 1):
+            if not isinstance(row, dict):
+                raise DataError(f"item {number} of the array is no record: {str(row)[:40]!r}", name)
+        return found
+    if not isinstance(found, dict):
+        raise DataError("the JSON holds neither records nor columns", name)
+    if isinstance(found.get("columns"), list) and isinstance(found.get("data"), list):
+        return [dict(zip(found["columns"], row, strict=False)) for row in found["data"]]
+    lists = [value for value in found.values() if isinstance(value, list)]
+    if len(lists) == len(found) > 0 and len({*map(len, lists)}) == 1:
+        if len(found) > 1 or not any(isinstance(item, dict) for item in lists[0]):
+            return [dict(zip(found, row, strict=True)) for row in zip(*lists, strict=True)]
+    objects = [value for value in found.values() if isinstance(value, dict)]
+    if len(objects) == len(found) > 0:
+        if all(key.isdigit() for key in found):  # a record for each row number
+            return objects
+        keys = list(dict.fromkeys(key for column in objects for key in column))
+        return [{name: column.get(key) for name, column in found.items()} for key in keys]
+    tables = [rows for rows in lists if _is_table(rows)]
+    if len(tables) == 1:
+        return tables[0]
+    raise DataError("the JSON holds neither an array of records nor an object of columns", name)
+
+
+def _read_lines(text):
+    import pyarrow
+    from pyarrow import json as arrow_json
+
+    blocks = arrow_json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
+    return arrow_json.read_json(pyarrow.BufferReader(text), blocks)
+
+
+def _flattened(table):
+    """A table without records and lists in its cells."""
+    from pyarrow import compute, types
+
+    while any(types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    names, columns = [], []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        is_list = types.is_list(column.type)
+        names.append(f"{name}.count" if is_list else name)
+        columns.append(compute.list_value_length(column) if is_list else column)
+    return type(table).from_arrays(columns, names)
+
+
+def table_of(rows):
+    """A pyarrow table of records; a column of several types becomes text.
+
+    >>> table_of([{"a": 1, "b": 2}, {"b": "x", "a": 0.5}]).to_pydict()
+    {'a': [1.0, 0.5], 'b': ['2', 'x']}
+    """
+    import pyarrow
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns: Any = {}
+    for name in names:
+        cells = [row.get(name) for row in rows]
+        try:
+            columns[name] = pyarrow.array(cells)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
+            columns[name] = pyarrow.array([_as_text(cell) for cell in cells])
+    return pyarrow.table(columns)
+
+
+def _as_text(cell):
+    return cell if cell is None or isinstance(cell, str) else json.dumps(cell, default=str)
+
+
+def _with_nulls(rows, target, aside):
+    """Rows of JSON with null for NaN and for a target that is missing, without some columns."""
+    name = getattr(target, "name", target)
+    name = next(reversed(rows[0]), None) if name is None else name
+    for row in rows:
+        for other in aside:
+            row.pop(other, None)
+        for key, value in row.items():
+            is_nan = isinstance(value, float) and math.isnan(value)
+            is_marker = key == name and isinstance(value, str) and value.strip().lower() in MISSING
+            row[key] = None if is_nan or is_marker else value
+    return rows
