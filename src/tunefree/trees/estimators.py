@@ -494,7 +494,7 @@ class BoostedTreesRegressor(
     Notes
     -----
     Text, categories and dates become columns of numbers by a `TablePreprocessor`. Numbers may be
-    written as text, too. Relevances, explanations and `monotonic_cst` are those of the columns of X.
+    text, too. Relevances, explanations and `monotonic_cst` are those of the columns of X.
 
     NaN is a missing value: it goes to the side of a split where it lowers the loss more, or, if
     the column had none in training, to the side with more curvature. Infinite values are ordered
