@@ -28,10 +28,8 @@ from tunefree.core.registry import ESTIMATORS
 from tunefree.core.warn import warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
 from tunefree.rows.columns import (
-    CATEGORY,
     DATE,
     DURATION,
-    TEXT,
     as_table,
     must_be_read,
     names_of,
@@ -40,7 +38,7 @@ from tunefree.rows.columns import (
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import as_repetitions
-from tunefree.rows.schema import Schema, read_columns
+from tunefree.rows.schema import WITH_NUMBERS, Schema, read_columns
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 FLOATS = [np.float64, np.float32]
@@ -120,7 +118,7 @@ def _check_numeric(estimator, schema):
     name = type(estimator).__name__
     kind = "Regressor" if is_regressor(estimator) else "Classifier"
     for column, found in zip(schema.names, schema.columns, strict=True):
-        if found.kind in (CATEGORY, TEXT, DATE):
+        if found.kind not in WITH_NUMBERS:
             what = "dates or times" if found.kind == DATE else "text"
             raise ValueError(
                 f"Column {column!r} of X holds {what}, and {name} takes numbers: use "

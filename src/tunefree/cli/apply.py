@@ -20,13 +20,21 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.rows import column_name, columns_of, open_data, split_role_columns
+from tunefree.cli.rows import (
+    cells_noted,
+    column_name,
+    columns_of,
+    note_skipped,
+    open_data,
+    split_role_columns,
+)
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
 from tunefree.files.files import Named, Skipped, detected, write_atomically
-from tunefree.files.mixed import mixed_parts, read_mixed, read_numbers
+from tunefree.files.mixed import mixed_parts, read_mixed
 from tunefree.files.model import describe_model, load_model
 from tunefree.files.tables import Column
+from tunefree.rows.schema import PLAIN_NUMBER, Schema, read_columns, typed
 
 
 def load(path):
@@ -52,7 +60,23 @@ def feature_names(estimator, notes):
 # --- Reading in the form that a model expects -----------------------------------------------------
 
 
-def read_tables(estimator, notes, data, *, labelled, whole=False, skipped=None, **options):
+def bad_options(options):
+    """The options about rows and cells that cannot be read, for `read_tables`."""
+    return {"on_bad_row": options.on_bad_row, "on_bad_cell": options.on_bad_cell}
+
+
+def read_tables(
+    estimator,
+    notes,
+    data,
+    *,
+    labelled,
+    whole=False,
+    skipped=None,
+    on_bad_row="error",
+    on_bad_cell=None,
+    **options,
+):
     """Rows with the features of the model, in its order: one table, or parts of large data.
 
     `options` are those of `tunefree.files.read`; where one is None the notes decide. Rows without a
@@ -61,7 +85,9 @@ def read_tables(estimator, notes, data, *, labelled, whole=False, skipped=None, 
     """
     with failing(BAD_DATA, data):
         source, large = open_data(data)
-        skipped = skipped or Skipped(malformed=False, unlabelled=labelled)
+        skipped = skipped or Skipped(unlabelled=labelled)
+        skipped.malformed = on_bad_row == "skip"
+        on_bad_cell = on_bad_cell or getattr(estimator, "on_bad_cell", "missing")
         noted = {key: Column(*notes[key]) for key in ("target", "weight_column") if notes.get(key)}
         if not labelled:
             noted = {"drop": [*noted.values()]}
@@ -78,19 +104,11 @@ def read_tables(estimator, notes, data, *, labelled, whole=False, skipped=None, 
             tables = _parts(notes, source, {"target_type": None if labelled else str} | settings)
         else:
             with working(f"reading {data}"):
-                tables = [_whole(source, _kinds(estimator, notes), settings)]
+                tables = [read_mixed(source, cells=_has_cells(estimator), **settings)]
+                _note_ignored(tables[0].ignored)
         for table in tables:
-            yield _named_as(estimator, notes, table)
-
-
-def _whole(source, kinds, settings):
-    """All rows as a table."""
-    if kinds is None:
-        table = read_numbers(source, **settings)
-    else:
-        table = read_mixed(source, kinds=kinds, **settings)
-    _note_ignored(table.ignored)
-    return table
+            yield _as_known(estimator, notes, table, on_bad_cell)
+        note_skipped(skipped)
 
 
 def _parts(notes, source, settings):
@@ -99,7 +117,7 @@ def _parts(notes, source, settings):
         settings["format"] = detected(source, settings.get("format"))[0]
         if isinstance(source, Replay):
             source = Named(source.name, source.for_good())
-        yield from mixed_parts(source, kinds=notes["kinds"], **settings)
+        yield from mixed_parts(source, **settings)
         return
     skipped = settings.pop("skipped")
     settings["drop"] = [*settings.get("drop", ()), *(Column(n, 0) for n in notes.get("drop", ()))]
@@ -118,15 +136,12 @@ def _names(estimator, notes):
     return names
 
 
-def _kinds(estimator, notes):
-    """The kinds of the features for `read_mixed`; None if the model takes numbers only."""
-    if not hasattr(estimator, "table_"):
-        return None
-    if notes.get("task") is not None:
-        kinds = notes.get("kinds") or ["number"] * estimator.n_features_in_
-        return _with_roles(kinds, notes, lambda role: "number")
-    # The model parses dates itself: it knows whether their day comes first.
-    return [None if kind == "number" else "text" for kind in estimator.table_.kinds_.tolist()]
+def _has_cells(estimator):
+    """Whether some columns of a model are more than plain numbers: their cells must be read."""
+    schema = getattr(estimator, "schema_", None)
+    if schema is None:
+        return False
+    return any(column != PLAIN_NUMBER._replace(whole=column.whole) for column in schema.columns)
 
 
 def _with_roles(features, notes, value):
@@ -137,12 +152,19 @@ def _with_roles(features, notes, value):
     return out
 
 
-def _named_as(estimator, notes, table):
-    """A table whose columns, in the order of the model, get the names of the model."""
-    if not hasattr(table.X, "rename_columns") or not hasattr(estimator, "feature_names_in_"):
+def _as_known(estimator, notes, table, on_bad_cell):
+    """A table of cells as the model knows its columns: their names, kinds and values."""
+    X = getattr(table, "X", None)
+    if not hasattr(X, "rename_columns"):
         return table
-    names = _with_roles(estimator.feature_names_in_.tolist(), notes, lambda role: f"--{role}")
-    return table._replace(X=table.X.rename_columns(names))
+    given = list(getattr(estimator, "feature_names_in_", X.column_names))
+    names = _with_roles(given, notes, lambda role: f"--{role}")
+    schema = getattr(estimator, "schema_", None) or Schema.of_sparse(given)
+    columns = _with_roles(list(schema.columns), notes, lambda role: PLAIN_NUMBER)
+    schema = Schema(tuple(names), tuple(columns))
+    table = table._replace(X=X.rename_columns(names))
+    with cells_noted(table):
+        return table._replace(X=typed(schema, read_columns(schema, table.X, on_bad_cell)))
 
 
 def _note_ignored(count):
@@ -194,7 +216,7 @@ def run_predict(options):
 
 def _predictions(estimator, notes, predict, options, ids, sizes):
     """Yield the names and the columns of each part; its number of rows is added to `sizes`."""
-    readings = [columns_of(options)]
+    readings = [columns_of(options) | bad_options(options)]
     if ids:  # they are read like targets, one in each reading
         readings = [readings[0] | {"target": id, "target_type": str} for id in ids]
     read = [read_tables(estimator, notes, options.data, labelled=False, **r) for r in readings]

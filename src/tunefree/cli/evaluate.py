@@ -2,7 +2,7 @@
 
 import json
 
-from tunefree.cli.apply import load
+from tunefree.cli.apply import bad_options, load
 from tunefree.cli.console import answer
 from tunefree.cli.page import write_page
 from tunefree.cli.rows import columns_of
@@ -17,7 +17,7 @@ def run_eval(options):
     estimator, notes = load(options.model)
     whole = options.html is not None
     scores, deciles, rows = evaluate(
-        estimator, notes, options.data, whole=whole, **columns_of(options)
+        estimator, notes, options.data, whole, **columns_of(options), **bad_options(options)
     )
     if options.json:
         answer(json.dumps(scores | ({"calibration": deciles} if deciles else {})))

@@ -17,6 +17,7 @@ ESTIMATORS = ("auto", "trees", "pistol", "kernel", "glm", "reflectron", "ridge",
 FORMATS = ("libsvm", "csv", "jsonl", "parquet", "arrow", "npy", "npz")
 ROW_FORMATS = ("libsvm", "csv", "jsonl")
 BAD_ROWS = ("error", "skip")
+BAD_CELLS = ("missing", "error")
 
 
 def _option(panel, metavar, help, *flags, **more) -> Any:
@@ -82,6 +83,24 @@ Features = Annotated[
 ]
 OnBadRow = Annotated[
     str, _choice(_FORMAT, BAD_ROWS, "error; or skip malformed rows and count them")
+]
+OnBadCell = Annotated[
+    str | None,
+    _choice(
+        _COLUMNS,
+        BAD_CELLS,
+        "a cell that is not of its column's kind is missing, and counted; or an error",
+    ),
+]
+SchemaFile = Annotated[
+    str | None,
+    _option(
+        _COLUMNS,
+        "FILE",
+        "what is known of columns, as JSON: their kinds and how cells are written; see inspect "
+        "--schema",
+        "--schema",
+    ),
 ]
 TaskOption = Annotated[
     str,
@@ -200,6 +219,8 @@ class TrainOptions(NamedTuple):
     ] = None
     passes: Passes = None
     seed: Seed = 0
+    schema: SchemaFile = None
+    on_bad_cell: OnBadCell = None
     merge_levels: Annotated[
         bool,
         _option(
@@ -337,6 +358,8 @@ class PredictOptions(NamedTuple):
         ),
     ] = None
     header: Header = None
+    on_bad_row: OnBadRow = "error"
+    on_bad_cell: OnBadCell = None
     format: FormatOption = None
 
 
@@ -352,6 +375,8 @@ class EvalOptions(NamedTuple):
     target: Target = None
     header: Header = None
     weight_column: Weight = None
+    on_bad_row: OnBadRow = "error"
+    on_bad_cell: OnBadCell = None
     format: FormatOption = None
     json: Json = False
     html: Annotated[
@@ -377,14 +402,25 @@ class ReportOptions(NamedTuple):
     target: Target = None
     header: Header = None
     weight_column: Weight = None
+    on_bad_row: OnBadRow = "error"
+    on_bad_cell: OnBadCell = None
     format: FormatOption = None
 
 
 class InspectOptions(NamedTuple):
-    """Show the contents of MODEL: estimator, data, chosen candidates, versions, largest weights."""
+    """Show the contents of MODEL: estimator, data, columns, candidates, versions, weights."""
 
     model: ModelFile
     json: Json = False
+    schema: Annotated[
+        bool,
+        _option(
+            _RESULTS,
+            None,
+            "print what the columns are, as JSON that `train --schema` takes",
+            "--schema",
+        ),
+    ] = False
 
 
 class DemoOptions(NamedTuple):

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.cli import figures
-from tunefree.cli.apply import feature_names, load, matched_by_us, plain
+from tunefree.cli.apply import bad_options, feature_names, load, matched_by_us, plain
 from tunefree.cli.changed import permuted_scores, taken_rows
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.figures import PageTable, some
@@ -80,7 +80,9 @@ def run_report(options):
     estimator, notes = load(model)
     rows = scores = None
     if data is not None:
-        scores, _, rows = evaluate(estimator, notes, data, whole=True, **columns_of(options))
+        scores, _, rows = evaluate(
+            estimator, notes, data, True, **columns_of(options), **bad_options(options)
+        )
     return write_page(output, model, estimator, notes, data, rows, scores)
 
 

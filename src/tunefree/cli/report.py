@@ -9,6 +9,7 @@ from tunefree.cli.console import BAD_MODEL, answer, failing, shown
 from tunefree.cli.rows import column_label, describe_kinds
 from tunefree.core.format import number
 from tunefree.files.model import describe_model
+from tunefree.rows.schema import Schema
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
 
@@ -19,11 +20,15 @@ _MOST_PRINTED = 10  # columns, those with the largest weights
 def run_inspect(options):
     """Carry out ``tunefree inspect``; `options` is an `InspectOptions`."""
     estimator, notes = load(options.model)
+    if options.schema:
+        answer(json.dumps(schema_of(estimator, notes).as_dict(), indent=1, ensure_ascii=False))
+        return
     facts = _collect(options.model, estimator, notes)
     if options.json:
         answer(json.dumps(facts, default=str))
         return
     _print_facts(facts)
+    _print_table("columns", facts["columns"])
     candidates, title = facts["leaderboard"], "progressive validation"
     report = getattr(estimator, "report_", None)
     if report is not None:
@@ -46,11 +51,34 @@ def _collect(path, estimator, notes):
     return facts | {
         "data": {k: value for k, value in notes.items() if k not in ("feature_names", "sample")},
         "parameters": parameters,
+        "columns": describe_columns(schema_of(estimator, notes)),
         "classes": None if classes is None else classes.tolist(),
         "verdict": None if report is None else " ".join(report.judgement()),
         "leaderboard": getattr(estimator, "leaderboard_", []),
         "largest_weights": largest_weights(estimator, notes, _MOST_PRINTED),
     }
+
+
+def schema_of(estimator, notes):
+    """What the columns of a model are."""
+    schema = getattr(estimator, "schema_", None)
+    names = feature_names(estimator, notes)
+    return Schema.of_sparse(names) if schema is None else schema._replace(names=tuple(names))
+
+
+def describe_columns(schema):
+    """The columns that are more than plain numbers, and how their cells are written, as dicts.
+
+    >>> schema = Schema.of(np.array([["7%", "red"], ["8%", "blue"]], dtype=object))
+    >>> [row["column"] for row in describe_columns(schema)]
+    ['x0', 'x1']
+    """
+    rows = []
+    for name, column in zip(schema.names, schema.columns, strict=True):
+        words = column.words()
+        if words not in ("number", "number (whole numbers)"):
+            rows.append({"column": name, "holds": words, "note": column.note or ""})
+    return rows
 
 
 def overview(facts, notes, classes, most=None):

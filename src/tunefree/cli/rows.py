@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import warnings
 from typing import Any
 from zlib import crc32
 
@@ -16,18 +17,24 @@ from tunefree.engine.sources.readers import Replay
 from tunefree.files.files import DataError, Named, Skipped, chunks
 from tunefree.files.mixed import read_mixed, read_numbers
 from tunefree.files.tables import IGNORED, unnamed
+from tunefree.rows.cells import value_of
+from tunefree.rows.columns import of_arrow
+from tunefree.rows.schema import BadCells, Schema, bad_words, numbers_among
 
 # Files, and standard input, of more bytes are not loaded into memory.
 _LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
 MOST_CLASSES = 20
 _MOST_NOTED = 1000  # columns whose spread a model file holds
 _SAMPLE = 64  # rows of which it holds a fingerprint
+_MOST_CELLS = 200_000  # that are looked at for that, each by Python
 _KINDS = {
     "number": "numeric",
     "truth": "boolean",
     "date": "date",
-    "date dmy": "date (day first)",
+    "duration": "duration",
+    "category": "category",
     "text": "text",
+    "nothing": "empty",
 }
 
 
@@ -86,11 +93,11 @@ def skip_hint(skipped):
     return None if skipped.malformed else "use --on-bad-row skip to skip such rows"
 
 
-def read_rows(source, name, kind, options, *, mixed, hint) -> Any:
+def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
     """Read a `tunefree.files.Table` to learn from.
 
     `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
-    otherwise `hint` is added to the error for one.
+    otherwise `hint` is added to the error for one. `given` is what is known of some columns.
     """
     reader = read_mixed if mixed else read_numbers
     of_rows = skip_hint(options["skipped"])
@@ -99,6 +106,9 @@ def read_rows(source, name, kind, options, *, mixed, hint) -> Any:
         options["skipped"].check(table.X.shape[0], name)
         _check_table(table)
         table = _without_row_numbers(table)
+        if _is_frame(table.X):
+            schema = Schema.of(table.X, table.X.column_names, table.weight, given)
+            table = table._replace(schema=schema)
     if options["header"] is None and _is_no_header(table):
         note("note: line 1 was read as a header; use --no-header if it is a row of data")
     options["skipped"].warn()
@@ -129,7 +139,9 @@ def check_classes(y, path):
 
 def _is_no_header(table):
     """Whether every name occurs in its own column, all of which are text."""
-    if not _is_frame(table.X) or set(table.kinds) != {"text"} or table.feature_names is None:
+    if not _is_frame(table.X) or table.feature_names is None:
+        return False
+    if {column.kind for column in table.schema.columns} != {"text"}:
         return False
     names = zip(table.X.column_names, table.X.columns, strict=True)
     return table.target.name in table.y and all(n in column.to_pylist() for n, column in names)
@@ -145,12 +157,35 @@ def _without_row_numbers(table):
     names, X = table.feature_names, table.X
     if not names or names[0] != unnamed(0) or len(names) < 2:
         return table
-    first = X.column(0).to_numpy() if _is_frame(X) else X[:, 0]
+    first = numbers_among(of_arrow(X.column(0))) if _is_frame(X) else X[:, 0]
     if first.dtype.kind != "f" or not np.array_equal(first - first[0], np.arange(len(first))):
         return table
     note("note: column 1 has no name and counts the rows: it is skipped")
     slots = np.where(table.slots > 0, table.slots - 1, np.minimum(table.slots, IGNORED))
     return without_roles(table, {"number": 0})[0]._replace(slots=slots)
+
+
+@contextlib.contextmanager
+def cells_noted(table):
+    """Print the warning about cells that are not of their column's kind with their places."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def showwarning(message, *args, **kwargs):
+            if not isinstance(message, BadCells):
+                show(message, *args, **kwargs)
+                return
+            note(f"note: {words_of_bad(message.found, table)}")
+
+        warnings.showwarning = showwarning
+        yield
+
+
+def words_of_bad(found, table):
+    """The message about bad cells, with their places in the file."""
+    names = list(table.X.column_names)
+    places = {bad.row: table.where(bad.row, names.index(bad.column)) for bad in found}
+    return bad_words(found, places.get)
 
 
 # --- Columns that are not features ----------------------------------------------------------------
@@ -181,10 +216,17 @@ def split_role_columns(X, positions):
     if not positions:
         return X, {}
     if _is_frame(X):
-        roles = {role: X.column(j).to_numpy() for role, j in positions.items()}
+        roles = {role: _role_values(role, X.column(j)) for role, j in positions.items()}
         return X.drop_columns([X.column_names[j] for j in positions.values()]), roles
     roles = {role: X[:, j] for role, j in positions.items()}
     return np.delete(X, list(positions.values()), axis=1), roles
+
+
+def _role_values(role, column):
+    """A column that is no feature: numbers, or what names groups."""
+    if role == "groups":
+        return np.array([*column.to_pylist(), None], dtype=object)[:-1]
+    return numbers_among(of_arrow(column))
 
 
 def without_roles(table, positions):
@@ -197,8 +239,10 @@ def without_roles(table, positions):
         gone = positions.values()
         return values and [value for j, value in enumerate(values) if j not in gone]
 
-    names, kinds = rest(table.feature_names), rest(table.kinds)
-    return table._replace(X=X, feature_names=names, kinds=kinds), roles
+    schema = table.schema
+    if schema is not None:
+        schema = Schema(tuple(rest(schema.names)), tuple(rest(schema.columns)))
+    return table._replace(X=X, feature_names=rest(table.feature_names), schema=schema), roles
 
 
 # --- Notes ----------------------------------------------------------------------------------------
@@ -223,9 +267,10 @@ def notes_of(table, task):
     zero_based = table.zero_based if is_libsvm else "auto"
     notes = layout_of(table, task, len(table.y), X.shape[1], zero_based)
     notes["sample"] = sample_of(X, table.y)
-    if table.kinds is not None:
-        gaps = sum(c.null_count for c in X.columns) if _is_frame(X) else np.isnan(X).sum()
-        return notes | {"kinds": table.kinds, "gaps": int(gaps)}
+    if table.schema is not None:
+        kinds = [column.kind for column in table.schema.columns]
+        gaps = sum(c.null_count for c in X.columns)
+        return notes | {"kinds": kinds, "gaps": int(gaps)}
     if not is_libsvm and X.shape[1] <= _MOST_NOTED:
         with np.errstate(over="ignore", invalid="ignore"):
             notes["spread"] = [float(f"{s:.4g}") for s in X.std(axis=0)]
@@ -240,8 +285,8 @@ def fingerprints(X, y, rows):
     True
     """
     if _is_frame(X):
-        cells = zip(*(column.to_pylist() for column in X.take(rows).columns), strict=True)
-        texts = [repr(row).encode() for row in cells]
+        columns = [map(_plain_cell, column.to_pylist()) for column in X.take(rows).columns]
+        texts = [repr(row).encode() for row in zip(*columns, strict=True)]
     elif sparse.issparse(X):
         X = X[rows].sorted_indices()
         spans = zip(X.indptr[:-1], X.indptr[1:], strict=True)
@@ -254,9 +299,17 @@ def fingerprints(X, y, rows):
     return [crc32(label, crc32(text)) for text, label in zip(texts, labels, strict=True)]
 
 
+def _plain_cell(cell):
+    """A cell as it is, whatever format it comes from: text as the number that it is."""
+    if isinstance(cell, str):
+        cell = value_of(cell)
+    return float(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
+
+
 def sample_of(X, y):
     """Fingerprints of some training rows, and the share of rows that occur more than once."""
-    examined = max(_SAMPLE, min(20_000, 2_000_000 // X.shape[1]))
+    cells = _MOST_CELLS if _is_frame(X) else 10 * _MOST_CELLS
+    examined = max(_SAMPLE, min(20_000, cells // X.shape[1]))
     rows = np.arange(len(y))[:: -(-len(y) // examined)]
     prints = np.array(fingerprints(X, y, rows))
     _, codes, counts = np.unique(prints, return_inverse=True, return_counts=True)
@@ -265,14 +318,14 @@ def sample_of(X, y):
 
 
 def describe_kinds(notes):
-    """The number of columns of each kind; nothing if all are numeric.
+    """The number of columns of each kind.
 
     >>> describe_kinds({"kinds": ["number", "text", "number"]})
     '2 numeric, 1 text'
     """
     kinds = notes.get("kinds") or []
-    if set(kinds) <= {"number"}:
-        return ""
+    if not kinds and notes.get("zero_based") == "auto":
+        kinds = ["number"] * notes["features"]
     return ", ".join(f"{kinds.count(k)} {name}" for k, name in _KINDS.items() if k in kinds)
 
 

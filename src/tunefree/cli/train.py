@@ -49,6 +49,7 @@ from tunefree.cli.rows import (
     skip_hint,
     skipped_of,
     without_roles,
+    words_of_bad,
 )
 from tunefree.core.format import duration, number
 from tunefree.core.registry import estimator_class
@@ -58,6 +59,7 @@ from tunefree.engine.sources.readers import Replay
 from tunefree.files.files import DataError, Skipped, chunks, format_of
 from tunefree.files.model import ModelError, is_model, save_model
 from tunefree.files.tables import no_rows
+from tunefree.rows.schema import BadCells
 
 # The task is guessed from so many bytes of standard input, or rows of a file.
 _LOOK, _ROWS = 128 << 10, 20_000
@@ -195,12 +197,15 @@ _ESTIMATORS = {
 # Options that are parameters of an estimator, by their names there, and those that are of its fit.
 _SAME = (
     "loss quantile family link potential categories compress budget max_memory scoring merge_levels"
+    " schema on_bad_cell"
 ).split()
 _PARAMETERS = dict(zip(_SAME, _SAME, strict=True)) | {
     "passes": "max_iter",
     "categorical": "categorical_features",
 }
 _OF_FIT = ("exposure", "offset", "groups")
+# Estimators that learn from text, dates or missing cells.
+_OF_CELLS = ("auto", "trees", "glm")
 _NEEDED = ("exposure", "offset")  # columns beside the features that new rows must have, too
 
 
@@ -257,9 +262,17 @@ def _owners(name, option, task):
     return f"--estimator {', '.join(first)}{' or ' if first else ''}{last}{words}"
 
 
+def read_schema(path):
+    """What is known of columns, from a file as ``inspect --schema`` prints it."""
+    with failing(USAGE, path), open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def _parsed(given, task, table):
     """Parameters whose values in Python are no text."""
     parsed = {}
+    if "schema" in given:
+        parsed["schema"] = read_schema(given["schema"])
     if "categorical" in given:
         parsed["categorical_features"] = positions_of(given["categorical"], table, "categorical")
     if "quantile" in given:
@@ -330,10 +343,11 @@ def _split(table, options):
 
 def _from_table(source, options):
     """Fit to all rows, in memory."""
-    data, mixed, skipped = options.data, options.estimator == "auto", skipped_of(options)
-    hint = "--estimator auto accepts text, dates and empty cells"
+    data, skipped = options.data, skipped_of(options)
     reading = _columns(options) | {"skipped": skipped}
-    table = read_rows(source, data, _target_type(options), reading, mixed=mixed, hint=hint)
+    how = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
+    hint = "--estimator auto and trees accept text, dates and empty cells, and glm text"
+    table = read_rows(source, data, _target_type(options), reading, hint=hint, **how)
     _check_dropped(options, table.feature_names)
     task, reason = _choose_task(options, table.y)
     estimator = make_estimator(options, task, table)  # wrong options stop here, before any work
@@ -346,10 +360,15 @@ def _from_table(source, options):
     with (
         failing(BAD_DATA, data),
         working(f"training on {len(y)} rows"),
-        _reported(estimator, notes),
+        _reported(estimator, notes, table),
     ):
         estimator.fit(table.X, y, sample_weight=table.weight, **roles)
     return Trained(estimator, notes, skipped, time.perf_counter() - start)
+
+
+def _given_schema(options):
+    """What is known of columns by the options."""
+    return None if options.schema is None else read_schema(options.schema)
 
 
 def _as_whole_numbers(labels):
@@ -364,11 +383,17 @@ def _as_whole_numbers(labels):
 
 
 @contextlib.contextmanager
-def _reported(estimator, notes):
+def _reported(estimator, notes, table=None):
     """Print the progress of a fit, and its warnings with the file's names of the columns."""
     is_auto = type(estimator).__name__.startswith("TuneFree")
+
+    def show(message, *_, **__):
+        if isinstance(message, BadCells) and table is not None:
+            message = words_of_bad(message.found, table)
+        note(f"note: {named(str(message), notes)}")
+
     with warnings.catch_warnings(), _compilation_noted(), _named_as_options(estimator):
-        warnings.showwarning = lambda message, *_, **__: note(f"note: {named(str(message), notes)}")
+        warnings.showwarning = show
         if is_auto:
             estimator._active_progress = PrintedProgress("training", NoProgress(), note)
         yield

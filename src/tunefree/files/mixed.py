@@ -47,15 +47,16 @@ from tunefree.files.tables import (
     ragged,
     unnamed,
 )
-from tunefree.rows.cells import (
-    among_markers,
-    kind_of,
-    looks_numeric,
-    parsed,
-    trimmed,
-    without_missing,
-)
+from tunefree.rows.cells import trimmed
+from tunefree.rows.columns import of_array, of_arrow
 from tunefree.rows.missing import unlabelled
+from tunefree.rows.schema import (
+    WITH_NUMBERS,
+    Schema,
+    numbers_among,
+    numeric_targets,
+    read_columns,
+)
 
 # Text that need not be in memory at once is parsed in parts of about so many bytes.
 _PART = 32 << 20
@@ -67,25 +68,24 @@ class _Options(NamedTuple):
     """Options of `read_mixed`."""
 
     path: str
-    kinds: list | None
     skipped: Skipped | None
     target_type: type | None
 
 
-def read_mixed(source, *, kinds=None, skipped=None, **options):
+def read_mixed(source, *, cells=False, skipped=None, **options):
     r"""Read a data file like `tunefree.files.read`, for learners that accept more than numbers.
 
-    `kinds` are those of the features, from a table with the same columns; None decides by the
-    cells. The ``kinds`` of the result are None for numbers without missing values; unless all are
-    numbers its ``X`` is a pyarrow table.
+    If all cells are plain numbers, ``X`` of the result is an array. Otherwise, or if `cells` are
+    wanted, it is a pyarrow table of cells as they are written (null where they are empty), or of
+    the types of a file that has types: `tunefree.rows.schema` decides what they are.
 
-    >>> table = read_mixed([b"city,day,n,y\nRome,2026-01-31,,1\n\"Oslo, N\",,7,2\n"], format="csv")
-    >>> table.kinds, table.X["city"].to_pylist(), table.y.tolist()
-    (['text', 'date', 'number'], ['Rome', 'Oslo, N'], [1.0, 2.0])
+    >>> table = read_mixed([b"city,day,n,y\nRome,2026-01-31,,1\n\"Oslo, N\",,$7,2\n"], format="csv")
+    >>> table.X.to_pylist()[1], table.y.tolist()
+    ({'city': 'Oslo, N', 'day': None, 'n': '$7'}, [1.0, 2.0])
     """
     error = None
     sound = None if skipped is None else Skipped(False, skipped.unlabelled)
-    if kinds is None or set(kinds) <= {"number", None}:
+    if not cells:
         try:
             table = read(source, skipped=sound, **options)
             if not _are_numbers(table):  # no $5,000 as a class
@@ -98,21 +98,21 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
         if error is not None and (skipped is None or not skipped.malformed):
             raise error
         return read(source, skipped=skipped, **options)
-    return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
+    return next(mixed_parts(source, skipped=skipped, whole=True, **options))
 
 
 def _are_numbers(table):
     """Whether targets of a table that are text may be numbers, such as $5,000."""
     if table.y is None or table.y.dtype.kind != "U" or table.zero_based is not None:
         return False
-    return kind_of(without_missing(pa.array(table.y))) == "number"
+    return numeric_targets(of_array(table.y)) is not None
 
 
 def read_numbers(source, **options):
     r"""Read like `tunefree.files.read`; numbers written as 1,5 or 7% are numbers, too.
 
-    >>> read_numbers([b"a;y\n1,5;2\n2,5;3\n"]).X.tolist()
-    [[1.5], [2.5]]
+    >>> read_numbers([b"a;y\n1,5;2\n2,5;3\n"]).X.to_pylist()
+    [{'a': '1,5'}, {'a': '2,5'}]
     """
     try:
         return read(source, **options)
@@ -121,16 +121,16 @@ def read_numbers(source, **options):
     if not error.feature or detected(source, options.get("format"))[0] != "csv":
         raise error
     table = next(mixed_parts(source, whole=True, **options))
-    is_numbers = isinstance(table.X, np.ndarray) and np.isfinite(table.X).all()
-    if not is_numbers:
+    schema = Schema.of(table.X, table.X.column_names)
+    are_numbers = all(column.kind in WITH_NUMBERS for column in schema.columns)
+    if not are_numbers or any(values.missing.any() for values in read_columns(schema, table.X)):
         raise error
-    return table._replace(kinds=None)
+    return table
 
 
 def mixed_parts(
     source,
     *,
-    kinds=None,
     skipped=None,
     whole=False,
     format=None,
@@ -139,7 +139,7 @@ def mixed_parts(
     **columns,
 ):
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
-    options = _Options(name_of(source), kinds, skipped, target_type)
+    options = _Options(name_of(source), skipped, target_type)
     kind, source = detected(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
@@ -166,13 +166,8 @@ def _table(part, layout, options):
     """A `Table` of the valid rows of a part; None if there are none."""
     if not part.n_rows:
         return None
-    faults, columns, kinds = _Faults(part, options), [], []
-    features = layout.features
-    for position, required in zip(features, options.kinds or [None] * len(features), strict=True):
-        kind, values, bad, words = part.feature(position, required)
-        kinds.append(kind)
-        columns.append(values)
-        faults.add(bad, position, words)
+    faults, features = _Faults(part, options), layout.features
+    columns = [part.feature(position) for position in features]
     y, weight = None, None
     if found := layout.find(TARGET):
         y = part.target(found.position, faults)
@@ -180,17 +175,19 @@ def _table(part, layout, options):
     if found := layout.find(WEIGHT):
         weight = part.weight(found.position)
         faults.add(~(weight >= 0.0), found.position, _weight_words)
-    valid = faults.valid_rows()
-    if valid is not None:
-        columns = [c.take(pa.array(valid)) for c in columns]
-        y, weight = taken(valid, y, weight)
+    rows = faults.valid_rows()
+    if rows is not None:
+        columns = [c.take(pa.array(rows)) for c in columns]
+        y, weight = taken(rows, y, weight)
     if not len(columns[0]):
         return None
-    if set(kinds) == {"number"}:
-        X = np.column_stack([_floats(c) for c in columns])
-    else:
-        X = pa.table(columns, layout.feature_names or [unnamed(j) for j in layout.features])
-    return layout.table(X, y, weight, options.path, kinds)
+    X = pa.table(columns, layout.feature_names or [unnamed(j) for j in features])
+
+    def where(row, column):
+        """The place in the file of a cell of X."""
+        return part.place(int(row if rows is None else rows[row]), features[column])
+
+    return layout.table(X, y, weight, options.path)._replace(where=where)
 
 
 def _floats(column):
@@ -237,23 +234,6 @@ class _Faults:
         if self.absent.any():
             self.skipped.n_unlabelled += int(self.absent.sum())
         return np.setdiff1d(np.flatnonzero(~self.absent), bad)
-
-
-_WORDS = {
-    "number": "not a finite number",
-    "truth": "neither true nor false",
-    "date": "not a date such as 2026-01-31, 31.01.2026 or 01/31/2026",
-    "date dmy": "not a date such as 2026-01-31, 31.01.2026 or 31/01/2026",
-}
-_TRAINED_ON = {"number": "numbers", "truth": "booleans", "date": "dates", "date dmy": "dates"}
-
-
-def _cell_words(kind, trained):
-    """The message for a cell of a feature that is not of its kind."""
-    if trained:
-        end = f" is {_WORDS.get(kind)}, but the model was trained on {_TRAINED_ON.get(kind)}"
-        return lambda raw: shown(raw) + end
-    return lambda raw: f"{_WORDS[kind]}: {shown(raw)}; leave the cell empty if it is missing"
 
 
 def _words_of(role, fault):
@@ -363,7 +343,7 @@ class _TextRows:
 
     def __init__(self, text, line, layout, options):
         self.text, self.line, self.layout, self.options = text, line, layout, options
-        self.comma, self.n_rows = layout.delimiter != ",", 0
+        self.n_rows = 0
         if text.strip():
             self.cells, self.records = self._parsed()
             self.n_rows = self.cells.num_rows
@@ -426,38 +406,46 @@ class _TextRows:
         raw = self.cells.column(position)[row].as_py()
         line, column = self._place(int(self.records[row]), position)
         words = f"{self.layout.describe(position)}: {words(raw)}"
-        in_first_lines = self.options.kinds is None and line is not None and line <= 2
+        in_first_lines = line is not None and line <= 2
         hint = TARGET_OR_HEADER if in_first_lines and raw.strip() else None
         return DataError(words, self.options.path, line, column, row=True, hint=hint)
 
     def _cells_of(self, position):
         return self.cells.column(position).combine_chunks()
 
-    def feature(self, position, required):
-        """The kind of a column, its values, which are bad, and the words for these."""
-        cells = without_missing(self._cells_of(position))
-        kind = required or kind_of(cells, self.comma)
-        words = _cell_words(kind, self.options.kinds is not None)
-        return kind, *parsed(cells, kind, self.comma), words
+    def place(self, row, position):
+        """Where a cell is: file, line and column."""
+        found = self._place(int(self.records[row]), position)
+        return ":".join(str(part) for part in (self.options.path, *found) if part is not None)
+
+    def feature(self, position):
+        """The cells of a column; null where they are empty."""
+        cells = trimmed(self._cells_of(position))
+        return compute.if_else(compute.equal(cells, ""), pa.scalar(None, pa.string()), cells)
 
     def weight(self, position):
-        """The weights."""
-        cells = without_missing(self._cells_of(position))
-        return _floats(parsed(cells, "number", self.comma)[0])
+        """The weights; NaN where a cell is none."""
+        return numbers_among(of_arrow(trimmed(self._cells_of(position))))
 
     def target(self, position, faults):
         """The targets: numbers if most of them are, or else text."""
         column = trimmed(self._cells_of(position))
-        if self.options.target_type is not str:
-            values, bad = parsed(without_missing(column), "number", self.comma)
-            numbers, filled = _floats(values), ~_booleans(among_markers(column))
-            numeric = not bad.any() or looks_numeric(numbers[filled], filled.sum())
-            if self.options.target_type is float or numeric:
-                faults.add(bad, position, _target_words)
-                return np.where(bad, np.inf, numbers)  # bad ones are not missing
+        y = _numeric(column, self.options, position, faults)
+        if y is not None:
+            return y
         long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
         faults.add(long, position, _long_words)
         return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
+
+
+def _numeric(column, options, position, faults):
+    """Targets as numbers, if they are; cells that are none are faults."""
+    if options.target_type is str:
+        return None
+    y = numeric_targets(of_arrow(column), options.target_type is float)
+    if y is not None:
+        faults.add(np.isinf(y), position, _target_words)
+    return y
 
 
 # Parquet and Arrow, with the types of pyarrow.
@@ -475,24 +463,19 @@ class _TypedRows:
         named = f"{self.layout.describe(position)}: {words(str(self.batch.column(position)[row]))}"
         return DataError(f"row {self.start + row + 1}: {named}", self.options.path, row=True)
 
-    def feature(self, position, required):
-        """The kind of a column, its values, which are bad, and the words for these."""
+    def place(self, row, _):
+        """Where a cell is: the number of its row."""
+        return f"row {self.start + row + 1} of {self.options.path}"
+
+    def feature(self, position):
+        """The values of a column, with their type."""
         column = column_of(self.batch, position)
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        kind = kind_of_type(column.type)
-        if kind is None:
+        if kind_of_type(column.type) is None:
             words = f"{self.layout.describe(position)} holds {column.type}"
             words += ": neither numbers, text, booleans nor dates"
             raise DataError(words, self.options.path)
-        required, bad = required or kind, np.zeros(self.n_rows, dtype=bool)
-        if kind == "text":
-            column = column.cast(pa.string())
-        if kind == "text" != required:
-            column, bad = parsed(without_missing(column), required)
-        elif kind == "number" == required:
-            column = column.cast(pa.float64(), safe=False)
-            bad = _booleans(compute.is_inf(column).fill_null(False))
-        return required, column, bad, _cell_words(required, kind == "text")
+        return column
 
     def weight(self, position):
         """The weights."""
@@ -500,6 +483,11 @@ class _TypedRows:
 
     def target(self, position, faults):
         """The targets, numbers or text."""
+        column = column_of(self.batch, position)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            y = _numeric(column, self.options, position, faults)
+            if y is not None:
+                return y
         y = targets_of(self.batch, position, self.options.path, self.options.target_type)
         if y.dtype.kind == "f":
             faults.add(np.isinf(y), position, _target_words)

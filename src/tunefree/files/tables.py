@@ -61,8 +61,9 @@ class Table(NamedTuple):
     target: Column | None = None  # the columns of `y` and `weight`
     weight_column: Column | None = None
     ignored: int = 0  # libsvm: number of skipped entries beyond `n_features`
-    kinds: list | None = None  # 'number', 'truth', 'date' or 'text' of each feature
     slots: Any = None  # of the file's columns, as in `Layout`
+    where: Any = None  # of cells: the place in the file of a row and a feature, as text
+    schema: Any = None  # of cells: the `tunefree.rows.schema.Schema` of the features
 
 
 class Layout(NamedTuple):
@@ -95,9 +96,9 @@ class Layout(NamedTuple):
             return None
         return Column(None if self.names is None else self.names[found[0]], int(found[0]))
 
-    def table(self, X, y, weight, path, kinds=None):
+    def table(self, X, y, weight, path):
         """A `Table` of rows with these columns."""
-        table = Table(X, y, weight, self.feature_names, path, kinds=kinds, slots=self.slots)
+        table = Table(X, y, weight, self.feature_names, path, slots=self.slots)
         return table._replace(target=self.find(TARGET), weight_column=self.find(WEIGHT))
 
     def describe(self, column):

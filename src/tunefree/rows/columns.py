@@ -168,7 +168,9 @@ def of_array(values: np.ndarray) -> RawColumn:
     if kind in "iuf":
         numbers = values.astype(np.float64)
         absent = np.isnan(numbers)
-        return RawColumn(NUMBER, np.where(absent, 0.0, numbers) if absent.any() else numbers, absent)
+        return RawColumn(
+            NUMBER, np.where(absent, 0.0, numbers) if absent.any() else numbers, absent
+        )
     if kind == "b":
         return RawColumn(TRUTH, values.astype(np.float64), np.zeros(len(values), dtype=bool))
     if kind in "Mm":
@@ -235,7 +237,10 @@ def _number_of(item, kind):
     if kind == DURATION:
         if isinstance(item, time):
             item = timedelta(
-                hours=item.hour, minutes=item.minute, seconds=item.second, microseconds=item.microsecond
+                hours=item.hour,
+                minutes=item.minute,
+                seconds=item.second,
+                microseconds=item.microsecond,
             )
         return np.timedelta64(item) / _DAY
     try:

@@ -11,7 +11,6 @@ from tunefree.rows.matrices import check_frame
 from tunefree.rows.schema import Schema, read_columns
 
 
-
 class Coded(NamedTuple):
     """A table with codes for the levels of its columns of text and categories."""
 

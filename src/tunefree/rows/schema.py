@@ -33,6 +33,8 @@ from tunefree.rows.written_dates import Dates
 from tunefree.rows.written_numbers import Numbers
 
 KINDS = NUMBER, TRUTH, DATE, DURATION, CATEGORY, TEXT
+# Kinds of columns that are numbers without more ado.
+WITH_NUMBERS = NUMBER, TRUTH, DURATION, NOTHING
 _PLURAL = {
     NUMBER: "numbers",
     TRUTH: "truth values",
@@ -225,9 +227,7 @@ class Column(NamedTuple):
         if not same and not missing.all():
             raise _changed(name, self.kind, raw)
         if np.isinf(values).any():
-            raise ValueError(
-                f"Input X contains infinity or a value too large, in column {name!r}."
-            )
+            raise ValueError(f"Input X contains infinity or a value too large, in column {name!r}.")
         for value in self.sentinels:
             missing = missing | (values == value)
         if missing is not raw.absent:
@@ -268,6 +268,9 @@ class Column(NamedTuple):
         return _values_as_written(written, cells)
 
 
+PLAIN_NUMBER = Column(NUMBER)
+
+
 class Schema(NamedTuple):
     """The columns of a table.
 
@@ -287,7 +290,9 @@ class Schema(NamedTuple):
     columns: tuple
 
     @classmethod
-    def of(cls, X: Any, names: Any = None, weights: Any = None, given: Any = None, *, sentinels=True):
+    def of(
+        cls, X: Any, names: Any = None, weights: Any = None, given: Any = None, *, sentinels=True
+    ):
         """Learn the columns of a table.
 
         Parameters
@@ -336,11 +341,13 @@ class Schema(NamedTuple):
     @property
     def is_of_numbers(self) -> bool:
         """Whether every column is one of numbers: no text, categories or dates."""
-        return not {CATEGORY, TEXT, DATE} & {column.kind for column in self.columns}
+        return all(column.kind in WITH_NUMBERS for column in self.columns)
 
     def as_dict(self) -> dict:
         """What `schema=` takes: for each column its kind and how its cells are written."""
-        return {name: _as_given(column) for name, column in zip(self.names, self.columns, strict=True)}
+        return {
+            name: _as_given(column) for name, column in zip(self.names, self.columns, strict=True)
+        }
 
 
 def names_in(estimator: Any) -> list[str]:
@@ -378,6 +385,35 @@ def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[V
     return found
 
 
+def typed(schema: Schema, columns: list[Values]) -> pa.Table:
+    """Columns that were read, as a table of Arrow with the types of their kinds.
+
+    Examples
+    --------
+    >>> X = np.array([["7%", "red"], ["", "blue"]], dtype=object)
+    >>> schema = Schema.of(X)
+    >>> typed(schema, read_columns(schema, X)).to_pylist()
+    [{'x0': 0.07, 'x1': 'red'}, {'x0': None, 'x1': 'blue'}]
+    """
+    return pa.table([_arrow_of(column) for column in columns], list(schema.names))
+
+
+def _arrow_of(column):
+    """Values as an array of Arrow."""
+    missing = column.missing
+    if column.levels is not None:
+        texts = np.array([*column.levels, ""], dtype=object)[column.codes]
+        return pa.array(texts, pa.string(), mask=missing)
+    if column.kind == NOTHING:
+        return pa.nulls(len(missing))
+    if column.kind in (DATE, DURATION):
+        micros = np.round(column.values * 86400e6).astype(np.int64)
+        kind = pa.timestamp("us") if column.kind == DATE else pa.duration("us")
+        return pa.array(micros, mask=missing).cast(kind)
+    is_truth = column.kind == TRUTH and np.isin(column.values, (0.0, 1.0)).all()
+    return pa.array(column.values.astype(bool) if is_truth else column.values, mask=missing)
+
+
 def _named_columns(X, names):
     """The raw columns of a table with their names, which errors name."""
     columns = raw_columns(X)
@@ -386,6 +422,74 @@ def _named_columns(X, names):
             yield name, next(columns)
         except (TypeError, ValueError) as problem:
             raise type(problem)(f"Column {name!r} {problem}") from None
+
+
+# --- targets and weights --------------------------------------------------------------------------
+
+
+def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
+    """Targets of text as numbers; None if they are no numbers.
+
+    Parameters
+    ----------
+    raw : RawColumn
+        A column of text.
+    are_numbers : bool, default=False
+        Whether they must be numbers.
+
+    Returns
+    -------
+    ndarray or None
+        NaN where a target is missing, infinity where a cell is no number.
+
+    Examples
+    --------
+    >>> from tunefree.rows.columns import of_array
+    >>> column = of_array(np.array(["$5,000", "n.a.", "$7,500"], dtype=object))
+    >>> numeric_targets(column, True), numeric_targets(of_array(np.array(["<=50K", ">50K"])))
+    (array([5000.,   nan, 7500.]), None)
+    """
+    if raw.codes is None:
+        return np.full(len(raw.missing), np.nan) if are_numbers else None
+    marked, values, written = _levels_as_numbers(raw)
+    stray = np.isnan(values) & ~marked
+    if not are_numbers:
+        counts, cells = _counts(raw), np.flatnonzero(~marked)
+        if not len(cells) or written is None:
+            return None
+        # A few texts that stand for numbers, such as "4 stars", are names of classes.
+        if not written.is_plain and len(cells) <= _DISTINCT:
+            return None
+        if stray.any():
+            is_rare = counts[stray].sum() <= MOST_STRAY * counts[~marked].sum()
+            found, is_stray = raw.levels[cells], stray[cells]
+            if not (is_rare and _are_strays(found, values[cells], is_stray, NUMBER)):
+                return None
+    return np.append(np.where(stray, np.inf, values), np.nan)[raw.codes]
+
+
+def numbers_among(raw: RawColumn) -> np.ndarray:
+    """The numbers of a column of text; NaN where a cell is none.
+
+    >>> from tunefree.rows.columns import of_array
+    >>> numbers_among(of_array(np.array(["1.5", "x", None], dtype=object)))
+    array([1.5, nan, nan])
+    """
+    if raw.codes is None:
+        return np.where(raw.absent, np.nan, raw.values)
+    return np.append(_levels_as_numbers(raw)[1], np.nan)[raw.codes]
+
+
+def _levels_as_numbers(raw):
+    """Which levels mean a missing value, the numbers of the others, and how they are written."""
+    marked = _are_markers(raw.levels, (), _AMONG_NUMBERS)
+    values, written = np.full(len(raw.levels), np.nan), None
+    if not marked.all():
+        cells = _as_cells(raw.levels[~marked])
+        written = Numbers.of(cells, _counts(raw)[~marked])
+    if written is not None:
+        values[~marked] = _values_as_written(written, raw.levels[~marked])
+    return marked, values, written
 
 
 # --- what the user knows --------------------------------------------------------------------------

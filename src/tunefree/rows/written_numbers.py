@@ -126,6 +126,7 @@ _DASH = re.compile(
 _NO_UNITS = frozenset(["st", "nd", "rd", "th", "am", "pm", "a.m.", "p.m."])
 _MOST_AFFIXES = 2000
 _LEAST_SHARE = 0.5  # of the rows; below it a column is not one of numbers
+_LEAST_DISTINCT = 3  # numbers in a unit that is not in the table, where other cells have none
 _MOST_STRAYS = 0.05  # of the rows may be in a unit that does not convert
 
 
@@ -145,7 +146,10 @@ _GROUPS = {".": "[,' ]", ",": "[.' ]"}
 
 
 class _Affix(NamedTuple):
-    """What stands around a number: its sign, a bound, money, a word; a mark without a 0."""
+    """What stands around a number: its sign, a bound, money, a word; a mark without a 0.
+
+    The sign is that of an account, ")", if it does not stand before the number: (5) and 5-.
+    """
 
     sign: str = ""
     bound: str = ""
@@ -179,12 +183,14 @@ class _Cells(NamedTuple):
     @classmethod
     def of(cls, cells):
         """Take apart cells from `_normalised`."""
-        one, two = compute.extract_regex(cells, _ONE), compute.extract_regex(cells, _TWO)
-        low = compute.coalesce(*(compute.struct_field(found, "low") for found in (one, two)))
-        high = compute.struct_field(two, "high")
-        around = compute.coalesce(
-            _joined(one, "before", "after"), _joined(two, "before", "middle", "after")
-        )
+        one = compute.extract_regex(cells, _ONE)
+        low, around = compute.struct_field(one, "low"), _joined(one, "before", "after")
+        high = pa.nulls(len(cells), pa.string())
+        if low.null_count:
+            two = compute.extract_regex(compute.if_else(low.is_valid(), "", cells), _TWO)
+            low = compute.coalesce(low, compute.struct_field(two, "low"))
+            around = compute.coalesce(around, _joined(two, "before", "middle", "after"))
+            high = compute.struct_field(two, "high")
         scientific = compute.match_substring_regex(cells, _SCIENTIFIC)
         low = compute.if_else(scientific, cells, low)
         high = compute.if_else(scientific, pa.scalar(None, pa.string()), high)
@@ -193,14 +199,23 @@ class _Cells(NamedTuple):
         code, affixes = _coded(around)
         no_blank = compute.invert(compute.ends_with(low, " "))
         is_tight = compute.fill_null(no_blank, False).to_numpy(zero_copy_only=False)
-        dashes = np.array([a.dash == "-" for a in affixes] + [False])
         low, high = (compute.utf8_rtrim(part, " .,'") for part in (low, high))
-        marks = [[a.low.mark, a.high.mark if a.high else ""] for a in affixes] + [["", ""]]
-        low, high = (
-            compute.binary_join_element_wise(pa.array(np.array(mark)[code], pa.string()), part, "")
-            for mark, part in zip(zip(*marks, strict=True), (low, high), strict=True)
+        out = cls(low, high, exact, code, is_tight, affixes)
+        marks = (
+            out.of_affixes([affix.low.mark for affix in affixes], ""),
+            out.of_affixes([affix.high.mark if affix.high else "" for affix in affixes], ""),
         )
-        return cls(low, high, exact, code, is_tight & dashes[code], affixes)
+        if any((mark != "").any() for mark in marks):  # ".5" is 0.5
+            low, high = (
+                compute.binary_join_element_wise(pa.array(mark, pa.string()), part, "")
+                for mark, part in zip(marks, (low, high), strict=True)
+            )
+        is_tight &= out.of_affixes([affix.dash == "-" for affix in affixes])
+        return out._replace(low=low, high=high, is_tight=is_tight)
+
+    def of_affixes(self, values: list, other: bool | str = False) -> np.ndarray:
+        """By cell, a value of its affixes, and another for cells that are no numbers."""
+        return np.array([*values, other])[self.code]
 
 
 def _joined(found, *names):
@@ -245,7 +260,7 @@ def _affix(before, after):
         return None
     is_open = head["open"] or head["open2"]
     is_closed = tail["close"] or tail["close2"]
-    signs = [s for s in (head["sign"], head["sign2"], tail["sign"], is_open and "-") if s]
+    signs = [s for s in (head["sign"], head["sign2"], tail["sign"] and ")", is_open and ")") if s]
     word = tail["word"]
     is_word = not word or (_WORD.fullmatch(word) and word.count(" ") <= 2)
     if bool(is_open) != bool(is_closed) or len(signs) > 1 or not is_word:
@@ -287,8 +302,8 @@ def _fractions(cells, around):
     texts = around.to_pylist()
     for k, cell in zip(places, cells.take(pa.array(places)).to_pylist(), strict=True):
         found = _FEET.fullmatch(cell)
-        scale, after = (1.0, "in") if found else (1.0, "")
-        if found:
+        scale, after = 1.0, "in"
+        if found and (found["inches"] or "'" in cell):
             whole = 12.0 * float(found["feet"]) + float(found["inches"] or 0.0)
         elif found := _FRACTION.fullmatch(cell):
             whole, after = float(found["whole"] or 0.0), found["after"]
@@ -373,7 +388,11 @@ def _group_of(unit):
 def _power_and_rest(size):
     """A size as a power of ten and what is left of it."""
     power = round(np.log10(size))
-    return (power, 1.0) if np.isclose(size, 10.0**power, rtol=1e-12) else (0, size)
+    if np.isclose(size, 10.0**power, rtol=1e-12):
+        return power, 1.0
+    whole = round(max(size, 1.0 / size))  # 12 inches are a foot, not 12.000000000000002
+    exact = float(whole) if size > 1.0 else 1.0 / whole
+    return 0, exact if np.isclose(size, exact, rtol=1e-12) else size
 
 
 class _Sizes(NamedTuple):
@@ -449,8 +468,16 @@ class Numbers(NamedTuple):
         if found is None:
             return None
         found = found._with_styles(rest, rows, counts[plain].sum())
-        is_number = ~np.isnan(found.values(cells))
-        return found if counts[is_number].sum() >= least else None
+        none = np.zeros(int(plain.sum()), dtype=int)
+        in_plain = ~np.isnan(_floats(cells.filter(pa.array(plain)), point, none))
+        values = found._values(rest)
+        n_numbers = counts[plain][in_plain].sum() + rows[~np.isnan(values)].sum()
+        # "1Fam" beside "Duplex" is a level, and no number of families.
+        is_word = found.unit not in _KINDS and found.unit not in _SIGNS and found.unit != ""
+        few = is_word and len(np.unique(values[~np.isnan(values)])) < _LEAST_DISTINCT
+        if few and n_numbers < (1.0 - _MOST_STRAYS) * counts.sum():
+            return None
+        return found if n_numbers >= least else None
 
     @property
     def is_plain(self) -> bool:
@@ -491,9 +518,10 @@ class Numbers(NamedTuple):
         seen = np.bincount(cells.code[is_number & (cells.code >= 0)],
                            rows[is_number & (cells.code >= 0)], len(cells.affixes))  # fmt: skip
         words = [a.low.word for a, count in zip(cells.affixes, seen, strict=True) if count]
-        styles = ["letters"] if _SURE_LETTERS.intersection(words) else []
+        first = {found.group() for word in words if (found := re.match(r"[^\W\d_]+", word))}
+        styles = ["letters"] if _SURE_LETTERS.intersection(first) else []
         styles += ["lakh"] if any(w.lower().startswith("cr") for w in words) else []
-        units = {_unit(word) for word in words if len(word) > 1 or word not in "mM"}
+        units = {_unit(word) for word in words if word.lower() not in _LETTERS}
         kinds = {_KINDS[u] for u in units if u is not None}
         kind = next((k for k in ("bytes", "length", "time") if k in kinds), "")
         if kind == "bytes":
@@ -514,7 +542,7 @@ class Numbers(NamedTuple):
         group = max(sorted(by_group), key=by_group.__getitem__)
         unit = max(sorted(u for u in by_unit if _group_of(u) == group), key=by_unit.__getitem__)
         # A unit that few cells have may be a letter of a code, such as E of 84030E.
-        is_sure = unit in _MONEY.values() or group == "share" or (unit in _KINDS and len(unit) > 1)
+        is_sure = unit in _SIGNS or group == "share" or (unit in _KINDS and len(unit) > 1)
         if not is_sure and by_group[group] < n_bare:
             return found
         if sum(by_group.values()) - by_group[group] > _MOST_STRAYS * n_rows:
@@ -526,34 +554,30 @@ class Numbers(NamedTuple):
         every = "groups signs bounds ranges tight fractions"
         values = self._replace(styles=f"{self.styles} {every}")._values(cells)
         is_number = ~np.isnan(values)
-        affixes = [cells.affixes[code] if code >= 0 else _Affixes(_Affix()) for code in cells.code]
-        is_range = np.array([bool(a.dash) for a in affixes], dtype=bool)
+        sides = cells.of_affixes([a.low.bound for a in cells.affixes], "")
+        is_range = cells.of_affixes([bool(a.dash) for a in cells.affixes])
+        is_signed = cells.of_affixes([a.low.sign == ")" for a in cells.affixes])
+        has_word = cells.of_affixes([bool(a.low.word) for a in cells.affixes])
         is_fraction = ~np.isnan(cells.exact)
         n_single = n_plain + rows[is_number & ~is_range & ~is_fraction].sum()
         styles = self.styles.split()
-        below, above = (
-            set(values[is_number & np.array([a.low.bound == b for a in affixes], dtype=bool)])
-            for b in "<>"
-        )
-        has_bounds = any(a.low.bound and ok for a, ok in zip(affixes, is_number, strict=True))
-        if has_bounds and not below & above:  # "<=50K" and ">50K" are two classes
-            styles.append("bounds")
-        ranges = is_number & is_range
-        if ranges.any():
+        below, above = (set(values[is_number & (sides == side)]) for side in "<>")
+        if (is_number & (sides != "")).any() and not below & above:
+            styles.append("bounds")  # but "<=50K" and ">50K" are two classes
+        if (is_number & is_range).any():
             styles.append("ranges")
-            tight = ranges & cells.is_tight
-            few = rows[tight].sum() < n_single
-            if tight.any() and (few or self._tile(cells, tight)):
-                styles.append("tight")
-        if (is_number & is_fraction).any():
-            other = [a.low.word != "" for a in affixes] | (np.abs(cells.exact) > 1.0)
-            if (other & is_fraction).any() or rows[is_fraction & is_number].sum() < n_single:
-                styles.append("fractions")
+        tight = is_number & is_range & cells.is_tight
+        if tight.any() and (rows[tight].sum() < n_single or self._tile(cells, tight)):
+            styles.append("tight")
+        fractions = is_number & is_fraction
+        is_clear = has_word | (np.abs(cells.exact) > 1.0)
+        if (fractions & is_clear).any() or 0 < rows[fractions].sum() < n_single:
+            styles.append("fractions")
         grouped = compute.match_substring_regex(cells.low, rf"\d{_GROUPS[self.point]}\d")
         grouped = compute.fill_null(grouped, False).to_numpy(zero_copy_only=False)
         if (grouped & is_number & ~is_fraction).any():
             styles.append("groups")
-        if any(a.low.sign and ok for a, ok in zip(affixes, is_number, strict=True)):
+        if (is_signed & is_number).any():
             styles.append("signs")
         return self._replace(styles=" ".join(styles))
 
@@ -575,7 +599,7 @@ class Numbers(NamedTuple):
                 size = None if affix is None else self._size(affix)
                 if affix is not None and size is not None:
                     powers[k, end], factors[k, end] = _power_and_rest(size)
-                    factors[k, end] *= -1.0 if affix.sign == "-" else 1.0
+                    factors[k, end] *= -1.0 if affix.sign in ("-", ")") else 1.0
         return _Sizes(powers[cells.code], factors[cells.code])
 
     def _size(self, affix):
@@ -587,7 +611,7 @@ class Numbers(NamedTuple):
         unit = affix.money or unit
         if affix.bound and "bounds" not in styles:
             return None
-        is_money = self.unit in _MONEY.values() or not self.unit
+        is_money = self.unit in _SIGNS or not self.unit
         if not unit:
             return size if size == 1.0 or is_money or self.unit not in _KINDS else None
         if _group_of(unit) != _group_of(self.unit):
@@ -605,7 +629,7 @@ class Numbers(NamedTuple):
     def _values(self, cells):
         sizes, styles = self._sizes(cells), self.styles.split()
         low, high = self._ends(cells, sizes)
-        is_range = np.array([bool(a.dash) for a in cells.affixes] + [False])[cells.code]
+        is_range = cells.of_affixes([bool(affix.dash) for affix in cells.affixes])
         may_be = np.full(len(low), "ranges" in styles)
         if cells.is_tight.any():
             padded = compute.match_substring_regex(cells.low, r"^0\d")
@@ -618,7 +642,7 @@ class Numbers(NamedTuple):
         exact = cells.exact * sizes.factors[:, 0] * 10.0 ** sizes.powers[:, 0]
         exact = exact if "fractions" in styles else np.full(len(exact), np.nan)
         # "+1 555 123 456" is a phone number.
-        phone = np.array([a.low.sign == "+" for a in cells.affixes] + [False])[cells.code]
+        phone = cells.of_affixes([affix.low.sign == "+" for affix in cells.affixes])
         if phone.any():
             blank = compute.fill_null(compute.match_substring(cells.low, " "), False)
             out[phone & blank.to_numpy(zero_copy_only=False)] = np.nan

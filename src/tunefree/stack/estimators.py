@@ -172,6 +172,12 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.copies_ = cross_fitted(self, X, y, problem)
         return self
 
+    @property
+    def schema_(self) -> Any:
+        """What each column is, and how its cells are written: see `TablePreprocessor`."""
+        check_is_fitted(self, "table_")
+        return self.table_.schema_
+
     def _checked(self):
         """`Limits` of time and memory, kinds of candidates, most landmarks, and the scorer."""
         limits, given, most = Limits(self.budget, self.max_memory), self.candidates, self.compress

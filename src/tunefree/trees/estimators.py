@@ -248,7 +248,8 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             self, X, y, multi_output=real, numeric=real, missing=True
         )
         if table is not None:
-            self.table_, self.n_features_in_ = table, table.n_features_in_
+            self.table_, self.schema_ = table, table.schema_
+            self.n_features_in_ = table.n_features_in_
             if hasattr(table, "feature_names_in_"):
                 self.feature_names_in_ = table.feature_names_in_
         weights = base.check_weights(sample_weight, X)
