@@ -100,8 +100,9 @@ class _Graph:
 def to_onnx(estimator, path=None):
     """Convert a fitted predictor to an ONNX model.
 
-    Linear models, generalized linear models, kernel models, and the choice of `TuneFreeClassifier`
-    and `TuneFreeRegressor` can be exported (NaN is a missing number); the graph needs no Python.
+    Linear models, generalized linear models, kernel models, boosted trees, and the choice of
+    `TuneFreeClassifier` and `TuneFreeRegressor` can be exported (NaN is a missing number); the
+    graph needs no Python.
     For tables with categories or dates each column is a separate input: numbers, dates as days
     since 1970 in local time, and categories as text ('(missing)' for a missing one). Sentences
     cannot be exported. onnxruntime gives the values of `predict` and `predict_proba` up to rounding
@@ -147,22 +148,24 @@ def to_onnx(estimator, path=None):
     if several := vars(estimator).get("label_models_"):
         raise ModelError(f"this {name} has {len(several)} labels: export each of its label_models_")
     graph, dtype = _Graph(name), np.dtype(np.float64)
-    if not isinstance(estimator, TuneFree):
+    table = vars(estimator).get("table_")
+    if table is None:
         dtype = _dtype(estimator)
         inputs = [("X", np.zeros((1, d), dtype))]
-        scores = _scores(graph, estimator, graph.cast("X", np.float64))
-    elif np.all(estimator.table_.kinds_ == "number"):
+        X = graph.cast("X", np.float64)
+    elif np.all(table.kinds_ == "number"):
         inputs = [("X", np.zeros((1, d)))]
-        X = _numbers(graph, estimator.table_, graph.cast("X", np.float64))
-        scores = _stacked(graph, estimator, X)
+        X = _numbers(graph, table, graph.cast("X", np.float64))
     else:
-        X, inputs = _mixed(graph, estimator.table_)
-        scores = _stacked(graph, estimator, X)
+        X, inputs = _mixed(graph, table)
+    scores = (_stacked if isinstance(estimator, TuneFree) else _scores)(graph, estimator, X)
     if hasattr(estimator, "classes_"):
         outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
     else:
         if isinstance(estimator, TuneFree):
             shape: tuple = (1,) if estimator.flat_ else (1, len(estimator.offsets_))
+        elif table is not None:
+            shape = (1,) if estimator.flat_ else (1, estimator.forests_[0].start.size)
         else:
             shape = estimator.predict(inputs[0][1]).shape
         outputs = _regress(graph, estimator, scores, np.zeros(shape, dtype))

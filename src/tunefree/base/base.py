@@ -5,7 +5,6 @@ Messages name what is wrong.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,14 @@ from tunefree.core.protocols import MatrixLike
 from tunefree.core.registry import ESTIMATORS
 from tunefree.core.warn import warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
-from tunefree.rows.columns import DATE, as_table, must_be_read, names_of
+from tunefree.rows.columns import (
+    DATE,
+    DURATION,
+    as_table,
+    must_be_read,
+    names_of,
+    raw_columns,
+)
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import as_repetitions
@@ -101,7 +107,9 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
         estimator.schema_ = schema
     else:
         schema = known.get("schema_") or Schema.of_sparse(labels)
-    columns = [np.where(c.missing, np.nan, c.values) for c in read_columns(schema, X)]
+    on_bad_cell = getattr(estimator, "on_bad_cell", "missing")
+    found = read_columns(schema, X, on_bad_cell)
+    columns = [np.where(c.missing, np.nan, c.values) for c in found]
     return np.column_stack(columns) if names is None else pa.table(dict(zip(names, columns)))
 
 
@@ -207,22 +215,17 @@ def _is_float(text):
 
 def _not_numbers(X):
     """The first column that holds text or dates; None if there is none."""
-    from tunefree.rows.preprocessing import series
-
-    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
-    if names:
-        columns = [(repr(name), series(X, j)) for j, name in enumerate(names)]
-    else:
-        values = np.asarray(X)
-        columns = enumerate(values.T) if values.ndim == 2 else ()
-    for name, column in columns:
-        if column.dtype.kind in "mM":
-            return f"Column {name} of X holds dates or times"
-        for value in column.tolist() if column.dtype.kind in "OUS" else ():
-            if isinstance(value, date):
-                return f"Column {name} of X holds dates or times"
-            if isinstance(value, str) and not _is_float(value):
-                return f"Column {name} of X holds text such as {value!r}"
+    X = as_table(X)
+    if not must_be_read(X):
+        return None
+    names = names_of(X)
+    labels = range(X.shape[1]) if names is None else map(repr, names)
+    for label, column in zip(labels, raw_columns(X), strict=True):
+        if column.kind in (DATE, DURATION):
+            return f"Column {label} of X holds dates or times"
+        for level in column.levels.tolist() if column.codes is not None else ():
+            if not _is_float(level):
+                return f"Column {label} of X holds text such as {level!r}"
     return None
 
 

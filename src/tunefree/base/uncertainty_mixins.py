@@ -15,6 +15,7 @@ from tunefree.base.locks import Threaded
 from tunefree.core.format import listed
 from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.core.warn import warn
+from tunefree.rows.columns import as_table
 from tunefree.rows.levels import check_reference
 from tunefree.rows.matrices import as_columns, as_rows, check_frame
 from tunefree.rows.missing import complete
@@ -204,6 +205,7 @@ class PredictsIntervals(Threaded):
 
     def _final_predictions(self, X, rows):
         """Final predictions and their rows; of 5,000 rows where predicting is slow."""
+        X = as_table(X, vars(self).get("feature_names_in_"))
         X = X if hasattr(X, "columns") else as_rows(X)
         if len(rows) < X.shape[0]:
             X = _safe_indexing(X, rows)

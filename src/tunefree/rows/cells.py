@@ -9,6 +9,7 @@ follow. The local time counts, as it is written.
 import math
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,9 @@ _STYLED = _SIGNS + r"(\d{{1,3}}({group}\d{{3}})+|\d+)({point}\d*)?" + _UNIT
 _THOUSANDS = (
     r"^[+-]?([$£] ?\d{1,3}(,\d{3})+(\.\d*)?|[$€£¥]? ?\d{1,3}(,\d{3})+(,\d{3}|\.\d*))" + _UNIT
 )
+_ONE_STYLED = re.compile(_STYLED.format(group=",", point=r"\."), re.ASCII)
+_NO_DIGITS = re.compile(r"[$€£¥%, ]")
+_TRUTHS = {"true": True, "false": False}
 _DAY = re.compile(
     r"(?:(?P<y>\d{4})[-/](?P<m>\d{1,2})[-/](?P<d>\d{1,2})"
     r"|(?P<dd>\d{1,2})\.(?P<mm>\d{1,2})\.(?P<yy>\d{4})"
@@ -38,16 +42,35 @@ _LATE_QUOTE = r'^[ \t]+"((?:[^"]|"")*)"[ \t]*$'
 _NO_TEXT, _NO_NUMBER = pa.scalar(None, pa.string()), pa.scalar(None, pa.float64())
 
 
+@lru_cache(maxsize=1 << 14)  # levels come again and again
 def value_of(cell):
-    """A cell alone, as a plain number, as text, or None.
+    """A cell alone, as a plain number, a truth value, as text, or None.
+
+    Numbers may be money, percent or in groups of thousands. A cell alone does not show which of
+    day and month comes first, or whether a comma is a decimal point: it is text then.
 
     >>> value_of("3"), value_of("2.5"), value_of("red"), value_of("NA")
     (3, 2.5, 'red', None)
+    >>> value_of("$1,234.50"), value_of("7%"), value_of("TRUE"), value_of("1,5")
+    (1234.5, 0.07, True, '1,5')
     """
+    found = _plain_value(cell)
+    if not isinstance(found, str):
+        return found
+    if found.lower() in _TRUTHS:
+        return _TRUTHS[found.lower()]
+    if not _ONE_STYLED.fullmatch(found):
+        return found
+    value = float(_NO_DIGITS.sub("", found))
+    return number_of(value / 100.0 if "%" in found else value)
+
+
+def _plain_value(cell):
+    """A cell as a plain number, as text, or None."""
+    cell = cell.strip()
     try:
-        return number_of(float(cell))
+        return cell if "_" in cell else number_of(float(cell))
     except ValueError:
-        cell = cell.strip()
         return None if cell.lower() in MISSING else cell
 
 
@@ -59,7 +82,10 @@ def label_of(cell):
     >>> label_of("1"), label_of("-"), label_of(" NA ")
     (1, '-', None)
     """
-    return None if cell.strip() in NO_LABEL else cell.strip() if is_marker(cell) else value_of(cell)
+    text = cell.strip()
+    if text in NO_LABEL:
+        return None
+    return text if is_marker(text) else _plain_value(text)
 
 
 def is_marker(cell):

@@ -19,6 +19,7 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import (
     _check_feature_names_in,
+    _check_monotonic_cst,
     _check_sample_weight,
     check_is_fitted,
     validate_data,
@@ -531,6 +532,27 @@ def calendar(days):
     }
 
 
+def of_source_columns(values: Any, table: Any) -> np.ndarray:
+    """Values of the output columns of a `TablePreprocessor`, added up to those of its input."""
+    return np.bincount(table.sources_, values, table.n_features_in_)
+
+
+def signs_of_columns(table: Any, monotonic_cst: Any) -> np.ndarray:
+    """The signs of the output columns of a `TablePreprocessor`, by those of its input columns.
+
+    Raises
+    ------
+    ValueError
+        If a column with a sign does not hold numbers.
+    """
+    signs = np.asarray(_check_monotonic_cst(table, monotonic_cst), dtype=np.int8)
+    wrong = np.flatnonzero((signs != 0) & (table.kinds_ != NUMBER))
+    if len(wrong):
+        name, kind = _check_feature_names_in(table)[wrong[0]], table.kinds_[wrong[0]]
+        raise ValueError(f"monotonic_cst= is for columns of numbers: {name!r} is a {kind} column.")
+    return signs[table.sources_]
+
+
 def source_layout(table):
     """The `SourceLayout` of a fitted `TablePreprocessor`."""
     starts = np.concatenate([[0], np.cumsum(table._columns_out())])
@@ -610,41 +632,3 @@ def _types(frame):
     """The names of the columns' types."""
     is_arrow = hasattr(frame, "column_names")
     return [str(kind) for kind in (frame.schema.types if is_arrow else frame.dtypes)]
-
-
-def series(frame, j):
-    """A column of a frame as an array; missing values are None, NaN or NaT."""
-    if hasattr(frame, "column_names"):
-        return _arrow(frame.column(j))
-    series = frame[frame.columns[j]]
-    if getattr(series.dtype, "time_zone", None) is not None:  # polars
-        return series.dt.replace_time_zone(None).to_numpy()
-    if getattr(series.dtype, "tz", None) is not None:
-        return series.dt.tz_localize(None).to_numpy()
-    if hasattr(series, "isna"):
-        kind = getattr(series.dtype, "kind", "O")
-        if isinstance(series.dtype, np.dtype) and kind in "biufMm":
-            return series.to_numpy()
-        return series.to_numpy(dtype=object, na_value=None)
-    return series.to_numpy()
-
-
-def _arrow(column):
-    """A column of a pyarrow table as an array; equal texts are one object."""
-    from pyarrow import float64, timestamp, types
-    from pyarrow.compute import local_timestamp
-
-    kind = column.type
-    if types.is_date(kind) or types.is_timestamp(kind):
-        if getattr(kind, "tz", None) is not None:
-            column = local_timestamp(column)
-        return column.cast(timestamp("us"), safe=False).to_numpy()
-    if types.is_decimal(kind):
-        return column.cast(float64()).to_numpy()
-    if types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-    if types.is_string(column.type) or types.is_large_string(column.type):
-        coded = column.dictionary_encode().combine_chunks()
-        texts = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
-        return texts[coded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)]
-    return column.to_numpy()

@@ -338,6 +338,11 @@ class Schema(NamedTuple):
         names = tuple(map(str, names))
         return cls(names, tuple(Column(NUMBER) for _ in names))
 
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether every column is one of numbers: no text, categories or dates."""
+        return all(column.kind in WITH_NUMBERS for column in self.columns)
+
     def as_dict(self) -> dict:
         """What `schema=` takes: for each column its kind and how its cells are written."""
         return {

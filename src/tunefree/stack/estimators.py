@@ -59,7 +59,7 @@ from tunefree.rows.outliers import (
     warn_of_changes,
     warn_of_dominant,
 )
-from tunefree.rows.preprocessing import source_layout
+from tunefree.rows.preprocessing import of_source_columns, source_layout
 from tunefree.stack.candidates import (
     Fitted,
     evaluate_candidates,
@@ -75,7 +75,6 @@ from tunefree.stack.report import (
     Importances,
     Stacked,
     column_relevances,
-    of_user_columns,
     report_of,
 )
 from tunefree.uncertainty.intervals import HeldOutProbabilities, ResidualScores
@@ -442,7 +441,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         much a column improves predictions of new rows is another question: see
         `permutation_importances_`.
         """
-        return of_user_columns(self._column_relevances(), self.table_)
+        return of_source_columns(self._column_relevances(), self.table_)
 
     @property
     @of_every_label(list)

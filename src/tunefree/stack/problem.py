@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import _check_feature_names_in, _check_monotonic_cst
+from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.base import base
 from tunefree.base.exposures import Terms
@@ -18,7 +18,7 @@ from tunefree.rows.checks import correlated_columns, sorted_rows, training_findi
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.missing import complete
 from tunefree.rows.order import hashed_visits, in_order
-from tunefree.rows.preprocessing import TablePreprocessor, source_layout
+from tunefree.rows.preprocessing import TablePreprocessor, signs_of_columns, source_layout
 from tunefree.stack.candidates import MOST_COLUMNS
 from tunefree.stack.costs import Shape, shape_of
 from tunefree.uncertainty.calibration import calibrated
@@ -92,16 +92,8 @@ class TableRows(NamedTuple):
 
     def signs(self, monotonic_cst):
         """The signs of the columns of numbers; None if there are none."""
-        table = self.table
-        signs = np.asarray(_check_monotonic_cst(table, monotonic_cst), dtype=np.int8)
-        if not signs.any():
-            return None
-        wrong = np.flatnonzero((signs != 0) & (table.kinds_ != "number"))
-        if len(wrong):
-            name, kind = _check_feature_names_in(table)[wrong[0]], table.kinds_[wrong[0]]
-            words = f"monotonic_cst= is for columns of numbers: {name!r} is a {kind} column."
-            raise ValueError(words)
-        return signs[table.sources_]
+        signs = signs_of_columns(self.table, monotonic_cst)
+        return signs if signs.any() else None
 
     def problem(self, distinct, y, strata, score, seed, **more):
         """The `StackProblem` of distinct rows with these targets and class numbers."""

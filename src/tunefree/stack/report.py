@@ -10,6 +10,7 @@ from tunefree.core.format import aligned, duration, listed, number
 from tunefree.core.process import amount
 from tunefree.held_out.predictions import Entry, weighted_mean
 from tunefree.held_out.stacking import Chosen, Means, permutation_importances
+from tunefree.rows.preprocessing import of_source_columns
 from tunefree.stack.costs import Cost, Plan
 from tunefree.stack.problem import several_columns
 from tunefree.uncertainty import risk
@@ -281,7 +282,7 @@ def report_of(name, table, stacked, losses, relevances, importances):
     interval, method = _risk_interval(losses, chosen.rows, problem, chosen.optimism)
     shares, rises = {}, {}
     if len(relevances):
-        shares = _largest(of_user_columns(relevances, table), names, 0.005)
+        shares = _largest(of_source_columns(relevances, table), names, 0.005)
     if importances is not None:
         rises = _largest(importances.values, names, 0.01 * importances.values.max())
     return Report(
@@ -368,11 +369,6 @@ def _largest(values, names, least):
     """The largest ten of the columns' values that are above `least`, by name."""
     order = np.argsort(-values, kind="stable")[:10].tolist()
     return {names[j]: float(values[j]) for j in order if values[j] > least}
-
-
-def of_user_columns(values, table):
-    """Values of columns of numbers, added up to those of the user's columns."""
-    return np.bincount(table.sources_, values, table.n_features_in_)
 
 
 def column_relevances(stacked):

@@ -14,6 +14,7 @@ from tunefree.rows.matrices import as_dense, canonical, check_frame
 from tunefree.streams.learner import Mixture
 from tunefree.streams.rows import (
     PLAIN,
+    array_rows,
     as_records,
     features,
     frame_rows,
@@ -81,7 +82,9 @@ class ReadsRows:
         if hasattr(X, "columns") and len(X):
             X = frame_rows(X, self._ready, self._ready and self.columns_ is not None)
         records = as_records(X)
-        return X if records is None else records
+        if records is not None:
+            return records
+        return X if hasattr(X, "columns") else array_rows(X)
 
     def _read(self, x):
         """A row: its columns and values, or its numbers by their names; nothing is learned."""

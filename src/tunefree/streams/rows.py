@@ -1,7 +1,8 @@
 """Rows and labels of streams as numbers.
 
-A row with names is a dict, a Series of pandas or a frame of one row. Its text values are
-categories, and None, NaN, NaT, NA and nulls are missing. A label that is missing is not known yet.
+A row with names is a dict, a Series of pandas or a frame of one row. A text value that stands for a
+number is that number (`tunefree.rows.cells.value_of`), and others are categories. None, NaN, NaT,
+NA, nulls and cells such as "n/a" are missing. A label that is missing is not known yet.
 Any other value is an error that names its key.
 """
 
@@ -12,9 +13,18 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.utils import column_or_1d
 
-from tunefree.rows.preprocessing import series
+from tunefree.rows.cells import value_of
+from tunefree.rows.columns import (
+    DATE,
+    DURATION,
+    as_table,
+    must_be_read,
+    names_of,
+    raw_columns,
+)
 
 _NUMBERS = (Real, Decimal, np.bool_)
 # Values of these types are numbers, or None, without a closer look.
@@ -61,15 +71,21 @@ def plain(value):
     return None if is_missing(value) else value
 
 
+def read(value):
+    """A plain value, where text that stands for a number or a truth value is that.
+
+    Examples
+    --------
+    >>> read("3.5"), read("$944.00"), read(" red"), read("NA")
+    (3.5, 944, 'red', None)
+    """
+    value = plain(value)
+    return value_of(value) if isinstance(value, str) else value
+
+
 def _is_number(value):
     """Whether a plain value is a real number; for NumPy a timedelta64 is one, too."""
     return isinstance(value, _NUMBERS) and not isinstance(value, np.timedelta64)
-
-
-def is_cell(value):
-    """Whether a value is a number, text or missing."""
-    value = plain(value)
-    return value is None or isinstance(value, str) or _is_number(value)
 
 
 def _as_float(value, *place):
@@ -118,8 +134,8 @@ def record_of(x: Any, named=False):
     if hasattr(x, "columns"):
         if len(x) != 1:
             raise ValueError(f"x has {len(x)} rows: give one.")
-        names = list(getattr(x, "column_names", x.columns))
-        return {name: series(x, j)[0] for j, name in enumerate(names)}
+        cells = _cells_of(x, list(names_of(x)))
+        return {name: column[0] for name, column in cells.items()}
     labels = getattr(x, "index", None)
     if callable(labels) or not hasattr(x, "items"):  # a sequence
         return None
@@ -151,14 +167,15 @@ def _name_of(key):
 
 def _column_name(key, value):
     """The name of the column of a value."""
-    value = plain(value)
+    value = read(value)
     return f"{_name_of(key)}={value}" if isinstance(value, str) else _name_of(key)
 
 
 def features(x, row=None):
     """The numbers of a mapping by the names of their columns.
 
-    Text has a column of its own, where it is 1. What is missing is NaN.
+    Text that stands for a number, such as "3.5", "$944.00" or "7%", is that number. Other text has
+    a column of its own, where it is 1. What is missing is NaN.
 
     Parameters
     ----------
@@ -180,7 +197,7 @@ def features(x, row=None):
     for key, value in x.items():
         name = key if type(key) is str else _name_of(key)
         if type(value) is not float:
-            value = plain(value)
+            value = read(value)
             if type(value) is str:
                 name, value = f"{name}={value}", 1.0
             else:
@@ -199,37 +216,77 @@ def features(x, row=None):
 
 
 def frame_rows(X, began, has_names):
-    """The rows of a frame as dicts where a stream has names or begins with text, else the frame."""
-    names = list(getattr(X, "column_names", X.columns))
-    columns = {name: series(X, j) for j, name in enumerate(names)}
-    not_numeric = [name for name, column in columns.items() if not _is_numeric(column, began)]
+    """The rows of a frame as dicts where a stream has names or begins with text, else the frame.
+
+    Text is read cell by cell, as in dicts: the sizes of chunks decide nothing.
+    """
+    columns = _cells_of(X, list(names_of(X)))
+    not_numeric = [name for name, cells in columns.items() if not _are_numbers(cells, began)]
     if began and not has_names and not_numeric:
         raise ValueError(
             f"Column {not_numeric[0]!r} is not numeric, but this stream began without text."
         )
     if not (has_names or not_numeric):
-        return X
-    for name, column in columns.items():
-        _check_cells(name, column)
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return _of_numbers(X, columns)
+    rows = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _is_numeric(column, if_empty):
-    """Whether a column holds numbers, or `if_empty` if it holds no value."""
-    if column.dtype.kind != "O":
-        return column.dtype.kind in "biuf"
-    values = [value for value in map(plain, column.tolist()) if value is not None]
-    return all(map(_is_number, values)) if values else if_empty
+def array_rows(X):
+    """The rows of an array or of lists, with numbers in place of text that stands for them.
+
+    Raises
+    ------
+    ValueError
+        If a column holds other text.
+    """
+    X = as_table(X)
+    if not must_be_read(X):
+        return X
+    columns = _cells_of(X, range(X.shape[1]))
+    for name, cells in columns.items():
+        text = next((cell for cell in cells if isinstance(cell, str)), None)
+        if text is not None:
+            raise ValueError(
+                f"Column {name} of X holds text such as {text!r:.80}, which needs names: give a "
+                "frame, or a list of dicts."
+            )
+    return np.array([*columns.values()], dtype=np.float64).T
 
 
-def _check_cells(name, column):
-    """Refuse a column of a frame that holds neither numbers nor text."""
-    if column.dtype.kind in "mM":
-        raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
-    for value in column.tolist() if column.dtype.kind == "O" else ():
-        if not is_cell(value):
-            raise ValueError(f"Column {name!r} holds {value!r:.80}: give numbers or text.")
+def _of_numbers(X, columns):
+    """A frame of numbers whose cells have been read."""
+    if not must_be_read(X):
+        return X
+    return pa.table({name: np.array(c, dtype=np.float64) for name, c in columns.items()})
+
+
+def _cells_of(X, names):
+    """The cells of every column of a frame or an array: numbers, text, or None."""
+    columns, found = raw_columns(X), {}
+    for name in names:
+        try:
+            column = next(columns)
+        except TypeError as problem:
+            raise ValueError(f"Column {name!r} {problem}") from None
+        if column.kind in (DATE, DURATION):
+            raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
+        if column.codes is None:
+            found[name] = [None if a else v for v, a in zip(*_listed(column), strict=True)]
+        else:
+            levels = [*map(value_of, column.levels.tolist()), None]
+            found[name] = [levels[code] for code in column.codes.tolist()]
+    return found
+
+
+def _listed(column):
+    return column.values.tolist(), column.absent.tolist()
+
+
+def _are_numbers(cells, if_empty):
+    """Whether cells are numbers, or `if_empty` if there is none."""
+    values = [cell for cell in cells if cell is not None]
+    return not any(isinstance(value, str) for value in values) if values else if_empty
 
 
 # --- rows without names ---------------------------------------------------------------------------
@@ -259,7 +316,7 @@ def numbers_of(x):
         return writable(values).ravel()
     items = x if isinstance(x, (list, tuple)) else list(values.ravel())
     numbers = np.empty(len(items))
-    for j, value in enumerate(map(plain, items)):
+    for j, value in enumerate(map(read, items)):
         if isinstance(value, str):
             raise ValueError(f"x[{j}] is {value!r:.80}: text needs a name, so give a dict.")
         numbers[j] = _as_float(value, None, j)

@@ -21,6 +21,7 @@ from tunefree.base.exposures import (
 )
 from tunefree.base.from_source import FitsSums
 from tunefree.base.progress import CallbackSupport, report_progress
+from tunefree.base.state_checks import require
 from tunefree.base.uncertainty_mixins import PredictsSets, RiskIntervalMixin
 from tunefree.core.parameters import seed_of
 from tunefree.core.process import workers
@@ -28,9 +29,12 @@ from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
 from tunefree.held_out.predictions import automatic_folds
 from tunefree.parts.families import FAMILIES, Quantile
-from tunefree.rows.matrices import as_columns, take
+from tunefree.rows.columns import as_table, must_be_read, names_of
+from tunefree.rows.matrices import as_columns, check_frame, take
 from tunefree.rows.order import even_sample, hashed_visits
 from tunefree.rows.outliers import limit_dominant, warn_of_dominant
+from tunefree.rows.preprocessing import TablePreprocessor, of_source_columns, signs_of_columns
+from tunefree.rows.schema import Schema
 from tunefree.trees.bins import bins_of
 from tunefree.trees.boosting import (
     BLOCK,
@@ -154,6 +158,9 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
     class_weight: Any = None  # a parameter of classifiers
     monotonic_cst: Any
+    categorical_features: Any
+    schema: Any
+    on_bad_cell: Any
     n_jobs: int | None
     random_state: Seed
     # Abstract: the `GivenRows` of targets, weights, exposure and offset; scores as outputs.
@@ -172,8 +179,8 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-            NaN is a missing value.
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+            NaN, and an empty cell, is a missing value.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
@@ -188,7 +195,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
     def _fit(self, given):
         """Learn `GivenRows`."""
-        table = self._without_dominant(self._table(given))
+        table = self._without_dominant(self._binned(given))
         self._publish(self._learned(table, table.folds()), table)
         sample = table.sample
         self.background_ = sample.codes[:, even_sample(sample.weights, BACKGROUND)]
@@ -219,7 +226,10 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
     def _learned(self, table, folds):
         """The `FittedTrees` of a table."""
-        signs = np.asarray(_check_monotonic_cst(self, self.monotonic_cst), dtype=np.int8)
+        if self._table is None:
+            signs = np.asarray(_check_monotonic_cst(self, self.monotonic_cst), dtype=np.int8)
+        else:
+            signs = signs_of_columns(self._table, self.monotonic_cst)
         if signs.any() and table.sample.targets.shape[1] > 1:
             raise ValueError(
                 "monotonic_cst= needs one target, one quantile or two classes: the scores of "
@@ -231,9 +241,17 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     def _given(self, X, y, sample_weight, groups=None, **terms):
         """The `GivenRows`; `terms` are an exposure and an offset, or None."""
         real = not is_classifier(self)
+        vars(self).pop("table_", None)
+        table = self._table_of(X, sample_weight)
+        X = X if table is None else table.transform(X)
         X, y = base.check_rows_and_targets(
             self, X, y, multi_output=real, numeric=real, missing=True
         )
+        if table is not None:
+            self.table_, self.schema_ = table, table.schema_
+            self.n_features_in_ = table.n_features_in_
+            if hasattr(table, "feature_names_in_"):
+                self.feature_names_in_ = table.feature_names_in_
         weights = base.check_weights(sample_weight, X)
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
@@ -246,7 +264,25 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             terms = {name: values[kept] for name, values in terms.items()}
         return self._encode(y, weights, **terms)._replace(X=X, groups=groups)
 
-    def _table(self, given):
+    def _table_of(self, X, sample_weight):
+        """The fitted `TablePreprocessor` of a table with text or dates; None of numbers alone."""
+        declared = self.categorical_features
+        declares = not isinstance(declared, str) and np.size(declared) > 0 and declared is not None
+        if not (declares or self.schema):
+            check_frame(X)
+            X = as_table(X)
+            if not must_be_read(X) or Schema.of(X, names_of(X)).is_of_numbers:
+                return None
+        return TablePreprocessor(
+            categorical_features=declared, schema=self.schema, on_bad_cell=self.on_bad_cell
+        ).fit(X, sample_weight=sample_weight)
+
+    @property
+    def _table(self):
+        """The `TablePreprocessor` of a fit to text or dates, or None."""
+        return vars(self).get("table_")
+
+    def _binned(self, given):
         """Rows in bins; equal ones are merged."""
         bins = bins_of(given.X, given.weights)
         codes, seed = bins.codes(given.X), seed_of(self.random_state)
@@ -276,6 +312,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         names = [f"depth {forest.columns.shape[1]}" for forest in fitted.forests]
         self.trace_ = {"held_risk": dict(zip(names, fitted.curves, strict=True))}
         total = np.square(fitted.shares) @ fitted.effects
+        total = total if self._table is None else of_source_columns(total, self._table)
         self.feature_relevances_ = total / total.sum() if total.any() else total
 
     @property
@@ -295,7 +332,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
+        X : frame, array-like or CSR of shape (n_samples, n_features)
 
         Returns
         -------
@@ -337,11 +374,20 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     def _codes(self, X):
         """The bins of rows."""
         check_is_fitted(self, "forests_")
-        return self.bins_.codes(base.check_rows(self, X, missing=True))
+        if self._table is None:
+            return self.bins_.codes(base.check_rows(self, X, missing=True))
+        return self.bins_.codes(self._table._numbers_for(self, X))
 
     def _check_learner(self):
         """Refuse bins and forests of a model file that compiled code must not read."""
-        check_trees(self.bins_, self.forests_, self.n_features_in_)
+        check_trees(self.bins_, self.forests_, self._n_columns())
+
+    def _n_columns(self):
+        """The number of columns of numbers, which have bins."""
+        if self._table is None:
+            return self.n_features_in_
+        require(self._table.n_features_in_ == self.n_features_in_)
+        return len(self._table.sources_)
 
     def _scores(self, X):
         codes = self._codes(X)
@@ -354,6 +400,8 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
         return tags
 
 
@@ -387,6 +435,12 @@ class BoostedTreesRegressor(
     monotonic_cst : array-like of int of shape (n_features,) or dict of str to int, default=None
         1 for columns in which predictions do not decrease, -1 where they do not increase, 0 for
         others; or the signs of some columns by name. It needs one target.
+    categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
+        Columns of numbers that are categories: a mask, positions or names.
+    schema : dict or None, default=None
+        What is known of some columns, as for `TablePreprocessor`.
+    on_bad_cell : {'missing', 'error'}, default='missing'
+        What a cell is that is not of its column's kind.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
     verbose : bool or int, default=False
@@ -396,8 +450,11 @@ class BoostedTreesRegressor(
 
     Attributes
     ----------
+    table_ : TablePreprocessor
+        Reads the columns of a table with text, categories or dates as numbers. A table of numbers
+        alone, in any container, has none: its missing values are missing for the trees.
     bins_ : part
-        The borders of the columns (`tunefree.trees.bins.Bins`).
+        The borders of the columns of numbers (`tunefree.trees.bins.Bins`).
     forests_ : tuple of parts
         The trees of every depth (`tunefree.trees.boosting.Forest`).
     shares_ : ndarray of shape (2,)
@@ -437,6 +494,9 @@ class BoostedTreesRegressor(
 
     Notes
     -----
+    Text, categories and dates become columns of numbers by a `TablePreprocessor`. Numbers may be
+    text, too. Relevances, explanations and `monotonic_cst` are those of the columns of X.
+
     NaN is a missing value: it goes to the side of a split where it lowers the loss more, or, if
     the column had none in training, to the side with more curvature. Infinite values are ordered
     like others. An increasing transform of a column does not change the training, nor does the
@@ -470,6 +530,9 @@ class BoostedTreesRegressor(
         ] = "squared_error",
         quantile: float | Sequence[float] = 0.5,
         monotonic_cst: Any = None,
+        categorical_features: Any = "from_dtype",
+        schema: dict | None = None,
+        on_bad_cell: str = "missing",
         n_jobs: int | None = None,
         verbose: bool | int = False,
         random_state: Seed = None,
@@ -477,6 +540,9 @@ class BoostedTreesRegressor(
         self.loss = loss
         self.quantile = quantile
         self.monotonic_cst = monotonic_cst
+        self.categorical_features = categorical_features
+        self.schema = schema
+        self.on_bad_cell = on_bad_cell
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -496,8 +562,8 @@ class BoostedTreesRegressor(
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-            NaN is a missing value.
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+            NaN, and an empty cell, is a missing value.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
@@ -614,7 +680,7 @@ class BoostedTreesRegressor(
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
+        X : frame, array-like or CSR of shape (n_samples, n_features)
         exposure, offset : array-like of shape (n_samples,), optional
             As in `fit`: the means are those of counts over the exposure.
 
@@ -652,6 +718,12 @@ class BoostedTreesClassifier(
     monotonic_cst : array-like of int of shape (n_features,) or dict of str to int, default=None
         1 for columns in which the probability of the second class does not decrease, -1 where it
         does not increase, 0 for others; or the signs of some columns by name. It needs two classes.
+    categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
+        See `BoostedTreesRegressor`.
+    schema : dict or None, default=None
+        See `BoostedTreesRegressor`.
+    on_bad_cell : {'missing', 'error'}, default='missing'
+        See `BoostedTreesRegressor`.
     n_jobs : int or None, default=None
         Threads, all by default; results do not depend on it.
     verbose : bool or int, default=False
@@ -662,7 +734,7 @@ class BoostedTreesClassifier(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    bins_, forests_, shares_, background_, feature_relevances_, n_iter_, trace_
+    table_, bins_, forests_, shares_, background_, feature_relevances_, n_iter_, trace_
         See `BoostedTreesRegressor`.
     feature_importances_ : ndarray of shape (n_features,)
         See `BoostedTreesRegressor`.
@@ -697,12 +769,18 @@ class BoostedTreesClassifier(
         *,
         class_weight: Any = None,
         monotonic_cst: Any = None,
+        categorical_features: Any = "from_dtype",
+        schema: dict | None = None,
+        on_bad_cell: str = "missing",
         n_jobs: int | None = None,
         verbose: bool | int = False,
         random_state: Seed = None,
     ):
         self.class_weight = class_weight
         self.monotonic_cst = monotonic_cst
+        self.categorical_features = categorical_features
+        self.schema = schema
+        self.on_bad_cell = on_bad_cell
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
