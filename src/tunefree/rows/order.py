@@ -327,6 +327,20 @@ def visits_of(X, labels, weights, shuffle, seed, affine=False):
     return visits, *visits.unique()
 
 
+def summed_by(groups, values):
+    """Values of rows, of shape (n,) or (n, k), added up by their groups; as they are without any.
+
+    >>> summed_by(np.array([4, 2, 4]), np.array([1.0, 2.0, 3.0]))
+    array([2., 4.])
+    """
+    if groups is None:
+        return values
+    _, codes = np.unique(groups, return_inverse=True)
+    sums = np.zeros((codes.max(initial=-1) + 1, *values.shape[1:]))
+    np.add.at(sums, codes, values)
+    return sums
+
+
 def in_order(groups):
     """Groups as numbers 0, 1, 2 ... in the order of their first rows.
 
