@@ -313,9 +313,7 @@ class PilotedKernel(KernelRidge):
         scores = [entry.scores for entry in finished(others)]
         both = [*scores, fitted.scores(X, problem.score)]
         groups = problem.groups_of(held)
-        stacks = [
-            problem.score.stack(s, y, weights, groups=groups) for s in (scores or both, both)
-        ]
+        stacks = [problem.score.stack(s, y, weights, groups=groups) for s in (scores or both, both)]
         before, after = (weighted_mean(stack.losses, weights)[0] for stack in stacks)
         gain = 1.0 - after / before if scores and before > 0.0 else -after
         return gain, fitted.model

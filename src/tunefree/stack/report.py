@@ -345,7 +345,9 @@ def _leaderboard(stacked, constant):
         if problem.classify:
             row["log_loss"] = None
         if len(e.losses):
-            row["risk"], row["risk_se"] = map(float, weighted_mean(e.losses, weights, problem.groups_of(e.rows)))
+            row["risk"], row["risk_se"] = map(
+                float, weighted_mean(e.losses, weights, problem.groups_of(e.rows))
+            )
             row["risk_interval"] = _risk_interval(e.losses, e.rows, problem, e.optimism)[0]
             if "log_loss" in row:
                 row["log_loss"] = float(weighted_mean(e.proper_losses, weights)[0])
