@@ -619,3 +619,19 @@ def test_help_names_groups_and_no_types(here):
         assert "<bool>" not in text and "…" not in text
     for panel in ("Columns", "Model", "File format", "Large files"):
         assert panel in run("train", "--help").stdout
+
+
+@pytest.mark.parametrize("command", ["eval", "report"])
+@pytest.mark.parametrize("what", ["targets", "quantiles"])
+def test_models_of_several_outputs_are_compared_elsewhere_in_one_sentence(command, what, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    levels = {"loss": "quantile", "quantile": [0.1, 0.9]} if what == "quantiles" else {}
+    y = X + rng.normal(size=(80, 2))
+    y = y[:, 0] if levels else y
+    model = tunefree.TuneFreeRegressor(("linear",), random_state=0, **levels).fit(X, y)
+    tunefree.save_model(model, tmp_path / "model")
+    lines = [",".join(map(str, row)) for row in np.column_stack([X, X[:, 0]])]
+    (tmp_path / "data.csv").write_text("\n".join(["a,b,y", *lines]))
+    found = run(command, tmp_path / "model", tmp_path / "data.csv", "--target", "y", code=3)
+    assert f"the model predicts 2 {what}" in found.stderr and "tunefree predict" in found.stderr

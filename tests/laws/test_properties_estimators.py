@@ -93,12 +93,7 @@ def law(names):
     return lambda test: pytest.mark.parametrize("name", names)(few(given(table=tables())(test)))
 
 
-# Known: with a class of one row kernel PiSTOL's odds of that class may differ by a tenth.
-ODDS = pytest.mark.xfail(strict=False, reason="odds of a class of one row depend on repetitions")
-WEIGHED = [pytest.param(n, marks=ODDS) if n == "kernel PiSTOL" else n for n in KINDS]
-
-
-@law(WEIGHED)
+@law(KINDS)
 def test_weights_are_repetitions_and_zeros_are_absent(name, table):
     X, labels, real, weights, _ = table
     y, twice = targets_of(name, labels, real), np.repeat(np.arange(len(X)), weights.astype(int))

@@ -89,3 +89,45 @@ def test_limits_of_dominant_targets():
         np.testing.assert_allclose(moved, 8.0 * limited[order] + 64.0)
     rare = np.repeat([0.0, 1.0], [298, 2])
     assert limit_dominant(rare, np.zeros(300), np.ones(300)) is rare
+
+
+def _skewed(rng, n):
+    """Ordinary skewed targets, by name."""
+    z, mean = rng.normal(size=n), np.exp(0.8 * rng.normal(size=n))
+    counts = rng.poisson(mean)
+    return {
+        "squares": np.square(z),
+        "exponential": mean * rng.exponential(size=n),
+        "lognormal": np.exp(z),
+        "zeros and amounts": np.where(rng.random(n) < 0.5, 0.0, mean * rng.lognormal(size=n)),
+        "counts": counts.astype(float),
+        "Tweedie": rng.gamma(2.0 * np.maximum(counts, 1e-9)) * (counts > 0),
+    }
+
+
+def test_ordinary_skewed_targets_hardly_ever_have_one():
+    found = {}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        for n in (100, 300, 2000):
+            for name, y in _skewed(rng, n).items():
+                limited = limit_dominant(y, np.full(n, np.median(y)), np.ones(n))
+                found.setdefault(name, []).append(limited is not y)
+    shares = {name: np.mean(each) for name, each in found.items()}
+    assert max(shares.values()) < 0.06, shares
+    assert np.mean(list(shares.values())) < 0.015, shares
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_one_of_400_a_thousand_times_the_others_costs_little(estimator):
+    rng = np.random.default_rng(3)
+    X, new = rng.normal(size=(2, 400, 3))
+    y, truth = 1500.0 + 500.0 * X[:, 0], 1500.0 + 500.0 * new[:, 0]
+    expected = _fitted(estimator, X, y + 50.0 * rng.normal(size=400))
+    y = y + 50.0 * rng.normal(size=400)
+    y[11] = 500_000.0
+    with pytest.warns(DataWarning, match=r"y\[11\] = 500000"):
+        model = estimator(random_state=0).fit(X, y)
+    errors = [np.mean(np.square(m.predict(new) - truth)) for m in (model, expected)]
+    assert np.mean(np.abs(model.predict(new) - truth)) < 50.0
+    assert errors[0] < 1.2 * errors[1] + 0.01 * np.var(truth), errors

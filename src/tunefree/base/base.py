@@ -540,11 +540,12 @@ def held_out_predictions(predictions, targets, weights, ends=None, unit=None):
     return HeldOutPredictions(*(np.array(a[-_MOST_HELD_OUT:], dtype=np.float64) for a in arrays))
 
 
-def held_out_probabilities(p, codes, weights, **stream):
+def held_out_probabilities(p, codes, weights, groups=None, **stream):
     """`HeldOutProbabilities` of the last rows."""
     most = max(1, min(_MOST_HELD_OUT, _MOST_PROBABILITIES // p.shape[1]))
     p, codes, weights = (np.array(a[-most:]) for a in (p, codes, weights))
-    return HeldOutProbabilities(p, codes, weights, **stream)
+    groups = None if groups is None else np.array(groups[-most:])
+    return HeldOutProbabilities(p, codes, weights, groups=groups, **stream)
 
 
 def codes_of(scores):

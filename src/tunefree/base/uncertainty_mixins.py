@@ -69,12 +69,12 @@ class RiskIntervalMixin:
         if held_out is None:
             return risk.held_out(np.empty(0), np.empty(0), bounded=False)
         if isinstance(held_out, HeldOutProbabilities):
-            return risk.held_out(held_out.wrong(), held_out.weights, bounded=True)
+            groups = held_out.groups
+            return risk.held_out(held_out.wrong(), held_out.weights, bounded=True, groups=groups)
         if not isinstance(held_out, HeldOutPredictions):
             held_out = HeldOutPredictions.of_residuals(held_out)
-        return risk.held_out(
-            held_out.losses(), held_out.weights, bounded=False, spent=self._searched()
-        )
+        more = {"spent": self._searched(), "groups": held_out.groups}
+        return risk.held_out(held_out.losses(), held_out.weights, bounded=False, **more)
 
     def _searched(self) -> float:
         """Return q / (2 n) for q parameters that a search fitted to the n held-out rows."""

@@ -47,6 +47,7 @@ def evaluate(estimator, notes, data, whole, **options):
                 continue
             with working("predicting"), matched_by_us():
                 rows = _evaluated(estimator, notes, table)
+                _check_one_output(estimator, rows.predicted, data)
                 drift.add(rows.X)
             scores.add(rows.y, rows.predicted, rows.probabilities, rows.decisions, rows.weight)
         skipped.check(scores.n_rows, data)
@@ -59,6 +60,20 @@ def evaluate(estimator, notes, data, whole, **options):
         for words in rows.drifted:
             note(f"note: {words}")
         return scores.result(), scores.calibration(), rows
+
+
+def _check_one_output(estimator, predicted, data):
+    """Refuse models of several targets or quantiles: rows have one target."""
+    width = 1 if np.ndim(predicted) == 1 else np.shape(predicted)[1]
+    if width == 1:
+        return
+    n_levels = np.size(getattr(getattr(estimator, "family_", None), "q", 0.0))
+    what = "quantiles" if n_levels == width else "targets"
+    raise DataError(
+        f"the model predicts {width} {what}, and is compared with one target: use `tunefree "
+        "predict`, or `score` in Python",
+        name_of(data),
+    )
 
 
 class _Drift:

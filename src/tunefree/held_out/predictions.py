@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree.rows.order import summed_by
+
 # Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
 FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
 # The fewest groups of a single one: their halves choose the number of rounds for each other.
@@ -132,7 +134,7 @@ def lowest(entries, weights):
     return min(entries, key=lambda e: weights[e.rows] @ e.proper_losses)
 
 
-def loses(entry, others, weights):
+def loses(entry, others, weights, groups=None):
     """Whether an entry is clearly worse than the best of others that are finished."""
     others = finished(others)
     if not others:
@@ -140,12 +142,13 @@ def loses(entry, others, weights):
     best = lowest(others, weights)
     same_rows = np.searchsorted(best.rows, entry.rows)
     gap = entry.proper_losses - best.proper_losses[same_rows]
-    mean, error = weighted_mean(gap, weights[entry.rows])
+    groups = None if groups is None else groups[entry.rows]
+    mean, error = weighted_mean(gap, weights[entry.rows], groups)
     return mean > _STOPPED * error
 
 
-def weighted_mean(values, weights):
-    """Mean and its standard error.
+def weighted_mean(values, weights, groups=None):
+    """Mean and its standard error; rows of one group are not independent of each other.
 
     Examples
     --------
@@ -155,4 +158,5 @@ def weighted_mean(values, weights):
     """
     total = weights.sum()
     mean = weights @ values / total
-    return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
+    parts = summed_by(groups, weights * (values - mean))
+    return mean, np.sqrt(np.square(parts).sum()) / total

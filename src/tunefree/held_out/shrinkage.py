@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import stdtrit
 
+from tunefree.rows.order import summed_by
 from tunefree.rows.outliers import _PART_OF_LOSS, _TIMES_SHARE
 from tunefree.rows.quantiles import weighted_quantiles
 
@@ -42,13 +43,13 @@ def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None
     return np.array([first - spread, last + spread])
 
 
-def shrinkage_factor(step, targets, weights, losses=None, spent=0.0):
+def shrinkage_factor(step, targets, weights, losses=None, spent=0.0, groups=None):
     r"""How far predictions go from the constant to the learned ones: 0 to 1, for every target.
 
     It is 1 where held-out rows gain two standard errors or more (with few rows by Student's law).
     Else it is the least-squares factor b of the step, reduced for its uncertainty (James and
-    Stein): :math:`b (1 - 1/t^2)_+`, t being b in standard errors. Distinct rows count: the unit of
-    weights is free.
+    Stein): :math:`b (1 - 1/t^2)_+`, t being b in standard errors. Distinct rows count, or groups of
+    rows: the unit of weights is free.
 
     A few rows must not decide. Rows that each carry a tenth of the constant's loss, and ten times
     their share of it, are dropped until there are none, and the smallest factor is used.
@@ -67,6 +68,8 @@ def shrinkage_factor(step, targets, weights, losses=None, spent=0.0):
         share of its variance (Mallows; or in nats of log-loss), and that gain is subtracted. One
         degree is the least, shared by all rows but six, of the variance that the step leaves: a
         penalty, a pass or a slope was chosen on these rows, and six rows show nothing.
+    groups : ndarray of int of shape (n,), optional
+        Rows of one group are not independent: standard errors are those of sums over groups.
 
     Examples
     --------
@@ -80,7 +83,7 @@ def shrinkage_factor(step, targets, weights, losses=None, spent=0.0):
     spent = np.maximum(spent, _noise(step, targets, weights) / max(len(step) - _FEWEST, 1))
     unit = 1.0 if losses else carried.sum(axis=0) / weights.sum()
     gain = null - learned - 2.0 * spent * unit
-    factor = _factor(step, targets, weights, gain, spent)
+    factor = _factor(step, targets, weights, gain, spent, groups)
     most = np.maximum(_TIMES_SHARE * weights / weights.sum(), _PART_OF_LOSS)
     for j in range(step.shape[1]):
         kept = np.ones(len(step), dtype=bool)
@@ -88,8 +91,9 @@ def shrinkage_factor(step, targets, weights, losses=None, spent=0.0):
             kept &= ~dominant
             column = slice(j, j + 1)
             moved, target = step[kept, column], targets[kept, column]
+            of_kept = None if groups is None else groups[kept]
             factor_of_kept = _factor(
-                moved, target, weights[kept], gain[kept, column], spent[column]
+                moved, target, weights[kept], gain[kept, column], spent[column], of_kept
             )
             factor[j] = min(factor[j], factor_of_kept[0])
     return factor if len(step) > 1 else 0.0 * factor  # of one row there is no standard error
@@ -103,17 +107,21 @@ def _noise(step, targets, weights):
     return np.clip(1.0 - explained, 0.0, 1.0)
 
 
-def _factor(step, targets, weights, gain, spent):
+def _factor(step, targets, weights, gain, spent, groups):
+    each = weights[:, None]
+    n_units = len(step) if groups is None else len(np.unique(groups))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         mean = weights @ gain / weights.sum()
-        error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+        parts = summed_by(groups, each * (gain - mean))
+        error = np.sqrt(np.square(parts).sum(axis=0)) / weights.sum()
         step_squares = weights @ np.square(step)
         noise_gain = spent * (weights @ np.square(targets))  # its error is as large as itself
         error = np.hypot(error, 2.0 * noise_gain / weights.sum())
         best = (weights @ (step * targets) - noise_gain) / step_squares
-        noise = np.square(weights) @ np.square(step * (targets - best * step)) + noise_gain**2
+        slopes = summed_by(groups, each * step * (targets - best * step))
+        noise = np.square(slopes).sum(axis=0) + noise_gain**2
         shrunk = np.clip(best - noise / np.square(step_squares) / best, 0.0, 1.0)
-    threshold = float(stdtrit(max(len(step) - 1, 1), _SURE))
+    threshold = float(stdtrit(max(n_units - 1, 1), _SURE))
     gains = (mean > 0.0) & (mean >= threshold * error)
     return np.where(gains, 1.0, np.where(best > 0.0, shrunk, 0.0))
 
@@ -133,7 +141,7 @@ def few_beyond(y, weights):
     return np.array([[low(c) for c in y.T], [-low(-c) for c in y.T]])
 
 
-def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0):
+def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0, groups=None):
     """How far probabilities go from the constant ones to the held-out ones: 0 to 1.
 
     By `shrinkage_factor` over all classes. The log-losses are those with two more rows, shared
@@ -144,7 +152,8 @@ def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0):
     p, prior : ndarray of shape (n, n_classes) and (n_classes,)
     codes : ndarray of int of shape (n,)
     weights : ndarray of shape (n,)
-    spent : float, default=0
+    spent, groups
+        As in `shrinkage_factor`.
 
     Returns
     -------
@@ -157,7 +166,7 @@ def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0):
     # The step of a row is its length over all classes; targets are projected onto it.
     step = np.linalg.norm(p - prior, axis=1, keepdims=True)
     along = ((p - prior) * (targets - prior)).sum(axis=1, keepdims=True) / np.maximum(step, 1e-300)
-    return float(shrinkage_factor(step, along, weights, losses, spent)[0])
+    return float(shrinkage_factor(step, along, weights, losses, spent, groups)[0])
 
 
 def shares_as_scores(codes, weights, width):

@@ -32,6 +32,7 @@ from tunefree.held_out.shrinkage import (
 )
 from tunefree.parts.families import HuberT, quantiles
 from tunefree.parts.links import Identity
+from tunefree.rows.order import summed_by
 
 _OFFSETS = 1e-3
 # Bounds of the weights' logarithms, in units of one over the scores' size.
@@ -104,8 +105,8 @@ def choose_stack(entries, problem):
         return Chosen(alone, first[:1], reason)
     rows = evaluated[0].rows
     y, weights = problem.y[rows], problem.weights[rows]
-    optimism = max(e.optimism for e in evaluated)
-    stack = score.stack([e.scores for e in evaluated], y, weights, optimism)
+    optimism, groups = max(e.optimism for e in evaluated), problem.groups_of(rows)
+    stack = score.stack([e.scores for e in evaluated], y, weights, optimism, groups)
     best = lowest(evaluated, problem.weights)
     order = [i for i in np.argsort(-stack.shares, kind="stable") if stack.shares[i] > 0.0]
     if not order:
@@ -165,7 +166,7 @@ def permutation_importances(chosen, problem):
     return means, np.sqrt(np.maximum(squares + 2.0 * products, squares))
 
 
-def _pruned(fit, scores, weights):
+def _pruned(fit, scores, weights, groups):
     """Fit, then drop models that the stack does not need, the smallest share first.
 
     `fit` maps scores of models to their weights, offsets, sizes and the losses of the rows. Of
@@ -181,7 +182,7 @@ def _pruned(fit, scores, weights):
     for i in sorted(kept, key=lambda i: (round(float(shares[i]), 1), -i))[:-1]:
         rest = [j for j in kept if j != i]
         without = fitted(rest)
-        gain, error = weighted_mean(without[-1] - losses, weights)
+        gain, error = weighted_mean(without[-1] - losses, weights, groups)
         negligible = max(_NEGLIGIBLE * error, _TIED * weighted_mean(losses, weights)[0])
         if shares[kept.index(i)] == 0.0 or gain <= negligible:
             kept, (a, b, shares, losses) = rest, without
@@ -267,7 +268,7 @@ class Classes(NamedTuple):
         """The scores of the least loss that are the same for all rows: the classes' shares."""
         return shares_as_scores(y, weights, self.n_outputs)
 
-    def whole_stack(self, scores, y, weights):
+    def whole_stack(self, scores, y, weights, groups=None):
         """The stack of least log-loss, not shrunk towards the constant."""
         width, total = max(self.n_classes, 2), weights.sum()
         # Smoothed labels, as if two more rows had been of every class in equal parts: weights stay
@@ -290,14 +291,15 @@ class Classes(NamedTuple):
             a, b = _log_weights(risk, np.full(m, np.log(1.5 / m)), k)
             return a / sizes, b, a, log_losses(weighted_sum(a, models) + b, y)
 
-        return _pruned(fit, scores, weights)
+        return _pruned(fit, scores, weights, groups)
 
-    def stack(self, scores, y, weights, optimism=0.0):
+    def stack(self, scores, y, weights, optimism=0.0, groups=None):
         """The stack of least log-loss, shrunk towards the log-odds of the classes' shares."""
-        stack, null = self.whole_stack(scores, y, weights), self.constant(y, weights)
+        stack = self.whole_stack(scores, y, weights, groups)
+        null = self.constant(y, weights)
         joined = stack.join(scores)
         prior, p = (softmax(_both(each), axis=1) for each in (null[None], joined))
-        factor = shrinkage_factor_of_classes(p, prior[0], y, weights, optimism)
+        factor = shrinkage_factor_of_classes(p, prior[0], y, weights, optimism, groups)
         if factor == 1.0:
             return stack
         losses = log_losses(null + factor * (joined - null), y)
@@ -354,7 +356,7 @@ class Targets(NamedTuple):
         losses = self.losses(predicted, y)
         return losses, losses
 
-    def stack(self, scores, y, weights, optimism=0.0):
+    def stack(self, scores, y, weights, optimism=0.0, groups=None):
         """The stack of least squared error, targets in units of their spreads."""
         targets, share = y.reshape(len(y), -1), weights / weights.sum()
         mean, scale = share @ targets, np.sqrt(share[:, None] / self.spread)
@@ -366,14 +368,16 @@ class Targets(NamedTuple):
             sizes = a * np.sqrt(np.square(columns).sum(axis=0))
             return a, mean * (1.0 - a.sum()), sizes, self.losses(joined, targets)
 
-        stack, unit = _pruned(fit, scores, weights), np.sqrt(self.spread)
+        stack, unit = _pruned(fit, scores, weights, groups), np.sqrt(self.spread)
         step, truth = ((values - mean) / unit for values in (stack.join(scores), targets))
         each = np.repeat(weights, self.n_outputs)
         columns = step.reshape(-1, 1), truth.reshape(-1, 1)
-        factor = float(shrinkage_factor(*columns, each, spent=optimism)[0])
+        of_each = None if groups is None else np.repeat(groups, self.n_outputs)
+        factor = float(shrinkage_factor(*columns, each, spent=optimism, groups=of_each)[0])
         residuals = truth - factor * step
         gap = share @ residuals
-        error = np.sqrt(np.square(share) @ np.square(residuals - gap))
+        parts = summed_by(groups, share[:, None] * (residuals - gap))
+        error = np.sqrt(np.square(parts).sum(axis=0))
         # Adding the gap is expected to lower the squared error of new rows by gap**2 - error**2.
         gap = np.where(np.abs(gap) > error, gap, 0.0)
         if factor == 1.0 and not gap.any():
@@ -421,7 +425,7 @@ class Means(NamedTuple):
         losses = self.stack([predicted], y, weights).losses
         return losses, losses
 
-    def stack(self, scores, y, weights, _=0.0):
+    def stack(self, scores, y, weights, _=0.0, groups=None):
         """The stack of least deviance, and of the right sum."""
         share = weights / weights.sum()
 
@@ -435,7 +439,7 @@ class Means(NamedTuple):
             losses = self._deviances(joined, y, lowest_mean(joined, y, weights))
             return a, np.zeros(1), a * (share @ np.abs(columns)), losses
 
-        stack = _pruned(fit, scores, weights)
+        stack = _pruned(fit, scores, weights, groups)
         joined = stack.join(scores)[:, 0]
         stack = stack._replace(least=lowest_mean(joined, y, weights))
         stack = stack.times(factor_of_sum(np.maximum(joined, stack.least), y, weights))
@@ -556,10 +560,10 @@ class Quantiles(NamedTuple):
         losses = self.stack([predicted], y, weights).losses
         return losses, losses
 
-    def stack(self, scores, y, weights, _=0.0):
+    def stack(self, scores, y, weights, _=0.0, groups=None):
         """The stack of least pinball loss."""
         losses = [_Pinball(float(q)) for q in self.family.q]
-        return stack_locations(scores, y, weights, self.family, losses)
+        return stack_locations(scores, y, weights, self.family, losses, groups=groups)
 
 
 class RobustMeans(NamedTuple):
@@ -572,12 +576,13 @@ class RobustMeans(NamedTuple):
     constant_name = "the median"
     constant, losses, evaluate = Quantiles.constant, Quantiles.losses, Quantiles.evaluate
 
-    def stack(self, scores, y, weights, optimism=0.0):
+    def stack(self, scores, y, weights, optimism=0.0, groups=None):
         """The stack of least loss."""
-        return stack_locations(scores, y, weights, self.family, [_Huber(self.family)], optimism)
+        loss = [_Huber(self.family)]
+        return stack_locations(scores, y, weights, self.family, loss, optimism, groups)
 
 
-def stack_locations(predictions, y, weights, family, losses, optimism=0.0):
+def stack_locations(predictions, y, weights, family, losses, optimism=0.0, groups=None):
     """The stack of quantiles or robust means: of least pinball loss, or least Huber's loss.
 
     Every output has non-negative weights of its own, and is shrunk towards the best constant.
@@ -592,6 +597,8 @@ def stack_locations(predictions, y, weights, family, losses, optimism=0.0):
     optimism : float, default=0
         Degrees of freedom a row that the models' search took from these rows: the argument `spent`
         of `shrinkage_factor`.
+    groups : ndarray of int of shape (n,), optional
+        Rows of one group are not independent.
 
     Returns
     -------
@@ -611,12 +618,12 @@ def stack_locations(predictions, y, weights, family, losses, optimism=0.0):
         sizes = np.array([(x * F.std(axis=0)).sum() for x, F in zip(a, models, strict=True)])
         return a, b, sizes, deviances(b + weighted_sum(a, models))
 
-    stack, null = _pruned(fit, predictions, weights), family.start(targets, weights)
+    stack, null = _pruned(fit, predictions, weights, groups), family.start(targets, weights)
     joined = stack.join(predictions)
     factors = np.zeros(len(null))
     for j, loss in enumerate(losses):
         step, residuals = joined[:, j] - null[j], targets[:, j] - null[j]
-        factors[j] = _factor_of_step(step, residuals, loss, weights, optimism)
+        factors[j] = _factor_of_step(step, residuals, loss, weights, optimism, groups)
     if (factors == 1.0).all():
         return stack
     joined = null + factors * (joined - null)
@@ -626,7 +633,7 @@ def stack_locations(predictions, y, weights, family, losses, optimism=0.0):
     return Stack(factors * stack.weights, offsets, stack.shares, deviances(joined + shifts))
 
 
-def _factor_of_step(step, residuals, loss, weights, optimism):
+def _factor_of_step(step, residuals, loss, weights, optimism, groups):
     """How far an output goes from the constant: the factor of least squares near the constant.
 
     Near it the loss is a square, with the slopes g of the rows and the curvature H for which the
@@ -643,7 +650,7 @@ def _factor_of_step(step, residuals, loss, weights, optimism):
     target = (slopes / curvature)[:, None]
     size = np.sqrt(unit / curvature)  # the root mean square of the targets
     columns = step[:, None] / size, target / size
-    return float(shrinkage_factor(*columns, weights, pair, optimism)[0])
+    return float(shrinkage_factor(*columns, weights, pair, optimism, groups)[0])
 
 
 class _Pinball(NamedTuple):

@@ -19,6 +19,8 @@ _MAX_VISITS = 16
 _MAX_MEAN = 64.0
 # Multiples of a weight are whole up to rounding, and not by chance.
 _ROUNDED, _MOST_TIMES = 1e-12, 1e6
+# The smallest weight stands for at most so many rows. With ten, weights in tenths would be tens.
+_MOST_OF_SMALLEST = 9
 # The coarse hash rounds values to 1 / _STEPS of the largest. The number of steps is irrational, so
 # that simple fractions of the largest (a half, a third) do not lie midway between two steps.
 _STEPS = 1e6 + np.sqrt(2.0)
@@ -177,17 +179,21 @@ class Visits(NamedTuple):
 
 
 def as_repetitions(weights):
-    """Weights that are all whole multiples of the smallest one as these whole numbers.
+    """Weights that are whole multiples of one number as these whole numbers.
 
-    So the unit of repetitions is free. Other weights, and those of 0, stay as they are.
+    The smallest is one to nine times that number. So the unit of repetitions is free. Other
+    weights, and those of 0, stay as they are.
 
-    >>> as_repetitions(np.array([0.25, 0.0, 0.75])), as_repetitions(np.array([2.0, 5.0]))
-    (array([1., 0., 3.]), array([2., 5.]))
+    >>> as_repetitions(np.array([0.25, 0.0, 0.75])), as_repetitions(np.array([0.02, 0.03]))
+    (array([1., 0., 3.]), array([2., 3.]))
     """
     times = weights / weights[weights > 0.0].min()
-    whole = np.rint(times)
-    are_whole = np.abs(times - whole) <= _ROUNDED * whole
-    return whole if are_whole.all() and whole.max() <= _MOST_TIMES else weights
+    for smallest in range(1, _MOST_OF_SMALLEST + 1):
+        whole = np.rint(smallest * times)
+        are_whole = np.abs(smallest * times - whole) <= _ROUNDED * whole
+        if are_whole.all():
+            return whole if whole.max() <= _MOST_TIMES else weights
+    return weights
 
 
 def in_units_of_rows(weights):
@@ -196,8 +202,8 @@ def in_units_of_rows(weights):
     Whole weights are divided by their greatest common divisor, others by the mean of those that are
     not 0.
 
-    >>> in_units_of_rows(np.array([2.0, 4.0])), in_units_of_rows(np.array([0.5, 0.75, 0.0]))
-    (array([1., 2.]), array([0.8, 1.2, 0. ]))
+    >>> in_units_of_rows(np.array([2.0, 4.0])), in_units_of_rows(np.array([1.0, 1.1, 0.0]))
+    (array([1., 2.]), array([0.95238095, 1.04761905, 0.        ]))
     """
     weights = as_repetitions(weights)
     if np.all(weights == np.floor(weights)) and weights.max() < 2**53:
@@ -208,8 +214,8 @@ def in_units_of_rows(weights):
 def visit_weights(weights):
     """Positive weights as `in_units_of_rows`; a mean above 64 is reduced to 64.
 
-    >>> visit_weights(np.array([2.0, 4.0])), visit_weights(np.array([0.5, 0.75]))
-    (array([1., 2.]), array([0.8, 1.2]))
+    >>> visit_weights(np.array([2.0, 4.0])), visit_weights(np.array([10.0, 30.0]) / 7.0)
+    (array([1., 2.]), array([1., 3.]))
     """
     weights = in_units_of_rows(weights)
     return weights / max(1.0, weights.mean() / _MAX_MEAN)
@@ -319,6 +325,20 @@ def visits_of(X, labels, weights, shuffle, seed, affine=False):
     else:
         visits = given_visits(weights)
     return visits, *visits.unique()
+
+
+def summed_by(groups, values):
+    """Values of rows, of shape (n,) or (n, k), added up by their groups; as they are without any.
+
+    >>> summed_by(np.array([4, 2, 4]), np.array([1.0, 2.0, 3.0]))
+    array([2., 4.])
+    """
+    if groups is None:
+        return values
+    _, codes = np.unique(groups, return_inverse=True)
+    sums = np.zeros((codes.max(initial=-1) + 1, *values.shape[1:]))
+    np.add.at(sums, codes, values)
+    return sums
 
 
 def in_order(groups):

@@ -124,7 +124,7 @@ class Folds:
             order = np.argsort(rows)
             scores = np.concatenate(parts)[order]
             entry = problem.entry(candidate, scores, rows[order], models[0])
-            if done < len(folds) and loses(entry, others, problem.weights):
+            if done < len(folds) and loses(entry, others, problem.weights, problem.groups):
                 return entry._replace(status=f"stopped after {done} of {len(folds)} folds")
         return entry
 
@@ -312,7 +312,8 @@ class PilotedKernel(KernelRidge):
         X, y, weights = problem.part(held)
         scores = [entry.scores for entry in finished(others)]
         both = [*scores, fitted.scores(X, problem.score)]
-        stacks = [problem.score.stack(s, y, weights) for s in (scores or both, both)]
+        groups = problem.groups_of(held)
+        stacks = [problem.score.stack(s, y, weights, groups=groups) for s in (scores or both, both)]
         before, after = (weighted_mean(stack.losses, weights)[0] for stack in stacks)
         gain = 1.0 - after / before if scores and before > 0.0 else -after
         return gain, fitted.model

@@ -616,7 +616,8 @@ def compress_stack(before, problem, most):
     """The `Chosen` stack of the same kernels with at most so many landmarks, and what it costs."""
     entries = [e.candidate.compressed(e, problem, most) for e in before.entries]
     after, weights = choose_stack(entries, problem), problem.weights[before.rows]
-    _, error = weighted_mean(after.stack.losses - before.stack.losses, weights)
+    groups = problem.groups_of(before.rows)
+    _, error = weighted_mean(after.stack.losses - before.stack.losses, weights, groups)
     old, new = (float(weighted_mean(c.stack.losses, weights)[0]) for c in (before, after))
     words = (
         f"{before.reason} With at most {most} landmarks: {after.reason} The loss was {number(old)} "

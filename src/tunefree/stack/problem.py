@@ -216,6 +216,10 @@ class StackProblem(NamedTuple):
         others = (sums.sum(axis=0) - sums) / (total.sum() - total)[:, None]
         return others[group] - sums.sum(axis=0) / total.sum()
 
+    def groups_of(self, rows):
+        """The groups of some rows; None if there are none."""
+        return None if self.groups is None else self.groups[rows]
+
     def part(self, rows):
         """Some rows, with targets and weights."""
         return self.X[rows], self.y[rows], self.weights[rows]
@@ -285,7 +289,9 @@ class ClassTargets(NamedTuple):
             calibration = calibrated(scores, y, weights)
         p = base.probabilities(log_odds(calibration, scores), joint=True)
         wrong = (p.argmax(axis=1) != y).astype(np.float64)
-        return StackHeldOut(base.held_out_probabilities(p, y, weights), wrong, calibration)
+        groups = problem.groups_of(chosen.rows)
+        held_out = base.held_out_probabilities(p, y, weights, groups)
+        return StackHeldOut(held_out, wrong, calibration)
 
 
 def log_odds(calibration, scores):

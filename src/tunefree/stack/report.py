@@ -96,6 +96,7 @@ def verdict_of(problem, chosen, constant, losses):
     """
     kind, classes = problem.score, getattr(problem.targets, "classes", None)
     _, y, weights = problem.part(constant.rows)
+    groups = problem.groups_of(constant.rows)
     constant_losses, differ = constant.proper_losses, bool(np.ptp(y, axis=0).max() > 0.0)
     constant_loss = weighted_mean(constant_losses, weights)[0]
     if classes is None:
@@ -104,15 +105,15 @@ def verdict_of(problem, chosen, constant, losses):
         if differ:
             ratio = weighted_mean(losses, weights)[0] / constant_loss
             shares = (losses - ratio * constant_losses) / constant_loss
-            score, error = 1.0 - ratio, weighted_mean(shares, weights)[1]
+            score, error = 1.0 - ratio, weighted_mean(shares, weights, groups)[1]
         least = _SAME * y.std()
     else:
         title, name = "Accuracy", repr(classes.tolist()[np.bincount(y, weights).argmax()])
-        score, error = weighted_mean(1.0 - losses, weights)
+        score, error = weighted_mean(1.0 - losses, weights, groups)
         constant_score = 1.0 - weighted_mean(constant.losses, weights)[0]
         least, losses = _SAME, chosen.stack.losses
-    loss, loss_error = weighted_mean(losses, weights)
-    gain, gain_error = weighted_mean(constant_losses - losses, weights)
+    loss, loss_error = weighted_mean(losses, weights, groups)
+    gain, gain_error = weighted_mean(constant_losses - losses, weights, groups)
     sum_ratio = sum_ratio_se = None
     if isinstance(kind, Means):
         predicted = problem.targets.limited(chosen.scores())[:, 0]
@@ -332,7 +333,8 @@ def constant_entry(chosen, problem):
 def _risk_interval(losses, rows, problem, optimism):
     """The interval of the risk on new rows, and its method."""
     weights, once = problem.weights[rows], len(rows) < problem.shape.n
-    return risk.held_out(losses, weights, bounded=problem.classify, once=once, spent=optimism)
+    more = {"once": once, "spent": optimism, "groups": problem.groups_of(rows)}
+    return risk.held_out(losses, weights, bounded=problem.classify, **more)
 
 
 def _leaderboard(stacked, constant):
@@ -344,7 +346,9 @@ def _leaderboard(stacked, constant):
         if problem.classify:
             row["log_loss"] = None
         if len(e.losses):
-            row["risk"], row["risk_se"] = map(float, weighted_mean(e.losses, weights))
+            row["risk"], row["risk_se"] = map(
+                float, weighted_mean(e.losses, weights, problem.groups_of(e.rows))
+            )
             row["risk_interval"] = _risk_interval(e.losses, e.rows, problem, e.optimism)[0]
             if "log_loss" in row:
                 row["log_loss"] = float(weighted_mean(e.proper_losses, weights)[0])

@@ -658,11 +658,12 @@ class BoostedTreesRegressor(
         n_groups = None if groups is None else len(np.unique(groups))
         if table.terms is not None:
             given = held, predictions, targets, self.family_
-            self.held_out_ = table.terms.held_out(*given, n_groups)
+            self.held_out_ = table.terms.held_out(*given, n_groups)._replace(groups=groups)
         elif groups is not None:
             more = {"groups": groups, "n_groups": n_groups}
             pairs = zip(predictions.T, targets.T, strict=True)
-            self.held_out_ = tuple(Residuals.of(*pair, weights, **more) for pair in pairs)
+            parts = (Residuals.of(*pair, weights, **more) for pair in pairs)
+            self.held_out_ = tuple(part._replace(groups=groups) for part in parts)
         else:
             self.held_out_ = base.held_out_predictions(predictions, targets, weights)
 
@@ -800,8 +801,10 @@ class BoostedTreesClassifier(
     def _publish(self, fitted, table):
         super()._publish(fitted, table)
         held, sample = fitted.held_rows, table.sample
+        groups = None if sample.groups is None else sample.groups[held]
         p = base.probabilities(fitted.held_out, joint=True)
-        self.held_out_ = base.held_out_probabilities(p, table.strata[held], sample.weights[held])
+        rows = table.strata[held], sample.weights[held], groups
+        self.held_out_ = base.held_out_probabilities(p, *rows)
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""

@@ -266,6 +266,7 @@ class Residuals(NamedTuple):
     allowance: Any = 0.0  # (n,): added to the residuals' size (`allowance`)
     n_groups: int | None = None
     range: TargetRange | None = None  # of all training targets; None: of `targets`
+    groups: Any = None  # (n,): the groups' numbers, for an interval of the risk
 
     def target_range(self):
         """The range that intervals keep."""
@@ -377,12 +378,13 @@ class HeldOutPredictions(NamedTuple):
     allowance: Any = None  # (n, n_targets): see `Residuals`
     n_groups: Any = None  # the number of groups that were held out as a whole
     ranges: Any = None  # a `TargetRange` of every target, see `Residuals`
+    groups: Any = None  # (n,): the groups' numbers, for an interval of the risk
 
     @classmethod
     def of_residuals(cls, parts):
         """Of `Residuals` of every target: residuals in place of targets, predictions of 0."""
         y = np.stack([part.residuals for part in parts], axis=1)
-        return cls(np.zeros_like(y), y, parts[0].weights)
+        return cls(np.zeros_like(y), y, parts[0].weights, groups=parts[0].groups)
 
     def parts(self):
         """`Residuals` of every target."""
@@ -510,6 +512,7 @@ class HeldOutProbabilities(NamedTuple):
     mistakes: int | None = None
     rows: int | None = None
     rivals: int = 1
+    groups: Any = None  # (n,): the numbers of the groups that were held out as a whole
 
     def wrong(self):
         """1 where another class was likelier."""
@@ -527,7 +530,9 @@ class HeldOutProbabilities(NamedTuple):
         scores = conformity_scores(p, score)[:, :, None]
         if class_conditional:
             return scores <= self.reach_of_classes(alphas, score) + 1e-12
-        return scores <= quantiles(self.scores_of_true(score), self.weights, alphas) + 1e-12
+        n_groups = None if self.groups is None else len(np.unique(self.groups))
+        reach = quantiles(self.scores_of_true(score), self.weights, alphas, n_groups)
+        return scores <= reach + 1e-12
 
     def reach_of_classes(self, alphas, score="lac"):
         """The largest score in a set, of every class by its own rows: shape (n_classes, n_alpha).

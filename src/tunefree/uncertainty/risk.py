@@ -3,7 +3,7 @@ r"""Intervals for a risk: the share of mistakes, or a mean loss.
 - `exact` is for independent rows that took no part in learning or choosing: a theorem.
 - `hedged` is for losses in [0, 1] of rows held out fold by fold, whose models overlap: a theorem
   for independent losses, here only measured.
-- `of_weighted` is approximate: it is `exact` at the effective number of rows.
+- `of_weighted` is approximate: it is `exact` at the effective number of rows; `of_groups` is, too.
 - `skewed` is approximate: for unbounded losses no interval can be proved for finitely many rows.
 - `online` is for a stream whose rows were predicted before they were learned. Let :math:`\mu_t` be
   the risk of the prediction at row t given all before, S the mistakes of the first n rows, and m
@@ -27,6 +27,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import beta, t
 
+from tunefree.rows.order import summed_by
+
 # The largest bet, so that wealth stays positive; the values of lambda in the mixture.
 _LARGEST_BET, _LAMBDAS = 0.75, np.geomspace(1e-3, 4.0, 60)
 
@@ -35,6 +37,8 @@ HELD_OUT = "Clopper-Pearson on held-out rows (measured; they also chose the stac
 HEDGED = "Waudby-Smith-Ramdas on mistakes on held-out rows (coverage is measured, not proved)"
 SKEWED = "t interval, wider for skewed losses, on held-out rows (approximate; measured)"
 WEIGHTED = "Clopper-Pearson at the effective number of weighted rows (approximate)"
+GROUPED = "Clopper-Pearson at the effective number of rows in held-out groups (approximate)"
+GROUPED_LOSSES = "t interval, wider for skewed losses, on held-out groups (approximate)"
 EXACT = "Clopper-Pearson, 95 %: exact for independent rows that the model has not seen"
 NORMAL_NEW = "normal, 95 %: asymptotic, for independent rows that the model has not seen"
 _MOST_ROWS = 1_000_000  # rows that whole weights may stand for
@@ -45,12 +49,13 @@ _SHARE = 0.25
 _MOST_SEARCHED = 0.5
 
 
-def held_out(losses, weights, *, bounded, once=False, spent=0.0):
+def held_out(losses, weights, *, bounded, once=False, spent=0.0, groups=None):
     """Limits (95 %) of the risk from held-out losses (None without rows), and the method.
 
     `bounded` losses are mistakes; `once` is whether one model predicted all held-out rows. `spent`
     is q / (2 n) for q parameters that a search fitted to these n rows: their mean loss is then too
-    small by about 2 q / n of the risk (.6 to 4 q / n were measured).
+    small by about 2 q / n of the risk (.6 to 4 q / n were measured). With `groups`, rows of one
+    group are not independent: groups count.
 
     >>> held_out(np.ones(3), np.ones(3), bounded=False)[0]
     (1.0, 1.0)
@@ -59,8 +64,14 @@ def held_out(losses, weights, *, bounded, once=False, spent=0.0):
         return None, "no held-out rows"
     alpha = 0.05 if once else _SHARE * 0.05
     if not bounded:
+        kind = SKEWED
+        if groups is not None:
+            totals, kind = summed_by(groups, weights), GROUPED_LOSSES
+            losses, weights = summed_by(groups, weights * losses) / totals, totals
         low, high = skewed(losses, weights, alpha)
-        return (low, high / (1.0 - min(4.0 * spent, _MOST_SEARCHED))), SKEWED
+        return (low, high / (1.0 - min(4.0 * spent, _MOST_SEARCHED))), kind
+    if groups is not None:
+        return of_groups(losses, weights, groups, alpha), GROUPED
     are_repetitions = (weights == np.round(weights)).all() and weights.sum() <= _MOST_ROWS
     if not are_repetitions:
         return of_weighted(losses, weights, alpha), WEIGHTED
@@ -91,6 +102,30 @@ def of_weighted(mistakes, weights, alpha=0.05):
     n = float(weights.sum() ** 2 / np.square(weights).sum())
     share = float(np.average(mistakes, weights=weights))
     return exact(round(n * share, 9), round(n, 9), alpha)
+
+
+def of_groups(mistakes, weights, groups, alpha=0.05):
+    """Limits of the probability of a mistake from rows in groups (Korn and Graubard 1998).
+
+    They are those of as many independent rows as have the variance of the mean of the groups. Few
+    groups show this variance badly: the number is reduced as Student's t is wider.
+
+    >>> mistakes, groups = np.repeat([1.0, 0.0], [50, 950]), np.arange(1000) // 10
+    >>> [round(e, 3) for e in of_groups(mistakes, np.ones(1000), groups)]
+    [0.016, 0.114]
+    """
+    share = weights / weights.sum()
+    mean, of_group = float(share @ mistakes), summed_by(groups, share)
+    n_groups, n_rows = len(of_group), 1.0 / float(share @ share)
+    n = 1.0 / float(of_group @ of_group)
+    if 0.0 < mean < 1.0 and n_groups > 1:
+        parts = summed_by(groups, share * (mistakes - mean))
+        variance = n_groups / (n_groups - 1.0) * float(parts @ parts)
+        n = min(mean * (1.0 - mean) / max(variance, 1e-300), n_rows)
+    if n_groups > 1:
+        few, many = (t.ppf(1.0 - 0.5 * alpha, m) for m in (n_groups - 1.0, max(n_rows - 1.0, 1.0)))
+        n = max(n * (many / few) ** 2, 1.0)
+    return exact(round(n * mean, 9), round(n, 9), alpha)
 
 
 def skewed(losses, weights, alpha=0.05):
