@@ -1,6 +1,6 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -105,19 +105,11 @@ class FittedKernel(NamedTuple):
 
 
 class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
-    """Least squares on landmarks; subclasses define what is marked as abstract."""
+    """Least squares on landmarks; subclasses define the abstract methods."""
 
-    _CLASSIFY = True  # abstract: whether targets are signs of classes
-    _join_ranges: Callable  # of regressors
+    _CLASSIFY = True  # whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
     class_weight: Any = None  # a parameter of classifiers
-    # Abstract: targets as numbers, numbers by which otherwise equal rows differ, and classes.
-    _encode: Callable
-    # Abstract: what is learned, shrunk and rounded, with held-out predictions to publish; and the
-    # same, shrunk by other held-out predictions.
-    _finished: Callable
-    _shrunk: Callable
-    _losses: Callable  # abstract: the loss of every row, for a compression
 
     def __init__(
         self,
@@ -135,6 +127,25 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    @abstractmethod
+    def _encode(self, y) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Targets as numbers, numbers by which otherwise equal rows differ, and classes."""
+
+    @abstractmethod
+    def _finished(self, fitted, table) -> FittedKernel:
+        """What is learned, shrunk and rounded, with held-out predictions to publish."""
+
+    @abstractmethod
+    def _shrunk(self, fitted, table, held_out) -> FittedKernel:
+        """The finished fit, shrunk by other held-out predictions."""
+
+    @abstractmethod
+    def _losses(self, values, targets) -> np.ndarray:
+        """The loss of every row, for a compression."""
+
+    def _join_ranges(self, ends) -> None:
+        """Do nothing: only targets that are numbers have a range."""
 
     @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -174,8 +185,7 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             )
         table = self._table(*self._checked(sample.X, sample.y, sample.weights))
         self._fit_table(table, like, None if sample.whole else (rows, sample.ends))
-        if not self._CLASSIFY:
-            self._join_ranges(sample.ends)
+        self._join_ranges(sample.ends)
         return self
 
     def _fit_table(self, table, like=None, stream=None):
