@@ -31,7 +31,7 @@ from tunefree.held_out.predictions import (
 from tunefree.held_out.stacking import Means, Quantiles
 from tunefree.kernel_ridge import solvers as ridge
 from tunefree.kernel_ridge.estimators import KernelRidgeClassifier, KernelRidgeRegressor
-from tunefree.kernels.geometry import n_permuted_rows
+from tunefree.kernels.permutations import n_permuted_rows
 from tunefree.pistol.classifier import PiSTOLClassifier
 from tunefree.pistol.kernel_classifier import KernelPiSTOLClassifier
 from tunefree.pistol.kernel_regressor import KernelPiSTOLRegressor
