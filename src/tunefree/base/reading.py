@@ -3,13 +3,9 @@
 from abc import ABC, abstractmethod
 
 from tunefree.base.locks import Threaded, alone
+from tunefree.base.saved import fitted_names
 from tunefree.base.state_checks import require
 from tunefree.core.process import one_blas_thread
-
-
-def fitted_names(estimator):
-    """The names of what an estimator has learned."""
-    return [n for n in vars(estimator) if n.endswith("_") and not n.startswith("_")]
 
 
 def forget_fit(estimator):
@@ -25,7 +21,6 @@ class ReadOnDemand(Threaded, ABC):
     """
 
     _ON_DEMAND = ()
-    # Saved in a model file, so that `partial_fit` and `warm_start` can continue.
     _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
 
     @abstractmethod
