@@ -249,7 +249,7 @@ def best_alone():
 
 def additive_off():
     """A product kernel and a constant: the slope of the additive (for p = 2 linear) term is 0."""
-    from tunefree.kernels.geometry import _BOUNDS
+    from tunefree.kernels.evidence import _BOUNDS
 
     none = {**_BOUNDS, "slope": (-30.0, -29.9)}
     return constants(("learners.kernel.geometry", "_BOUNDS", none))

@@ -1,5 +1,7 @@
 """The baselines of Orabona 2014 in a feature space: averaged SGD and the kernel Perceptron."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -7,7 +9,7 @@ from tunefree.base import base
 from tunefree.core.parameters import is_number
 from tunefree.core.process import one_blas_thread
 from tunefree.parts.losses import Mistake, make_loss
-from tunefree.pistol.kernel_estimators import (
+from tunefree.pistol.kernel_estimator import (
     KernelClassifier,
     KernelEstimator,
     KernelRegressor,
@@ -123,6 +125,9 @@ def _lives(engine):
 
 
 class _SGD(_Baseline):
+    step: float
+    loss: Any
+
     def __init__(
         self,
         kernel="rbf",
@@ -182,7 +187,7 @@ class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
     """
 
 
-class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
+class KernelAveragedSGDRegressor(_SGD, KernelRegressor):
     r"""Averaged kernel SGD with a constant step (the paper's Algorithm 1) for regression.
 
     As `KernelAveragedSGDClassifier`, on targets in units of a robust scale about their median.

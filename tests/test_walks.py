@@ -11,7 +11,7 @@ def test_the_walk_sees_what_is_entered():
     X = np.random.default_rng(0).normal(size=(400, 8))
     y = (X[:, 0] > 0).astype(int)
     files = walk(lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, y)).files
-    assert {"pistol/estimators.py", "engine/run.py", "pistol/linear.py"} <= set(files)
+    assert {"pistol/classifier.py", "engine/run.py", "pistol/linear.py"} <= set(files)
 
 
 def test_the_walk_sees_climbs():

@@ -28,15 +28,13 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
         KernelRidgeClassifier as KernelRidgeClassifier,
         KernelRidgeRegressor as KernelRidgeRegressor,
     )
-    from tunefree.pistol.kernel_estimators import (
+    from tunefree.pistol.kernel_classifier import (
         KernelPiSTOLClassifier as KernelPiSTOLClassifier,
-        KernelPiSTOLRegressor as KernelPiSTOLRegressor,
     )
+    from tunefree.pistol.kernel_regressor import KernelPiSTOLRegressor as KernelPiSTOLRegressor
     from tunefree.perceptron.estimators import OptimisticPerceptron as OptimisticPerceptron
-    from tunefree.pistol.estimators import (
-        PiSTOLClassifier as PiSTOLClassifier,
-        PiSTOLRegressor as PiSTOLRegressor,
-    )
+    from tunefree.pistol.classifier import PiSTOLClassifier as PiSTOLClassifier
+    from tunefree.pistol.regressor import PiSTOLRegressor as PiSTOLRegressor
     from tunefree.reflectron.classifier import ReflectronClassifier as ReflectronClassifier
     from tunefree.reflectron.glm import (
         GLMClassifier as GLMClassifier,

@@ -14,8 +14,8 @@ from tunefree._version import __version__
 from tunefree.core.registry import is_public
 from tunefree.files.files import write_atomically
 from tunefree.files.model import ModelError, name_type
-from tunefree.pistol.estimators import PiSTOLRegressor
-from tunefree.pistol.kernel_estimators import KernelEstimator
+from tunefree.pistol.kernel_estimator import KernelEstimator
+from tunefree.pistol.regressor import PiSTOLRegressor
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.preprocessing import calendar
 from tunefree.stack.estimators import _TuneFree as TuneFree

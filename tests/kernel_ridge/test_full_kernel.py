@@ -9,7 +9,8 @@ from tunefree import KernelRidgeRegressor
 from tunefree.core.process import ALONE, workers
 from tunefree.kernel_ridge.full import Preconditioner, full, neighbours, reliable_preconditioner
 from tunefree.kernel_ridge.solvers import KernelOptions, KernelProblem, KernelTransform
-from tunefree.kernels.geometry import Geometry, _inverted, inverse
+from tunefree.kernels.factors import inverse, inverted
+from tunefree.kernels.geometry import Geometry
 from tunefree.kernels.kernels import RBF, Laplacian
 from tunefree.kernels.nystroem import accumulate, make_landmarks, pivots, solve
 from tunefree.kernels.tiles import symmetric, times
@@ -154,7 +155,7 @@ def test_all_rows_beyond_those_solved_exactly(monkeypatch):
 
 @pytest.mark.parametrize("single", [True, False])
 def test_factors_in_blocks_and_inverses_in_threads(single, monkeypatch):
-    monkeypatch.setattr("tunefree.kernels.geometry._WHOLE", 64)
+    monkeypatch.setattr("tunefree.kernels.factors._WHOLE", 64)
     geometry, A, Y, w = problem(RBF(), 600)
     A = A.astype(np.float32 if single else np.float64)
     K = geometry.gram(A, A)
@@ -163,7 +164,7 @@ def test_factors_in_blocks_and_inverses_in_threads(single, monkeypatch):
     for n_jobs in (1, 2):
         with workers(n_jobs) as team:
             found.append(
-                (inverse(K.copy(), 0.3, w, 50, team), _inverted(K + ridge.astype(K.dtype), team))
+                (inverse(K.copy(), 0.3, w, 50, team), inverted(K + ridge.astype(K.dtype), team))
             )
     (one, other), (two, same) = found
     for a, b in ((one[0], two[0]), (one[1], two[1]), (other[0], same[0])):

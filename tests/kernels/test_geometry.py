@@ -8,16 +8,12 @@ import pytest
 from scipy.optimize import minimize
 
 from tunefree.kernels.coordinates import coordinates
-from tunefree.kernels.geometry import (
-    Geometry,
-    _Evidence,
-    _inverted,
-    best_view,
-    exact,
-    inverse,
-    permutation_effects,
-)
+from tunefree.kernels.evidence import _Evidence, best_view
+from tunefree.kernels.exact import exact
+from tunefree.kernels.factors import inverse, inverted
+from tunefree.kernels.geometry import Geometry
 from tunefree.kernels.kernels import RBF, Laplacian
+from tunefree.kernels.permutations import permutation_effects
 
 KERNELS = [RBF(), Laplacian()]
 
@@ -118,11 +114,11 @@ def test_all_rows_are_solved_in_the_memory_of_their_matrix():
 def test_an_inverse_by_halves_is_the_inverse():
     A = np.random.default_rng(0).normal(size=(403, 403))
     A = A @ A.T / 403 + 0.1 * np.eye(403)
-    inv, logdet = _inverted(A)
+    inv, logdet = inverted(A)
     np.testing.assert_allclose(inv @ A, np.eye(403), atol=1e-10)
     assert logdet == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-12)
     A[300, 300] = -1.0
-    assert _inverted(A) is None
+    assert inverted(A) is None
 
 
 @pytest.mark.parametrize("labels", [False, True])

@@ -20,7 +20,7 @@ def test_threads_change_no_bit(name, monkeypatch):
     monkeypatch.setattr("tunefree.stack.candidates._KERNEL_PILOT_ROWS", 500)
     monkeypatch.setattr("tunefree.kernel_ridge.solvers.EXACT_ROWS", 500)
     monkeypatch.setattr("tunefree.kernel_ridge.choice._START", 50)
-    monkeypatch.setattr("tunefree.kernels.geometry._WHOLE", 100)
+    monkeypatch.setattr("tunefree.kernels.factors._WHOLE", 100)
     monkeypatch.setattr("tunefree.reflectron.mirror._PIECE", 300)
     monkeypatch.setattr("tunefree.rows.designs._MANY", 0)
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (2100 if "TuneFree" in name else 1000, 3))

@@ -110,7 +110,7 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     on_bad_cell = getattr(estimator, "on_bad_cell", "missing")
     found = read_columns(schema, X, on_bad_cell)
     columns = [np.where(c.missing, np.nan, c.values) for c in found]
-    return np.column_stack(columns) if names is None else pa.table(dict(zip(names, columns)))
+    return np.column_stack(columns) if names is None else pa.table(columns, names)
 
 
 def _check_numeric(estimator, schema):

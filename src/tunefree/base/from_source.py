@@ -6,6 +6,7 @@ read the source again in every pass (`RepeatableSource`); a checkpoint saves the
 
 import contextlib
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -317,10 +318,12 @@ class RepeatableSource:
                 yield take(X, np.flatnonzero(positive)), y[positive], weights[positive]
 
 
-class FitsSums(Threaded):
+class FitsSums(Threaded, ABC):
     """``fit_source`` by an even sample and sums over all rows; a subclass has ``_fit_rows``."""
 
-    _fit_rows: Callable
+    @abstractmethod
+    def _fit_rows(self, rows) -> Any:
+        """Learn the rows of a source, of which only a sample and sums are kept."""
 
     @all_or_nothing
     def fit_source(self, source: Any, *, classes: ArrayLike | None = None) -> Self:

@@ -16,6 +16,7 @@ import weakref
 from contextlib import contextmanager
 from typing import Any
 
+from tunefree.base.saved import KeepsState
 from tunefree.core.parameters import check_values, restored_on_error
 from tunefree.core.process import interruptible, one_blas_thread
 
@@ -128,7 +129,7 @@ def _waiting(method, updates=False):
     return waited
 
 
-class Threaded:
+class Threaded(KeepsState):
     """An estimator that several threads may use: its methods of `_READS` see complete states.
 
     A subclass whose learner is read while it learns sets `_ONE_BY_ONE`: all methods wait.

@@ -1,15 +1,11 @@
 """Fitted attributes: which there are, how a fit forgets them, and those read on demand."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 
 from tunefree.base.locks import Threaded, alone
+from tunefree.base.saved import fitted_names
 from tunefree.base.state_checks import require
 from tunefree.core.process import one_blas_thread
-
-
-def fitted_names(estimator):
-    """The names of what an estimator has learned."""
-    return [n for n in vars(estimator) if n.endswith("_") and not n.startswith("_")]
 
 
 def forget_fit(estimator):
@@ -18,17 +14,18 @@ def forget_fit(estimator):
         delattr(estimator, name)
 
 
-class ReadOnDemand(Threaded):
+class ReadOnDemand(Threaded, ABC):
     """Fitted attributes that are read out of a stream's learner when they are first used.
 
     Reading coefficients costs O(d), too much for every small chunk.
     """
 
     _ON_DEMAND = ()
-    # Abstract: sets the attributes named in `_ON_DEMAND`.
-    _read_stream: Callable
-    # Saved in a model file, so that `partial_fit` and `warm_start` can continue.
     _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
+
+    @abstractmethod
+    def _read_stream(self) -> None:
+        """Set the attributes that are named in `_ON_DEMAND`."""
 
     def __getattr__(self, name):
         if name in type(self)._ON_DEMAND and self.__dict__.get("_stream") is not None:
@@ -54,4 +51,4 @@ class ReadOnDemand(Threaded):
 
     def _forget_read(self):
         for name in self._ON_DEMAND:
-            self.__dict__.pop(name, None)
+            vars(self).pop(name, None)

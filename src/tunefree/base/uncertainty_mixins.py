@@ -1,5 +1,6 @@
 """Uncertainty of every fitted estimator: intervals, sets, risks and coefficients."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -354,12 +355,14 @@ class PredictsSets(Threaded):
         return np.stack(pairs, axis=1)
 
 
-class CoefficientInferenceMixin:
+class CoefficientInferenceMixin(ABC):
     """A linear estimator whose loss has a smooth minimum: intervals for its coefficients."""
 
     fit_intercept: bool
-    # Abstract: the `Law`, and targets (n, k) of y; a ValueError where no interval is sound.
-    _estimand: Callable
+
+    @abstractmethod
+    def _estimand(self, y) -> tuple[Any, np.ndarray]:
+        """The `Law` of y, and targets (n, k); a ValueError where no interval is sound."""
 
     def _estimand_of_rows(self, y, exposure, offset):
         """`_estimand` of rows with an exposure or an offset, for estimators that take these."""

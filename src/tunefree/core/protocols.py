@@ -7,6 +7,7 @@ part of a kind has are here; optional ones are documented at its table (`tunefre
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -97,6 +98,31 @@ class Model(Protocol):
         ...
 
     def __getattr__(self, name: str) -> Any: ...
+
+
+class SavedState(NamedTuple):
+    """What a model file holds of an estimator: values by name, of the kinds that files know."""
+
+    parameters: dict[str, Any]
+    fitted: dict[str, Any]  # the attributes of the predictor
+    learner: dict[str, Any]  # the attributes from which it continues to learn; may be empty
+
+
+class Saved(Protocol):
+    """All that a model file needs of an estimator (`tunefree.base.saved` has it for most)."""
+
+    def _saved_state(self, learner: bool) -> SavedState:
+        """The state; without `learner` that of the predictor only."""
+        ...
+
+    @classmethod
+    def _from_saved_state(cls, state: SavedState) -> Self:
+        """The estimator again; a ValueError if the state, perhaps of a forged file, is wrong."""
+        ...
+
+    def _alone(self) -> AbstractContextManager:
+        """The context in which no other thread changes the estimator."""
+        ...
 
 
 class Loss(Protocol):

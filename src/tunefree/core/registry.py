@@ -11,13 +11,13 @@ ESTIMATORS = {
     "GLMRegressor": "tunefree.reflectron.glm",
     "DynamicsReflectron": "tunefree.reflectron.dynamics",
     "KernelOptimisticPerceptron": "tunefree.perceptron.estimators",
-    "KernelPiSTOLClassifier": "tunefree.pistol.kernel_estimators",
-    "KernelPiSTOLRegressor": "tunefree.pistol.kernel_estimators",
+    "KernelPiSTOLClassifier": "tunefree.pistol.kernel_classifier",
+    "KernelPiSTOLRegressor": "tunefree.pistol.kernel_regressor",
     "KernelRidgeClassifier": "tunefree.kernel_ridge.estimators",
     "KernelRidgeRegressor": "tunefree.kernel_ridge.estimators",
     "OptimisticPerceptron": "tunefree.perceptron.estimators",
-    "PiSTOLClassifier": "tunefree.pistol.estimators",
-    "PiSTOLRegressor": "tunefree.pistol.estimators",
+    "PiSTOLClassifier": "tunefree.pistol.classifier",
+    "PiSTOLRegressor": "tunefree.pistol.regressor",
     "ReflectronClassifier": "tunefree.reflectron.classifier",
     "ReflectronRegressor": "tunefree.reflectron.reflectron",
     "SharedReflectron": "tunefree.reflectron.shared",
@@ -33,7 +33,7 @@ def estimator_class(name):
     """The class of a public estimator.
 
     >>> estimator_class("PiSTOLClassifier").__module__
-    'tunefree.pistol.estimators'
+    'tunefree.pistol.classifier'
     """
     return getattr(import_module(ESTIMATORS[name]), name)
 

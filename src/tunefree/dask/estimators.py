@@ -6,6 +6,7 @@ as a model of a stack, goes from partition to partition: sums of its duals would
 row several times (23.6 % instead of 14.9 % errors on a9a).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy, deepcopy
 from typing import Any, NamedTuple, Self
@@ -51,7 +52,7 @@ class ClusterRows(Cluster):
 
     def fitted(self, model):
         """A local model fitted to all rows; None if it needs them on one machine."""
-        on_cluster = globals().get(f"Dask{type(model).__name__}")  # such as DaskGLMRegressor
+        on_cluster = ON_CLUSTER.get(type(model))
         if on_cluster is not None:
             remote = on_cluster(**model.get_params(deep=False))
             remote._fit_parts(self)
@@ -73,7 +74,7 @@ def _learned(part, model, options):
     return model.partial_fit(part.X, part.y, sample_weight=part.weights, **options)
 
 
-class Distributed:
+class Distributed(ABC):
     """Mixin before a local estimator: it learns rows on a cluster.
 
     Parameters and fitted attributes are those of the local estimator; the attributes are NumPy
@@ -87,7 +88,10 @@ class Distributed:
 
     # Whether partitions with more rows than the share of a thread are cut: where sums are computed.
     _EVEN = True
-    _fit_on: Callable  # of each estimator: learns from a `Cluster`
+
+    @abstractmethod
+    def _fit_on(self, cluster) -> None:
+        """Learn from a `Cluster`, and set the fitted attributes."""
 
     def fit(
         self,
@@ -674,3 +678,20 @@ class DaskTuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):
 
 class DaskTuneFreeClassifier(_Sampled, DistributedClassifier, auto.TuneFreeClassifier):
     """`tunefree.TuneFreeClassifier` on rows of a Dask cluster; see `DaskTuneFreeRegressor`."""
+
+
+# The estimator on a cluster of each local one.
+ON_CLUSTER: dict[type, Any] = {
+    glm.GLMClassifier: DaskGLMClassifier,
+    glm.GLMRegressor: DaskGLMRegressor,
+    classifier.ReflectronClassifier: DaskReflectronClassifier,
+    reflectron.ReflectronRegressor: DaskReflectronRegressor,
+    perceptron.OptimisticPerceptron: DaskOptimisticPerceptron,
+    ridge.RidgePathRegressor: DaskRidgePathRegressor,
+    kernel_ridge.KernelRidgeClassifier: DaskKernelRidgeClassifier,
+    kernel_ridge.KernelRidgeRegressor: DaskKernelRidgeRegressor,
+    trees.BoostedTreesClassifier: DaskBoostedTreesClassifier,
+    trees.BoostedTreesRegressor: DaskBoostedTreesRegressor,
+    auto.TuneFreeClassifier: DaskTuneFreeClassifier,
+    auto.TuneFreeRegressor: DaskTuneFreeRegressor,
+}

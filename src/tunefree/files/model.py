@@ -54,7 +54,7 @@ from sklearn.exceptions import NotFittedError
 
 from tunefree._version import __version__
 from tunefree.core import parts as _parts
-from tunefree.core.protocols import Model
+from tunefree.core.protocols import Model, SavedState
 from tunefree.core.registry import estimator_classes, is_public
 from tunefree.files.files import CHUNK, distinct, write_atomically
 
@@ -318,8 +318,9 @@ class Encoder:
             arrays = (value.data, value.indices, value.indptr)
             return {"csr": [list(value.shape), *(self._collect(a, where) for a in arrays)]}
         if is_public(kind):
-            states = (_parameters(value), _fitted(value), self._learning(value))
-            return {"estimator": [kind.__name__, *(self._items(s, where) for s in states)]}
+            state = _state(value, self._learner)
+            _check_no_code(state.parameters)
+            return {"estimator": [kind.__name__, *(self._items(part, where) for part in state)]}
         name = f"{kind.__module__}.{kind.__qualname__}"
         if _known_class(name) is kind:
             word = "object" if hasattr(kind, "_SAVED") else "part"
@@ -333,11 +334,6 @@ class Encoder:
             if type(key) is not str:
                 raise ModelError(f"{where} cannot be saved: its key {key!r} is not a string")
         return {key: self.encode(value, f"{where}.{key}") for key, value in items.items()}
-
-    def _learning(self, estimator):
-        """The attributes from which an estimator continues to learn."""
-        names = getattr(type(estimator), "_LEARNER", ()) if self._learner else ()
-        return {name: vars(estimator)[name] for name in names if name in vars(estimator)}
 
     def _collect(self, array, where):
         """Collect an array; returns the reference to it."""
@@ -362,16 +358,6 @@ class Encoder:
         return self._collected[id(array)][0]
 
 
-def _parameters(estimator):
-    """Parameters, without splitters and callables that only `fit` uses."""
-    parameters = estimator.get_params(deep=False)
-    _check_no_code(parameters)
-    for name in getattr(type(estimator), "_FOR_FIT", ()):
-        if not isinstance(parameters[name], int | str):
-            parameters[name] = None
-    return parameters
-
-
 def _check_no_code(parameters):
     """Refuse a formula: formulaic would execute the Python in it."""
     if parameters.get("formula") is not None:
@@ -381,15 +367,17 @@ def _check_no_code(parameters):
         )
 
 
-def _fitted(estimator):
-    """The fitted attributes of an estimator."""
-    if hasattr(estimator, "_model_state"):
-        return estimator._model_state()
-    return {
+def _state(estimator, learner):
+    """The `SavedState` of an estimator."""
+    if hasattr(estimator, "_saved_state"):
+        return estimator._saved_state(learner)
+    # A transformer of rows learns in one go: it is its parameters and its fitted attributes.
+    fitted = {
         name: value
         for name, value in vars(estimator).items()
         if name.endswith("_") and not name.startswith("_")
     }
+    return SavedState(estimator.get_params(deep=False), fitted, {})
 
 
 def _encoded(name, facts, learner):
@@ -533,16 +521,15 @@ class Decoder:
         if set(parameters) != set(cls._get_param_names()):
             raise ValueError(f"the parameters of {cls.__name__} differ")
         _check_no_code(parameters)
-        estimator = cls(**parameters)
-        for name, value in fitted.items():
+        for name in fitted:
             if not _FITTED.fullmatch(name) or hasattr(cls, name) or name in parameters:
                 raise ValueError(f"{name!r} is not a fitted attribute")
-            setattr(estimator, name, value)
-        if not set(learner) <= set(getattr(cls, "_LEARNER", ())):
+        if hasattr(cls, "_from_saved_state"):
+            return cls._from_saved_state(SavedState(parameters, fitted, learner))
+        if learner:
             raise ValueError(f"{cls.__name__} has no such learner")
-        vars(estimator).update(learner)
-        if learner or {"mixture_", "forests_"} & fitted.keys():
-            estimator._check_learner()
+        estimator = cls(**parameters)
+        vars(estimator).update(fitted)
         return estimator
 
     def _array(self, spec, change=None):

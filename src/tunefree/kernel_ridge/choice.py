@@ -15,7 +15,8 @@ from tunefree.kernel_ridge.solvers import (
     in_double_precision,
 )
 from tunefree.kernels.coordinates import Coordinates, components, coordinates
-from tunefree.kernels.geometry import MORE_ROWS, ROWS, SINGLE_MANY, best_view
+from tunefree.kernels.evidence import MORE_ROWS, ROWS, best_view
+from tunefree.kernels.exact import SINGLE_MANY
 from tunefree.kernels.kernels import KERNELS
 
 # Beyond the rows that are solved exactly, landmarks start with so many and double while the

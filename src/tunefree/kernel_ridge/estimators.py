@@ -1,6 +1,6 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -35,8 +35,8 @@ from tunefree.kernel_ridge.solvers import (
     minimize_log_loss,
 )
 from tunefree.kernels.compression import CHECKED, compress
+from tunefree.kernels.evidence import ROWS
 from tunefree.kernels.expansion import Expansion
-from tunefree.kernels.geometry import ROWS
 from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.order import hashed_visits
 from tunefree.rows.outliers import EXTREME, clip_outliers
@@ -105,19 +105,11 @@ class FittedKernel(NamedTuple):
 
 
 class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
-    """Least squares on landmarks; subclasses define what is marked as abstract."""
+    """Least squares on landmarks; subclasses define the abstract methods."""
 
-    _CLASSIFY = True  # abstract: whether targets are signs of classes
-    _join_ranges: Callable  # of regressors
+    _CLASSIFY = True  # whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
     class_weight: Any = None  # a parameter of classifiers
-    # Abstract: targets as numbers, numbers by which otherwise equal rows differ, and classes.
-    _encode: Callable
-    # Abstract: what is learned, shrunk and rounded, with held-out predictions to publish; and the
-    # same, shrunk by other held-out predictions.
-    _finished: Callable
-    _shrunk: Callable
-    _losses: Callable  # abstract: the loss of every row, for a compression
 
     def __init__(
         self,
@@ -135,6 +127,25 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    @abstractmethod
+    def _encode(self, y) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Targets as numbers, numbers by which otherwise equal rows differ, and classes."""
+
+    @abstractmethod
+    def _finished(self, fitted, table) -> FittedKernel:
+        """What is learned, shrunk and rounded, with held-out predictions to publish."""
+
+    @abstractmethod
+    def _shrunk(self, fitted, table, held_out) -> FittedKernel:
+        """The finished fit, shrunk by other held-out predictions."""
+
+    @abstractmethod
+    def _losses(self, values, targets) -> np.ndarray:
+        """The loss of every row, for a compression."""
+
+    def _join_ranges(self, ends) -> None:
+        """Do nothing: only targets that are numbers have a range."""
 
     @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -174,8 +185,7 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             )
         table = self._table(*self._checked(sample.X, sample.y, sample.weights))
         self._fit_table(table, like, None if sample.whole else (rows, sample.ends))
-        if not self._CLASSIFY:
-            self._join_ranges(sample.ends)
+        self._join_ranges(sample.ends)
         return self
 
     def _fit_table(self, table, like=None, stream=None):
@@ -402,7 +412,7 @@ class KernelRidgeRegressor(
     where :math:`D = \sum_i S_i |v_i(x) - v_i(c)|^p`, :math:`b(x) = \sum_i S_i |v_i(x)|^p`. The view
     v has every column as a number, as ranks and, if its values may be codes, as levels. The rates
     S, beta and the penalty maximize the evidence of 700 rows
-    (`tunefree.kernels.geometry`). Beyond 8,000 rows leave-one-out errors choose the
+    (`tunefree.kernels.evidence`). Beyond 8,000 rows leave-one-out errors choose the
     penalty, and held-out errors choose between landmarks and all rows, which are then solved by
     conjugate gradients (`tunefree.kernel_ridge.full`).
 
@@ -486,16 +496,18 @@ class KernelRidgeRegressor(
         return targets, targets, None
 
     def _finished(self, fitted, table):
-        predictor, (low, high) = fitted.predictor, fitted.limits
+        low, high = fitted.limits
+        predictor = fitted.predictor
         if table.held is None:
             predictions, y, weights, X = fitted.held_out
             predictions = np.clip(predictions, low, high)
-            mean, b = np.average(y, axis=0, weights=weights), predictor.intercept
+            mean = np.average(y, axis=0, weights=weights)
             share = np.ones(len(mean))
             if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
                 optimism = predictor.transform.optimism
                 share = shrinkage_factor(predictions - mean, y - mean, weights, spent=optimism)
-            intercept = np.where(share < 1.0, mean + share * (b - mean), b)
+            shrunk_intercept = mean + share * (predictor.intercept - mean)
+            intercept = np.where(share < 1.0, shrunk_intercept, predictor.intercept)
             predictor = predictor.scaled(share, intercept)
             shrunk = fitted.held_out._replace(predictions=mean + share * (predictions - mean))
             fitted = fitted._replace(held_out_result=_residuals(shrunk, predictor))
@@ -534,6 +546,23 @@ def _residuals(held_out, predictor):
     predictions, y, weights, X = held_out
     pairs = zip(predictions.T, y.T, strict=True)
     return tuple(Residuals.of(f, t, weights, X, predictor.transform.view) for f, t in pairs)
+
+
+class Shrinkage(NamedTuple):
+    """Log-odds shrunk towards those of the classes' shares, by held-out rows."""
+
+    share: float  # that remains of the difference
+    null: np.ndarray  # log-odds of the shares
+
+    @classmethod
+    def of(cls, scores, codes, weights, optimism=0.0):
+        """The shrinkage of held-out scores; `optimism` is what a search spent on these rows."""
+        null = shares_as_scores(codes, weights, scores.shape[1])
+        return cls(base.class_shrinkage(scores, null, codes, weights, optimism), null)
+
+    def __call__(self, scores):
+        """Shrink scores."""
+        return self.null + self.share * (scores - self.null)
 
 
 class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, _KernelRidge):
@@ -628,37 +657,43 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         return base.signs(codes, len(classes)), codes[:, None].astype(float), classes
 
     def _finished(self, fitted, table):
-        predictor, (scores, targets, weights, X) = fitted.predictor, fitted.held_out
-        a = base.temperature(scores, targets, weights)
-        scores, intercept, share, result = a * scores, a * predictor.intercept, 1.0, None
-        if table.held is None:
-            codes, optimism = base.codes_of(targets), predictor.transform.optimism
-            null = shares_as_scores(codes, weights, scores.shape[1])
-            if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
-                share = base.class_shrinkage(scores, null, codes, weights, optimism)
+        scores, targets, weights, X = fitted.held_out
+        codes = base.codes_of(targets)
+        slope = base.temperature(scores, targets, weights)
+        scores = slope * scores
+        intercept = slope * fitted.predictor.intercept
+        share = 1.0
+        result = None
+        is_published = table.held is None  # else a stack or a fold takes the scores
+        if is_published and not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds`
+            shrinkage = Shrinkage.of(scores, codes, weights, fitted.predictor.transform.optimism)
+            share = shrinkage.share
             if share < 1.0:
-                intercept, scores = (null + share * (s - null) for s in (intercept, scores))
+                scores = shrinkage(scores)
+                intercept = shrinkage(intercept)
+        if is_published:
             result = _held_out_classes(scores, codes, weights)
-        predictor = predictor.scaled(a * share, intercept).rounded(table.X.dtype, 2.0 * a)
+        predictor = fitted.predictor.scaled(slope * share, intercept)
         return fitted._replace(
-            predictor=predictor,
-            slope=a,
+            predictor=predictor.rounded(table.X.dtype, 2.0 * slope),
+            slope=slope,
             held_out=fitted.held_out._replace(predictions=scores),
-            effects=a * fitted.effects,
+            effects=slope * fitted.effects,
             held_out_result=result,
         )
 
     def _shrunk(self, fitted, table, held_out):
         scores, targets, weights, _ = held_out
-        codes, slope = base.codes_of(targets), base.temperature(scores, targets, weights)
+        codes = base.codes_of(targets)
+        slope = base.temperature(scores, targets, weights)
         scores = slope * scores
-        null = shares_as_scores(codes, weights, scores.shape[1])
-        share = base.class_shrinkage(scores, null, codes, weights)
-        factor = share * min(slope / fitted.slope, 1.0)
-        intercept = (1.0 - share) * null + factor * fitted.predictor.intercept
+        shrinkage = Shrinkage.of(scores, codes, weights)
+        factor = shrinkage.share * min(slope / fitted.slope, 1.0)
+        level = (1.0 - shrinkage.share) * shrinkage.null
+        intercept = level + factor * fitted.predictor.intercept
         return fitted._replace(
             predictor=fitted.predictor.scaled(factor, intercept),
-            held_out_result=_held_out_classes(null + share * (scores - null), codes, weights),
+            held_out_result=_held_out_classes(shrinkage(scores), codes, weights),
         )
 
     def _losses(self, values, targets):

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tunefree.core.blas import potrf, potrs, syrk, trmm, trsm
-from tunefree.kernels.geometry import SINGLE_MANY, exact, factored
+from tunefree.kernels.exact import SINGLE_MANY, exact
+from tunefree.kernels.factors import factored
 from tunefree.kernels.nystroem import Landmarks, make_landmarks
 from tunefree.kernels.tiles import symmetric, times
 

@@ -17,7 +17,7 @@ import numpy as np
 from tunefree.core.process import ALONE, product, workers
 from tunefree.kernel_ridge.full import full, preconditioner_rows, rescaled
 from tunefree.kernel_ridge.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn
-from tunefree.kernels.geometry import exact, n_permuted_rows, permutation_effects
+from tunefree.kernels.exact import exact
 from tunefree.kernels.nystroem import (
     ALPHAS,
     ColumnFeatures,
@@ -30,6 +30,7 @@ from tunefree.kernels.nystroem import (
     refined,
     solve,
 )
+from tunefree.kernels.permutations import n_permuted_rows, permutation_effects
 from tunefree.kernels.tiles import times
 from tunefree.rows.matrices import as_dense
 

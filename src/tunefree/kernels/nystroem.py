@@ -18,7 +18,8 @@ from scipy.linalg import solve_triangular
 
 from tunefree.core.blas import eigh, syrk, trmm
 from tunefree.core.process import ALONE
-from tunefree.kernels.geometry import factored, gram, parts_of, root_of
+from tunefree.kernels.factors import factored, parts_of, root_of
+from tunefree.kernels.geometry import gram
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
 # Numbers in a block of kernel values at least, and its rows at least: with fewer the addition of

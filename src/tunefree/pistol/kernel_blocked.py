@@ -22,7 +22,7 @@ iterates needs a second coefficient u_s = sum C dz_s per row (see `learners.pist
 Source: Orabona 2014, Algorithm 3; the blocked form is ours.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -285,7 +285,7 @@ class KernelState(NamedTuple):
         self.scalars[:, MASS] = 0.0
 
 
-class Blocked:
+class Blocked(ABC):
     """Members that learn side by side: `MemoryEngine` or `StreamEngine`.
 
     `dtype` is float32 or float64, the precision of values. A slot has a row's coefficients. The
@@ -293,17 +293,22 @@ class Blocked:
     the results of the others do not change.
     """
 
-    # Abstract: arguments of `bandwidths` within a block, and each bandwidth's sums before it.
-    _values: Callable
-    # Abstract: the slots of a block's rows, -1 for rows without one; `updated` are those that need
-    # one. And what is done with the coefficients that a block has added.
-    _slots_of: Callable
-    _note: Callable
-
     def __init__(self, kernel, members, n_outputs, dtype):
         self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
         self.dtype, self.root, self.n_slots = dtype, root_of(self.gammas), 0
         self.states = [KernelState.empty(n_outputs) for _ in self.members]
+
+    @abstractmethod
+    def _values(self, team, block, scored) -> tuple[tuple, list]:
+        """Arguments of `bandwidths` within a block, and each bandwidth's sums before it."""
+
+    @abstractmethod
+    def _slots_of(self, block, updated) -> np.ndarray:
+        """The slots of a block's rows, -1 for rows without one; the rows `updated` need one."""
+
+    @abstractmethod
+    def _note(self, team, block, new, updated, slots) -> None:
+        """Take note of the coefficients that a block has added."""
 
     @property
     def gammas(self):

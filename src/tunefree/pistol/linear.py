@@ -28,16 +28,7 @@ from tunefree.core.protocols import Loss
 from tunefree.parts.averaging import Uniform, mass
 from tunefree.parts.losses import Logistic, Multinomial, SmoothedHinge, bound, slopes
 from tunefree.pistol import rules
-from tunefree.pistol.rules import (
-    GROWTH,
-    HEAVIEST,
-    MASS,
-    N_SCALARS,
-    SQUARED_NORM,
-    SUM,
-    DoWG,
-    PiSTOL,
-)
+from tunefree.pistol.rules import GROWTH, HEAVIEST, MASS, N_SCALARS, SQUARED_NORM, SUM, DoWG, PiSTOL
 from tunefree.rows.designs import axpy2, count, dot, entry, index, outputs, square, width
 from tunefree.rows.matrices import resized
 

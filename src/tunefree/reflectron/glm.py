@@ -528,6 +528,9 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
                 "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it.",
             )
 
+    def _estimand(self, y):
+        return self._estimand_of_rows(y, None, None)
+
     def _estimand_of_rows(self, y, exposure, offset):
         self._checked_terms(exposure, offset)
         law, targets = self._smooth(as_columns(y))

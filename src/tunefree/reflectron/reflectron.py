@@ -1,5 +1,6 @@
 """The Reflectron for any link, potential and step, and what it shares with the GLM."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
@@ -123,12 +124,6 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
     )  # fmt: skip
     _LEARNER = ("_stream", "_dtype", "_flat")
     fit_intercept: bool
-    # Of subclasses. The family and the link of targets; without targets those of a stream.
-    _law: Callable
-    # A function from a source's y to targets, and the weighted sums of these in every fold.
-    _source_targets: Callable
-    # The result, shrunk if that is better for held-out rows, and held-out predictions.
-    _evaluated: Callable
     _stream: Any
     feature_map_: Any
     link_: Any
@@ -138,6 +133,18 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
         if name == "partial_fit":  # why it is not available
             is_streamed(self)
         return super().__getattr__(name)
+
+    @abstractmethod
+    def _law(self, y=None) -> Any:
+        """The family and the link of targets; without targets those of a stream."""
+
+    @abstractmethod
+    def _source_targets(self, survey, classes) -> tuple[Callable, Any]:
+        """A function from a source's y to targets, and the weighted sums of these in every fold."""
+
+    @abstractmethod
+    def _evaluated(self, result, held, terms) -> tuple[Any, Any]:
+        """The result, shrunk if that is better for held-out rows, and held-out predictions."""
 
     def _setup(self, law, **others):
         """The checked settings, for the family and the link of `law`."""

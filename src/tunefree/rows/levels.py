@@ -62,7 +62,7 @@ def coded(X, known=None):
         code = [place.get(level, -1.0) for level in found.levels.tolist()]
         columns.append(np.array([*code, -1.0])[found.codes])
         levels.append(own)
-    rows = np.column_stack(columns) if names is None else pa.table(dict(zip(names, columns)))
+    rows = np.column_stack(columns) if names is None else pa.table(columns, names)
     return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
 
 

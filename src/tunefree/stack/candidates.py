@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.base import clone
 
 from tunefree.core.process import workers
-from tunefree.core.registry import estimator_class
 from tunefree.held_out.predictions import (
     FEW_ROWS,
     Entry,
@@ -31,38 +30,69 @@ from tunefree.held_out.predictions import (
 )
 from tunefree.held_out.stacking import Means, Quantiles
 from tunefree.kernel_ridge import solvers as ridge
-from tunefree.kernels.geometry import n_permuted_rows
+from tunefree.kernel_ridge.estimators import KernelRidgeClassifier, KernelRidgeRegressor
+from tunefree.kernels.permutations import n_permuted_rows
+from tunefree.pistol.classifier import PiSTOLClassifier
+from tunefree.pistol.kernel_classifier import KernelPiSTOLClassifier
+from tunefree.pistol.kernel_regressor import KernelPiSTOLRegressor
+from tunefree.pistol.regressor import PiSTOLRegressor
 from tunefree.reflectron.constraints import Monotone
+from tunefree.reflectron.glm import GLMClassifier, GLMRegressor
+from tunefree.ridge_path.estimators import RidgePathRegressor
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.scaling import asinh_scaling, show
 from tunefree.stack import costs
 from tunefree.stack.costs import Cost, Step
 from tunefree.trees.boosting import MOST_ROUNDS
+from tunefree.trees.estimators import BoostedTreesClassifier, BoostedTreesRegressor
 
 # Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
-MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
+MOST_COLUMNS = 2000
+_MOST_CELLS = 2e8
 # Ridge regression on the view is a candidate up to so many columns.
 _FEW_COLUMNS = 1000
 # Kernels on landmarks, in the order of evaluation: each reuses the view of the one before.
 KERNELS = {"laplacian": "Laplace kernel", "rbf": "Gaussian kernel"}
 # The GLM, which finds sparse weights, is a candidate for so many columns, and if there are
-# fewer rows a column than this.
-_WIDE, _WIDEST, _NARROW = 100, 10_000, 20
+# fewer rows a column than the last number.
+_WIDE = 100
+_WIDEST = 10_000
+_NARROW = 20
 # With fewer rows a column, leave-one-out errors of rates chosen on the same rows are misleading.
 _RATED = 4
-# Landmarks to which a plan may limit a kernel, and those of kernels that are fitted fold by fold.
-_FEWER, _MORE, _LANDMARKS_OF_FOLDS = (1000, 500, 250), (4000, 2000, 1000), 1000
+# Landmarks to which a plan may limit a kernel: of few rows, and of many.
+_FEWER = (1000, 500, 250)
+_MORE = (4000, 2000, 1000)
+# Landmarks of kernels that are fitted fold by fold.
+_LANDMARKS_OF_FOLDS = 1000
 # Kernels of more rows than this wait for a pilot on so many rows, which must lower the stack's
 # held-out loss by this share.
-_PILOTED, _KERNEL_PILOT_ROWS, _LEAST_GAIN = 5000, 4000, 0.005
+_PILOTED = 5000
+_KERNEL_PILOT_ROWS = 4000
+_LEAST_GAIN = 0.005
 # With fewer rows than this candidates cannot be compared.
 _FEWEST_ROWS = 40
-# The name of the trees, which are a candidate from so many rows on.
-_TREES, _TREE_ROWS = "boosted trees", 100
+_TREES_NAME = "boosted trees"
+# Trees are a candidate from so many rows on.
+_TREE_ROWS = 100
 # Trees predict a row in the time of about so many kernel values.
 _TREE_COST = 1500
 # Rounds to which a plan may limit them.
 _FEWER_ROUNDS = (1000, 500, 250)
+
+
+class Models(NamedTuple):
+    """The two estimators of one kind."""
+
+    classifier: Any
+    regressor: Any
+
+
+_PISTOLS = Models(PiSTOLClassifier, PiSTOLRegressor)
+_GLMS = Models(GLMClassifier, GLMRegressor)
+_KERNEL_RIDGES = Models(KernelRidgeClassifier, KernelRidgeRegressor)
+_KERNEL_PISTOLS = Models(KernelPiSTOLClassifier, KernelPiSTOLRegressor)
+_TREES = Models(BoostedTreesClassifier, BoostedTreesRegressor)
 
 
 class Fitted(NamedTuple):
@@ -461,7 +491,7 @@ def _monotone(problem, kinds, n_jobs):
     found = []
     if "linear" in kinds:
         family = _family_of(problem) or ("binomial" if problem.classify else "gaussian")
-        model = _estimator(problem, "GLM", family=family, constraint=Monotone(tuple(problem.signs)))
+        model = _estimator(problem, _GLMS, family=family, constraint=Monotone(tuple(problem.signs)))
         found.append(GLM("GLM, monotone", model))
     if "trees" in kinds:
         found += _trees(problem, n_jobs)
@@ -472,11 +502,11 @@ def _monotone(problem, kinds, n_jobs):
 def _linear_models(problem):
     """Linear models from cheap to expensive."""
     shape, is_sparse, classify = problem.shape, problem.is_sparse(), problem.classify
-    pistol = _estimator(problem, "PiSTOL")
+    pistol = _estimator(problem, _PISTOLS)
     found: list[Candidate] = [LinearPiSTOL("linear", pistol)]
     skipped = []
     if not classify and (not is_sparse or shape.d <= 1000):
-        found.insert(0, Ridge("ridge", _estimator(problem, "RidgePath")))
+        found.insert(0, Ridge("ridge", RidgePathRegressor(random_state=problem.seed)))
     if not is_sparse and shape.entries >= 0.25 * shape.n * shape.d:
         found.append(AsinhPiSTOL("linear, asinh columns", pistol))
     else:
@@ -484,7 +514,7 @@ def _linear_models(problem):
     wide = _WIDE <= shape.d <= _WIDEST and shape.n < _NARROW * shape.d
     if wide and (classify or shape.k == 1):
         family = "auto" if classify else "gaussian"
-        found.append(GLM("GLM", _estimator(problem, "GLM", family=family)))
+        found.append(GLM("GLM", _estimator(problem, _GLMS, family=family)))
     else:
         reason = "many rows for each column, or too few or too many columns"
         skipped.append(Unsuited("GLM", reason))
@@ -496,19 +526,19 @@ def _glm_of_loss(problem):
     family = _family_of(problem)
     if family is None:
         return []
-    return [GLM(f"GLM, {type(family).__name__}", _estimator(problem, "GLM", family=family))]
+    return [GLM(f"GLM, {type(family).__name__}", _estimator(problem, _GLMS, family=family))]
 
 
 def _ridge_on_ranks(problem, n_jobs):
     evaluation = OneFit() if problem.blocks() is None else Folds()
-    made = _estimator(problem, "KernelRidge", n_jobs=n_jobs, kernel="linear")
+    made = _estimator(problem, _KERNEL_RIDGES, n_jobs=n_jobs, kernel="linear")
     return [RidgeOnRanks("ridge on ranks and levels", made, evaluation)]
 
 
 def _kernels(problem, n_jobs):
     """Kernel ridge regression."""
     n, single_rows = problem.shape.n, problem.blocks() is None
-    make = partial(_estimator, problem, "KernelRidge", n_jobs=n_jobs)
+    make = partial(_estimator, problem, _KERNEL_RIDGES, n_jobs=n_jobs)
     if n > _PILOTED and single_rows:
         limits = tuple(m for m in _MORE if m < n)
         return [PilotedKernel("kernel ridge", make(), OneFit(), limits)]
@@ -546,7 +576,7 @@ def _kernel_pistol(problem, n_jobs, compress):
     if problem.groups is not None:
         return [others, Unsuited(name, "it cannot hold out whole groups")]
     limits = tuple(m for m in (costs.MOST_ROWS // 2, costs.MOST_ROWS // 4) if m < n)
-    made = _estimator(problem, "KernelPiSTOL", n_jobs=n_jobs, compress=compress)
+    made = _estimator(problem, _KERNEL_PISTOLS, n_jobs=n_jobs, compress=compress)
     return [others, KernelPiSTOL(name, made, OneFit() if n >= FEW_ROWS else Folds(), limits)]
 
 
@@ -554,19 +584,19 @@ def _trees(problem, n_jobs):
     """Boosted trees."""
     shape, score, options = problem.shape, problem.score, {}
     if shape.d > MOST_COLUMNS:
-        return [Unsuited(_TREES, f"{shape.d} columns are too many")]
+        return [Unsuited(_TREES_NAME, f"{shape.d} columns are too many")]
     if shape.n < _TREE_ROWS:
-        return [Unsuited(_TREES, f"{shape.n} rows are too few")]
+        return [Unsuited(_TREES_NAME, f"{shape.n} rows are too few")]
     if isinstance(score, Means):
         options = {"loss": type(score.family).__name__.lower()}
         if options["loss"] not in ("poisson", "gamma", "tweedie"):
-            return [Unsuited(_TREES, f"trees have no loss {options['loss']}")]
+            return [Unsuited(_TREES_NAME, f"trees have no loss {options['loss']}")]
     elif isinstance(score, Quantiles):
         options = {"loss": "quantile", "quantile": score.family.levels}
     if problem.signs is not None:
         options["monotonic_cst"] = problem.signs
-    made = _estimator(problem, "BoostedTrees", n_jobs=n_jobs, **options)
-    return [BoostedTrees(_TREES, made, OneFit(), _FEWER_ROUNDS)]
+    made = _estimator(problem, _TREES, n_jobs=n_jobs, **options)
+    return [BoostedTrees(_TREES_NAME, made, OneFit(), _FEWER_ROUNDS)]
 
 
 def _family_of(problem):
@@ -574,10 +604,10 @@ def _family_of(problem):
     return getattr(problem.score, "family", None)
 
 
-def _estimator(problem, name, **options):
-    """A classifier or regressor."""
-    kind = "Classifier" if problem.classify else "Regressor"
-    return estimator_class(f"{name}{kind}")(random_state=problem.seed, **options)
+def _estimator(problem, models, **options):
+    """The model of this kind for the targets of a problem."""
+    cls = models.classifier if problem.classify else models.regressor
+    return cls(random_state=problem.seed, **options)
 
 
 # Their evaluation within limits, and the last fits.

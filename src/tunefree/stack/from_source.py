@@ -40,7 +40,8 @@ def fit_source_rows(stack, rows, sample):
         to_model_rows = ToModelRows(stack.table_, view, classes, class_weights)
         all_rows, sampled = rows.shown(to_model_rows), to_model_rows(sample)
         if isinstance(model, FitsSums):
-            learned = clone(model)._fit_rows(all_rows, sampled, like=model)
+            fresh: Any = clone(model)
+            learned = fresh._fit_rows(all_rows, sampled, like=model)
             learned = Fitted(view, learned).without_held_out().model
         else:
             learned = all_rows.fitted(clone(model))
