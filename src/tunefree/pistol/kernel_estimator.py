@@ -329,8 +329,9 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         return base.signs(codes, len(self.classes_)), codes[:, None].astype(float), weights
 
     def _standard(self, encoded, rows, totals, dtype):
-        signs, codes, weights = encoded
-        return signs, shares_as_scores(codes[:, 0].astype(int), weights, signs.shape[1])
+        signs, codes, _ = encoded
+        codes = codes[rows, 0].astype(int)  # of distinct rows, as a weight is a repetition
+        return signs, shares_as_scores(codes, totals, signs.shape[1])
 
     def _selection_loss(self):
         return mistakes
