@@ -17,7 +17,7 @@ import numpy as np
 from tunefree.core.format import listed
 from tunefree.core.jit import kernel
 from tunefree.core.warn import did_you_mean
-from tunefree.files.dialect import HEAD, Dialect, distinct_names, sniffed
+from tunefree.files.dialect import HEAD, distinct_names, sniffed
 from tunefree.files.files import (
     DataError,
     decoded,
@@ -73,7 +73,7 @@ class Layout(NamedTuple):
     delimiter: str  # between two cells of text
     names: list | None  # the header
     slots: np.ndarray  # for each column its feature number, or `IGNORED`, `TARGET`, `WEIGHT`
-    dialect: Dialect | None = None  # of text
+    dialect: Any = None  # the `Dialect` of text
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
 
     @property
