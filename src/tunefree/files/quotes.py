@@ -126,8 +126,8 @@ def _scan(text, delimiter, width, out):
 def regular(text, delimiter, width):
     r"""Whole lines with quotes that every reader understands; unchanged if they are such.
 
-    >>> regular(b'a, "x"\nb,"say "no" now"\n', ",", 2)
-    b'a,"x"\nb,"say ""no"" now"\n'
+    >>> regular(b'a, "x"\nb,"not "so" now"\n', ",", 2)
+    b'a,"x"\nb,"not ""so"" now"\n'
     """
     if b'"' not in text:
         return text
