@@ -123,7 +123,10 @@ def planned(text, place, *, header=None, delimiter=None, **columns):
 
     The options are those of `tunefree.files.read`.
     """
-    how = {"header": header, "delimiter": delimiter, "known": columns.get("columns")}
+    known = columns.get("columns")
+    if known is None and columns.get("n_features") is not None:
+        known = []  # of a model that was trained without names
+    how = {"header": header, "delimiter": delimiter, "known": known}
     dialect = sniffed(decoded(_head(text)), **how)
     layout = assign(
         dialect.names,
