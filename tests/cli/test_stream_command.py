@@ -150,7 +150,8 @@ def test_faults_name_file_and_line(here):
     assert "--resume needs --checkpoint" in run("data.csv", "--resume", code=2).stderr
     assert "is not a number" in run("data.csv", "--task", "regression", code=3).stderr
     (here / "bad.jsonl").write_text('{"a": 1, "y": 2}\n[1]\n')
-    assert "bad.jsonl:2: not a JSON object" in run("bad.jsonl", "--task", "regression", code=3).stderr
+    refused = run("bad.jsonl", "--task", "regression", code=3).stderr
+    assert "bad.jsonl:2: not a JSON object" in refused
     run("data.csv", "--checkpoint", "data.csv", code=2)
 
 

@@ -141,6 +141,9 @@ def names_of(text):
         ("#,Name,HP\n1,a,45\n2,b,50\n3,c,60\n", ["#", "Name", "HP"]),
         ("x,x,,x.1\n1,2,3,4\n", ["x", "x.2", "column 3", "x.1"]),
         ('"a" "b"\n"r1" 1 2\n"r2" 3 4\n"r3" 5 6\n', ["column 1", "a", "b"]),
+        (",0,1,2\n0,1,4,2\n1,2,5,3\n2,9,8,7\n", ["column 1", "0", "1", "2"]),
+        ("0,1,2\n1.5,4,2\n1,2.5,3\n2,9,7\n", ["0", "1", "2"]),
+        ("0,1,2\n1,4,2\n1,2,3\n2,9,7\n", None),
         ("when,n\n2020-01-01,1\n2020-01-02,2\n", ["when", "n"]),
         ("q,,\nResponse,Yes,No\n1,7,a\n2,8,b\n3,9,c\n4,9,d\n", ["q", "Yes", "No"]),
     ],
@@ -211,7 +214,19 @@ def test_errors_have_their_place_in_every_dialect(delimiter):
     assert (caught.value.line, caught.value.column) == (12, 9)
 
 
+def test_a_row_alone_is_data_for_a_model_without_names():
+    found = read_mixed(
+        [b"red,small\n"], format="csv", target=False, n_features=2, kinds=["text"] * 2
+    )
+    assert found.X.num_rows == 1
+    assert sniffed("red,small\n").names == ["red", "small"]
+
+
 def test_a_given_delimiter_is_used():
+    assert read([b"a:y\n1:2\n3:4\n"], format="csv", delimiter=":").X.tolist() == [[1], [3]]
+    assert read([b"a\ty\n1\t2\n"], format="csv", delimiter="tab").X.tolist() == [[1]]
+    with pytest.raises(ValueError, match="delimiter='::' is no delimiter"):
+        read([b"a:y\n1:2\n3:4\n"], format="csv", delimiter="::")
     text = b"a;b,y\n1;2,3\n4;5,6\n"
     assert read_mixed([text], format="csv", delimiter=",").feature_names == ["a;b"]
     with pytest.raises(DataError, match="--delimiter"):

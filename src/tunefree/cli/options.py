@@ -80,7 +80,7 @@ Delimiter = Annotated[
     _option(
         _FORMAT,
         "CHARACTER",
-        "csv: what separates cells, such as , ; | tab or blank (default: detected)",
+        "csv: what separates cells: a character, tab or blank (default: detected)",
     ),
 ]
 Sheet = Annotated[

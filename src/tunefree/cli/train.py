@@ -464,6 +464,8 @@ def _from_source(data, why, options):
         hint += f", and so does --estimator auto without {why}"
     with failing(BAD_DATA, options.data), hints(hint, skip_hint(skipped_of(options))):
         task, reason, classes, source = _opened_source(data, options)
+        for words in getattr(getattr(source.reader, "layout", None), "notes", ()):
+            note(f"note: {words}")
         if options.hashed is None:
             _check_dropped(options, source.reader.feature_names)
         estimator = make_estimator(options, task)

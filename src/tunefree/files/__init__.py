@@ -1,4 +1,4 @@
-"""Read data files into arrays: libsvm, csv, JSON lines (also compressed), parquet, Arrow, NumPy.
+"""Read data files into arrays: delimited text, libsvm, JSON, parquet, workbooks, ARFF, NumPy, ...
 
 Errors are `DataError` and name the file, the line and the column.
 """
@@ -29,9 +29,11 @@ def read(
 ):
     r"""Read a data file.
 
-    The format is detected from the name (``.libsvm``, ``.svm``, ``.csv``, ``.tsv``, ``.jsonl``,
-    also with ``.gz``, ``.zst``, ``.bz2`` or ``.zip`` appended; ``.parquet``, ``.arrow``, ``.npy``,
-    ``.npz``), or else from the first line.
+    The format is detected from the first bytes if these are no text, or else from the name
+    (``.libsvm``, ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.xlsx``,
+    ``.ods``, ``.arff``, ``.dta``, ``.sav``, ``.sas7bdat``, ``.npy``, ..., also with ``.gz``,
+    ``.zst``, ``.bz2`` or ``.zip`` appended), or else from the first lines. The result's ``notes``
+    are sentences on what was found that may surprise.
 
     The options are those of `tunefree.open_source`; `columns` are its `target`, `weight_column`,
     `n_features`, `columns`, `drop` and `target_type`. A target or column of weights may be a

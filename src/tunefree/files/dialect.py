@@ -90,7 +90,34 @@ class Dialect(NamedTuple):
         '2 columns separated by semicolons, with a header'
         """
         header = "without a header" if self.names is None else "with a header"
-        return f"{self.width} columns separated by {_NAMES[self.delimiter]}, {header}"
+        mark = _NAMES.get(self.delimiter, repr(self.delimiter))
+        return f"{self.width} columns separated by {mark}, {header}"
+
+
+_WORDS = {
+    "tab": "\t",
+    "\\t": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "bar": "|",
+    "pipe": "|",
+    "blank": " ",
+    "blanks": " ",
+    "space": " ",
+}
+
+
+def delimiter_named(delimiter):
+    """A delimiter given as a character or by a word.
+
+    >>> delimiter_named("bar"), delimiter_named(";")
+    ('|', ';')
+    """
+    found = _WORDS.get(delimiter, delimiter)
+    if len(found) != 1 or not found.isascii() or found in '"\n\r':
+        words = "give one character, or tab, comma, semicolon, bar or blank"
+        raise ValueError(f"delimiter={delimiter!r} is no delimiter: {words}")
+    return found
 
 
 def _without_comments(text, comment):
@@ -117,7 +144,7 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
         Whether the table has a header.
     delimiter : str, optional
     known : list of str, optional
-        Names of columns that a header of this file should have.
+        Names of columns that a header of this file should have; none if it should have no header.
 
     Examples
     --------
@@ -131,6 +158,8 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     comment = _comment_of(head)
     if delimiter is None:
         delimiter = _delimiter_of(head, comment)
+    else:
+        delimiter = delimiter_named(delimiter)
     rows = _rows(head, delimiter, comment)
     if comment and not rows:
         comment, rows = "", _rows(head, delimiter, "")
@@ -430,7 +459,7 @@ def is_header(cells, below, known=None):
     columns = [list(column) for column in zip(*below, strict=True)]
     numbers = [cell for cell in cells if _DECIMAL.fullmatch(cell) or _DIGIT_LED.fullmatch(cell)]
     if not columns:
-        return not numbers
+        return not numbers and known != []
     kinds = [_numeric(column) for column in columns]
     text_above = sum(
         kind is True and cell.lower() not in MISSING and not _DIGIT_LED.match(cell)
@@ -443,6 +472,8 @@ def is_header(cells, below, known=None):
         if kind is False and len({*column}) <= 0.7 * len(column)
     ]
     again = sum(bool(cell) and cell in column for cell, column in common)
+    if _counts(cells, columns):
+        return True
     if numbers:
         are_names = all(map(_WHOLE.fullmatch, numbers)) and len({*numbers}) == len(numbers)
         repeated = sum(
@@ -451,7 +482,16 @@ def is_header(cells, below, known=None):
         )
         differs = text_above or (len(common) > 1 and not again)
         return bool(differs) and are_names and not repeated and len(below) >= _FEWEST
-    return bool(text_above) or again == 0 or again < 0.5 * len(common)
+    return bool(text_above) or again < max(1, 0.5 * len(common))
+
+
+def _counts(cells, columns):
+    """Whether a row numbers the columns, from 0 or 1, as pandas names them."""
+    numbers = [cell for cell in cells if cell]
+    is_count = any(numbers == [str(k) for k in range(s, s + len(numbers))] for s in (0, 1))
+    has_decimals = any("." in cell for column in columns for cell in column)
+    is_new = has_decimals or not cells[0]
+    return is_count and is_new and len(numbers) > 2 and len(columns[0]) >= _FEWEST
 
 
 def _is_second_header(second, names, below):

@@ -328,6 +328,10 @@ def _ends_with_returns(head):
     return b"\n" not in head and b"\r" in head
 
 
+def _with_newlines(piece):
+    return piece.replace(b"\r", b"\n")
+
+
 def _headed(pieces):
     """The first bytes, up to a line's end if it comes soon, and all pieces."""
     held, head = [], b""
@@ -348,7 +352,7 @@ def _in_utf8(pieces):
         texts = itertools.chain(map(found.decode, pieces), (found.decode(b"", True) for _ in "1"))
         head, pieces = _headed(text.encode() for text in texts if text)
     if _ends_with_returns(head):
-        pieces = (piece.replace(b"\r", b"\n") for piece in pieces)
+        pieces = map(_with_newlines, pieces)
     yield from pieces
 
 
@@ -559,7 +563,7 @@ def _chunks(source, size, start, change: Any):
             if encoding_of(head) == "utf-8":  # then the bytes before need not be read
                 stream.seek(start)
                 returns = _ends_with_returns(head)
-                change = partial(map, lambda p: p.replace(b"\r", b"\n")) if returns else iter
+                change = partial(map, _with_newlines) if returns else iter
                 head, before, start = b"", start, 0
         pieces = itertools.chain([head], iter(lambda: take(size), b""))
         if is_file:
@@ -707,7 +711,8 @@ def numbered_lines(source):
     line, has_warned = 1, False
     for text in whole_lines(chunks(source)):
         try:
-            text.isascii() or text.decode()
+            if not text.isascii():
+                text.decode()
         except UnicodeDecodeError:
             if not has_warned:
                 warn(f"{name_of(source)} is not UTF-8: read as Windows-1252")

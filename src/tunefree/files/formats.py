@@ -137,9 +137,7 @@ def table_of_columns(columns):
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{]+)\s*(.*)""", re.IGNORECASE
 )
-_ARFF_CELL = re.compile(
-    r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,{}]*?))\s*(?:,|$)"""
-)
+_ARFF_CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,{}]*?))\s*(?:,|$)""")
 _NUMERIC = ("numeric", "real", "integer")
 
 
@@ -195,7 +193,8 @@ def _arff_cells(line, here):
     while True:
         found = _ARFF_CELL.match(line, at)
         if found is None:
-            raise DataError(f"a quote is not closed: {shown(line[at:])}", *here, at + 1)
+            words = f"a quote is not closed: {shown(line[at:])}"
+            raise DataError(words, here[0], here[1], at + 1)
         single, double, bare = found.groups()
         quoted = single if single is not None else double
         cells.append((None if bare == "?" else bare) if quoted is None else _escaped(quoted))
@@ -211,8 +210,9 @@ def _escaped(text):
 def _arff_row(line, attributes, here):
     """The values of a row, dense or sparse."""
     if line.startswith("{"):
-        values = [0.0 if kind == "number" else kind[0] for _, kind in attributes]
-        values = [None if value == "t" else value for value in values]  # texts have no zero
+        # What is not written is zero, or the first level; a text has neither.
+        zeros = {"number": 0.0, "text": None}
+        values = [zeros[k] if isinstance(k, str) else k[0] for _, k in attributes]
         for item in filter(None, re.split(r",(?=\s*\d+\s)", line.strip("{} \t"))):
             place, _, cell = item.strip().partition(" ")
             if not place.isdigit() or int(place) >= len(attributes):

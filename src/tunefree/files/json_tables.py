@@ -104,7 +104,7 @@ def json_batches(source, target, aside):
     name = name_of(source)
     if shape == "document":
         rows = [flat(row) for row in _records(_loaded(text, name), name)]
-        return table_of(_with_nulls(rows, target, aside)).to_batches() if rows else []
+        return _from_rows(rows, target, aside) if rows else []
     lines = [line.strip() for line in text.split(b"\n")]
     n_rows = len(lines) - lines.count(b"")
     if not n_rows:
@@ -113,11 +113,25 @@ def json_batches(source, target, aside):
         try:
             table = _read_lines(text)
             if table.num_rows == n_rows:
-                return _flattened(table).to_batches()
+                first = flat(json.loads(decoded(next(filter(None, lines)))))
+                return _with_last(_flattened(table), first).to_batches()
         except pyarrow.ArrowInvalid:
             pass
     rows = [flat(json_row(decoded(line), (name, k))) for k, line in enumerate(lines, 1) if line]
-    return table_of(_with_nulls(rows, target, aside)).to_batches()
+    return _from_rows(rows, target, aside)
+
+
+def _from_rows(rows, target, aside):
+    table = table_of(_with_nulls(rows, target, aside))
+    return _with_last(table, rows[0]).to_batches()
+
+
+def _with_last(table, first):
+    """A table whose last column is that of its first row: by default it is the target."""
+    names, last = table.column_names, next(reversed(first), None)
+    if last not in names or last == names[-1]:
+        return table
+    return table.select([*(name for name in names if name != last), last])
 
 
 def _loaded(text, name):
@@ -192,9 +206,12 @@ def table_of(rows):
     import pyarrow
 
     names = dict.fromkeys(name for row in rows for name in row)
+    parents = {name.rpartition(".")[0] for name in names}
     columns: Any = {}
     for name in names:
         cells = [row.get(name) for row in rows]
+        if name in parents and not any(cell is not None for cell in cells):
+            continue  # a record or list that is null in some rows
         try:
             columns[name] = pyarrow.array(cells)
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):

@@ -1,4 +1,4 @@
-"""Tables with text, booleans, dates and missing values: csv, JSON lines, parquet and Arrow.
+"""Tables with text, booleans, dates and missing values, from text and from files with types.
 
 pyarrow reads them. For an error, the text of the row is parsed again to find the line and column. A
 quoted cell may continue over several lines. A table of numbers only is read by

@@ -9,6 +9,7 @@ often written without quoting.
 
 import re
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -125,8 +126,8 @@ def _scan(text, delimiter, width, out):
 def regular(text, delimiter, width):
     r"""Whole lines with quotes that every reader understands; unchanged if they are such.
 
-    >>> regular(b'a, "x"\nb,"say "no" now"\n', ",", 2)
-    b'a,"x"\nb,"say ""no"" now"\n'
+    >>> regular(b'a, "x"\nb,"not "so" now"\n', ",", 2)
+    b'a,"x"\nb,"not ""so"" now"\n'
     """
     if b'"' not in text:
         return text
@@ -191,9 +192,7 @@ def parted_at_blanks(text):
 def _cell(delimiter):
     blanks, mark = " " if delimiter == "\t" else " \t", re.escape(delimiter)
     closed = rf"[{blanks}]*(?={mark}|\n|\Z)"
-    return re.compile(
-        rf'[{blanks}]*(?:"((?:[^"]|""|"(?!{closed}))*+)"{closed}|([^{mark}\n]*))'
-    )
+    return re.compile(rf'[{blanks}]*(?:"((?:[^"]|""|"(?!{closed}))*+)"{closed}|([^{mark}\n]*))')
 
 
 def cells_of(text, at, delimiter, width=0):
@@ -215,12 +214,12 @@ def cells_of(text, at, delimiter, width=0):
             at += len(cell) + 1
         return row, min(line_end + 1, len(text))
     while True:
-        found = pattern.match(text, at)
+        found: Any = pattern.match(text, at)
         quoted, bare = found.groups()
         is_long = quoted is not None and "\n" in found[0]
         if is_long and not _is_one(text, found, len(row), delimiter, width):
-            end = re.compile(rf"[^{re.escape(delimiter)}\n]*").match(text, at).end()
-            quoted, bare, content = None, text[at:end], at
+            found = re.compile(rf"[^{re.escape(delimiter)}\n]*").match(text, at)
+            quoted, bare, content, end = None, found[0], at, found.end()
         else:
             end, content = found.end(), found.start(2 if quoted is None else 1)
         whole = bare if quoted is None else quoted.replace('""', '"')

@@ -107,6 +107,7 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
         known = Layout(dialect.mark, names, np.arange(width), dialect)
     enough = 1 if is_live else None
     texts = headed(placed_lines(source, place), path, known, enough=enough, **columns)
+    found: Any
     for text, line, at, found in _cut(texts):
         width = len(found.slots)
         if not layout:
@@ -130,7 +131,8 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
 
 def _cut(texts):
     """Texts that end with a row, the line and the byte at which they begin, and the layout."""
-    held, line, at, layout = b"", 1, 0, None
+    held, line, at = b"", 1, 0
+    layout: Any = None
     for text, first, layout, after in texts:
         if not held:
             line, at = first, after[0] - len(text)

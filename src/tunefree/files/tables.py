@@ -17,7 +17,7 @@ import numpy as np
 from tunefree.core.format import listed
 from tunefree.core.jit import kernel
 from tunefree.core.warn import did_you_mean
-from tunefree.files.dialect import HEAD, Dialect, distinct_names, sniffed
+from tunefree.files.dialect import HEAD, distinct_names, sniffed
 from tunefree.files.files import (
     DataError,
     decoded,
@@ -74,7 +74,7 @@ class Layout(NamedTuple):
     delimiter: str  # between two cells of text
     names: list | None  # the header
     slots: np.ndarray  # for each column its feature number, or `IGNORED`, `TARGET`, `WEIGHT`
-    dialect: Dialect | None = None  # of text
+    dialect: Any = None  # the `Dialect` of text
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
 
     @property
@@ -124,7 +124,10 @@ def planned(text, place, *, header=None, delimiter=None, **columns):
 
     The options are those of `tunefree.files.read`.
     """
-    how = {"header": header, "delimiter": delimiter, "known": columns.get("columns")}
+    known = columns.get("columns")
+    if known is None and columns.get("n_features") is not None:
+        known = []  # of a model that was trained without names
+    how = {"header": header, "delimiter": delimiter, "known": known}
     dialect = sniffed(decoded(_head(text)), **how)
     layout = assign(
         dialect.names,
