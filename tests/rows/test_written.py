@@ -133,6 +133,9 @@ def test_powers_of_ten_are_exact(suffixes, powers):
         (["5 ft", "7 ft", "6 in"], "ft", [5, 7, 0.5]),
         (["1 vehicle", "2 vehicles"], "vehicle", [1, 2]),
         (["3 years", "1 year", "6 months"], "yr", [3, 1, 0.5]),
+        (["10+ years", "< 1 year", "2 years"], "yr", [10, 1, 2]),
+        (["2h 50m", "19h", "1h 5m"], "min", [170, 1140, 65]),
+        (["1 day, 3 hours", "2 hours 30 min", "45 min"], "min", [1620, 150, 45]),
     ],
 )
 def test_units_that_convert(cells, unit, expected):
@@ -343,6 +346,8 @@ def test_dates_are_read_back_exactly(form, time):
         ("10/Oct/2000:13:55:36 -0700", "2000-10-10T13:55:36"),
         ("Tue Aug 05 13:14:15 2014", "2014-08-05T13:14:15"),
         ("Wed Aug 27 13:08:45 +0000 2008", "2008-08-27T13:08:45"),
+        ("Sun Jan 7 2018 10:00:00 GMT+0100 (CET)", "2018-01-07T10:00"), ("2020M01", "2020-01-01"),
+        ("5/13/18 4:01:00 PM UTC", "2018-05-13T16:01"), ("2018, January 7", "2018-01-07"),
         ("Mar 5, 2018", "2018-03-05"), ("mar 5 2018", "2018-03-05"), ("1. März 2020", "2020-03-01"),
         ("3 de enero de 2020", "2020-01-03"), ("14 juillet 1989", "1989-07-14"),
         ("2 dicembre 2001", "2001-12-02"), ("7 de setembro de 1922", "1922-09-07"),

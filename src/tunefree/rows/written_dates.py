@@ -46,9 +46,9 @@ _WEEKDAY = (
     r"|samedi|dim|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)(?:[.,] ?| )"
 )
 _ZONE = (
-    r"(?P<time>:\d{2}(?:[.,]\d+)?|T\d{4,6}) ?(?P<zone>(?:Z|UTC|GMT|[ECMP][SD]T|[CEW]ES?T"
-    r"|BST|IST|MSK|JST"
-    r"|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2}){0,2})(?:\[[\w/+-]+\])?)$"
+    r"(?P<time>:\d{2}(?:[.,]\d+)?(?: ?[AaPp]\.?[Mm]\.?)?|T\d{4,6}) ?"
+    r"(?P<zone>(?:Z|UTC|GMT|[ECMP][SD]T|[CEW]ES?T|BST|IST|MSK|JST"
+    r"|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2}){0,2})(?:\[[\w/+-]+\]| \([\w ]+\))?)$"
 )
 _HALF = r"(\d) ?[AaPp]\.?[Mm]\.?$"
 # Patterns with one way through: Arrow takes them apart ten times as fast as others.
@@ -60,6 +60,8 @@ _TIME = rf"(?:[T ,:]+{_CLOCK})?$"
 _YEAR = r"'?(?P<year>\d{2}(?:\d{2})?)"
 _NAME = r"(?P<name>[A-Za-zÀ-ÿ]{3,10})"  # with \pL the pattern is too large to be quick
 _PURE_DIGITS = r"^\d+$"
+# Numbers that no date is written as.
+_NO_DATE = r"^[+-]?(?:\d{1,7}|\d{9,11}|\d{13}|\d{15,}|\d*\.\d*)$"
 # The forms of a date, in the order in which they are tried: (kind, pattern).
 _FORMS = [
     ("days", rf"^(?P<year>\d{{4}})[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}}){_TIME}"),
@@ -68,10 +70,10 @@ _FORMS = [
     ("orders", rf"^(?P<first>\d{{1,2}})[-/.](?P<second_>\d{{1,2}})[-/.]{_YEAR}{_TIME}"),
     ("days", rf"^(?P<day>\d{{1,2}})[-/ .]*{_NAME}[-/ .,]*{_YEAR}{_TIME}"),
     ("days", rf"^{_NAME}[-/ .]*(?P<day>\d{{1,2}})[-/ .,]+{_YEAR}{_TIME}"),
-    ("days", rf"^(?P<year>\d{{4}})[-/ .]*{_NAME}[-/ .]*(?P<day>\d{{1,2}}){_TIME}"),
+    ("days", rf"^(?P<year>\d{{4}})[-/ .,]*{_NAME}[-/ .]*(?P<day>\d{{1,2}}){_TIME}"),
     ("days", rf"^{_NAME} +(?P<day>\d{{1,2}}) {_CLOCK} (?:[+-]\d{{4}} |[A-Z]{{3,4}} )?"
              r"(?P<year>\d{4})$"),
-    ("months", r"^(?P<year>\d{4})[-/](?P<month>\d{2})$"),
+    ("months", r"^(?P<year>\d{4})[-/M](?P<month>\d{2})$"),
     ("months", r"^(?P<month>\d{1,2})[-/](?P<year>\d{4})$"),
     ("months", rf"^{_NAME}[-/ .,']*(?P<year>\d{{4}})$"),
     ("months", rf"^{_NAME}\.?[-/' ]*[-'](?P<year>\d{{2}})$"),
@@ -324,7 +326,7 @@ class Dates(NamedTuple):
         parts = _Parts.of(cells)
         is_order = parts.kind == _KINDS.index("orders")
         fits = {order: counts[~np.isnat(parts.ordered(order))].sum() for order in _ORDERS}
-        is_tie = is_order.any() and fits["mdy"] == fits["dmy"]
+        is_tie = is_order.any() and fits["mdy"] == fits["dmy"] > 0.0
         dotted = is_order.any() and not (is_order & ~parts.is_dotted).any()
         year_first = bool(fits["ymd"] > max(fits["mdy"], fits["dmy"]))
         first = fits["dmy"] > fits["mdy"] or (is_tie and dotted)
@@ -349,7 +351,8 @@ class Dates(NamedTuple):
 
     def values(self, cells: pa.StringArray) -> np.ndarray:
         """Dates of cells, as datetime64[us] in local time; NaT where a cell is no such date."""
-        if "times" not in self.formats:
+        cells = compute.fill_null(cells, "")
+        if not self.is_time:
             found = _iso(cells)
             if found is not None:
                 return found
@@ -413,9 +416,9 @@ def _formats(parts, counts, found):
 
 def _may_be_dates(cells):
     """Which cells can be dates at all, by a look that costs little."""
-    return _matches(cells, r"^[^\d]{0,30}\d") & (
-        compute.less_equal(compute.utf8_length(cells), _LONGEST).to_numpy(False)
-    )
+    is_short = compute.less_equal(compute.utf8_length(cells), _LONGEST)
+    is_short = is_short.to_numpy(zero_copy_only=False)
+    return _matches(cells, r"^[^\d]{0,30}\d") & is_short & ~_matches(cells, _NO_DATE)
 
 
 def _is_ordered(cell):

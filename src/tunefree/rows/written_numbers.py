@@ -101,7 +101,18 @@ _FEET = re.compile(
     r"(?: (?P<top>\d{1,2})/(?P<bottom>2|4|8|16|32|64))?)? ?(?:\"|''|in\.?|inch|inches)?",
     re.IGNORECASE,
 )
-_ODD = r"^-?\d+(?:(?: |-| and )\d+)?/\d|^\d+ ?(?:'|[fF][tT]|[fF]ee?[oO]?t)"
+# "2h 50m", "1 day 3 hours": two units or more.
+_SPAN = re.compile(
+    r"(?:(?P<days>\d{1,4}) ?d(?:ays?)?)?,? ?(?:(?P<hours>\d{1,3}) ?h(?:(?:ou)?rs?)?)?,? ?"
+    r"(?:(?P<minutes>\d{1,3}) ?m(?:in(?:ute)?s?)?)?,? ?"
+    r"(?:(?P<seconds>\d{1,3}) ?s(?:ec(?:ond)?s?)?)?",
+    re.IGNORECASE,
+)
+_MINUTES = {"days": 1440.0, "hours": 60.0, "minutes": 1.0, "seconds": 1.0 / 60.0}
+_ODD = (
+    r"^-?\d+(?:(?: |-| and )\d+)?/\d|^\d+ ?(?:'|[fF][tT]|[fF]ee?[oO]?t)"
+    r"|^\d+ ?[dDhHmM][a-z]*,? ?\d+ ?[hHmMsS]"
+)
 _PARTS = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
           "⅓": "1/3", "⅔": "2/3"}  # fmt: skip
 
@@ -125,6 +136,7 @@ _DASH = re.compile(
 )
 _NO_UNITS = frozenset(["st", "nd", "rd", "th", "am", "pm", "a.m.", "p.m."])
 _MOST_AFFIXES = 2000
+_LONGEST = 48
 _LEAST_SHARE = 0.5  # of the rows; below it a column is not one of numbers
 _LEAST_DISTINCT = 3  # numbers in a unit that is not in the table, where other cells have none
 _MOST_STRAYS = 0.05  # of the rows may be in a unit that does not convert
@@ -255,6 +267,7 @@ def _affixes(text):
 
 def _affix(before, after):
     """What stands before and after one number, or None if it is not what does so."""
+    after = re.sub(r"^ ?\+ ?(?=\w)(.*)", r" \1+", after)  # "10+ years"
     head, tail = _BEFORE.fullmatch(before.lower()), _AFTER.fullmatch(after)
     if head is None or tail is None:
         return None
@@ -308,6 +321,10 @@ def _fractions(cells, around):
         elif found := _FRACTION.fullmatch(cell):
             whole, after = float(found["whole"] or 0.0), found["after"]
             scale = -1.0 if found["sign"] else 1.0
+        elif found := _SPAN.fullmatch(cell):
+            exact[k] = sum(_MINUTES[name] * float(found[name] or 0.0) for name in _MINUTES)
+            texts[k] = "\0min"
+            continue
         else:
             continue
         part = float(found["top"] or 0.0) / float(found["bottom"] or 1.0)
@@ -458,9 +475,11 @@ class Numbers(NamedTuple):
         plain = _is_plain(cells)
         if points[0] == "." and plain.all() and len(cells):
             return cls()
+        least = _LEAST_SHARE * counts.sum()
+        if counts[_may_be_numbers(cells)].sum() < least:
+            return None
         rest = _Cells.of(_normalised(cells.filter(pa.array(~plain))))
         rows = counts[~plain]
-        least = _LEAST_SHARE * counts.sum()
         if counts[plain].sum() + rows[rest.code >= 0].sum() < least or not counts.sum():
             return None
         point = _point(cells.filter(pa.array(plain)), counts[plain], rest, rows, points)
@@ -486,6 +505,7 @@ class Numbers(NamedTuple):
 
     def values(self, cells: pa.StringArray) -> np.ndarray:
         """Values of cells; NaN where a cell is not a number so written."""
+        cells = compute.fill_null(cells, "")
         plain = _is_plain(cells)
         out = np.full(len(cells), np.nan)
         none = np.zeros(int(plain.sum()), dtype=int)
@@ -651,6 +671,13 @@ class Numbers(NamedTuple):
 
 def _is_plain(cells):
     return compute.match_substring_regex(cells, _PLAIN).to_numpy(zero_copy_only=False)
+
+
+def _may_be_numbers(cells):
+    """Which cells can be numbers at all, by a look that costs little."""
+    is_short = compute.less_equal(compute.utf8_length(cells), _LONGEST)
+    may_be = compute.match_substring_regex(cells, r"^[^\d]{0,20}\d|[½¼¾⅛⅜⅝⅞⅓⅔]")
+    return compute.and_(is_short, may_be).to_numpy(zero_copy_only=False)
 
 
 def _point(plain, plain_rows, rest, rows, points):
