@@ -173,6 +173,9 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     if names is not None:
         names = [*names[:width], *[""] * (width - len(names))]
     empty = unnamed_columns(names, below, width)
+    # Without names one empty column at the end may be the target: then its rows are refused.
+    may_be_target = names is None and len(empty) == 1 and delimiter not in " |"
+    empty = () if may_be_target else empty
     if names is not None:
         names, renamed = distinct_names(names)
         notes += renamed

@@ -427,9 +427,11 @@ class _TypedRows:
 
     def feature(self, position):
         """The values of a column, with their type."""
-        column = column_of(self.batch, position)
+        column = self.batch.column(position)
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if kind_of_type(column.type) is None:
+        kind = column.type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if kind_of_type(kind) is None:
             words = f"{self.layout.describe(position)} holds {column.type}"
             words += ": neither numbers, text, booleans nor dates"
             raise DataError(words, self.options.path)

@@ -2,9 +2,9 @@
 
 A column holds numbers, truth values, dates, durations, categories, text, or nothing. What the
 container knows is kept. Of text all distinct cells decide, never their order: numbers and dates may
-be written in any way (`written_numbers`, `written_dates`), and a few cells that do not fit are missing values.
-A schema keeps how the cells of each column are written, so that new rows of any other container, or
-of a file, are read in the same way.
+be written in many ways (`written_numbers`, `written_dates`), and a few cells that do not fit are
+missing values. A schema keeps how the cells of each column are written, so that new rows of any
+other container, or of a file, are read in the same way.
 """
 
 from collections.abc import Mapping
@@ -48,6 +48,7 @@ _PLURAL = {
 MOST_STRAY = 0.2
 # With fewer distinct numbers, a text among them may be a level: 1, 2, 3 and "unknown".
 _DISTINCT = 20
+_FEWEST_CODES = 3
 # Cells that mean a missing value among numbers, dates and truth values, whatever their share.
 _AMONG_NUMBERS = MISSING | {
     "n.a.", "n.a", "n/d", "nd", "not available", "not applicable", "missing", "unknown", "unk",
@@ -457,8 +458,7 @@ def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
         counts, cells = _counts(raw), np.flatnonzero(~marked)
         if not len(cells) or written is None:
             return None
-        # A few texts that stand for numbers, such as "4 stars", are names of classes.
-        if not written.is_plain and len(cells) <= _DISTINCT:
+        if len(cells) <= _DISTINCT and _are_named(written):
             return None
         if stray.any():
             is_rare = counts[stray].sum() <= MOST_STRAY * counts[~marked].sum()
@@ -466,6 +466,12 @@ def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
             if not (is_rare and _are_strays(found, values[cells], is_stray, NUMBER)):
                 return None
     return np.append(np.where(stray, np.inf, values), np.nan)[raw.codes]
+
+
+def _are_named(written):
+    """Whether a few texts that stand for numbers, such as "4 stars", are names of classes."""
+    is_word = written.unit.isalpha() and written.unit == written.unit.lower()
+    return is_word or {"ranges", "bounds"} & set(written.styles.split())
 
 
 def numbers_among(raw: RawColumn) -> np.ndarray:
@@ -661,7 +667,7 @@ def _numbers_or_dates(cells, counts, wanted, day_first):
 def _are_strays(cells, values, stray, kind):
     """Whether cells that are no numbers or dates look like markers, not like codes or levels.
 
-    Codes such as 84030E among 22423 are many distinct texts that begin with a digit.
+    Codes such as 84030E among 22423 are several distinct texts that begin with a digit.
     """
     if kind == DATE:
         return len(np.unique(values[~stray])) > 2
@@ -670,7 +676,7 @@ def _are_strays(cells, values, stray, kind):
     texts = cells[stray].tolist()
     n_codes = sum(text[0].isdigit() and text[-1].isalpha() and " " not in text for text in texts)
     whole = np.all(values[~stray] == np.floor(values[~stray]))
-    return not (whole and n_codes > 0.5 * len(texts))
+    return not (whole and n_codes >= _FEWEST_CODES and n_codes > 0.5 * len(texts))
 
 
 def _are_days(raw):
