@@ -14,7 +14,6 @@ import pytest
 import tunefree
 from tunefree import BoostedTreesRegressor, StreamRegressor, TuneFreeRegressor
 from tunefree.core.registry import ESTIMATORS, estimator_class
-from tunefree.rows.columns import as_table
 from tunefree.rows.schema import Schema
 
 pd = pytest.importorskip("pandas")
@@ -257,7 +256,7 @@ def test_the_order_of_rows_decides_no_kind(kind):
     rng = np.random.default_rng(crc32(kind.encode()))
     for _ in range(5):
         values = MESSY[kind](rng)
-        table = as_table([[value] for value in values])
+        table = np.array([*values, None], dtype=object)[:-1, None]
         schema = Schema.of(table)
         for _ in range(3):
             order = rng.permutation(N)
