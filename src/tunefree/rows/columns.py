@@ -353,7 +353,8 @@ def of_arrow(column: Any) -> RawColumn:
     if types.is_null(kind):
         return RawColumn(NOTHING, np.zeros(len(column)), np.ones(len(column), dtype=bool))
     if types.is_dictionary(kind):
-        codes = column.indices.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
+        codes = column.indices.cast(pa.int64())  # those of polars have no sign
+        codes = codes.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
         return _of_levels(column.dictionary.to_pylist(), codes, bool(kind.ordered))
     if _is_text(kind):
         coded = column.dictionary_encode()
