@@ -222,8 +222,9 @@ class Column(NamedTuple):
         """Numbers, dates or durations by their type."""
         values, missing = raw.values, raw.absent
         same = raw.kind == self.kind or {raw.kind, self.kind} == {NUMBER, TRUTH}
-        of_digits = self.kind == DATE and raw.kind == NUMBER and self.written is not None
-        if of_digits:
+        days = raw.values[~missing]
+        of_digits = raw.kind == NUMBER and self.written is not None and bool(len(days))
+        if self.kind == DATE and of_digits and days.min() >= _FIRST_DAY:
             return self._read_cells(_as_levels(raw), name)
         if not same and not missing.all():
             raise _changed(name, self.kind, raw)
