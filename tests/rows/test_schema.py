@@ -105,7 +105,8 @@ def test_cells_that_do_not_fit_are_missing_and_counted_in_one_warning():
     new = np.array([["1", "1/2/2012"], ["one", "2/2/2012"], ["2", "never"], ["two", "3/3/2012"]])
     with pytest.warns(BadCells, match="'x0': 2 cells are no number, the first 'one' in row 1") as w:
         read = read_columns(schema, new.astype(object))
-    assert len(w) == 1 and "'x1': 1 cell is no date, the first 'never' in row 2" in str(w[0].message)
+    words = "'x1': 1 cell is no date, the first 'never' in row 2"
+    assert len(w) == 1 and words in str(w[0].message)
     assert read[0].missing.tolist() == [False, True, False, True]
     with pytest.raises(ValueError, match="on_bad_cell='error'"):
         read_columns(schema, new.astype(object), "error")
