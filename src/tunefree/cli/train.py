@@ -327,7 +327,7 @@ def _check_dropped(options, names):
         stop("--drop and --id need a file whose columns have names", USAGE)
 
 
-def _split(table, options):
+def _split(table, options) -> tuple[Any, Any, Any]:
     """A table of features, the columns that are not features, and the notes about these."""
     positions = {n: positions_of([c], table, n)[0] for n, c in _role_columns(options).items()}
     needed, names = _needed(options), table.feature_names
@@ -345,7 +345,7 @@ def _from_table(source, options):
     """Fit to all rows, in memory."""
     data, skipped = options.data, skipped_of(options)
     reading = _columns(options) | {"skipped": skipped}
-    how = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
+    how: Any = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
     hint = "--estimator auto and trees accept text, dates and empty cells, and glm text"
     table = read_rows(source, data, _target_type(options), reading, hint=hint, **how)
     _check_dropped(options, table.feature_names)

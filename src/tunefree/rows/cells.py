@@ -12,9 +12,7 @@ from pyarrow import compute
 from tunefree.rows.missing import MISSING, NO_LABEL
 
 _BLANKS = " \t\n"
-_STYLED = re.compile(
-    r"[+-]?([$€£¥] ?)?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?( ?[%$€£¥])?", re.ASCII
-)
+_STYLED = re.compile(r"[+-]?([$€£¥] ?)?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?( ?[%$€£¥])?", re.ASCII)
 _NO_DIGITS = re.compile(r"[$€£¥%, ]")
 _TRUTHS = {"true": True, "false": False}
 _LATE_QUOTE = r'^[ \t]+"((?:[^"]|"")*)"[ \t]*$'

@@ -46,10 +46,10 @@ DELTA = 4.0
 # the whole.
 _TIMES_SHARE, _PART_OF_LOSS = 10.0, 0.1
 # A target is dominant if it carries this part of the squares of all: the first, and those after it
-# of the rest, since tails are then known to be heavy. If .3 were enough, every fifth sample of amounts
-# (lognormal, sigma 1) would have a dominant target, with .8 one of 250 has. Where lognormal targets
-# (sigma 5) have one, trees have 3.8 times the constant's loss if .8 must be carried by all, 1.3 if
-# .5. At most one target of so many is dominant.
+# of the rest, since tails are then known to be heavy. If .3 were enough, every fifth sample of
+# amounts (lognormal, sigma 1) would have a dominant target; with .8 one of 250 has. Where lognormal
+# targets (sigma 5) have one, trees have 3.8 times the constant's loss if the next must carry .8,
+# too, and 1.3 if .5. At most one target of so many is dominant.
 _DOMINANT, _NEXT_DOMINANT = 0.8, 0.5
 _ROWS_OF_DOMINANT = 100
 # The clock: rows, rows with an outlier, the largest reach, columns whose last entry was an outlier,

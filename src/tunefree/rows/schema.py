@@ -203,7 +203,7 @@ class Column(NamedTuple):
         n = len(raw.missing)
         return Values(self.kind, np.zeros(n), np.ones(n, dtype=bool), bad=~raw.missing)
 
-    def _read_levels(self, raw, name):
+    def _read_levels(self, raw: Any, name):
         """Texts as they are; numbers and truth values as text."""
         if raw.kind == NOTHING:
             n = len(raw.missing)
@@ -213,7 +213,8 @@ class Column(NamedTuple):
             if not is_number and not raw.missing.all():
                 raise _changed(name, self.kind, raw)
             raw = _as_levels(raw)
-        codes, is_marker = raw.codes, _are_markers(raw.levels, self.markers, MISSING)
+        codes: Any = raw.codes
+        is_marker = _are_markers(raw.levels, self.markers, MISSING)
         if is_marker.any():
             codes = np.where(np.append(is_marker, False)[codes], -1, codes)
         return Values(self.kind, None, codes < 0, raw.levels, codes)
@@ -312,8 +313,10 @@ class Schema(NamedTuple):
         numbered = (f"x{j}" for j in range(X.shape[1]))
         names = tuple(numbered if names is None else map(str, names))
         given = check_given(given, names)
-        used = None if weights is None or (weights > 0.0).all() else np.flatnonzero(weights > 0.0)
-        weights = weights if used is None else weights[used]
+        used: Any = None
+        if weights is not None and not (weights > 0.0).all():
+            used = np.flatnonzero(weights > 0.0)
+            weights = weights[used]
         columns = []
         for name, raw in _named_columns(X, names):
             raw = raw if used is None else raw.taken(used)
@@ -372,7 +375,7 @@ def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[V
         A `DataWarning` that counts the cells that are not of their column's kind.
     """
     found, bad = [], []
-    named = zip(_named_columns(X, schema.names), schema.columns, strict=True)
+    named: Any = zip(_named_columns(X, schema.names), schema.columns, strict=True)
     for (name, raw), column in named:
         values = column.read(raw, name)
         if values.bad is not None and values.bad.any():
