@@ -335,7 +335,8 @@ def _split(table, options) -> tuple[Any, Any, Any]:
         if names is None and option not in needed:  # else new data would need the same position
             stop(f"--{option} needs a file whose columns have names", USAGE)
     notes = {"beside": {n: positions[n] for n in needed}, "columns": names} if needed else {}
-    return *without_roles(table, positions), notes | _ids_of(options)
+    table, roles = without_roles(table, positions)
+    return table, roles, notes | _ids_of(options)
 
 
 # --- From a table ---------------------------------------------------------------------------------

@@ -53,7 +53,8 @@ _FEWEST_CODES = 3
 _AMONG_NUMBERS = MISSING | {
     "n.a.", "n.a", "n/d", "nd", "not available", "not applicable", "missing", "unknown", "unk",
     "undefined", "<na>", "(null)", "nil", "*", "**", "***", "...", "#div/0!", "#value!", "#ref!",
-    "#name?", "#num!", "#null!", "1.#qnan", "-1.#ind", "1.#ind", "-nan", "#na", "error",
+    "#name?", "#num!", "#null!", "inf", "+inf", "-inf", "infinity", "-infinity", "1.#qnan",
+    "-1.#ind", "1.#ind", "-nan", "#na", "error",
 }  # fmt: skip
 # Numbers that stand for a missing value where they stand apart from all others.
 _SENTINELS = -99.0, -200.0, -999.0, -9999.0, -99999.0, -999999.0
