@@ -66,6 +66,7 @@ class Table(NamedTuple):
     where: Any = None  # of cells: the place in the file of a row and a feature, as text
     schema: Any = None  # of cells: the `tunefree.rows.schema.Schema` of the features
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
+    dialect: Any = None  # the `Dialect` of text
 
 
 class Layout(NamedTuple):
@@ -102,7 +103,7 @@ class Layout(NamedTuple):
 
     def table(self, X, y, weight, path):
         """A `Table` of rows with these columns."""
-        more = {"slots": self.slots, "notes": self.notes}
+        more = {"slots": self.slots, "notes": self.notes, "dialect": self.dialect}
         table = Table(X, y, weight, self.feature_names, path, **more)
         return table._replace(target=self.find(TARGET), weight_column=self.find(WEIGHT))
 
