@@ -312,8 +312,10 @@ class Schema(NamedTuple):
         numbered = (f"x{j}" for j in range(X.shape[1]))
         names = tuple(numbered if names is None else map(str, names))
         given = check_given(given, names)
-        used = None if weights is None or (weights > 0.0).all() else np.flatnonzero(weights > 0.0)
-        weights = weights if used is None else weights[used]
+        used = None
+        if weights is not None and not (weights > 0.0).all():
+            used = np.flatnonzero(weights > 0.0)
+            weights = weights[used]
         columns = []
         for name, raw in _named_columns(X, names):
             raw = raw if used is None else raw.taken(used)
