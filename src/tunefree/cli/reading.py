@@ -24,6 +24,18 @@ def reading_of(table, format=None, most=_MOST_COLUMNS):
     }
 
 
+def reading_of_source(layout, skipped):
+    """The same of text that is learned while it is read: its columns are numbers."""
+    return {
+        "written": f"text: {layout.dialect.words()}",
+        "columns": [],
+        "more_columns": 0,
+        "findings": list(layout.notes),
+        "malformed": skipped.count,
+        "without_target": skipped.n_unlabelled,
+    }
+
+
 def written_as(table, format=None):
     """The format of a table, and the dialect of text, in words."""
     if table.zero_based is not None:

@@ -31,7 +31,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.reading import reading_of
+from tunefree.cli.reading import reading_of, reading_of_source
 from tunefree.cli.rows import (
     MOST_CLASSES,
     check_classes,
@@ -503,6 +503,9 @@ def _notes_of_source(source, task, n_features, options):
     zero_based = getattr(source.reader, "zero_based", "auto")
     notes = layout_of(source.reader, task, source.rows, n_features, zero_based)
     notes |= {"hashed": options.hashed} | _ids_of(options)
+    layout = getattr(source.reader, "layout", None)
+    if getattr(layout, "dialect", None) is not None:
+        notes["reading"] = reading_of_source(layout, source.skipped)
     return notes | ({"drop": _columns(options)["drop"]} if options.hashed else {})
 
 
