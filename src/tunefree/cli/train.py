@@ -354,7 +354,8 @@ def _from_table(source, options):
     task, reason = _choose_task(options, table.y)
     estimator = make_estimator(options, task, table)  # wrong options stop here, before any work
     table, roles, more = _split(table, options)
-    notes = notes_of(table, task) | more | {"reading": reading_of(table, options.format)}
+    reading = reading_of(table, options.format)
+    notes = notes_of(table, task) | more | {"reading": reading}
     y = _as_whole_numbers(table.y) if task == "classification" else table.y
     _print_data(data, notes, last=options.target is None)
     _print_task(task, reason, y)
@@ -366,7 +367,7 @@ def _from_table(source, options):
     ):
         estimator.fit(table.X, y, sample_weight=table.weight, **roles)
     seconds = time.perf_counter() - start
-    notes["reading"] |= {
+    reading |= {
         "findings": [*table.notes, *found],
         "malformed": skipped.count,
         "without_target": skipped.n_unlabelled,
