@@ -102,7 +102,7 @@ def test_numbers_as_people_write_them_and_categories_by_their_type():
     np.testing.assert_allclose(out[:, :4], [[1234, 0, 0.07, 5000], [5, 0, 0.08, 7],
                                             [5, 1, 0.01, 3], [-1000.5, 0, 1, 1]])  # fmt: skip
     assert table.kinds_.tolist() == ["number"] * 3 + ["category"]
-    with pytest.raises(ValueError, match="Column 'b' held numbers in fit, but now holds text such as 'x'"):
+    with pytest.raises(ValueError, match="'b' held numbers in fit, but now holds text such as 'x'"):
         table.transform(X.assign(b="x"))
 
 
@@ -211,7 +211,7 @@ def test_bad_values_are_named():
     with pytest.raises(TypeError, match=r"Column 'pets' holds \['cat'\]"):
         TablePreprocessor().fit(pandas.DataFrame({"pets": [["cat"], ["dog"]]}))
     table = TablePreprocessor().fit(pandas.DataFrame({"n": [1.0, 2.0]}))
-    with pytest.raises(ValueError, match="Column 'n' held numbers in fit, but now holds text such as 'x'"):
+    with pytest.raises(ValueError, match="'n' held numbers in fit, but now holds text such as 'x'"):
         table.transform(pandas.DataFrame({"n": ["x", "y"]}))
 
 

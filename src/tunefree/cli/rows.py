@@ -19,7 +19,7 @@ from tunefree.files.mixed import read_mixed, read_numbers
 from tunefree.files.tables import IGNORED, unnamed
 from tunefree.rows.cells import value_of
 from tunefree.rows.columns import of_arrow
-from tunefree.rows.schema import BadCells, Schema, bad_words, numbers_among
+from tunefree.rows.schema import BadCells, Schema, bad_words, numbers_among, read_columns
 
 # Files, and standard input, of more bytes are not loaded into memory.
 _LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
@@ -280,8 +280,10 @@ def notes_of(table, task):
     notes["sample"] = sample_of(X, table.y)
     if table.schema is not None:
         kinds = [column.kind for column in table.schema.columns]
-        gaps = sum(c.null_count for c in X.columns)
-        return notes | {"kinds": kinds, "gaps": int(gaps)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BadCells)  # the fit warns of them
+            gaps = sum(int(c.missing.sum()) for c in read_columns(table.schema, X))
+        return notes | {"kinds": kinds, "gaps": gaps}
     if not is_libsvm and X.shape[1] <= _MOST_NOTED:
         with np.errstate(over="ignore", invalid="ignore"):
             notes["spread"] = [float(f"{s:.4g}") for s in X.std(axis=0)]

@@ -329,7 +329,7 @@ def _check_dropped(options, names):
         stop("--drop and --id need a file whose columns have names", USAGE)
 
 
-def _split(table, options):
+def _split(table, options) -> tuple[Any, Any, Any]:
     """A table of features, the columns that are not features, and the notes about these."""
     positions = {n: positions_of([c], table, n)[0] for n, c in _role_columns(options).items()}
     needed, names = _needed(options), table.feature_names
@@ -337,7 +337,8 @@ def _split(table, options):
         if names is None and option not in needed:  # else new data would need the same position
             stop(f"--{option} needs a file whose columns have names", USAGE)
     notes = {"beside": {n: positions[n] for n in needed}, "columns": names} if needed else {}
-    return *without_roles(table, positions), notes | _ids_of(options)
+    table, roles = without_roles(table, positions)
+    return table, roles, notes | _ids_of(options)
 
 
 # --- From a table ---------------------------------------------------------------------------------
@@ -347,7 +348,7 @@ def _from_table(source, options):
     """Fit to all rows, in memory."""
     data, skipped = options.data, skipped_of(options)
     reading = _columns(options) | {"skipped": skipped}
-    how = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
+    how: Any = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
     hint = "--estimator auto and trees accept text, dates and empty cells, and glm text"
     table = read_rows(source, data, _target_type(options), reading, hint=hint, **how)
     _check_dropped(options, table.feature_names)

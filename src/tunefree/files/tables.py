@@ -299,13 +299,15 @@ def headed(texts, path, layout=None, *, enough=None, **columns):
         text = b"".join(text for text, *_ in held)
         if not text.strip():
             return
-        line, more = held[0][1], held[-1][2:]
-        layout = planned(text, (path, line), **columns)
+        layout = planned(text, (path, held[0][1]), **columns)
         above = 0
         for _ in range(layout.dialect.body):
             above = text.index(b"\n", above) + 1
-        text = re.sub(rb"[^\n]", b" ", text[:above]) + layout.dialect.plain(text[above:])
-        yield text, line, layout, *more
+        for text, line, *more in held:
+            head, text = text[:above], text[above:]
+            above -= len(head)
+            head = re.sub(rb"[^\n]", b" ", head)
+            yield head + layout.dialect.plain(text), line, layout, *more
     for text, line, *more in texts:
         yield layout.dialect.plain(text), line, layout, *more
 

@@ -53,7 +53,8 @@ _FEWEST_CODES = 3
 _AMONG_NUMBERS = MISSING | {
     "n.a.", "n.a", "n/d", "nd", "not available", "not applicable", "missing", "unknown", "unk",
     "undefined", "<na>", "(null)", "nil", "*", "**", "***", "...", "#div/0!", "#value!", "#ref!",
-    "#name?", "#num!", "#null!", "1.#qnan", "-1.#ind", "1.#ind", "-nan", "#na", "error",
+    "#name?", "#num!", "#null!", "inf", "+inf", "-inf", "infinity", "-infinity", "1.#qnan",
+    "-1.#ind", "1.#ind", "-nan", "#na", "error",
 }  # fmt: skip
 # Numbers that stand for a missing value where they stand apart from all others.
 _SENTINELS = -99.0, -200.0, -999.0, -9999.0, -99999.0, -999999.0
@@ -203,7 +204,7 @@ class Column(NamedTuple):
         n = len(raw.missing)
         return Values(self.kind, np.zeros(n), np.ones(n, dtype=bool), bad=~raw.missing)
 
-    def _read_levels(self, raw, name):
+    def _read_levels(self, raw: Any, name):
         """Texts as they are; numbers and truth values as text."""
         if raw.kind == NOTHING:
             n = len(raw.missing)
@@ -213,7 +214,8 @@ class Column(NamedTuple):
             if not is_number and not raw.missing.all():
                 raise _changed(name, self.kind, raw)
             raw = _as_levels(raw)
-        codes, is_marker = raw.codes, _are_markers(raw.levels, self.markers, MISSING)
+        codes: Any = raw.codes
+        is_marker = _are_markers(raw.levels, self.markers, MISSING)
         if is_marker.any():
             codes = np.where(np.append(is_marker, False)[codes], -1, codes)
         return Values(self.kind, None, codes < 0, raw.levels, codes)
@@ -222,8 +224,9 @@ class Column(NamedTuple):
         """Numbers, dates or durations by their type."""
         values, missing = raw.values, raw.absent
         same = raw.kind == self.kind or {raw.kind, self.kind} == {NUMBER, TRUTH}
-        of_digits = self.kind == DATE and raw.kind == NUMBER and self.written is not None
-        if of_digits:
+        days = raw.values[~missing]
+        of_digits = raw.kind == NUMBER and self.written is not None and bool(len(days))
+        if self.kind == DATE and of_digits and days.min() >= _FIRST_DAY:
             return self._read_cells(_as_levels(raw), name)
         if not same and not missing.all():
             raise _changed(name, self.kind, raw)
@@ -311,8 +314,10 @@ class Schema(NamedTuple):
         numbered = (f"x{j}" for j in range(X.shape[1]))
         names = tuple(numbered if names is None else map(str, names))
         given = check_given(given, names)
-        used = None if weights is None or (weights > 0.0).all() else np.flatnonzero(weights > 0.0)
-        weights = weights if used is None else weights[used]
+        used: Any = None
+        if weights is not None and not (weights > 0.0).all():
+            used = np.flatnonzero(weights > 0.0)
+            weights = weights[used]
         columns = []
         for name, raw in _named_columns(X, names):
             raw = raw if used is None else raw.taken(used)
@@ -371,7 +376,7 @@ def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[V
         A `DataWarning` that counts the cells that are not of their column's kind.
     """
     found, bad = [], []
-    named = zip(_named_columns(X, schema.names), schema.columns, strict=True)
+    named: Any = zip(_named_columns(X, schema.names), schema.columns, strict=True)
     for (name, raw), column in named:
         values = column.read(raw, name)
         if values.bad is not None and values.bad.any():
