@@ -286,7 +286,7 @@ def test_inspect_shows_what_matters(here):
     model = tunefree.PiSTOLRegressor(random_state=0).fit(np.eye(2), [1.0, 2.0])
     model.coef_[:] = 5.0, 1.0
     ranked = largest_weights(model, {"spread": [0.1, 1.0]}, 2)
-    assert [row["feature"] for row in ranked] == ["feature 2", "feature 1"]
+    assert [row["feature"] for row in ranked] == ["column 2", "column 1"]
     assert facts["bytes"] == os.path.getsize("m")
     assert any(row["chosen"] for row in facts["leaderboard"])
     assert "is for --estimator" in run("train", "data.libsvm", "m", "--passes", 30, code=2).output

@@ -1,6 +1,7 @@
 """What was read from a file, as plain values: for ``look``, ``train``, ``inspect`` and the page."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,12 +16,24 @@ _MOST_COLUMNS, _CELLS, _LETTERS = 200, 3, 24
 _MOST_ROWS = 1000
 
 
-def reading_of(table, format=None, most=_MOST_COLUMNS):
+def reading_of(table, format=None, most=_MOST_COLUMNS) -> dict[str, Any]:
     """What was read: how the file is written, and its columns, the first `most` of them."""
     return {
         "written": written_as(table, format),
         "columns": columns_read(table, most),
         "more_columns": max(table.X.shape[1] - most, 0),
+    }
+
+
+def reading_of_source(layout, skipped):
+    """The same of text that is learned while it is read: its columns are numbers."""
+    return {
+        "written": f"text: {layout.dialect.words()}",
+        "columns": [],
+        "more_columns": 0,
+        "findings": list(layout.notes),
+        "malformed": skipped.count,
+        "without_target": skipped.n_unlabelled,
     }
 
 
@@ -31,7 +44,7 @@ def written_as(table, format=None):
         return f"libsvm, whose first feature is {first}"
     if table.dialect is not None:
         return f"text: {table.dialect.words()}"
-    return format or FORMATS.get(format_of(table.path)) or "a table"
+    return format or FORMATS.get(format_of(table.path) or "") or "a table"
 
 
 def columns_read(table, most=None):

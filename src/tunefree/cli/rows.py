@@ -226,7 +226,7 @@ def _role_values(role, column):
     return numbers_among(of_arrow(column))
 
 
-def without_roles(table, positions):
+def without_roles(table, positions) -> Any:
     """A table without the columns that are not features, and these columns by role."""
     if not positions:
         return table, {}

@@ -31,7 +31,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.reading import reading_of
+from tunefree.cli.reading import reading_of, reading_of_source
 from tunefree.cli.rows import (
     MOST_CLASSES,
     check_classes,
@@ -355,7 +355,8 @@ def _from_table(source, options):
     task, reason = _choose_task(options, table.y)
     estimator = make_estimator(options, task, table)  # wrong options stop here, before any work
     table, roles, more = _split(table, options)
-    notes = notes_of(table, task) | more | {"reading": reading_of(table, options.format)}
+    reading = reading_of(table, options.format)
+    notes = notes_of(table, task) | more | {"reading": reading}
     y = _as_whole_numbers(table.y) if task == "classification" else table.y
     _print_data(data, notes, last=options.target is None)
     _print_task(task, reason, y)
@@ -367,7 +368,7 @@ def _from_table(source, options):
     ):
         estimator.fit(table.X, y, sample_weight=table.weight, **roles)
     seconds = time.perf_counter() - start
-    notes["reading"] |= {
+    reading |= {
         "findings": [*table.notes, *found],
         "malformed": skipped.count,
         "without_target": skipped.n_unlabelled,
@@ -504,6 +505,9 @@ def _notes_of_source(source, task, n_features, options):
     zero_based = getattr(source.reader, "zero_based", "auto")
     notes = layout_of(source.reader, task, source.rows, n_features, zero_based)
     notes |= {"hashed": options.hashed} | _ids_of(options)
+    layout = getattr(source.reader, "layout", None)
+    if getattr(layout, "dialect", None) is not None:
+        notes["reading"] = reading_of_source(layout, source.skipped)
     return notes | ({"drop": _columns(options)["drop"]} if options.hashed else {})
 
 
