@@ -27,6 +27,7 @@ MOST_CLASSES = 20
 _MOST_NOTED = 1000  # columns whose spread a model file holds
 _SAMPLE = 64  # rows of which it holds a fingerprint
 _MOST_CELLS = 200_000  # that are looked at for that, each by Python
+_INDEX = "Unnamed: 0"  # how pandas names a column that it wrote without a name
 _KINDS = {
     "number": "numeric",
     "truth": "boolean",
@@ -109,6 +110,11 @@ def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
         if _is_frame(table.X):
             schema = Schema.of(table.X, table.X.column_names, table.weight, given)
             table = table._replace(schema=schema)
+        elif mixed and table.feature_names and Schema.of_numbers(table.X, []) is None:
+            # Numbers that may be more: days such as 20190103.
+            table = table._replace(
+                schema=Schema.of(table.X, table.feature_names, table.weight, given)
+            )
     for words in table.notes:
         note(f"note: {words}")
     options["skipped"].warn()
@@ -143,14 +149,17 @@ def _is_frame(X):
 
 
 def _without_row_numbers(table):
-    """Drop a first column without a name that counts the rows, as pandas writes it."""
+    """Drop a first column that numbers the rows: the index of pandas, of some rows in any order."""
     names, X = table.feature_names, table.X
-    if not names or names[0] != unnamed(0) or len(names) < 2:
+    if not names or names[0] not in (unnamed(0), _INDEX) or len(names) < 2:
         return table
     first = numbers_among(of_arrow(X.column(0))) if _is_frame(X) else X[:, 0]
-    if first.dtype.kind != "f" or not np.array_equal(first - first[0], np.arange(len(first))):
+    is_whole = first.dtype.kind == "f" and np.array_equal(first, np.floor(first))
+    if not is_whole or first.min() < 0.0 or len(np.unique(first)) < len(first):
         return table
-    note("note: column 1 has no name and counts the rows: it is skipped")
+    is_unnamed = names[0] == unnamed(0)
+    column = "column 1 has no name and" if is_unnamed else f"the first column, {_INDEX!r},"
+    note(f"note: {column} numbers the rows: it is skipped")
     slots = np.where(table.slots > 0, table.slots - 1, np.minimum(table.slots, IGNORED))
     return without_roles(table, {"number": 0})[0]._replace(slots=slots)
 
@@ -259,7 +268,7 @@ def notes_of(table, task):
     notes["sample"] = sample_of(X, table.y)
     if table.schema is not None:
         kinds = [column.kind for column in table.schema.columns]
-        gaps = sum(c.null_count for c in X.columns)
+        gaps = sum(c.null_count for c in X.columns) if _is_frame(X) else 0
         return notes | {"kinds": kinds, "gaps": int(gaps)}
     if not is_libsvm and X.shape[1] <= _MOST_NOTED:
         with np.errstate(over="ignore", invalid="ignore"):
