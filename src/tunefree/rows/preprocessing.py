@@ -198,12 +198,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         used = weights > 0
         declared = np.flatnonzero(self._declared(d))
         self.schema_: Any = None
-        plain: Any = table.plain
-        if plain is not None and not self.schema and not len(declared):
+        if table.plain is not None and not self.schema and not len(declared):
             self.schema_ = _schema_of_numbers(table, names_in(self))
+            if self.schema_ is not None and not table.is_sparse:
+                self.medians_ = _medians(table.plain[used], weights[used])
         if self.schema_ is not None:
-            if not table.is_sparse:
-                self.medians_ = _medians(plain[used], weights[used])
             return self
         self.schema_ = self._schema_of(table.X, weights, declared)
         near = self._learn_columns(table.X, used, weights[used])
