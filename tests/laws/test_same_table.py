@@ -363,3 +363,16 @@ def test_a_bad_cell_is_counted_or_refused_by_trees():
             BoostedTreesRegressor(random_state=0).fit(rows[kept], y)
         with pytest.raises(ValueError, match="'broken' in row 4, but on_bad_cell='error'"):
             BoostedTreesRegressor(random_state=0, on_bad_cell="error").fit(rows[kept], y)
+
+
+@pytest.mark.parametrize("name", ["BoostedTreesRegressor", "TuneFreeRegressor"])
+def test_intervals_of_targets_with_an_atom_are_those_of_any_container(name):
+    """Rows of the atom are predicted once more after a fit, in the container that was given."""
+    columns = columns_of("GLM")
+    y = np.where(np.arange(N) % 2, 0.0, targets(name, columns))
+    found = [
+        made(name).fit(CONTAINERS[container](columns), y).predict_interval(pd.DataFrame(columns))
+        for container in ("pandas", "dicts", "lists")
+    ]
+    assert_same(found[0], found[1], "dicts")
+    assert_same(found[0], found[2], "lists")
