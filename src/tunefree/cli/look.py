@@ -69,14 +69,15 @@ def look_at(options):
     facts["features"] = table.X.shape[1]
     facts["skipped"] = _skipped(skipped)
     facts["notes"] = list(table.notes)
-    facts["target"], findings, facts["fit"], facts["obstacle"] = None, [], None, None
+    target: Any = None
+    findings, fit = [], None
     with failing(BAD_DATA, data), working("looking"):
-        facts["obstacle"] = _obstacle(table)
+        obstacle = _obstacle(table)
         if table.y is not None and len(table.y):
-            facts["target"] = _target(table)
-        if facts["obstacle"] is None:
-            found = _before_a_fit(table, facts["target"]["task"], given)
-            findings, facts["fit"], facts["obstacle"] = found
+            target = _target(table)
+        if obstacle is None:
+            findings, fit, obstacle = _before_a_fit(table, target["task"], given)
+    facts |= {"target": target, "fit": fit, "obstacle": obstacle}
     facts["findings"] = findings
     return facts
 

@@ -27,6 +27,7 @@ MOST_CLASSES = 20
 _MOST_NOTED = 1000  # columns whose spread a model file holds
 _SAMPLE = 64  # rows of which it holds a fingerprint
 _MOST_CELLS = 200_000  # that are looked at for that, each by Python
+_INDEX = "Unnamed: 0"  # how pandas names a column that it wrote without a name
 _KINDS = {
     "number": "numeric",
     "truth": "boolean",
@@ -124,7 +125,11 @@ def read_table(source, kind, options, *, mixed=True, given=None):
     table = _without_row_numbers(table)
     if _is_frame(table.X):
         schema = Schema.of(table.X, table.X.column_names, table.weight, given)
-        table = table._replace(schema=schema)
+        return table._replace(schema=schema)
+    names = table.feature_names
+    if mixed and names and Schema.of_numbers(table.X, names) is None:
+        # Numbers that may be more: days such as 20190103.
+        return table._replace(schema=Schema.of(table.X, names, table.weight, given))
     return table
 
 
@@ -153,14 +158,17 @@ def _is_frame(X):
 
 
 def _without_row_numbers(table):
-    """Drop a first column without a name that counts the rows, as pandas writes it."""
+    """Drop a first column that numbers the rows: the index of pandas, of some rows in any order."""
     names, X = table.feature_names, table.X
-    if not names or names[0] != unnamed(0) or len(names) < 2:
+    if not names or names[0] not in (unnamed(0), _INDEX) or len(names) < 2:
         return table
     first = numbers_among(of_arrow(X.column(0))) if _is_frame(X) else X[:, 0]
-    if first.dtype.kind != "f" or not np.array_equal(first - first[0], np.arange(len(first))):
+    is_whole = first.dtype.kind == "f" and np.array_equal(first, np.floor(first))
+    if not is_whole or first.min() < 0.0 or len(np.unique(first)) < len(first):
         return table
-    words = "column 1 has no name and counts the rows: it is skipped"
+    is_unnamed = names[0] == unnamed(0)
+    column = "column 1 has no name and" if is_unnamed else f"the first column, {_INDEX!r},"
+    words = f"{column} numbers the rows: it is skipped"
     table = without_roles(table, {"number": 0})[0]
     return table._replace(notes=(*table.notes, words))
 

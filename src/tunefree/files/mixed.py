@@ -347,7 +347,7 @@ class _TextRows:
                 self.options.skipped.add(self._ragged(row))
         skipped = [row.number - 1 for row in odd]
         records = np.setdiff1d(np.arange(cells.num_rows + len(skipped)), skipped)
-        return cells, records
+        return (cells, records) if width > 1 else _without_blank_lines(cells, records)
 
     def _ragged(self, row):
         """The error for a row with too many or too few cells."""
@@ -395,6 +395,16 @@ class _TextRows:
         long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
         faults.add(long, position, _long_words)
         return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
+
+
+def _without_blank_lines(cells, records):
+    """The rows of a single column but for lines of blanks, such as those above the table."""
+    column = cells.column(0)
+    is_empty = compute.equal(compute.utf8_trim(column, _BLANKS), "")
+    is_row = compute.invert(compute.and_(is_empty, compute.not_equal(column, "")))
+    if compute.all(is_row).as_py():
+        return cells, records
+    return cells.filter(is_row), records[_booleans(is_row)]
 
 
 def _numeric(column, options, position, faults):

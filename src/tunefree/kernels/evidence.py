@@ -178,11 +178,12 @@ class _Evidence:
         L-BFGS in a box: the quasi-Newton step in the coordinates that may change, shortened until
         the value falls.
 
-        SciPy's L-BFGS-B was tried in its place, with the same limits. Of the Friedman problem it
-        found less evidence (704.6 instead of 723.3 with 500 rows, 350.7 instead of 354.1 with 260),
-        and the held-out error rose from 0.0415 to 0.0447, and from 0.0435 to 0.0443. On the
-        diabetes data it took 34 evaluations instead of 21 for the same error: near the minimum its
-        line search goes on where all that could be gained is the rounding of single precision.
+        SciPy's L-BFGS-B was tried in its place, with the same limits on evaluations. With 30
+        columns, two of which matter, it ended at an evidence of 197.9 instead of 287.3 and a
+        held-out error of 0.122 instead of 0.085; of the Friedman problem at 350.7 instead of 354.1.
+        On the diabetes data it took 34 evaluations instead of 21 for the same error: near the
+        minimum its line search goes on where all that could be gained is the rounding of single
+        precision.
         """
         low, high = self.bounds()
         theta = np.clip(theta, low, high)

@@ -200,7 +200,7 @@ def _of_objects(values):
         return RawColumn(NOTHING, np.zeros(len(items)), np.ones(len(items), dtype=bool))
     if all(issubclass(kind, str) for kind in kinds):
         return _of_texts(*_distinct(items, absent))
-    families = {_family(kind) for kind in kinds}
+    families: Any = {_family(kind) for kind in kinds}
     if None in families:
         wrong = next(item for item in present if _family(type(item)) is None)
         raise TypeError(

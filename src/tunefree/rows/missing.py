@@ -27,6 +27,10 @@ NO_LABEL = frozenset(
 )
 
 
+# A class may have the name "None": it does if more than this share of the labels is "None".
+_NONE, _MOST_NONE = "None", 0.2
+
+
 def complete(values: Any, name: str = "y") -> Any:
     """Values of any container as an array of NumPy's types, none of which is missing.
 
@@ -122,12 +126,19 @@ def missing_among(array: np.ndarray) -> np.ndarray:
 def unlabelled(y: Any) -> np.ndarray:
     """Which rows of a file have no target: a missing one, or text that names no class.
 
+    Where "None" is frequent, as in a column of damages, it is a class.
+
     >>> unlabelled(np.array(["yes", "", "NA", "none"]))
     array([False,  True,  True, False])
+    >>> unlabelled(np.array(["None", "Minor", "", "None"]))
+    array([False, False,  True, False])
     """
     missing: Any = missing_among(y)
     if y.dtype.kind == "U" or (y.dtype.kind == "O" and y.ndim == 1):
-        missing |= np.array([isinstance(v, str) and v in NO_LABEL for v in y.tolist()], dtype=bool)
+        labels = y.tolist()
+        is_frequent = labels.count(_NONE) > _MOST_NONE * len(labels)
+        no_label = NO_LABEL - {_NONE} if is_frequent else NO_LABEL
+        missing |= np.array([isinstance(v, str) and v in no_label for v in labels], dtype=bool)
     return missing if missing.ndim == 1 else missing.any(axis=1)
 
 

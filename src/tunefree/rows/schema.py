@@ -628,7 +628,9 @@ def _learned_cells(raw, counts, facts):
     marked = _are_markers(raw.levels, own or (), _AMONG_NUMBERS if own is None else frozenset([""]))
     cells, counts = raw.levels[used & ~marked], counts[used & ~marked]
     if not len(cells):
-        return Column(wanted or (NOTHING if used.any() else TEXT))
+        # A column of "unknown" alone is text: new rows may have other levels.
+        is_nothing = used.any() and _are_markers(raw.levels[used], own or (), MISSING).all()
+        return Column(wanted or (NOTHING if is_nothing else TEXT))
     markers = own if own is not None else tuple(raw.levels[used & marked].tolist())
     written = _written_of(facts)
     if written is not None:
