@@ -120,6 +120,14 @@ def test_what_cannot_be_learned_is_shown_too(tmp_path):
     assert seen["obstacle"] is None and seen["fit"]["seconds"] > 0.0
 
 
+@pytest.mark.parametrize("command", [("look",), ("train",)])
+def test_a_file_without_any_target_is_an_error_with_the_reason(tmp_path, command):
+    (tmp_path / "t.csv").write_text(",b\n0,\n1,\n2,\n")
+    out = [] if command == ("look",) else [tmp_path / "m"]
+    result = CliRunner().invoke(app, [*command, *map(str, [tmp_path / "t.csv", *out])])
+    assert result.exit_code == 3 and "3 of 3 rows cannot be learned" in result.stderr
+
+
 def test_rows_sorted_by_the_target_are_noted(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=60), "y": np.repeat(["a", "b"], 30)})

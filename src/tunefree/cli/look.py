@@ -30,7 +30,7 @@ from tunefree.core.registry import estimator_class
 from tunefree.core.warn import DataWarning
 from tunefree.files.files import DataError, detected
 from tunefree.files.mixed import TABLES, mixed_parts
-from tunefree.rows.checks import SORTED, are_sorted
+from tunefree.rows.checks import are_sorted
 from tunefree.rows.schema import BadCells, Schema
 
 # Columns that are printed, and classes.
@@ -152,7 +152,8 @@ def _before_a_fit(table, task, given):
         for message in found
     ]
     if are_sorted(y, task == "classification"):
-        findings.append(f"{SORTED} Shuffle them before some are kept for a test.")
+        words = "The rows are sorted by the target: shuffle them before some are kept for a test."
+        findings.append(words)
     cost = plan.expected
     return findings, {"seconds": round(cost.seconds, 1), "bytes": int(cost.bytes)}, None
 

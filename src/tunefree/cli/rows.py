@@ -119,7 +119,10 @@ def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
 def read_table(source, kind, options, *, mixed=True, given=None):
     """A `tunefree.files.Table` as it is in the file, with the schema of its columns."""
     reader = read_mixed if mixed else read_numbers
-    table = _without_row_numbers(reader(source, target_type=kind, **options))
+    table = reader(source, target_type=kind, **options)
+    if not table.X.shape[0]:
+        options["skipped"].check(0, table.path)
+    table = _without_row_numbers(table)
     if _is_frame(table.X):
         schema = Schema.of(table.X, table.X.column_names, table.weight, given)
         return table._replace(schema=schema)

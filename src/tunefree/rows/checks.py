@@ -48,7 +48,6 @@ from tunefree.rows.matrices import as_dense
 _FEWEST_ROWS, _MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20, 20_000, 5_000_000, 2000
 _NEARLY_ALL = 0.95
 _TIES, _BEYOND_CHANCE = 10.0, 3.0
-SORTED = "The rows are sorted by the target."
 _LOG_CHANCE = np.log(1e-6)
 # Dates are in order with such a rank correlation, if there are so many different ones: with fewer
 # they are classes rather than a course of time.
@@ -284,8 +283,8 @@ def sorted_rows(targets, classify):
     """
     if not are_sorted(targets, classify):
         return []
-    words = "cv= holds them out in this order. Shuffle them, or choose cv=KFold(shuffle=True)."
-    return [Finding(None, f"{SORTED} {words}")]
+    words = "The rows are sorted by the target, and cv= holds them out in this order."
+    return [Finding(None, f"{words} Shuffle them, or choose cv=KFold(shuffle=True).")]
 
 
 def are_sorted(targets, classify):
