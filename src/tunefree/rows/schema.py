@@ -596,7 +596,7 @@ def _learned(raw, weights, facts, sentinels):
         column = Column(kind or raw.kind, zone=raw.zone, whole=whole)
     if column.kind != NUMBER:
         return column
-    return column._replace(sentinels=_sentinels_of(column, raw, weights, facts, sentinels))
+    return column._replace(sentinels=_sentinels_of(column, raw, facts, sentinels))
 
 
 def _learned_levels(raw, kind, facts):
@@ -650,13 +650,14 @@ def _learned_cells(raw, counts, facts):
 
 def _numbers_or_dates(cells, counts, wanted, day_first):
     """The `Column` of cells that are numbers or dates, but for a few; None of others."""
-    texts, found = _as_cells(cells), []
-    if wanted in (None, NUMBER):
-        found.append((NUMBER, Numbers.of(texts, counts)))
-    if wanted in (None, DATE):
-        found.append((DATE, Dates.of(texts, counts, day_first)))
-    best, fewest = None, 1.0 if wanted else MOST_STRAY
-    for kind, written in found:
+    texts, best, fewest = _as_cells(cells), None, 1.0 if wanted else MOST_STRAY
+    for kind in (NUMBER, DATE):
+        if wanted not in (None, kind):
+            continue
+        if kind == NUMBER:
+            written = Numbers.of(texts, counts)
+        else:
+            written = Dates.of(texts, counts, day_first)
         if written is None:
             continue
         values = _values_as_written(written, cells)
@@ -666,8 +667,10 @@ def _numbers_or_dates(cells, counts, wanted, day_first):
         # Of two readings without strays the one as dates counts: 20190103 is a number, too.
         if fits and (share < fewest or (best is None and share <= fewest) or share == 0.0):
             whole = kind == NUMBER and _all_whole(values[~stray])
-            plain = kind == NUMBER and written.is_plain
-            best, fewest = Column(kind, None if plain else written, whole=whole), share
+            is_plain = kind == NUMBER and written.is_plain
+            best, fewest = Column(kind, None if is_plain else written, whole=whole), share
+            if is_plain and share == 0.0 and values.max() < _FIRST_DAY:
+                return best  # no need to look for dates, which takes longer
     return best
 
 
@@ -699,7 +702,7 @@ def _are_days(raw):
     return len(np.unique(100 * year + month)) > 1
 
 
-def _sentinels_of(column, raw, weights, facts, sentinels):
+def _sentinels_of(column, raw, facts, sentinels):
     """Numbers such as -999 that stand apart from all others, and occur several times."""
     if facts.get("markers") is not None:
         return tuple(float(m) for m in facts["markers"] if isinstance(m, int | float))
