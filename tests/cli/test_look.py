@@ -82,8 +82,10 @@ def test_look_finds_what_train_finds_and_the_model_keeps(folder):
     assert list(report.notes) == seen["findings"]
     for words in seen["findings"]:
         assert printed.count(f"note: {words}") == 1 == printed.count(words)
-        assert words in str(report) and words in summary and words in report._repr_html_().replace(
-            "&#x27;", "'"
+        assert (
+            words in str(report)
+            and words in summary
+            and words in report._repr_html_().replace("&#x27;", "'")
         )
         assert words in text and words in run("inspect", folder / "m").stdout
     assert text.index("Data as read") < text.index("Leaderboard")
