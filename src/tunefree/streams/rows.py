@@ -268,7 +268,7 @@ def _cells_of(X, names):
         try:
             column = next(columns)
         except TypeError as problem:
-            words, _, _ = str(problem).partition(": ")  # the way out allows dates, unlike a stream
+            words, _, _ = str(problem).partition(": its argument")  # which may be a date there
             raise ValueError(f"Column {name!r} {words}: give numbers or text.") from None
         if column.kind in (DATE, DURATION):
             raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
