@@ -204,12 +204,12 @@ def test_merged_levels_give_the_table_without_typing_errors(tmp_path):
     frame = frame.assign(city=frame["city"].mask(frame.index == 5, "Berlin"))
     for X in (spoilt, pl.DataFrame(spoilt.to_dict("list"))):
         plain, merged = TablePreprocessor().fit(frame), TablePreprocessor(merge_levels=True).fit(X)
-        assert merged.merged_ == {"2": {"berlin ": "Berlin"}}
+        assert merged.merged_ == {"2": {"berlin": "Berlin"}}
         np.testing.assert_array_equal(merged.transform(X), plain.transform(frame))
     model = TuneFreeRegressor(("linear",), merge_levels=True, random_state=0).fit(spoilt, y)
     clean = TuneFreeRegressor(("linear",), random_state=0).fit(frame, y)
     np.testing.assert_array_equal(model.predict(spoilt), clean.predict(frame))
-    assert "Merged levels of city: 'berlin ' into 'Berlin'." in str(model.report_)
+    assert "Merged levels of city: 'berlin' into 'Berlin'." in str(model.report_)
     save_model(model, tmp_path / "m")
     np.testing.assert_array_equal(load_model(tmp_path / "m").predict(spoilt), clean.predict(frame))
 

@@ -799,10 +799,11 @@ def _note_of(name, column, raw, weights):
     notes = []
     unusual = [marker for marker in column.markers if marker.lower() not in MISSING]
     if unusual and column.kind in WITH_VALUES and raw.codes is not None:
-        rows = np.append(_are_markers(raw.levels, unusual, ()), False)[raw.codes]
+        n = np.count_nonzero(np.append(_are_markers(raw.levels, unusual, ()), False)[raw.codes])
+        rows = "1 row" if n == 1 else f"{n} rows"
         notes.append(
             f"{listed([repr(marker) for marker in unusual])} counts as missing, in "
-            f"{np.count_nonzero(rows)} rows. schema={{{name!r}: 'category'}} makes it a level."
+            f"{rows}. schema={{{name!r}: 'category'}} makes it a level."
         )
     if column.sentinels:
         values = listed([f"{value:g}" for value in column.sentinels])
