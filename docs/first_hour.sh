@@ -199,6 +199,7 @@ check "eval" "error.*auc" tunefree eval m1 kinds.test.csv
 check "report" "" tunefree report m1 kinds.test.csv -o page.html
 check "the page explains rows" "mean absolute value" cat page.html
 check "inspect" "TuneFreeClassifier" tunefree inspect m1
+check "look" "read as" tunefree look kinds.train.csv
 check "ridge of decimal commas" "" tunefree train excel.train.csv m4 --estimator ridge --drop day
 check "stream" "rows.*drift at row" tunefree stream numbers.csv -o live.csv --checkpoint live.state
 check "not again without --restart or --resume" "--restart to overwrite it or --resume" \

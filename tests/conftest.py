@@ -42,6 +42,19 @@ def data():
     return folder
 
 
+def pytest_collection_modifyitems(items):
+    """Mark the first case of every test function `quick`, but of those in `slow.txt`.
+
+    So `pytest -m quick` checks nearly every law once.
+    """
+    seen = set((ROOT / "tests" / "slow.txt").read_text().split())
+    for item in items:
+        function = item.nodeid.split("[")[0]
+        if function not in seen:
+            item.add_marker("quick")
+        seen.add(function)
+
+
 def pytest_terminal_summary(terminalreporter):
     """Print the report of the house after a run of continuous integration."""
     is_whole_run = terminalreporter.config.args == terminalreporter.config.getini("testpaths")

@@ -4,7 +4,8 @@
 curves of one estimator use scikit-learn's own `LearningCurveDisplay`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
@@ -55,10 +56,12 @@ def _rows(ax, names):
     ax.invert_yaxis()
 
 
-class _Fitted(_Display):
+class _Fitted(_Display, ABC):
     """Displays of a fitted estimator, without further data."""
 
-    plot: Callable[..., Any]
+    @abstractmethod
+    def plot(self, ax: Any = None, **options: Any) -> Self:
+        """Draw on axes, by default on new ones."""
 
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
@@ -85,9 +88,9 @@ class _Fitted(_Display):
         return cls(**cls._data_of(estimator)).plot(ax, **options)
 
     @staticmethod
+    @abstractmethod
     def _data_of(estimator) -> dict[str, Any]:
         """The arguments of the Display."""
-        raise NotImplementedError
 
 
 @dataclass(eq=False, repr=False)

@@ -16,6 +16,7 @@ from tunefree.cli import app
 from tunefree.cli.drawing import Chart
 
 HEADINGS = [
+    "Data as read",
     "Scores",
     "Columns",
     "Partial effects",

@@ -107,7 +107,9 @@ def test_a_stream_goes_on_after_a_target_beyond_its_limit():
     X, y = _table()
     model = tunefree.StreamRegressor().fit(X, y)
     before = model.predict(X)
-    with pytest.warns(DataWarning, match=r"^y\[0\] = 1e\+160 is beyond 1e\+140, and is not learned"):
+    with pytest.warns(
+        DataWarning, match=r"^y\[0\] = 1e\+160 is beyond 1e\+140, and is not learned"
+    ):
         model.learn_one(X[0], 1e160)
     with pytest.warns(DataWarning, match=r"^y\[1\] = 1e\+160"):
         model.partial_fit(X[:2], [y[0], 1e160])

@@ -24,7 +24,11 @@ def _insert(folder, block):
     path = folder / file
     lines = path.read_text().splitlines(keepends=True)
     (at,) = (i for i, line in enumerate(lines) if line.strip() == anchor)
-    lines.insert(at + (side == "below"), block[found.end() :])
+    code = block[found.end() :]
+    if side == "above":  # a class or a function, with two empty lines after it
+        lines.insert(at, code + "\n\n")
+    else:
+        lines.insert(at + 1, code)
     path.write_text("".join(lines))
 
 

@@ -82,7 +82,9 @@ def dates(kind):
     "kind", [*WRITTEN, "objects", "pandas", "pandas zone", "polars zone", "arrow", "arrow zone"]
 )
 def test_dates_are_days_and_a_calendar_of_local_time_however_they_are_held(kind):
-    X, table = dates(kind), TablePreprocessor()
+    # Day and month could be either way round, of which a warning would speak.
+    given = {"t": {"day_first": False}} if kind == "slashes" else None
+    X, table = dates(kind), TablePreprocessor(schema=given)
     out = table.fit(X).transform(X[:4])
     # days, missing, month, day of month, weekday, weekend, hour; a gap is the median
     rows = [[1, 0, 1, 2, 4, 0, 0], [2.5, 0, 1, 3, 5, 1, 12], [2.5, 1, 1, 3, 5, 1, 12],
@@ -95,14 +97,14 @@ def test_dates_are_days_and_a_calendar_of_local_time_however_they_are_held(kind)
 def test_numbers_as_people_write_them_and_categories_by_their_type():
     pandas = pytest.importorskip("pandas")
     X = pandas.DataFrame({"a": ["1,234", "5", "n/a", "-1,000.5"], "b": ["7%", "8 %", "1%", "100%"],
-                          "c": ["$5,000", "$7", "3 €", "$1"],
+                          "c": ["$5,000", "$7", "3 $", "$1"],
                           "d": pandas.Categorical([1, 2, 1, 2])})  # fmt: skip
     table = TablePreprocessor()
     out = table.fit_transform(X)
     np.testing.assert_allclose(out[:, :4], [[1234, 0, 0.07, 5000], [5, 0, 0.08, 7],
                                             [5, 1, 0.01, 3], [-1000.5, 0, 1, 1]])  # fmt: skip
     assert table.kinds_.tolist() == ["number"] * 3 + ["category"]
-    with pytest.raises(ValueError, match="Column 'b' held numbers in fit, but now holds text such as 'x'"):
+    with pytest.raises(ValueError, match="'b' held numbers in fit, but now holds text such as 'x'"):
         table.transform(X.assign(b="x"))
 
 
@@ -198,10 +200,10 @@ def test_plain_numbers_pass_and_sparse_stays_sparse():
 
 def test_many_levels_are_stored_sparsely_unless_frames_are_wanted():
     pandas = pytest.importorskip("pandas")
-    X = pandas.DataFrame({"c": [str(i % 30) for i in range(90)]})
+    X = pandas.DataFrame({"c": [f"s{i % 30}" for i in range(90)]})
     assert sparse.issparse(TablePreprocessor().fit_transform(X))
     out = TablePreprocessor().set_output(transform="pandas").fit_transform(X)
-    assert list(out.columns[:2]) == ["c=0", "c=1"] and out.to_numpy().sum() == 90
+    assert list(out.columns[:2]) == ["c=s0", "c=s1"] and out.to_numpy().sum() == 90
 
 
 def test_bad_values_are_named():
@@ -211,7 +213,7 @@ def test_bad_values_are_named():
     with pytest.raises(TypeError, match=r"Column 'pets' holds \['cat'\]"):
         TablePreprocessor().fit(pandas.DataFrame({"pets": [["cat"], ["dog"]]}))
     table = TablePreprocessor().fit(pandas.DataFrame({"n": [1.0, 2.0]}))
-    with pytest.raises(ValueError, match="Column 'n' held numbers in fit, but now holds text such as 'x'"):
+    with pytest.raises(ValueError, match="'n' held numbers in fit, but now holds text such as 'x'"):
         table.transform(pandas.DataFrame({"n": ["x", "y"]}))
 
 

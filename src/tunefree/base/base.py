@@ -103,7 +103,7 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
     if reset:
         schema = Schema.of(X, labels, sentinels=False)
-        _check_numeric(estimator, schema)
+        _check_numeric(estimator, schema, X)
         estimator.schema_ = schema
     else:
         schema = known.get("schema_") or Schema.of_sparse(labels)
@@ -113,17 +113,32 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     return np.column_stack(columns) if names is None else pa.table(columns, names)
 
 
-def _check_numeric(estimator, schema):
+def _check_numeric(estimator, schema, X):
     """Refuse columns that hold dates or text."""
-    name = type(estimator).__name__
+    columns = zip(schema.names, schema.columns, raw_columns(X), strict=True)
+    for name, column, raw in columns:
+        if column.kind not in WITH_NUMBERS:
+            is_date = column.kind == DATE
+            what = "dates or times" if is_date else f"text such as {_text_among(raw)!r:.60}"
+            raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
+
+
+def _text_among(raw):
+    """The first text of a column that is no number; None if there is none."""
+    if raw.codes is None:
+        return None
+    is_text = np.array([*(not _is_float(level) for level in raw.levels.tolist()), False])
+    is_text = is_text[raw.codes]
+    return raw.text(int(np.argmax(is_text))) if is_text.any() else None
+
+
+def _no_numbers(estimator, words):
+    """The error for rows that hold something else than numbers, and the way out."""
     kind = "Regressor" if is_regressor(estimator) else "Classifier"
-    for column, found in zip(schema.names, schema.columns, strict=True):
-        if found.kind not in WITH_NUMBERS:
-            what = "dates or times" if found.kind == DATE else "text"
-            raise ValueError(
-                f"Column {column!r} of X holds {what}, and {name} takes numbers: use "
-                f"TuneFree{kind}, or a TablePreprocessor before it in a Pipeline."
-            )
+    return (
+        f"{words}, and {type(estimator).__name__} takes numbers: use TuneFree{kind} or "
+        f"BoostedTrees{kind}, or a TablePreprocessor before it in a Pipeline."
+    )
 
 
 def check_rows_and_targets(
@@ -177,10 +192,7 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
         words = None if y is None else _text_for_numbers(estimator, np.asarray(y))
         kind = "Regressor" if is_regressor(estimator) else "Classifier"
         if words is None and (found := _not_numbers(X)):
-            words = (
-                f"{found}, and {name} takes numbers: use TuneFree{kind}, or a TablePreprocessor "
-                "before it in a Pipeline."
-            )
+            words = _no_numbers(estimator, found)
         if words is None and str(problem).startswith("Input X contains NaN"):
             words = (
                 f"Input X contains NaN, and {name} takes no missing values: use TuneFree{kind} or "
@@ -219,13 +231,13 @@ def _not_numbers(X):
     if not must_be_read(X):
         return None
     names = names_of(X)
-    labels = range(X.shape[1]) if names is None else map(repr, names)
+    labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
     for label, column in zip(labels, raw_columns(X), strict=True):
         if column.kind in (DATE, DURATION):
-            return f"Column {label} of X holds dates or times"
-        for level in column.levels.tolist() if column.codes is not None else ():
-            if not _is_float(level):
-                return f"Column {label} of X holds text such as {level!r}"
+            return f"Column {label!r} of X holds dates or times"
+        text = _text_among(column)
+        if text is not None:
+            return f"Column {label!r} of X holds text such as {text!r:.60}"
     return None
 
 

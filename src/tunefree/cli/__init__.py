@@ -94,6 +94,7 @@ def _command(name, takes, module, **reads):
     app.command(name, cls=_Command, help=help)(command)
 
 
+_command("look", options.LookOptions, "look", data=BAD_DATA)
 _command("train", options.TrainOptions, "train", data=BAD_DATA)
 _command("predict", options.PredictOptions, "apply", model=BAD_MODEL, data=BAD_DATA)
 _command("eval", options.EvalOptions, "evaluate", model=BAD_MODEL, data=BAD_DATA)

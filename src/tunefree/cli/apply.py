@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -154,7 +155,7 @@ def _with_roles(features, notes, value):
 
 def _as_known(estimator, notes, table, on_bad_cell):
     """A table of cells as the model knows its columns: their names, kinds and values."""
-    X = getattr(table, "X", None)
+    X: Any = getattr(table, "X", None)
     if not hasattr(X, "rename_columns"):
         return table
     given = list(getattr(estimator, "feature_names_in_", X.column_names))

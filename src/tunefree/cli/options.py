@@ -20,6 +20,7 @@ ROW_FORMATS = (
 )  # fmt: skip
 FORMATS = (*ROW_FORMATS, "npy", "npz")
 BAD_ROWS = ("error", "skip")
+CVS = ("time",)
 BAD_CELLS = ("missing", "error")
 
 
@@ -140,6 +141,28 @@ CheckpointFile = Annotated[
 Every = Annotated[int, _number(_LARGE, "ROWS", "rows between two checkpoints", least=1)]
 Resume = Annotated[bool, _option(_LARGE, None, "continue from the checkpoint", "--resume")]
 Json = Annotated[bool, _option(_RESULTS, None, "print one JSON object to stdout", "--json")]
+
+
+class LookOptions(NamedTuple):
+    """Show what is read from DATA and found in it, before any fit.
+
+    That is its dialect, each column's kind with three cells and its missing values, rows that would
+    be skipped, the target and the task, columns that leak the target or name the rows, nearly equal
+    levels, the order of rows, and the time and memory of a fit.
+    """
+
+    data: DataFile
+    target: Target = None
+    drop: Drop = None
+    weight_column: Weight = None
+    schema: SchemaFile = None
+    format: FormatOption = None
+    header: Header = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
+    n_features: Features = None
+    on_bad_row: OnBadRow = "error"
+    json: Json = False
 
 
 class TrainOptions(NamedTuple):
@@ -271,6 +294,14 @@ class TrainOptions(NamedTuple):
             "SCORER",
             "scikit-learn scorer that decides between the stack and a single model: "
             "roc_auc, balanced_accuracy, neg_mean_absolute_error, ...",
+        ),
+    ] = None
+    cv: Annotated[
+        str | None,
+        _choice(
+            _AUTO,
+            CVS,
+            "time: hold out later rows, by the first column of dates, or else by their order",
         ),
     ] = None
     link: Annotated[

@@ -20,8 +20,9 @@ from tunefree.cli.apply import bad_options, feature_names, load, matched_by_us, 
 from tunefree.cli.changed import permuted_scores, taken_rows
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.figures import PageTable, some
+from tunefree.cli.reading import findings_of
 from tunefree.cli.report import largest_weights, overview
-from tunefree.cli.rows import columns_of, fingerprints
+from tunefree.cli.rows import columns_of, fingerprints, named_report
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
 from tunefree.core.format import listed, number
 from tunefree.files.arrays import taken
@@ -32,6 +33,7 @@ from tunefree.uncertainty.risk import exact
 _MOST = 20  # columns with the largest weights, or classes listed one by one
 # Importances: rows, permutations of each column, and columns; effects of columns; rows explained.
 _ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS, _MOST_EXPLAINED = 500, 3, 50, 4, 100
+_MOST_READ = 50  # columns of the data as read
 _MOST_CURVES, _MOST_REPEATED, _MOST_CELLS, _ALPHA, _MOST_COVERED = 6, 1e6, 1e8, 0.1, 1000
 # Not allowed in the page: C0 except tabs and ends of lines, DEL and C1.
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
@@ -98,10 +100,11 @@ def write_page(output, model, estimator, notes, data, rows, scores):
             constant, trivial = _best_constant(estimator, rows)
             top = _verdict(rows, scores, constant, trivial, where) + _warnings(notes, rows)
             sections = [_scores_section(scores, trivial, where), *_predictions(estimator, rows)]
+        sections = [*_data_as_read(estimator, notes), *sections]
         if report is not None:
             top = [Words(" ".join([*report.judgement(), report.expected_risk()]), "verdict")]
         sections += _columns(estimator, notes, rows)
-        sections += _leaderboard(estimator)
+        sections += _leaderboard(estimator, notes)
         sections += [_facts(model, estimator, notes)]
         target = (notes.get("target") or [None])[0]
         page = _rendered(title=f"{target or 'tunefree'}: {model}", top=top, sections=sections)
@@ -146,6 +149,32 @@ def _facts(model, estimator, notes):
         facts.append(("predictor", f"a sum of {len(kernels)} kernel functions"))
     facts.append(("page written", datetime.date.today().isoformat()))
     return Section("Model", PageTable((), facts))
+
+
+# --- The data -------------------------------------------------------------------------------------
+
+
+def _data_as_read(estimator, notes):
+    """What was read at training and found in it."""
+    reading, findings = notes.get("reading"), findings_of(estimator, notes)
+    warnings_found = [Words(words, "warning") for words in findings]
+    if reading is None:  # saved from Python
+        return [Section("Data as read", *warnings_found)] if findings else []
+    words = f"{notes['rows']} rows of {reading['written']}."
+    if n := reading["without_target"]:
+        words += f" Rows without a target that were skipped: {n}."
+    if n := reading["malformed"]:
+        words += f" Malformed rows that were skipped: {n}."
+    rows = reading["columns"]
+    lines = [
+        (row["column"], row["holds"], ", ".join(row["cells"]), row["missing"] or None)
+        for row in rows[:_MOST_READ]
+    ]
+    head = "column", "holds", "first cells", "missing"
+    more = len(rows) - len(lines) + reading["more_columns"]
+    rest = Words(f"And {more} more columns.") if more else None
+    table = PageTable(head, lines) if lines else None
+    return [Section("Data as read", Words(words, "text"), *warnings_found, table, rest)]
 
 
 # --- Scores ---------------------------------------------------------------------------------------
@@ -554,12 +583,13 @@ def _sample_rows(estimator, rows):
 # --- Choice of the candidate ----------------------------------------------------------------------
 
 
-def _leaderboard(estimator):
+def _leaderboard(estimator, notes):
     """The candidates, and why they were chosen."""
     board = getattr(estimator, "leaderboard_", [])
     if not board:
         return []
     report = getattr(estimator, "report_", None)
+    report = None if report is None else named_report(report, notes)
     risk = "risk" if "risk" in board[0] else "progressive_error"
     risks = np.array([row[risk] for row in board], dtype=float)
     if report is None:
@@ -570,4 +600,4 @@ def _leaderboard(estimator):
     chosen = [i for i, row in enumerate(board) if row["chosen"]]
     table = PageTable((*head[:-1], "share"), rows, chosen, risks)
     reason = Words(" ".join(report.sentences()), "text")
-    return [Section("Leaderboard", table, reason, *map(Words, report.notes()))]
+    return [Section("Leaderboard", table, reason, *map(Words, report.details()))]

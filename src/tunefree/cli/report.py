@@ -6,12 +6,14 @@ import numpy as np
 
 from tunefree.cli.apply import feature_names, load
 from tunefree.cli.console import BAD_MODEL, answer, failing, shown
+from tunefree.cli.reading import findings_of
 from tunefree.cli.rows import column_label, describe_kinds
 from tunefree.core.format import number
 from tunefree.files.model import describe_model
 from tunefree.rows.schema import Schema
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
+_LONG = ("feature_names", "sample", "reading")  # notes that are not printed, or by themselves
 
 
 # --- tunefree inspect -----------------------------------------------------------------------------
@@ -23,35 +25,41 @@ def run_inspect(options):
     if options.schema:
         answer(json.dumps(schema_of(estimator, notes).as_dict(), indent=1, ensure_ascii=False))
         return
-    facts = _collect(options.model, estimator, notes)
+    facts = _collect(options.model, estimator, notes, every=options.json)
     if options.json:
         answer(json.dumps(facts, default=str))
         return
     _print_facts(facts)
-    _print_table("columns", facts["columns"])
+    columns = facts["columns"]
+    if facts["notes"]:  # which are printed below
+        columns = [{"column": row["column"], "holds": row["holds"]} for row in columns]
+    print_table("columns", columns)
     candidates, title = facts["leaderboard"], "progressive validation"
     report = getattr(estimator, "report_", None)
     if report is not None:
         head, *rows = report.table()
         candidates = [dict(zip(head, row, strict=True)) for row in rows]
         title = "validation on held-out rows"
-    _print_table(title, candidates)
+    print_table(title, candidates)
     weights = facts["largest_weights"]
     is_stack = weights and "relevance" in weights[0]
-    _print_table("most important columns" if is_stack else "largest weights", weights)
+    print_table("most important columns" if is_stack else "largest weights", weights)
+    for words in facts["notes"]:
+        answer(f"note: {words}")
 
 
-def _collect(path, estimator, notes):
-    """The contents of a model file, as plain values."""
+def _collect(path, estimator, notes, every):
+    """The contents of a model file, as plain values; `every`: also of columns of plain numbers."""
     with failing(BAD_MODEL, path):
         facts = describe_model(path)
     del facts["notes"]
     classes, report = getattr(estimator, "classes_", None), getattr(estimator, "report_", None)
     parameters = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
     return facts | {
-        "data": {k: value for k, value in notes.items() if k not in ("feature_names", "sample")},
+        "data": {k: value for k, value in notes.items() if k not in _LONG},
         "parameters": parameters,
-        "columns": describe_columns(schema_of(estimator, notes)),
+        "columns": describe_columns(schema_of(estimator, notes), every),
+        "notes": findings_of(estimator, notes),
         "classes": None if classes is None else classes.tolist(),
         "verdict": None if report is None else " ".join(report.judgement()),
         "leaderboard": getattr(estimator, "leaderboard_", []),
@@ -66,8 +74,8 @@ def schema_of(estimator, notes):
     return Schema.of_sparse(names) if schema is None else schema._replace(names=tuple(names))
 
 
-def describe_columns(schema):
-    """The columns that are more than plain numbers, and how their cells are written, as dicts.
+def describe_columns(schema, every=False):
+    """The columns that are more than plain numbers (or all) and how they are written, as dicts.
 
     >>> schema = Schema.of(np.array([["7%", "red"], ["8%", "blue"]], dtype=object))
     >>> [row["column"] for row in describe_columns(schema)]
@@ -76,7 +84,7 @@ def describe_columns(schema):
     rows = []
     for name, column in zip(schema.names, schema.columns, strict=True):
         words = column.words()
-        if words not in ("number", "number (whole numbers)"):
+        if every or words not in ("number", "number (whole numbers)"):
             rows.append({"column": name, "holds": words, "note": column.note or ""})
     return rows
 
@@ -158,22 +166,27 @@ def _console():
 
 
 def _print_facts(facts):
-    """Print titles and texts."""
-    from rich.table import Table
-
+    """Print the facts about a model."""
     first, *rest = overview(facts, facts["data"], facts["classes"])
     parameters = ", ".join(f"{k}={v}" for k, v in facts["parameters"].items())
     rows = [first, ("parameters", parameters), *rest]
     rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
     if facts["verdict"]:
         rows.append(("verdict", facts["verdict"]))
+    print_grid(rows)
+
+
+def print_grid(rows):
+    """Print titles and texts, side by side."""
+    from rich.table import Table
+
     table = Table.grid(padding=(0, 2))
     for row in rows:
         table.add_row(*map(shown, row))
     _console().print(table)
 
 
-def _print_table(title, rows):
+def print_table(title, rows):
     """Print dicts as a table."""
     from rich import box
     from rich.table import Table

@@ -19,7 +19,7 @@ from tunefree.files.mixed import read_mixed, read_numbers
 from tunefree.files.tables import IGNORED, unnamed
 from tunefree.rows.cells import value_of
 from tunefree.rows.columns import of_arrow
-from tunefree.rows.schema import BadCells, Schema, bad_words, numbers_among
+from tunefree.rows.schema import BadCells, Schema, bad_words, numbers_among, read_columns
 
 # Files, and standard input, of more bytes are not loaded into memory.
 _LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
@@ -95,26 +95,18 @@ def skip_hint(skipped):
 
 
 def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
-    """Read a `tunefree.files.Table` to learn from.
+    """Read a `tunefree.files.Table` to learn from, and print what may surprise in it.
 
     `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
     otherwise `hint` is added to the error for one. `given` is what is known of some columns.
     """
-    reader = read_mixed if mixed else read_numbers
     of_rows = skip_hint(options["skipped"])
     with failing(BAD_DATA, name), working(f"reading {name}"), hints(hint, of_rows):
-        table = reader(source, target_type=kind, **options)
+        table = read_table(source, kind, options, mixed=mixed, given=given)
         options["skipped"].check(table.X.shape[0], name)
-        _check_table(table)
-        table = _without_row_numbers(table)
-        if _is_frame(table.X):
-            schema = Schema.of(table.X, table.X.column_names, table.weight, given)
-            table = table._replace(schema=schema)
-        elif mixed and table.feature_names and Schema.of_numbers(table.X, []) is None:
-            # Numbers that may be more: days such as 20190103.
-            table = table._replace(
-                schema=Schema.of(table.X, table.feature_names, table.weight, given)
-            )
+        if words := why_not_learned(table):
+            raise DataError(words, table.path)
+        check_classes(table.y, table.path)
     for words in table.notes:
         note(f"note: {words}")
     options["skipped"].warn()
@@ -124,15 +116,32 @@ def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
     return table
 
 
-def _check_table(table):
-    """Refuse a table from which nothing can be learned."""
+def read_table(source, kind, options, *, mixed=True, given=None):
+    """A `tunefree.files.Table` as it is in the file, with the schema of its columns."""
+    reader = read_mixed if mixed else read_numbers
+    table = reader(source, target_type=kind, **options)
+    if not table.X.shape[0]:
+        options["skipped"].check(0, table.path)
+    table = _without_row_numbers(table)
+    if _is_frame(table.X):
+        schema = Schema.of(table.X, table.X.column_names, table.weight, given)
+        return table._replace(schema=schema)
+    names = table.feature_names
+    if mixed and names and Schema.of_numbers(table.X, names) is None:
+        # Numbers that may be more: days such as 20190103.
+        return table._replace(schema=Schema.of(table.X, names, table.weight, given))
+    return table
+
+
+def why_not_learned(table):
+    """Why nothing can be learned from a table; None if something can."""
     if table.y is None:
-        raise DataError("the file has no target column", table.path)
+        return "the file has no target column"
     if table.X.shape[1] == 0:
-        raise DataError("the file has no features", table.path)
+        return "the file has no features"
     if np.all(table.y == table.y[0]):
-        raise DataError(f"the target is the same in every row: {table.y[0]}", table.path)
-    check_classes(table.y, table.path)
+        return f"the target is the same in every row: {table.y[0]}"
+    return None
 
 
 def check_classes(y, path):
@@ -159,9 +168,9 @@ def _without_row_numbers(table):
         return table
     is_unnamed = names[0] == unnamed(0)
     column = "column 1 has no name and" if is_unnamed else f"the first column, {_INDEX!r},"
-    note(f"note: {column} numbers the rows: it is skipped")
-    slots = np.where(table.slots > 0, table.slots - 1, np.minimum(table.slots, IGNORED))
-    return without_roles(table, {"number": 0})[0]._replace(slots=slots)
+    words = f"{column} numbers the rows: it is skipped"
+    table = without_roles(table, {"number": 0})[0]
+    return table._replace(notes=(*table.notes, words))
 
 
 @contextlib.contextmanager
@@ -228,7 +237,7 @@ def _role_values(role, column):
     return numbers_among(of_arrow(column))
 
 
-def without_roles(table, positions):
+def without_roles(table, positions) -> Any:
     """A table without the columns that are not features, and these columns by role."""
     if not positions:
         return table, {}
@@ -241,7 +250,11 @@ def without_roles(table, positions):
     schema = table.schema
     if schema is not None:
         schema = Schema(tuple(rest(schema.names)), tuple(rest(schema.columns)))
-    return table._replace(X=X, feature_names=rest(table.feature_names), schema=schema), roles
+    gone = sorted(positions.values())
+    is_gone = np.isin(table.slots, gone)
+    slots = np.where(is_gone, IGNORED, table.slots - np.searchsorted(gone, table.slots))
+    more = {"feature_names": rest(table.feature_names), "schema": schema, "slots": slots}
+    return table._replace(X=X, **more), roles
 
 
 # --- Notes ----------------------------------------------------------------------------------------
@@ -257,7 +270,17 @@ def layout_of(found, task, rows, features, zero_based):
         "zero_based": zero_based,
         "target": found.target and list(found.target),
         "weight_column": found.weight_column and list(found.weight_column),
-    }
+    } | _positions_of(found)
+
+
+def _positions_of(found):
+    """The note about the places in the file of features that have no names."""
+    slots = getattr(found, "slots", None)
+    if slots is None or found.feature_names is not None:
+        return {}
+    places = np.flatnonzero(slots >= 0)
+    places = places[np.argsort(slots[places], kind="stable")].tolist()
+    return {} if places == [*range(len(places))] else {"positions": places}
 
 
 def notes_of(table, task):
@@ -268,8 +291,10 @@ def notes_of(table, task):
     notes["sample"] = sample_of(X, table.y)
     if table.schema is not None:
         kinds = [column.kind for column in table.schema.columns]
-        gaps = sum(c.null_count for c in X.columns) if _is_frame(X) else 0
-        return notes | {"kinds": kinds, "gaps": int(gaps)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BadCells)  # the fit warns of them
+            gaps = sum(int(c.missing.sum()) for c in read_columns(table.schema, X))
+        return notes | {"kinds": kinds, "gaps": gaps}
     if not is_libsvm and X.shape[1] <= _MOST_NOTED:
         with np.errstate(over="ignore", invalid="ignore"):
             notes["spread"] = [float(f"{s:.4g}") for s in X.std(axis=0)]
@@ -337,15 +362,21 @@ def column_label(column):
 def column_name(name, notes):
     """The file's name of a column for which the model has only a position, such as x0.
 
+    Without names it is the column's number in the file, or the index of a feature of libsvm.
+
     >>> column_name("x0", {}), column_name("x1 is missing", {"feature_names": ["age", "income"]})
-    ('feature 1', 'income is missing')
+    ('column 1', 'income is missing')
     """
     found = re.fullmatch(r"x(\d+)( is missing)?", name)
     if not found:
         return name
-    position, names = int(found[1]), notes.get("feature_names")
-    first = 0 if notes.get("zero_based") is True else 1
-    known = f"feature {position + first}" if names is None else str(names[position])
+    j, names, zero_based = int(found[1]), notes.get("feature_names"), notes.get("zero_based")
+    if names is not None:
+        known = str(names[j])
+    elif isinstance(zero_based, bool):  # libsvm
+        known = f"feature {j if zero_based else j + 1}"
+    else:
+        known = unnamed(notes["positions"][j] if "positions" in notes else j)
     return known + (found[2] or "")
 
 
@@ -356,3 +387,22 @@ def named(words, notes):
     "Columns 'age', 'income': ..."
     """
     return re.sub(r"(?<=')x\d+(?=')", lambda found: column_name(found[0], notes), words)
+
+
+def named_report(report, notes):
+    """The report of a stack with the file's names of the columns."""
+
+    def by_name(found):
+        return {column_name(name, notes): value for name, value in found.items()}
+
+    def names(columns):
+        return [column_name(name, notes) for name in columns]
+
+    return report._replace(
+        relevances=by_name(report.relevances),
+        importances=by_name(report.importances),
+        merged=by_name(report.merged),
+        groups=[{**row, "columns": names(row["columns"])} for row in report.groups],
+        dropped=names(report.dropped),
+        notes=tuple(named(words, notes) for words in report.notes),
+    )

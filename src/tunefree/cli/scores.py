@@ -7,6 +7,8 @@ import numpy as np
 from tunefree.cli.apply import matched_by_us, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
 from tunefree.cli.rows import named, split_role_columns
+from tunefree.core.format import listed
+from tunefree.core.warn import did_you_mean
 from tunefree.files.files import DataError, Skipped, name_of
 from tunefree.parts.families import Family
 from tunefree.rows.checks import drift_findings, messages
@@ -15,6 +17,7 @@ from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, WEIGHTED, exact, of_wei
 
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
 _MOST = 1e6  # higher unit deviances count as this
+_MOST_UNKNOWN = 3  # classes that a message names
 
 
 class EvaluatedRows(NamedTuple):
@@ -27,7 +30,7 @@ class EvaluatedRows(NamedTuple):
     probabilities: np.ndarray | None = None
     decisions: np.ndarray | None = None
     roles: Any = {}  # exposure and offset
-    drifted: Any = ()  # sentences on columns that differ from those of the training rows
+    drifted: Any = ()  # sentences on classes and columns that differ from those of training
 
 
 def evaluate(estimator, notes, data, whole, **options):
@@ -54,9 +57,7 @@ def evaluate(estimator, notes, data, whole, **options):
         skipped.warn()
         if rows is None:
             raise DataError("the file has no rows", data)
-        if scores.unknown:
-            note(f"note: {scores.unknown} rows have a class that the model does not know: errors")
-        rows = rows._replace(drifted=drift.found())
+        rows = rows._replace(drifted=[*scores.words_of_unknown(), *drift.found()])
         for words in rows.drifted:
             note(f"note: {words}")
         return scores.result(), scores.calibration(), rows
@@ -131,8 +132,8 @@ class Scores:
     def __init__(self, classes=None, family=None):
         self.classes: Any = classes
         is_square = family is not None and type(family).deviance is Family.deviance
-        self.family, self.unknown, self._parts = None if is_square else family, 0, []
-        self.n_rows = 0
+        self.family, self._parts = None if is_square else family, []
+        self.n_rows, self.unknown, self._unknown_classes = 0, 0, {}
 
     def add(self, y, predicted, probabilities=None, decisions=None, weight=None):
         """Add some rows."""
@@ -151,6 +152,7 @@ class Scores:
         code, rows = places_of(self.classes, y), {"error": y != predicted}
         known = self.classes[code] == y
         self.unknown += int(np.count_nonzero(~known))
+        self._unknown_classes |= dict.fromkeys(y[~known].tolist())
         if probabilities is not None:
             rows["likelihood"] = np.where(known, probabilities[np.arange(len(y)), code], 0.0)
         if len(self.classes) == 2:
@@ -160,6 +162,19 @@ class Scores:
             if decisions is not None:
                 rows["decision"] = decisions
         return rows
+
+    def words_of_unknown(self):
+        """A sentence on rows of classes that the model does not know, as a list; or no sentence."""
+        if not self.unknown:
+            return []
+        labels = [*map(str, self.classes.tolist())]
+        names = [
+            repr(name) + (did_you_mean(name, labels, " (did you mean {}?)") or "")
+            for name in map(str, [*self._unknown_classes][:_MOST_UNKNOWN])
+        ]
+        rows = "1 row has" if self.unknown == 1 else f"{self.unknown} rows have"
+        what = "a class that the model does not know"
+        return [f"{rows} {what}, such as {listed(names)}: they count as errors"]
 
     def _rows(self):
         """What was added, as arrays."""

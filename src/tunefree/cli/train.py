@@ -31,16 +31,17 @@ from tunefree.cli.console import (
     stop,
     working,
 )
+from tunefree.cli.reading import reading_of, reading_of_source
 from tunefree.cli.rows import (
     MOST_CLASSES,
     check_classes,
     column_label,
-    column_name,
     columns_of,
     describe_kinds,
     hints,
     layout_of,
     named,
+    named_report,
     note_skipped,
     notes_of,
     open_data,
@@ -53,6 +54,7 @@ from tunefree.cli.rows import (
 )
 from tunefree.core.format import duration, number
 from tunefree.core.registry import estimator_class
+from tunefree.core.warn import DataWarning
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
@@ -83,7 +85,7 @@ def run_train(options):
     with failing(FAILED, options.model):  # without times: equal seeds give equal files
         save_model(done.estimator, options.model, notes=done.notes)
     summary = _summary(done)
-    _print_summary(summary, options.model)
+    _print_summary(summary, _report_text(done.estimator, done.notes, False), options.model)
     if options.json:
         answer(json.dumps(summary))
 
@@ -197,7 +199,7 @@ _ESTIMATORS = {
 # Options that are parameters of an estimator, by their names there, and those that are of its fit.
 _SAME = (
     "loss quantile family link potential categories compress budget max_memory scoring merge_levels"
-    " schema on_bad_cell"
+    " schema on_bad_cell cv"
 ).split()
 _PARAMETERS = dict(zip(_SAME, _SAME, strict=True)) | {
     "passes": "max_iter",
@@ -327,7 +329,7 @@ def _check_dropped(options, names):
         stop("--drop and --id need a file whose columns have names", USAGE)
 
 
-def _split(table, options):
+def _split(table, options) -> tuple[Any, Any, Any]:
     """A table of features, the columns that are not features, and the notes about these."""
     positions = {n: positions_of([c], table, n)[0] for n, c in _role_columns(options).items()}
     needed, names = _needed(options), table.feature_names
@@ -335,7 +337,8 @@ def _split(table, options):
         if names is None and option not in needed:  # else new data would need the same position
             stop(f"--{option} needs a file whose columns have names", USAGE)
     notes = {"beside": {n: positions[n] for n in needed}, "columns": names} if needed else {}
-    return *without_roles(table, positions), notes | _ids_of(options)
+    table, roles = without_roles(table, positions)
+    return table, roles, notes | _ids_of(options)
 
 
 # --- From a table ---------------------------------------------------------------------------------
@@ -345,14 +348,15 @@ def _from_table(source, options):
     """Fit to all rows, in memory."""
     data, skipped = options.data, skipped_of(options)
     reading = _columns(options) | {"skipped": skipped}
-    how = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
+    how: Any = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
     hint = "--estimator auto and trees accept text, dates and empty cells, and glm text"
     table = read_rows(source, data, _target_type(options), reading, hint=hint, **how)
     _check_dropped(options, table.feature_names)
     task, reason = _choose_task(options, table.y)
     estimator = make_estimator(options, task, table)  # wrong options stop here, before any work
     table, roles, more = _split(table, options)
-    notes = notes_of(table, task) | more
+    reading = reading_of(table, options.format)
+    notes = notes_of(table, task) | more | {"reading": reading}
     y = _as_whole_numbers(table.y) if task == "classification" else table.y
     _print_data(data, notes, last=options.target is None)
     _print_task(task, reason, y)
@@ -360,10 +364,19 @@ def _from_table(source, options):
     with (
         failing(BAD_DATA, data),
         working(f"training on {len(y)} rows"),
-        _reported(estimator, notes, table),
+        _reported(estimator, notes, table) as found,
     ):
         estimator.fit(table.X, y, sample_weight=table.weight, **roles)
-    return Trained(estimator, notes, skipped, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    reading |= {
+        "findings": [*table.notes, *found],
+        "malformed": skipped.count,
+        "without_target": skipped.n_unlabelled,
+    }
+    if hasattr(estimator, "report_"):
+        report = estimator.report_
+        estimator.report_ = report._replace(notes=(*table.notes, *report.notes))
+    return Trained(estimator, notes, skipped, seconds)
 
 
 def _given_schema(options):
@@ -384,19 +397,26 @@ def _as_whole_numbers(labels):
 
 @contextlib.contextmanager
 def _reported(estimator, notes, table=None):
-    """Print the progress of a fit, and its warnings with the file's names of the columns."""
-    is_auto = type(estimator).__name__.startswith("TuneFree")
+    """Print the progress of a fit, and its warnings with the file's names of the columns.
 
-    def show(message, *_, **__):
+    The findings about the data among them are added to the list that it yields.
+    """
+    is_auto, found = type(estimator).__name__.startswith("TuneFree"), []
+
+    def show(message, category, *_, **__):
+        words = str(message)
         if isinstance(message, BadCells) and table is not None:
-            message = words_of_bad(message.found, table)
-        note(f"note: {named(str(message), notes)}")
+            words = words_of_bad(message.found, table)
+        words = named(words, notes)
+        if issubclass(category, DataWarning):
+            found.append(words)
+        note(f"note: {words}")
 
     with warnings.catch_warnings(), _compilation_noted(), _named_as_options(estimator):
         warnings.showwarning = show
         if is_auto:
             estimator._active_progress = PrintedProgress("training", NoProgress(), note)
-        yield
+        yield found
         vars(estimator).pop("_active_progress", None)
 
 
@@ -485,6 +505,9 @@ def _notes_of_source(source, task, n_features, options):
     zero_based = getattr(source.reader, "zero_based", "auto")
     notes = layout_of(source.reader, task, source.rows, n_features, zero_based)
     notes |= {"hashed": options.hashed} | _ids_of(options)
+    layout = getattr(source.reader, "layout", None)
+    if getattr(layout, "dialect", None) is not None:
+        notes["reading"] = reading_of_source(layout, source.skipped)
     return notes | ({"drop": _columns(options)["drop"]} if options.hashed else {})
 
 
@@ -608,27 +631,26 @@ def _summary(done):
     }
 
 
-def _report_text(estimator, notes):
+def _report_text(estimator, notes, with_findings=True):
     """The report of the candidates, with the file's names of the columns."""
     report = getattr(estimator, "report_", None)
     if report is None:
         return ""
-    shares = {name: getattr(report, name) for name in ("relevances", "importances", "merged")}
-    named_ones = {
-        kind: {column_name(name, notes): value for name, value in found.items()}
-        for kind, found in shares.items()
-    }
-    return str(report._replace(**named_ones))
+    if not with_findings:
+        report = report._replace(notes=())
+    return str(named_report(report, notes))
 
 
 def _print_data(data, notes, last):
-    """Print the size of the data; `last`: whether the target is the last column by default."""
+    """Print what was read; `last`: whether the target is the last column by default."""
     words = f"{data}: {notes['rows']} rows, {notes['features']} features"
     if kinds := describe_kinds(notes):
         words += f" ({kinds})"
     if notes.get("gaps"):
         words += f", {notes['gaps']} missing values"
     note(words)
+    if written := notes.get("reading", {}).get("written"):
+        note(f"read as {written}")
     if notes.get("target"):
         more = " (the last column; use --target to change this)" if last else ""
         note(f"target: {column_label(notes['target'])}{more}")
@@ -644,9 +666,9 @@ def _print_task(task, reason, y):
     note(f"task: {what} ({reason})")
 
 
-def _print_summary(summary, model):
-    """Print the summary as text."""
-    report, risk, status = (summary[name] for name in ("report", "validation_risk", "status"))
+def _print_summary(summary, report, model):
+    """Print the summary as text; `report` is that of the candidates without what was printed."""
+    risk, status = summary["validation_risk"], summary["status"]
     if report:
         note("\n".join(report.split("\n")[2:]) + "\n")
     elif risk is not None:

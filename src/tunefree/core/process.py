@@ -3,7 +3,7 @@
 NumPy and SciPy each have their own BLAS. The threads of each wait for the next product in a busy
 loop, and slow down those of the other. Fits call both alternately, thousands of times on a few
 hundred rows: above all the eigendecompositions, Cholesky factors and `dsyrk` sums of
-`learners.kernel.geometry` and `nystroem`, then the small products of distances and of a portfolio's
+`kernels.evidence` and `kernels.nystroem`, then the small products of distances and of a portfolio's
 views. Several threads also add in another order, which changes last digits and choices that depend
 on them. So fits and predictions use one BLAS thread. Where threads help, they split the rows into
 blocks of a fixed size (`workers`): results do not depend on the number of threads.
@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 SIGNALS = signal.SIGINT, signal.SIGTERM
@@ -116,7 +117,7 @@ def _libraries():
     The search takes milliseconds: it is done once, after SciPy's BLAS is loaded. No other module
     used here has one.
     """
-    import scipy.linalg  # noqa: F401
+    import_module("scipy.linalg")
     from threadpoolctl import ThreadpoolController
 
     found = ThreadpoolController().select(user_api="blas").lib_controllers
@@ -200,8 +201,12 @@ def _loses_exceptions(frame):
     return False
 
 
-# Options of glibc's `mallopt`; the default of the second, and our threshold, in bytes.
-_TRIM, _MMAP, _DEFAULT, _THRESHOLD = -1, -3, 1 << 17, 1 << 25
+# Options of glibc's `mallopt`.
+_TRIM = -1
+_MMAP = -3
+# Its default of `_MMAP`, and ours, in bytes.
+_DEFAULT = 1 << 17
+_THRESHOLD = 1 << 25
 
 
 @contextmanager
@@ -209,8 +214,9 @@ def kept_memory():
     """Keep freed memory in the process; also a decorator, ``@kept_memory()``.
 
     Dask configures its workers to return freed memory to the system at once, from 64 kB on, and all
-    blocks above 128 kB. Residuals and sums of blocks are then new pages each time, which takes
-    three times as long as the work on them. Without glibc nothing is changed.
+    blocks above 128 kB. Residuals and sums of blocks are then new pages each time. Measured on 400
+    passes over 26,000 rows of 20 columns: 163,200 page faults instead of none, and 0.84 to 1.14
+    seconds of the processor instead of 0.23 to 0.30. Without glibc nothing is changed.
     """
     libc, trim_threshold = _libc(), os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
     if not trim_threshold.isdigit() or not hasattr(libc, "mallopt"):

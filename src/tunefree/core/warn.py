@@ -3,9 +3,14 @@
 import difflib
 import sys
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 # Between the user and us there may be pipelines, searches and wrappers of scikit-learn.
 _LIBRARIES = ("tunefree", "sklearn")
+# The list to which the running fit adds its findings; None outside of a fit.
+_FOUND: ContextVar[Any] = ContextVar("found", default=None)
 
 
 class DataWarning(UserWarning):
@@ -21,10 +26,29 @@ class DataWarning(UserWarning):
 
 def warn(message, category=UserWarning):
     """Warn at the line of the nearest caller outside of this package and scikit-learn."""
+    found = _FOUND.get()
+    if found is not None and issubclass(category, DataWarning):
+        found.append(message)
     frame, level = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def findings_kept():
+    """A list of what every `DataWarning` inside warns of: texts or warnings.
+
+    >>> with warnings.catch_warnings(action="ignore"), findings_kept() as found:
+    ...     warn("Column 'a': all values are equal.", DataWarning)
+    >>> found
+    ["Column 'a': all values are equal."]
+    """
+    before = _FOUND.set([])
+    try:
+        yield _FOUND.get()
+    finally:
+        _FOUND.reset(before)
 
 
 def none_of(parameter, value, names):

@@ -14,7 +14,7 @@ lines quoted as a whole nor unnamed columns of nothing.
 
 import re
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tunefree.core.format import listed
 from tunefree.files.quotes import cells_of, parted_at_blanks
@@ -107,13 +107,13 @@ _WORDS = {
 }
 
 
-def delimiter_named(delimiter):
+def delimiter_named(delimiter: str) -> str:
     """A delimiter given as a character or by a word.
 
     >>> delimiter_named("bar"), delimiter_named(";")
     ('|', ';')
     """
-    found = _WORDS.get(delimiter, delimiter)
+    found: Any = _WORDS.get(delimiter, delimiter)
     if len(found) != 1 or not found.isascii() or found in '"\n\r':
         words = "give one character, or tab, comma, semicolon, bar or blank"
         raise ValueError(f"delimiter={delimiter!r} is no delimiter: {words}")

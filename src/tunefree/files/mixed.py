@@ -55,7 +55,8 @@ from tunefree.rows.schema import (
 
 # Text that need not be in memory at once is parsed in parts of about so many bytes.
 _PART = 32 << 20
-_TABLES = ("csv", *FRAMES)
+# Formats whose cells are read.
+TABLES = ("csv", *FRAMES)
 _BLANKS = " \t\n"
 
 
@@ -89,7 +90,7 @@ def read_mixed(source, *, cells=False, skipped=None, **options):
                 return table
         except DataError as problem:
             error = problem
-    if detected(source, options.get("format"))[0] not in _TABLES:
+    if detected(source, options.get("format"))[0] not in TABLES:
         if error is not None and (skipped is None or not skipped.malformed):
             raise error
         return read(source, skipped=skipped, **options)

@@ -66,6 +66,7 @@ class Table(NamedTuple):
     where: Any = None  # of cells: the place in the file of a row and a feature, as text
     schema: Any = None  # of cells: the `tunefree.rows.schema.Schema` of the features
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
+    dialect: Any = None  # the `Dialect` of text
 
 
 class Layout(NamedTuple):
@@ -102,7 +103,7 @@ class Layout(NamedTuple):
 
     def table(self, X, y, weight, path):
         """A `Table` of rows with these columns."""
-        more = {"slots": self.slots, "notes": self.notes}
+        more = {"slots": self.slots, "notes": self.notes, "dialect": self.dialect}
         table = Table(X, y, weight, self.feature_names, path, **more)
         return table._replace(target=self.find(TARGET), weight_column=self.find(WEIGHT))
 
@@ -298,13 +299,15 @@ def headed(texts, path, layout=None, *, enough=None, **columns):
         text = b"".join(text for text, *_ in held)
         if not text.strip():
             return
-        line, more = held[0][1], held[-1][2:]
-        layout = planned(text, (path, line), **columns)
+        layout = planned(text, (path, held[0][1]), **columns)
         above = 0
         for _ in range(layout.dialect.body):
             above = text.index(b"\n", above) + 1
-        text = re.sub(rb"[^\n]", b" ", text[:above]) + layout.dialect.plain(text[above:])
-        yield text, line, layout, *more
+        for text, line, *more in held:
+            head, text = text[:above], text[above:]
+            above -= len(head)
+            head = re.sub(rb"[^\n]", b" ", head)
+            yield head + layout.dialect.plain(text), line, layout, *more
     for text, line, *more in texts:
         yield layout.dialect.plain(text), line, layout, *more
 

@@ -1,7 +1,7 @@
 """Held-out rows: which they are, and how well candidates predict them.
 
-Below 2,000 rows there are five folds, beyond a single one of five is held out. With `groups` a
-single one has ten groups or more: else five are held out.
+Below 40 rows there are ten folds, below 2,000 five, and beyond a single one of five is held out.
+With `groups` a single one has ten groups or more: else five are held out.
 """
 
 from typing import Any, NamedTuple
@@ -12,6 +12,8 @@ from tunefree.rows.order import summed_by
 
 # Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
 FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
+# Below so many rows there are more folds: each model learns nearly all of the few rows.
+_VERY_FEW_ROWS, _FOLDS_OF_VERY_FEW = 40, 10
 # The fewest groups of a single one: their halves choose the number of rounds for each other.
 _FEWEST_GROUPS = 10
 # A candidate is stopped when it is worse by so many standard errors.
@@ -46,6 +48,8 @@ class Entry(NamedTuple):
 
 def n_folds(n):
     """The number of folds of n rows."""
+    if n < _VERY_FEW_ROWS:
+        return _FOLDS_OF_VERY_FEW
     return _FOLDS if n < FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
 
 
@@ -64,7 +68,7 @@ def folds_of(strata, groups=None, count=None):
 
     Examples
     --------
-    >>> folds_of(np.array([0, 0, 0, 0, 0, 1, 1]))
+    >>> folds_of(np.array([0, 0, 0, 0, 0, 1, 1]), count=5)
     (array([0, 1, 2, 3, 4, 0, 1]), 5)
     >>> folds_of(np.zeros(5, int), np.array([0, 0, 1, 2, 2]))
     (array([0, 0, 2, 1, 1]), 3)
@@ -89,12 +93,19 @@ def folds_of(strata, groups=None, count=None):
 
 
 def automatic_folds(strata, groups=None):
-    """Training rows and held-out rows of five folds, or of one if rows are many."""
+    """Training rows and held-out rows of five folds, ten if rows are few, or one if they are many.
+
+    Examples
+    --------
+    >>> len(automatic_folds(np.zeros(39, int))), len(automatic_folds(np.zeros(40, int)))
+    (10, 5)
+    """
     fold, count = folds_of(strata, groups)
     is_few = len(strata) < FEW_ROWS
     if groups is not None:
         is_few |= len(np.unique(groups[fold == 0])) < _FEWEST_GROUPS
-    used = range(min(count, _FOLDS) if is_few else 1)
+    most = _FOLDS_OF_VERY_FEW if len(strata) < _VERY_FEW_ROWS else _FOLDS
+    used = [f for f in range(min(count, most) if is_few else 1) if (fold == f).any()]
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
 
 

@@ -41,6 +41,8 @@ _LOG_BOUNDS = (-7.0, 7.0)
 _NEGLIGIBLE, _TIED = 0.25, 1e-3
 # The pinball loss is smoothed over this share of the mean residual, found in so many steps.
 _WIDTH, _SOLUTIONS = 0.1, 2
+# Members of smaller shares are not listed.
+LEAST_SHARE = 0.005
 _TINY, _ROUNDING = 1e-300, 1e-12
 
 
@@ -111,7 +113,8 @@ def choose_stack(entries, problem):
     order = [i for i in np.argsort(-stack.shares, kind="stable") if stack.shares[i] > 0.0]
     if not order:
         order = [next(i for i, e in enumerate(evaluated) if e is best)]
-    names = [f"{evaluated[i].candidate.name!r} {stack.shares[i]:.0%}" for i in order]
+    large = [i for i in order if stack.shares[i] >= LEAST_SHARE] or order[:1]
+    names = [f"{evaluated[i].candidate.name!r} {stack.shares[i]:.0%}" for i in large]
     stack = stack._replace(weights=stack.weights[order], shares=stack.shares[order])
     return Chosen(stack, [evaluated[i] for i in order], f"Chosen: {', '.join(names)}.")
 

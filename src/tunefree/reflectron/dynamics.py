@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tunefree.base.base import FLOATS
+from tunefree.base.base import FLOATS, numbers_of
 from tunefree.base.progress import CallbackSupport, report_progress
 from tunefree.core.parameters import seed_of
 from tunefree.core.process import product, workers
@@ -276,6 +276,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         reach = 1 if self.dt is None else 2
         finite: Any = True if mask is None else "allow-nan"
         form: Any = {"dtype": FLOATS, "order": "C", "ensure_min_samples": reach + 1}
+        rows = numbers_of(self, rows, reset=True)
         rows = validate_data(self, rows, ensure_all_finite=finite, **form)
         lengths = [len(x) for x in X] if several else [len(rows)]
         observed = np.ones(len(rows), dtype=bool)
@@ -324,6 +325,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         In continuous time they follow dt later, by a Runge-Kutta step of order 4.
         """
         check_is_fitted(self, "coef_")
+        X = numbers_of(self, X, reset=False)
         X = validate_data(self, X, reset=False, dtype=FLOATS)
         return self._next(X.astype(np.float64)).astype(self.coef_.dtype)
 

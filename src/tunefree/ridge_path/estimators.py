@@ -12,6 +12,7 @@ from tunefree.base import base
 from tunefree.base.from_source import FitsSource
 from tunefree.base.locks import all_or_nothing
 from tunefree.base.progress import CallbackSupport, report_progress
+from tunefree.base.state_checks import require, same_form
 from tunefree.base.uncertainty_mixins import (
     CoefficientInferenceMixin,
     PredictsIntervals,
@@ -46,8 +47,7 @@ from tunefree.ridge_path.least_squares import (
     read,
 )
 from tunefree.ridge_path.path import decompose
-from tunefree.ridge_path.state_checks import check_averages
-from tunefree.ridge_path.stream import StreamSGD
+from tunefree.ridge_path.stream import StreamSGD, StreamState
 from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.order import given_visits
 from tunefree.rows.outliers import drop_outliers, limits_of_columns, within_limits
@@ -361,8 +361,14 @@ class RidgePathRegressor(
         return self
 
     def _check_learner(self):
-        """Refuse an inconsistent learner from a model file."""
-        check_averages(self)
+        stream = vars(self).get("_stream")
+        d = self.n_features_in_
+        require(type(d) is int and d > 0)
+        if stream is not None:
+            require(type(stream) is StreamState)
+            origin = np.zeros(d) if len(stream.origin) else None
+            start = np.zeros(stream.weights.shape[1])
+            require(same_form(stream, StreamSGD().init(d, start, origin=origin)))
 
     def _read_stream(self):
         learner = StreamSGD()

@@ -18,6 +18,8 @@ not by column.
   plus one, and most rows are unique.
 - **Rows sorted by target**: in an order that chance gives with probability below 1e-6. It matters
   where rows are held out in this order.
+- **Rows in the order of a date**: the rank correlation of date and row number is .95 or more. It
+  matters where rows are held out at random: new rows are later than all that were learned.
 - **Different distribution**: the population stability index, the sum of (p - q) log(p / q) over
   deciles or levels, is above .25, the usual mark of a large change, and the chi-squared test has
   p < .001 over the number of columns.
@@ -40,13 +42,16 @@ from scipy.special import gammaln
 from scipy.stats import chi2_contingency, rankdata
 
 from tunefree.core.format import listed, number
-from tunefree.core.warn import DataWarning, warn
+from tunefree.core.warn import DataWarning, findings_kept, warn
 from tunefree.rows.matrices import as_dense
 
 _FEWEST_ROWS, _MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS = 20, 20_000, 5_000_000, 2000
 _NEARLY_ALL = 0.95
 _TIES, _BEYOND_CHANCE = 10.0, 3.0
 _LOG_CHANCE = np.log(1e-6)
+# Dates are in order with such a rank correlation, if there are so many different ones: with fewer
+# they are classes rather than a course of time.
+_IN_ORDER, _FEWEST_DATES = 0.95, 8
 # The chi-squared law is near with so many expected rows in every bin.
 _EXPECTED = 5.0
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
@@ -87,7 +92,7 @@ def _columns(names):
 @contextmanager
 def ignore_outlier_warnings():
     """Ignore warnings of findings and outliers: in parts of the user's rows they are no news."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), findings_kept():
         warnings.simplefilter("ignore", DataWarning)
         warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
         yield
@@ -271,11 +276,19 @@ def _repeats(keys):
 
 
 def sorted_rows(targets, classify):
-    """Whether rows are sorted by their targets, numbers or classes.
+    """The finding that rows are sorted by their targets, which are held out in this order.
 
     >>> len(sorted_rows(np.repeat(["a", "b"], 50), True)), len(sorted_rows(np.eye(50)[0], False))
     (1, 0)
     """
+    if not are_sorted(targets, classify):
+        return []
+    words = "The rows are sorted by the target, and cv= holds them out in this order."
+    return [Finding(None, f"{words} Shuffle them, or choose cv=KFold(shuffle=True).")]
+
+
+def are_sorted(targets, classify):
+    """Whether rows are sorted by their targets, numbers or classes, and not by chance."""
     for y in targets.reshape(len(targets), -1).T:
         _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         log_chance = gammaln(counts + 1.0).sum() - gammaln(len(y) + 1.0)
@@ -287,9 +300,39 @@ def sorted_rows(targets, classify):
             is_sorted = (steps >= 0).all() or (steps <= 0).all()
             log_chance += np.log(2.0)
         if is_sorted and log_chance < _LOG_CHANCE:
-            words = "The rows are sorted by the target, and cv= holds them out in this order."
-            return [Finding(None, f"{words} Shuffle them, or choose cv=KFold(shuffle=True).")]
-    return []
+            return True
+    return False
+
+
+def rows_in_order_of_dates(columns):
+    """Columns of dates by which the rows are sorted, but for a few.
+
+    Parameters
+    ----------
+    columns : iterable of SourceColumn
+        Of all rows in the user's order.
+
+    Examples
+    --------
+    >>> days = SourceColumn(0, "day", "date", np.arange(40.0))
+    >>> rows_in_order_of_dates([days])[0].column
+    'day'
+    >>> rows_in_order_of_dates([days._replace(values=np.arange(40.0) % 10)])
+    []
+    """
+    found = []
+    for _, name, kind, values in columns:
+        days = values[~np.isnan(values)]
+        if kind != "date" or len(days) < _FEWEST_ROWS or len(np.unique(days)) < _FEWEST_DATES:
+            continue
+        ranks = rankdata(days)
+        if abs(np.corrcoef(ranks, np.arange(len(days)))[0, 1]) >= _IN_ORDER:
+            words = (
+                "the rows are in the order of these dates, and rows are held out at random: for "
+                "later rows the model may be worse. cv='time' (--cv time) holds out later rows."
+            )
+            found.append(Finding(name, words))
+    return found
 
 
 class ColumnDrift(NamedTuple):

@@ -58,7 +58,7 @@ class RawColumn(NamedTuple):
         return level_text(float(self.values[row]))
 
 
-def names_of(X: Any) -> list | None:
+def names_of(X: Any) -> Any:
     """The names of the columns of a frame; None of other rows.
 
     >>> names_of({"a": [1]}), names_of(pa.table({"a": [1]}))
@@ -200,14 +200,14 @@ def _of_objects(values):
         return RawColumn(NOTHING, np.zeros(len(items)), np.ones(len(items), dtype=bool))
     if all(issubclass(kind, str) for kind in kinds):
         return _of_texts(*_distinct(items, absent))
-    families = {_family(kind) for kind in kinds}
+    families: Any = {_family(kind) for kind in kinds}
     if None in families:
         wrong = next(item for item in present if _family(type(item)) is None)
         raise TypeError(
             f"holds {wrong!r:.80}: its argument must be a string or a real number, or a date."
         )
     if families <= {NUMBER, TRUTH} or families in ({DATE}, {DURATION}):
-        kind = NUMBER if len(families) > 1 else families.pop()
+        kind: Any = NUMBER if len(families) > 1 else families.pop()
         found = np.zeros(len(items))
         found[~absent] = [_number_of(item, kind) for item in present]
         return RawColumn(kind, found, absent, zone=_zone_of(present, kind))
@@ -353,7 +353,8 @@ def of_arrow(column: Any) -> RawColumn:
     if types.is_null(kind):
         return RawColumn(NOTHING, np.zeros(len(column)), np.ones(len(column), dtype=bool))
     if types.is_dictionary(kind):
-        codes = column.indices.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
+        codes = column.indices.cast(pa.int64())  # those of polars have no sign
+        codes = codes.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
         return _of_levels(column.dictionary.to_pylist(), codes, bool(kind.ordered))
     if _is_text(kind):
         coded = column.dictionary_encode()

@@ -45,11 +45,11 @@ DELTA = 4.0
 # A row is dominant if it carries this many times its share of the constant's loss, and this part of
 # the whole.
 _TIMES_SHARE, _PART_OF_LOSS = 10.0, 0.1
-# A target is dominant if it carries this part of the squares of all: the first, and those after it of
-# the rest, since tails are then known to be heavy. If .3 were enough, every fifth sample of amounts
-# (lognormal, sigma 1) would have a dominant target, with .8 one of 250 has. Where lognormal targets
-# (sigma 5) have one, trees have 3.8 times the constant's loss if .8 must be carried by all, 1.3 if
-# .5. At most one target of so many is dominant.
+# A target is dominant if it carries this part of the squares of all: the first, and those after it
+# of the rest, since tails are then known to be heavy. If .3 were enough, every fifth sample of
+# amounts (lognormal, sigma 1) would have a dominant target; with .8 one of 250 has. Where lognormal
+# targets (sigma 5) have one, trees have 3.8 times the constant's loss if the next must carry .8,
+# too, and 1.3 if .5. At most one target of so many is dominant.
 _DOMINANT, _NEXT_DOMINANT = 0.8, 0.5
 _ROWS_OF_DOMINANT = 100
 # The clock: rows, rows with an outlier, the largest reach, columns whose last entry was an outlier,
@@ -489,10 +489,10 @@ def within_limits(X, limits):
 def limit_dominant(targets, centres, weights):
     """Targets without dominant ones: these are as far from their centres as the farthest other.
 
-    A target is dominant if it carries `_DOMINANT` of the squares about the centres (`_NEXT_DOMINANT`
-    of the rest, if another one is), and ten times its share. Values that occur twice are not, and no more than one row of a hundred is. The
-    centres are medians, or held-out predictions. Limited targets differ by a billionth, so that
-    rows that differ remain so.
+    A target is dominant if it carries `_DOMINANT` of the squares about the centres
+    (`_NEXT_DOMINANT` of the rest, if another one is), and ten times its share. Values that occur
+    twice are not, and no more than one row of a hundred is. The centres are medians, or held-out
+    predictions. Limited targets differ by a billionth, so that rows that differ remain so.
 
     Parameters
     ----------

@@ -197,12 +197,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.phrases_, self.calendar_, self.merged_ = {}, {}, {}
         used = weights > 0
         declared = np.flatnonzero(self._declared(d))
-        self.schema_ = None
+        schema: Any = None
         if table.plain is not None and not self.schema and not len(declared):
-            self.schema_ = _schema_of_numbers(table, names_in(self))
-        if self.schema_ is not None:
+            schema = _schema_of_numbers(table, names_in(self))
+        if schema is not None:
+            self.schema_ = schema
             if not table.is_sparse:
-                self.medians_ = _medians(table.plain[used], weights[used])
+                rows: Any = table.plain
+                self.medians_ = _medians(rows[used], weights[used])
             return self
         self.schema_ = self._schema_of(table.X, weights, declared)
         near = self._learn_columns(table.X, used, weights[used])

@@ -53,7 +53,8 @@ _FEWEST_CODES = 3
 _AMONG_NUMBERS = MISSING | {
     "n.a.", "n.a", "n/d", "nd", "not available", "not applicable", "missing", "unknown", "unk",
     "undefined", "<na>", "(null)", "nil", "*", "**", "***", "...", "#div/0!", "#value!", "#ref!",
-    "#name?", "#num!", "#null!", "1.#qnan", "-1.#ind", "1.#ind", "-nan", "#na", "error",
+    "#name?", "#num!", "#null!", "inf", "+inf", "-inf", "infinity", "-infinity", "1.#qnan",
+    "-1.#ind", "1.#ind", "-nan", "#na", "error",
 }  # fmt: skip
 # Numbers that stand for a missing value where they stand apart from all others.
 _SENTINELS = -99.0, -200.0, -999.0, -9999.0, -99999.0, -999999.0
@@ -203,7 +204,7 @@ class Column(NamedTuple):
         n = len(raw.missing)
         return Values(self.kind, np.zeros(n), np.ones(n, dtype=bool), bad=~raw.missing)
 
-    def _read_levels(self, raw, name):
+    def _read_levels(self, raw: Any, name):
         """Texts as they are; numbers and truth values as text."""
         if raw.kind == NOTHING:
             n = len(raw.missing)
@@ -213,7 +214,8 @@ class Column(NamedTuple):
             if not is_number and not raw.missing.all():
                 raise _changed(name, self.kind, raw)
             raw = _as_levels(raw)
-        codes, is_marker = raw.codes, _are_markers(raw.levels, self.markers, MISSING)
+        codes: Any = raw.codes
+        is_marker = _are_markers(raw.levels, self.markers, MISSING)
         if is_marker.any():
             codes = np.where(np.append(is_marker, False)[codes], -1, codes)
         return Values(self.kind, None, codes < 0, raw.levels, codes)
@@ -222,8 +224,9 @@ class Column(NamedTuple):
         """Numbers, dates or durations by their type."""
         values, missing = raw.values, raw.absent
         same = raw.kind == self.kind or {raw.kind, self.kind} == {NUMBER, TRUTH}
-        of_digits = self.kind == DATE and raw.kind == NUMBER and self.written is not None
-        if of_digits:
+        days = raw.values[~missing]
+        of_digits = raw.kind == NUMBER and self.written is not None and bool(len(days))
+        if self.kind == DATE and of_digits and days.min() >= _FIRST_DAY:
             return self._read_cells(_as_levels(raw), name)
         if not same and not missing.all():
             raise _changed(name, self.kind, raw)
@@ -311,8 +314,10 @@ class Schema(NamedTuple):
         numbered = (f"x{j}" for j in range(X.shape[1]))
         names = tuple(numbered if names is None else map(str, names))
         given = check_given(given, names)
-        used = None if weights is None or (weights > 0.0).all() else np.flatnonzero(weights > 0.0)
-        weights = weights if used is None else weights[used]
+        used: Any = None
+        if weights is not None and not (weights > 0.0).all():
+            used = np.flatnonzero(weights > 0.0)
+            weights = weights[used]
         columns = []
         for name, raw in _named_columns(X, names):
             raw = raw if used is None else raw.taken(used)
@@ -371,7 +376,7 @@ def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[V
         A `DataWarning` that counts the cells that are not of their column's kind.
     """
     found, bad = [], []
-    named = zip(_named_columns(X, schema.names), schema.columns, strict=True)
+    named: Any = zip(_named_columns(X, schema.names), schema.columns, strict=True)
     for (name, raw), column in named:
         values = column.read(raw, name)
         if values.bad is not None and values.bad.any():
@@ -591,7 +596,7 @@ def _learned(raw, weights, facts, sentinels):
         column = Column(kind or raw.kind, zone=raw.zone, whole=whole)
     if column.kind != NUMBER:
         return column
-    return column._replace(sentinels=_sentinels_of(column, raw, weights, facts, sentinels))
+    return column._replace(sentinels=_sentinels_of(column, raw, facts, sentinels))
 
 
 def _learned_levels(raw, kind, facts):
@@ -645,13 +650,14 @@ def _learned_cells(raw, counts, facts):
 
 def _numbers_or_dates(cells, counts, wanted, day_first):
     """The `Column` of cells that are numbers or dates, but for a few; None of others."""
-    texts, found = _as_cells(cells), []
-    if wanted in (None, NUMBER):
-        found.append((NUMBER, Numbers.of(texts, counts)))
-    if wanted in (None, DATE):
-        found.append((DATE, Dates.of(texts, counts, day_first)))
-    best, fewest = None, 1.0 if wanted else MOST_STRAY
-    for kind, written in found:
+    texts, best, fewest = _as_cells(cells), None, 1.0 if wanted else MOST_STRAY
+    for kind in (NUMBER, DATE):
+        if wanted not in (None, kind):
+            continue
+        if kind == NUMBER:
+            written = Numbers.of(texts, counts)
+        else:
+            written = Dates.of(texts, counts, day_first)
         if written is None:
             continue
         values = _values_as_written(written, cells)
@@ -661,8 +667,10 @@ def _numbers_or_dates(cells, counts, wanted, day_first):
         # Of two readings without strays the one as dates counts: 20190103 is a number, too.
         if fits and (share < fewest or (best is None and share <= fewest) or share == 0.0):
             whole = kind == NUMBER and _all_whole(values[~stray])
-            plain = kind == NUMBER and written.is_plain
-            best, fewest = Column(kind, None if plain else written, whole=whole), share
+            is_plain = kind == NUMBER and written.is_plain
+            best, fewest = Column(kind, None if is_plain else written, whole=whole), share
+            if is_plain and share == 0.0 and values.max() < _FIRST_DAY:
+                return best  # no need to look for dates, which takes longer
     return best
 
 
@@ -694,7 +702,7 @@ def _are_days(raw):
     return len(np.unique(100 * year + month)) > 1
 
 
-def _sentinels_of(column, raw, weights, facts, sentinels):
+def _sentinels_of(column, raw, facts, sentinels):
     """Numbers such as -999 that stand apart from all others, and occur several times."""
     if facts.get("markers") is not None:
         return tuple(float(m) for m in facts["markers"] if isinstance(m, int | float))

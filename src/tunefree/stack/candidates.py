@@ -71,7 +71,7 @@ _PILOTED = 5000
 _KERNEL_PILOT_ROWS = 4000
 _LEAST_GAIN = 0.005
 # With fewer rows than this candidates cannot be compared.
-_FEWEST_ROWS = 40
+_FEWEST_ROWS = 20
 _TREES_NAME = "boosted trees"
 # Trees are a candidate from so many rows on.
 _TREE_ROWS = 100
@@ -473,9 +473,10 @@ def _of_kinds(problem, kinds, n_jobs, compress):
     on_landmarks = d <= MOST_COLUMNS and n * d <= _MOST_CELLS
     solved_exactly = not problem.is_sparse() and n <= ridge.EXACT_ROWS
     both = "linear" in kinds and "kernel" in kinds and on_landmarks
-    if both and d <= _FEW_COLUMNS:
+    on_ranks = both and d <= _FEW_COLUMNS
+    if on_ranks:
         found += _ridge_on_ranks(problem, n_jobs)
-    if "linear" in kinds and not (both and solved_exactly):  # else ridge on ranks is enough
+    if "linear" in kinds and not (on_ranks and solved_exactly):  # else ridge on ranks is enough
         found += _linear_models(problem)
     if "trees" in kinds:
         found += _trees(problem, n_jobs)
@@ -515,7 +516,7 @@ def _linear_models(problem):
     if wide and (classify or shape.k == 1):
         family = "auto" if classify else "gaussian"
         found.append(GLM("GLM", _estimator(problem, _GLMS, family=family)))
-    else:
+    elif _family_of(problem) is None:  # else there is a GLM of the loss
         reason = "many rows for each column, or too few or too many columns"
         skipped.append(Unsuited("GLM", reason))
     return [*sorted(found, key=lambda c: c.cost(shape).seconds), *skipped]

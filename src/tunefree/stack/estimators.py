@@ -32,7 +32,7 @@ from tunefree.base.uncertainty_mixins import PredictsSets
 from tunefree.core.format import number
 from tunefree.core.parameters import seed_of
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
-from tunefree.core.warn import none_of, warn
+from tunefree.core.warn import findings_kept, none_of, warn
 from tunefree.held_out.predictions import finished, folds_of, weighted_mean
 from tunefree.held_out.stacking import (
     Chosen,
@@ -145,13 +145,12 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         y = complete(y)
         forget_fit(self)
         limits, kinds, n_landmarks, scorer = self._checked()
-        rows = self._rows(X, y, sample_weight, groups, exposure)
-        problem = self._problem(rows, y)
-        self._check_copies(problem)
-        warn_of(rows.findings(problem))
-        candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
-        plan, candidates = plan_candidates(candidates, limits, problem)
-        problem = self._without_dominant(problem, candidates)
+        with findings_kept() as notes:
+            rows, problem = self._rows_and_problem(X, y, sample_weight, groups, exposure)
+            self._check_copies(problem)
+            candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
+            plan, candidates = plan_candidates(candidates, limits, problem)
+            problem = self._without_dominant(problem, candidates)
         with ignore_outlier_warnings():
             entries = evaluate_candidates(candidates, plan, problem, self._progress)
             problem, entries = with_loss_of_stack(problem, entries)
@@ -168,9 +167,31 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self._publish(
             rows,
             Stacked(problem, entries, chosen, last, plan, skipped, scores, compression, seconds),
+            tuple(map(str, notes)),
         )
         self.copies_ = cross_fitted(self, X, y, problem)
         return self
+
+    def _rows_and_problem(self, X, y, sample_weight=None, groups=None, exposure=None):
+        """The `TableRows` and the `StackProblem`, with a warning of every finding about them."""
+        rows = self._rows(X, y, sample_weight, groups, exposure)
+        problem = self._problem(rows, y)
+        warn_of(rows.findings(problem))
+        return rows, problem
+
+    def _look(self, X, y, sample_weight=None):
+        """What `fit` finds before it fits: the `Plan` and the findings, which are warned of, too.
+
+        No attribute is set.
+        """
+        y = complete(y)
+        limits, kinds, n_landmarks, _ = self._checked()
+        with findings_kept() as notes:
+            _, problem = self._rows_and_problem(X, y, sample_weight)
+            candidates, _ = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
+            plan, candidates = plan_candidates(candidates, limits, problem)
+            self._without_dominant(problem, candidates)
+        return plan, notes
 
     @property
     def schema_(self) -> Any:
@@ -214,14 +235,14 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         """The problem without targets that have most of the variance."""
         return problem
 
-    def _publish(self, rows, stacked):
+    def _publish(self, rows, stacked, notes):
         """Set the fitted attributes."""
         table, problem, chosen, last = rows.table, stacked.problem, stacked.chosen, stacked.last
         view = getattr(last.donor, "view_", None)
         held_out = problem.targets.held_out(chosen, problem, view)
         relevances, importances = column_relevances(stacked), Importances.of(stacked, table)
         parts = held_out.losses, relevances, importances
-        report = report_of(type(self).__name__, table, stacked, *parts)
+        report = report_of(type(self).__name__, table, stacked, *parts, notes)
         vars(self).update(problem.targets.attributes(held_out.calibration))
         self.table_, self.n_features_in_ = table, table.n_features_in_
         if hasattr(table, "feature_names_in_"):
@@ -697,10 +718,12 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, _Tun
         X, y). A single candidate replaces the stack if its score on held-out rows is higher;
         `leaderboard_` has every 'score'. A scorer need not take `sample_weight`: then rows of all
         weights count alike in it, with a warning.
-    cv : int, splitter of scikit-learn, iterable or None, default=None
-        The rows to hold out, in place of the automatic folds: ``TimeSeriesSplit()`` for rows in the
-        order of time. No row may be held out twice. All candidates are then fitted fold by fold.
-        Model files keep no splitter and no callable.
+    cv : 'time', int, splitter of scikit-learn, iterable or None, default=None
+        The rows to hold out, in place of the automatic folds. 'time' holds out later rows
+        (``TimeSeriesSplit()``), by the first column of dates, or without one by the order of rows;
+        training rows are of earlier dates, and rows without a date are not held out. No row may be
+        held out twice. All candidates are then fitted fold by fold. Model files keep no splitter
+        and no callable.
     class_weight : dict, 'balanced' or None, default=None
         Weights of classes, which multiply those of rows. Probabilities are those of a population
         with these weights.
@@ -782,8 +805,8 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, _Tun
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part
-        What was stacked and why, and the most important columns: text in the shell, tables in
-        notebooks.
+        What was stacked and why, findings about the data (`notes`), and the most important columns:
+        text in the shell, tables in notebooks.
     seconds_ : float
         Duration of the fit. Model files keep no times (also none of `leaderboard_` and `report_`),
         so that fits with equal seeds give equal files.
@@ -802,7 +825,8 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, _Tun
     DataWarning
         For what a person should look at: a column that alone predicts nearly all of the target, one
         that identifies rows, constant columns, nearly equal levels, repeated rows with different
-        targets; rows sorted by target, if `cv` holds them out in this order.
+        targets; rows sorted by target, if `cv` holds them out in this order; rows in the order of
+        dates, if they are held out at random. ``report_.notes`` keeps the sentences.
 
     References
     ----------

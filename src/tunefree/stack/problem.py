@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import TimeSeriesSplit, check_cv
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.base import base
@@ -14,7 +14,12 @@ from tunefree.held_out.predictions import Entry, automatic_folds
 from tunefree.held_out.stacking import Quantiles, Targets
 from tunefree.kernel_ridge import solvers as ridge
 from tunefree.parts.families import Quantile
-from tunefree.rows.checks import correlated_columns, sorted_rows, training_findings
+from tunefree.rows.checks import (
+    correlated_columns,
+    rows_in_order_of_dates,
+    sorted_rows,
+    training_findings,
+)
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.missing import complete
 from tunefree.rows.order import hashed_visits, in_order
@@ -64,7 +69,8 @@ class TableRows(NamedTuple):
         if estimator.cv is None:
             groups = base.group_numbers(groups, Z, kept)
         else:
-            parts, groups = _parts_of(estimator, y, groups)[kept], None
+            dates = _first_dates(table, Z) if is_time(estimator.cv) else None
+            parts, groups = _parts_of(estimator, y, groups, dates)[kept], None
         if len(kept) < len(weights):
             Z, y, weights = Z[kept], y[kept], weights[kept]
         return cls(table, Z, y, weights, groups, parts, kept)
@@ -128,7 +134,10 @@ class TableRows(NamedTuple):
     def findings(self, problem):
         """What a person should look at."""
         X, y, classify = problem.X, problem.y, problem.classify
-        found = training_findings(source_layout(self.table), X, y, len(self.y), classify)
+        layout = source_layout(self.table)
+        found = training_findings(layout, X, y, len(self.y), classify)
+        if self.parts is None:
+            found += rows_in_order_of_dates(layout.columns(self.X, _dates_among(layout)))
         if self.parts is not None and _are_in_order(self.parts):
             found += sorted_rows(self.y, classify)
         return found
@@ -139,11 +148,42 @@ def several_columns(table):
     return np.flatnonzero(np.bincount(table.sources_) > 1).tolist()
 
 
-def _parts_of(estimator, y, groups):
+def is_time(cv):
+    """Whether later rows are held out.
+
+    Raises
+    ------
+    ValueError
+        For any other text.
+    """
+    if isinstance(cv, str) and cv != "time":
+        raise ValueError(f"cv={cv!r} is neither 'time' nor a number or a splitter of scikit-learn.")
+    return isinstance(cv, str)
+
+
+def _dates_among(layout):
+    """The places of the columns of dates."""
+    return [place for place, kind in enumerate(layout.kinds) if kind == "date"]
+
+
+def _first_dates(table, X):
+    """The days of the first column of dates, NaN where one is missing; None without such a one."""
+    layout = source_layout(table)
+    columns = layout.columns(X, _dates_among(layout)[:1])
+    return columns[0].values if columns else None
+
+
+def _parts_of(estimator, y, groups, dates):
     """The part of every row in every split of `cv`: 1 training, 2 held out, 0 neither."""
     groups = complete(groups, "groups")
-    cv = check_cv(estimator.cv, y, classifier=is_classifier(estimator))
-    splits = [(np.asarray(a), np.asarray(b)) for a, b in cv.split(np.zeros(len(y)), y, groups)]
+    if is_time(estimator.cv):
+        if groups is not None:
+            raise ValueError("groups= and cv='time' exclude each other: later rows are held out.")
+        splits = _splits_by_time(len(y), dates)
+    else:
+        cv = check_cv(estimator.cv, y, classifier=is_classifier(estimator))
+        given = cv.split(np.zeros(len(y)), y, groups)
+        splits = [(np.asarray(a), np.asarray(b)) for a, b in given]
     parts = np.zeros((len(y), len(splits)), dtype=np.int64)
     for j, (train, out) in enumerate(splits):
         parts[train, j], parts[out, j] = 1, 2
@@ -153,6 +193,31 @@ def _parts_of(estimator, y, groups):
             "use a splitter whose test sets do not overlap, such as KFold."
         )
     return parts
+
+
+def _splits_by_time(n, dates):
+    """Training rows and later, held-out rows: scikit-learn's `TimeSeriesSplit` by date.
+
+    Without dates the order of rows is that of time. Rows without a date are in no split, and
+    training rows of the first held-out date are left out.
+
+    Examples
+    --------
+    >>> splits = _splits_by_time(7, np.array([3.0, 2.0, np.nan, 1.0, 4.0, 5.0, 6.0]))
+    >>> [(train.tolist(), out.tolist()) for train, out in splits[:2]]
+    [([3], [1]), ([3, 1], [0])]
+    """
+    order, days = np.arange(n), np.arange(n)
+    if dates is not None:
+        order = np.argsort(dates, kind="stable")[: np.count_nonzero(~np.isnan(dates))]
+        days = dates
+    splits = []
+    for train, out in TimeSeriesSplit().split(order):
+        train, out = order[train], order[out]
+        splits.append((train[days[train] < days[out].min()], out))
+    if not all(len(train) for train, _ in splits):
+        raise ValueError("cv='time' needs more different dates: some are of a sixth of the rows.")
+    return splits
 
 
 def _are_in_order(parts):

@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_feature_names_in
 from tunefree.core.format import aligned, duration, listed, number
 from tunefree.core.process import amount
 from tunefree.held_out.predictions import Entry, weighted_mean
-from tunefree.held_out.stacking import Chosen, Means, permutation_importances
+from tunefree.held_out.stacking import LEAST_SHARE, Chosen, Means, permutation_importances
 from tunefree.rows.preprocessing import of_source_columns
 from tunefree.stack.costs import Cost, Plan
 from tunefree.stack.problem import several_columns
@@ -170,6 +170,7 @@ class Report(NamedTuple):
     verdict: Verdict | None = None  # None if no row was held out
     merged: dict = {}  # by column: levels that became another level, and that one
     groups: list = []  # importances of groups of correlated columns
+    notes: tuple = ()  # what a person should look at, a sentence each: those of every `DataWarning`
 
     def timeless(self):
         """The report without measured times, as model files keep it."""
@@ -196,7 +197,7 @@ class Report(NamedTuple):
         for row in self.leaderboard:
             cells = ["" if row[key] is None else as_text(row[key]) for key, _, as_text in columns]
             status = row["status"].replace("finished", "")
-            last = f"{row['share']:.0%}" if row["chosen"] else status
+            last = share_words(row["share"]) if row["chosen"] else status
             rows.append((row["candidate"], *cells, last))
         return rows
 
@@ -208,30 +209,30 @@ class Report(NamedTuple):
         """The sentences of the verdict; none if no row was held out."""
         return [] if self.verdict is None else self.verdict.sentences()
 
-    def notes(self):
+    def details(self):
         """The most important columns, skipped candidates and dropped columns, in sentences."""
-        notes = []
+        found = []
         if self.relevances:
             shares = [f"{name} {share:.0%}" for name, share in self.relevances.items()]
-            notes.append(f"Share of prediction variance: {', '.join(shares)}.")
+            found.append(f"Share of prediction variance: {', '.join(shares)}.")
         if self.importances and self.verdict:
             losses = [f"{name} {number(loss, 2)}" for name, loss in self.importances.items()]
             kind = self.verdict.loss_kind
-            notes.append(f"Permutation importance (rise of the {kind}): {', '.join(losses)}.")
+            found.append(f"Permutation importance (rise of the {kind}): {', '.join(losses)}.")
         if self.groups:
             rows = [
                 (listed(row["columns"]), row["importance"]) for row in self.groups[:_MOST_GROUPS]
             ]
             rises = "; ".join(f"{names}: {number(rise, 2)}" for names, rise in rows)
-            notes.append(f"Permutation importance of correlated columns together: {rises}.")
-        notes += [f"Skipped: {name} ({reason})." for name, reason in self.skipped.items()]
+            found.append(f"Permutation importance of correlated columns together: {rises}.")
+        found += [f"Skipped: {name} ({reason})." for name, reason in self.skipped.items()]
         if self.dropped:
             names = ", ".join(map(repr, self.dropped))
-            notes.append(f"Dropped text columns with hardly any repeated value: {names}.")
+            found.append(f"Dropped text columns with hardly any repeated value: {names}.")
         for column, levels in self.merged.items():
             pairs = ", ".join(f"{level!r} into {other!r}" for level, other in levels.items())
-            notes.append(f"Merged levels of {column}: {pairs}.")
-        return notes
+            found.append(f"Merged levels of {column}: {pairs}.")
+        return found
 
     def expected_risk(self):
         """The interval of the stack's risk on new rows, in a sentence."""
@@ -259,7 +260,11 @@ class Report(NamedTuple):
         rows = self.table()
         lines = zip(aligned([row[:-1] for row in rows]), rows, strict=True)
         table = [f"{line}  {row[-1]}".rstrip() for line, row in lines]
-        return "\n".join([self.heading(), "", *table, "", *self.sentences(), *self.notes()])
+        return "\n".join([self.heading(), "", *table, "", *self._words()])
+
+    def _words(self):
+        """All sentences."""
+        return [*self.sentences(), *self.notes, *self.details()]
 
     __str__ = __repr__
 
@@ -271,11 +276,20 @@ class Report(NamedTuple):
         )
         return (
             f"<p>{escape(self.heading())}</p><table><thead><tr>{_tagged('th', head)}</tr></thead>"
-            f"<tbody>{rows}</tbody></table>{_tagged('p', [*self.sentences(), *self.notes()])}"
+            f"<tbody>{rows}</tbody></table>{_tagged('p', self._words())}"
         )
 
 
-def report_of(name, table, stacked, losses, relevances, importances):
+def share_words(share):
+    """The share of a member of a stack.
+
+    >>> share_words(0.254), share_words(0.001)
+    ('25%', 'below 1%')
+    """
+    return "below 1%" if share < LEAST_SHARE else f"{share:.0%}"
+
+
+def report_of(name, table, stacked, losses, relevances, importances, notes=()):
     """The `Report` of the estimator of this name; `losses` are those of the stack's predictions."""
     problem, chosen = stacked.problem, stacked.chosen
     shape, names = problem.shape, _check_feature_names_in(table).tolist()
@@ -304,6 +318,7 @@ def report_of(name, table, stacked, losses, relevances, importances):
         None if constant is None else verdict_of(problem, chosen, constant, losses),
         {names[int(j)]: levels for j, levels in table.merged_.items()},
         [] if importances is None else importances.groups,
+        notes,
     )
 
 

@@ -268,7 +268,8 @@ def _cells_of(X, names):
         try:
             column = next(columns)
         except TypeError as problem:
-            raise ValueError(f"Column {name!r} {problem}") from None
+            words, _, _ = str(problem).partition(": ")  # the way out allows dates, unlike a stream
+            raise ValueError(f"Column {name!r} {words}: give numbers or text.") from None
         if column.kind in (DATE, DURATION):
             raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
         if column.codes is None:

@@ -1,0 +1,210 @@
+"""What columns are: learned from all cells in any order, and kept for new rows."""
+
+import json
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tunefree import DataWarning, TablePreprocessor, load_model, save_model
+from tunefree.rows.columns import of_array
+from tunefree.rows.schema import BadCells, Schema, numeric_targets, read_columns, typed
+
+RNG = np.random.default_rng(0)
+NUMBERS = RNG.normal(size=200).round(3)
+
+
+def column(cells):
+    return np.array([*cells, None], dtype=object)[:-1, None]
+
+
+def kind_of(cells, **given):
+    return Schema.of(column(cells), given=given or None).columns[0]
+
+
+def values_of(schema, cells):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BadCells)
+        return read_columns(schema, column(cells))[0]
+
+
+COLUMNS = {
+    "numbers": [str(v) for v in NUMBERS],
+    "numbers and a few words": [*map(str, NUMBERS[:190]), *["none at all"] * 10],
+    "numbers and a marker": [*map(str, NUMBERS[:150]), *["Unknown"] * 50],
+    "objects": [*NUMBERS[:100].tolist(), *map(str, NUMBERS[100:])],
+    "money": [f"${v:,.2f}" for v in 1e4 * NUMBERS],
+    "dates": [f"{1 + k % 28}/{1 + k % 12}/20{10 + k % 12}" for k in range(200)],
+    "eight digits": [20190100 + d for d in range(1, 29)] + [20190200 + d for d in range(1, 29)],
+    "codes": [*[str(k) for k in range(22400, 22580)], *[f"84{k:03d}E" for k in range(20)]],
+    "truth": ["TRUE", "false", None] * 20,
+    "levels": ["1", "2", "3", "other"] * 10,
+    "nothing": [None, "", "NA"],
+}
+KINDS = {
+    "dates": "date", "eight digits": "date", "codes": "text", "truth": "truth", "levels": "text",
+    "nothing": "nothing",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_all_cells_decide_and_their_order_never_does(name):
+    cells = COLUMNS[name]
+    found = kind_of(cells)
+    assert found.kind == KINDS.get(name, "number")
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(cells))
+        assert kind_of([cells[k] for k in order]) == found
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_new_rows_are_read_cell_by_cell_as_the_whole(name):
+    schema = Schema.of(column(COLUMNS[name]))
+    whole = values_of(schema, COLUMNS[name])
+    for k in range(0, len(COLUMNS[name]), 17):
+        one = values_of(schema, [COLUMNS[name][k]])
+        assert one.missing[0] == whole.missing[k]
+        if whole.values is not None:
+            assert one.values[0] == whole.values[k]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_schema_goes_through_json_and_a_model_file(name, tmp_path):
+    X = column(COLUMNS[name])
+    schema = Schema.of(X)
+    given = json.loads(json.dumps(schema.as_dict()))
+    again = Schema.of(X, given=given)
+    first, second = values_of(schema, COLUMNS[name]), values_of(again, COLUMNS[name])
+    assert first.kind == second.kind and (first.missing == second.missing).all()
+    if first.values is not None:
+        assert (first.values == second.values).all()
+    X = np.column_stack([X, RNG.normal(size=len(X))]).astype(object)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = TablePreprocessor().fit(X)
+        save_model(table, tmp_path / "table")
+        assert load_model(tmp_path / "table").schema_ == table.schema_
+
+
+@pytest.mark.parametrize("name", [name for name in COLUMNS if name != "nothing"])
+def test_values_with_types_are_the_cells(name):
+    """A table that was read, with the types of its kinds, is read as the same by the schema."""
+    schema = Schema.of(column(COLUMNS[name]))
+    first = values_of(schema, COLUMNS[name])
+    second = read_columns(schema, typed(schema, [first]))[0]
+    assert (first.missing == second.missing).all()
+    if first.values is not None:
+        assert (first.values == second.values).all()
+    else:
+        assert (first.filled("")[0][first.filled("")[1]] == second.levels[second.codes]).all()
+
+
+def test_cells_that_do_not_fit_are_missing_and_counted_in_one_warning():
+    schema = Schema.of(np.column_stack([column(NUMBERS), column(COLUMNS["dates"])]))
+    new = np.array([["1", "1/2/2012"], ["one", "2/2/2012"], ["2", "never"], ["two", "3/3/2012"]])
+    with pytest.warns(BadCells, match="'x0': 2 cells are no number, the first 'one' in row 1") as w:
+        read = read_columns(schema, new.astype(object))
+    words = "'x1': 1 cell is no date, the first 'never' in row 2"
+    assert len(w) == 1 and words in str(w[0].message)
+    assert read[0].missing.tolist() == [False, True, False, True]
+    with pytest.raises(ValueError, match="on_bad_cell='error'"):
+        read_columns(schema, new.astype(object), "error")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.19, 0.3])
+def test_up_to_a_fifth_of_strays_leaves_numbers(share):
+    n = int(share * 200)
+    cells = [*map(str, NUMBERS[n:]), *["closed"] * n]
+    found = kind_of(cells)
+    assert found.kind == ("number" if share < 0.2 else "text")
+    if share == 0.3:
+        assert "70 % of its cells are numbers, but 'closed'" in found.note
+        assert kind_of(cells, x0="number").kind == "number"
+
+
+@pytest.mark.parametrize("value", [-999.0, -200.0, -99.0])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_numbers_that_stand_apart_several_times_are_missing(value, as_text):
+    numbers = np.abs(NUMBERS)
+    numbers[::20] = value
+    cells = [str(v) for v in numbers] if as_text else numbers.tolist()
+    found = kind_of(cells)
+    assert found.sentinels == (value,) and "stands apart" in found.note
+    assert values_of(Schema(("x0",), (found,)), cells).missing.sum() == 10
+    assert kind_of(cells, x0={"markers": []}).sentinels == ()
+    assert kind_of([*numbers[numbers != value].tolist(), value]).sentinels == ()  # once
+    wide = np.concatenate([1e4 * NUMBERS, [value] * 5])
+    assert kind_of(wide.tolist()).sentinels == ()  # among others
+
+
+def test_arrays_of_numbers_have_the_sentinels_of_objects():
+    X = np.abs(RNG.normal(size=(60, 2)))
+    X[::10, 1] = -999.0
+    with pytest.warns(DataWarning, match="'x1': -999 stands apart"):
+        plain = TablePreprocessor().fit(X)
+    with pytest.warns(DataWarning, match="'x1': -999 stands apart"):
+        objects = TablePreprocessor().fit(X.astype(object))
+    assert plain.schema_ == objects.schema_
+    assert (plain.transform(X) == objects.transform(X)).all()
+
+
+def test_day_and_month_are_decided_by_all_cells_or_named():
+    cells = [f"{d}/{m}/2021" for d in range(1, 13) for m in range(1, 13)]
+    found = kind_of(cells)
+    assert "could be either way round" in found.note
+    assert kind_of(cells, x0={"day_first": True}).written.day_first
+    assert kind_of([*cells, "13/1/2021"]).written.day_first
+    assert kind_of([*cells, "13/1/2021"]).note is None
+
+
+CHANGES = [
+    (NUMBERS.tolist(), ["a", "b", "c"], "held numbers in fit, but now holds text such as 'a'"),
+    (NUMBERS.tolist(), [np.datetime64("2024-05-01")] * 3, "held numbers .* now holds dates"),
+    (["u", "v"] * 20, [1.5, 2.5], "held text in fit, but now holds numbers such as '1.5'"),
+    (COLUMNS["dates"], [1.5, 2.5], "held dates in fit, but now holds numbers such as '1.5'"),
+]
+
+
+@pytest.mark.parametrize("then, now, words", CHANGES)
+def test_a_column_that_changes_its_kind_is_an_error(then, now, words):
+    schema = Schema.of(column(then))
+    with pytest.raises(ValueError, match=f"Column 'x0' {words}"):
+        read_columns(schema, column(now))
+
+
+def test_exact_conversions_are_none():
+    numbers = Schema.of(np.arange(30.0)[:, None])
+    for new in ([1, 2], ["1", "2"], [True, False], [1.0, None]):
+        assert values_of(numbers, new).values[0] == 1.0
+    levels = Schema.of(pa.table({"x0": pa.array(["1", "2"] * 9).dictionary_encode()}))
+    for new in ([1, 2], [1.0, 2.0], ["1", "2"]):
+        found = values_of(levels, new)
+        assert found.levels[found.codes].tolist() == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"sise": "number"}, "names 'sise', which is no column. Did you mean 'size'"),
+        ({"size": "numbr"}, "has the kind 'numbr'"),
+        ({"size": {"kinds": "number"}}, "has 'kinds' for 'size'"),
+        (["size"], "is no dict"),
+    ],
+)
+def test_what_is_given_is_checked(given, words):
+    with pytest.raises(ValueError, match=words):
+        Schema.of(column(["1"]), ["size"], given=given)
+
+
+def test_targets_of_text_are_numbers_or_classes():
+    def targets(cells):
+        return numeric_targets(of_array(np.array([*cells, None], dtype=object)[:-1]))
+
+    assert targets(["1", "2", "NaN"]).tolist()[:2] == [1.0, 2.0]
+    assert targets(["4 stars", "5 stars"] * 9) is None
+    assert targets(["<=50K", ">50K"] * 9) is None
+    assert targets(["yes", "no"]) is None
+    assert targets([f"${v:.2f}" for v in NUMBERS])[0] == NUMBERS[0].round(2)
+    found = targets([*map(str, NUMBERS), "oops", "n.a."])
+    assert np.isinf(found[-2]) and np.isnan(found[-1])
