@@ -11,7 +11,7 @@ from tunefree.rows.scaling import _CLIP, _LEVEL, _NUMBER, _RANK, _show
 _LEVELS, _OWN_RATES = 30, 8
 # Larger whole numbers are no codes: in some power of two all floats are whole.
 _LARGEST_CODE = 2.0**20
-# Ranks are known at about so many values of a column, and at values of so large a share.
+# Ranks are known at about so many values of a column, and at and beside values of larger shares.
 _KNOTS = 1000
 # Ranks become a coordinate unless their correlation with the numbers is at least this.
 _ALIKE = 0.97
@@ -168,7 +168,9 @@ def _knots(share):
     if len(share) <= _KNOTS:
         return slice(None)
     evenly = np.linspace(0, len(share) - 1, _KNOTS).astype(np.int64)
-    return np.union1d(evenly, np.flatnonzero(share > 1.0 / _KNOTS))
+    steps = np.flatnonzero(share > 1.0 / _KNOTS)
+    beside = np.clip([steps - 1, steps, steps + 1], 0, len(share) - 1)
+    return np.union1d(evenly, beside)
 
 
 def _may_be_codes(values):
