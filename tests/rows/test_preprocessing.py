@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from tunefree import TablePreprocessor, load_model, save_model
+from tunefree.rows.preprocessing import Phrases
 
 COLUMNS = {
     "age": [30.0, None, 50.0, 41.0, 30.0, 22.0],
@@ -286,3 +287,13 @@ def test_columns_out_are_counted_without_a_look_at_every_number(monkeypatch):
     wide = TablePreprocessor().fit(sparse.csr_array(np.eye(50)))
     monkeypatch.setattr(TablePreprocessor, "_suffixes", None)
     assert wide.sources_.tolist() == list(range(50)) and wide.dropped_ == []
+
+
+def test_a_column_of_text_takes_as_much_as_the_pieces_that_it_has():
+    words = ["red house", "blue house", "green garden", "old mill", "new mill at sea"]
+    few = Phrases.of(np.array(words * 8, dtype=object), np.ones(40))
+    assert few.numbers(np.array(words, dtype=object), np.zeros(5, dtype=bool)).any()
+    assert len(few.pieces) == len(few.basis) < 200
+    assert sum(part.nbytes for part in few) < 50_000
+    unseen = few.numbers(np.array(["quick fox"], dtype=object), np.zeros(1, dtype=bool))
+    assert not unseen.any()  # of no piece that was seen

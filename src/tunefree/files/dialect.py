@@ -483,9 +483,21 @@ def is_header(cells, below, known=None):
             cell in numbers and column.count(cell) > 0.05 * len(column)
             for cell, column in zip(cells, columns, strict=True)
         )
-        differs = text_above or (len(common) > 1 and not again)
+        # Years above decimals, and a name above levels that are others.
+        above_decimals = [
+            _has_decimals(column)
+            for cell, column in zip(cells, columns, strict=True)
+            if cell in numbers
+        ]
+        are_new = len(above_decimals) > 1 and all(above_decimals)
+        differs = text_above or (len(common) + are_new > 1 and not again)
         return bool(differs) and are_names and not repeated and len(below) >= _FEWEST
     return bool(text_above) or again < max(1, 0.5 * len(common))
+
+
+def _has_decimals(column):
+    """Whether most cells of a column have a decimal point."""
+    return sum("." in cell for cell in column) > 0.5 * len(column)
 
 
 def _counts(cells, columns):

@@ -462,12 +462,16 @@ class Phrases(NamedTuple):
 
     Attributes
     ----------
-    idf : ndarray of shape (n_pieces,)
+    idf : ndarray of shape (n_hashed,)
     basis : ndarray of shape (n_pieces, n_directions)
+        In half precision: the weights of a direction differ by less than a thousandth.
+    pieces : ndarray of shape (n_pieces,)
+        The hashed columns that `fit` saw; the others have no direction.
     """
 
     idf: np.ndarray
     basis: np.ndarray
+    pieces: np.ndarray
 
     @classmethod
     def of(cls, texts, weights):
@@ -483,12 +487,16 @@ class Phrases(NamedTuple):
         _, basis = eigsh(gram, k=k, v0=np.ones(_PIECES))
         basis = basis[:, ::-1]
         ends = basis[np.abs(basis).argmax(axis=0), np.arange(k)]
-        return cls(idf.astype(np.float32), (basis * np.sign(ends)).astype(np.float32))
+        seen = np.flatnonzero(frequency > 0.0)
+        basis = (basis * np.sign(ends))[seen].astype(np.float16)
+        return cls(idf.astype(np.float32), basis, seen.astype(np.int16))
 
     def numbers(self, texts, absent):
         """Shape (n, n_directions); zeros where a text is absent."""
         rows = _tf_idf(_pieces(np.where(absent, "", texts)), self.idf.astype(np.float64))
-        return rows @ self.basis.astype(np.float64)
+        basis = np.zeros((_PIECES, self.basis.shape[1]))
+        basis[self.pieces] = self.basis
+        return rows @ basis
 
 
 def _pieces(texts):
