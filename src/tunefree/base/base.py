@@ -35,10 +35,11 @@ from tunefree.rows.columns import (
     names_of,
     raw_columns,
 )
+from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import as_repetitions
-from tunefree.rows.schema import WITH_NUMBERS, Schema, read_columns
+from tunefree.rows.schema import Schema, read_columns
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 FLOATS = [np.float64, np.float32]

@@ -35,7 +35,8 @@ from tunefree.files.files import Named, Skipped, detected, write_atomically
 from tunefree.files.mixed import mixed_parts, read_mixed
 from tunefree.files.model import describe_model, load_model
 from tunefree.files.tables import Column
-from tunefree.rows.schema import PLAIN_NUMBER, Schema, read_columns, typed
+from tunefree.rows.kinds import PLAIN_NUMBER
+from tunefree.rows.schema import Schema, read_columns, typed
 
 
 def load(path):

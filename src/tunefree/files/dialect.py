@@ -163,10 +163,10 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     rows = _rows(head, delimiter, comment)
     if comment and not rows:
         comment, rows = "", _rows(head, delimiter, "")
-    table = _Table(head, delimiter, comment, rows)
+    table = _TableHead(head, delimiter, comment, rows)
     if not comment and (comment := _comment_between(rows, table.width)):
         rows = _rows(head, delimiter, comment)
-        table = _Table(head, delimiter, comment, rows)
+        table = _TableHead(head, delimiter, comment, rows)
     names, first, notes = table.header(header, known)
     width = table.width
     below = [row.cells for row in rows[first:]]
@@ -310,7 +310,7 @@ def _score(rows, delimiter):
     return share * (1.0 - 1.0 / width) * known * begins
 
 
-class _Table:
+class _TableHead:
     """The rows of the head, in search of the first one of the table."""
 
     def __init__(self, head, delimiter, comment, rows):
@@ -550,7 +550,7 @@ def header_of(rows, header=None, known=None):
     start = 0
     while start < len(rows) - 2 and filled[start] <= 1 < max(filled[start:]) - 1:
         start += 1
-    table = _Table("", ",", "", [_Row(line, row) for line, row in enumerate(rows)][start:])
+    table = _TableHead("", ",", "", [_Row(line, row) for line, row in enumerate(rows)][start:])
     names, first, notes = table.header(header, known)
     if start:
         notes.insert(0, f"the first {start} rows are above the table: not read")

@@ -44,9 +44,9 @@ from tunefree.files.tables import (
 )
 from tunefree.rows.cells import trimmed
 from tunefree.rows.columns import of_array, of_arrow
+from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.missing import unlabelled
 from tunefree.rows.schema import (
-    WITH_NUMBERS,
     Schema,
     numbers_among,
     numeric_targets,

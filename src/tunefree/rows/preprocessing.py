@@ -181,7 +181,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             return self._learn(X, sample_weight)
 
     def _learn(self, X, sample_weight):
-        table = _Table.of(self, X, reset=True)
+        table = _GivenTable.of(self, X, reset=True)
         n, d = table.X.shape
         form = {"dtype": np.float64, "ensure_non_negative": True}
         sample_weight = complete(sample_weight, "sample_weight")
@@ -234,7 +234,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 self._learn_numbers(j, found.kind, found.values[used], found.missing[used], weights)
                 continue
             levels, codes = found.filled(MISSING)
-            texts = _Texts(levels, codes[used], weights, found.missing[used])
+            texts = _TextColumn(levels, codes[used], weights, found.missing[used])
             near[str(j)] = self._learn_text(j, texts, found.kind)
         return near
 
@@ -329,7 +329,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         rows = plain_rows(self, X) if every_number else None
         if rows is not None:
             return rows
-        table = _Table.of(estimator, X, reset=False)
+        table = _GivenTable.of(estimator, X, reset=False)
         if table.plain is not None and every_number:
             return table.plain
         pieces = []
@@ -430,7 +430,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return tags
 
 
-class _Texts(NamedTuple):
+class _TextColumn(NamedTuple):
     """A column of text: distinct levels in order, their codes, weights, and which are absent."""
 
     levels: np.ndarray
@@ -590,7 +590,7 @@ def _medians(X, weights):
     return np.array([_median(X[:, j], weights) for j in range(X.shape[1])])
 
 
-class _Table(NamedTuple):
+class _GivenTable(NamedTuple):
     """A user's table; ``plain`` is all of it, if there are only finite numbers."""
 
     X: Any

@@ -1,0 +1,290 @@
+"""What a column is, how its cells are written, and how new cells are read.
+
+Cells that are not of the kind of their column are missing, and bad.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tunefree.core.format import listed
+from tunefree.rows.columns import (
+    CATEGORY,
+    DATE,
+    DURATION,
+    NOTHING,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    RawColumn,
+)
+from tunefree.rows.missing import MISSING
+from tunefree.rows.written_dates import Dates
+from tunefree.rows.written_numbers import Numbers
+
+KINDS = NUMBER, TRUTH, DATE, DURATION, CATEGORY, TEXT
+# Kinds of columns that are numbers without more ado.
+WITH_NUMBERS = NUMBER, TRUTH, DURATION, NOTHING
+_PLURAL = {
+    NUMBER: "numbers",
+    TRUTH: "truth values",
+    DATE: "dates",
+    DURATION: "durations",
+    CATEGORY: "categories",
+    TEXT: "text",
+    NOTHING: "nothing",
+}
+# Cells that mean a missing value among numbers, dates and truth values, whatever their share.
+AMONG_NUMBERS = MISSING | {
+    "n.a.", "n.a", "n/d", "nd", "not available", "not applicable", "missing", "unknown", "unk",
+    "undefined", "<na>", "(null)", "nil", "*", "**", "***", "...", "#div/0!", "#value!", "#ref!",
+    "#name?", "#num!", "#null!", "inf", "+inf", "-inf", "infinity", "-infinity", "1.#qnan",
+    "-1.#ind", "1.#ind", "-nan", "#na", "error",
+}  # fmt: skip
+# Numbers that stand for a missing value where they stand apart from all others.
+SENTINELS = -99.0, -200.0, -999.0, -9999.0, -99999.0, -999999.0
+# Days that are written as numbers of eight digits.
+FIRST_DAY, LAST_DAY = 19000101, 21001231
+# New rows of which more are no numbers, in so many rows, hold something else than numbers.
+_MOST_BAD, _FEWEST_ROWS = 0.5, 2
+
+
+class ColumnValues(NamedTuple):
+    """A column that is read: numbers (days of dates), or the levels of text and their codes."""
+
+    kind: str
+    values: Any  # 0 where missing; None of text and categories
+    missing: Any
+    levels: Any = None
+    codes: Any = None  # -1 where missing
+    bad: Any = None  # rows with a cell that is not of the kind, which are missing
+
+    def filled(self, missing):
+        """Levels in order, and the code of every row; `missing` is a level where there is none."""
+        if not (self.codes < 0).any():
+            return self.levels, self.codes
+        levels = np.array([*self.levels, missing], dtype=object)
+        order = np.argsort(levels.astype(str), kind="stable")
+        place = np.empty(len(levels), dtype=np.int64)
+        place[order] = np.arange(len(levels))
+        return levels[order], place[self.codes]
+
+
+class ColumnKind(NamedTuple):
+    """What a column is, and how its cells are written.
+
+    Attributes
+    ----------
+    kind : str
+        'number', 'truth', 'date', 'duration', 'category', 'text' or 'nothing'. A container or the
+        user declares categories; other text is 'text'.
+    written : Numbers, Dates or None
+        How numbers or dates are written; None if the container has their type.
+    markers : tuple of str
+        Cells that meant a missing value, as they are written.
+    sentinels : tuple of float
+        Numbers that mean a missing value.
+    levels : tuple of str or None
+        The levels of an ordered category, in order.
+    zone : str or None
+        The time zone of dates, whose local time counts.
+    whole : bool
+        Whether all numbers are whole.
+    numeric : bool
+        Whether some levels of a category or of text are numbers.
+    note : str or None
+        What a person should look at.
+    """
+
+    kind: str
+    written: Any = None
+    markers: tuple = ()
+    sentinels: tuple = ()
+    levels: Any = None
+    zone: Any = None
+    whole: bool = False
+    numeric: bool = False
+    note: Any = None
+
+    def words(self):
+        """The kind in words, and how cells are written.
+
+        >>> ColumnKind("number").words()
+        'number'
+        """
+        more = [self.written.words()] if self.written is not None else []
+        if self.kind == NUMBER and self.whole and not more:
+            more = ["whole numbers"]
+        if self.zone is not None:
+            more.append(f"in {self.zone}")
+        if self.levels is not None:
+            more.append(f"in order: {listed(list(self.levels))}")
+        missing = [*self.markers, *(f"{value:g}" for value in self.sentinels)]
+        if missing:
+            more.append(f"missing: {listed([repr(m) for m in missing])}")
+        return self.kind + (f" ({', '.join(more)})" if more else "")
+
+    def read(self, raw: RawColumn, name: str) -> ColumnValues:
+        """The values of new rows; what is not of the kind is missing and `bad`.
+
+        Raises
+        ------
+        ValueError
+            If the rows hold another kind. The message names both.
+        """
+        if self.kind in (CATEGORY, TEXT):
+            return self._read_levels(raw, name)
+        if raw.kind == NOTHING or self.kind == NOTHING:
+            return self._read_nothing(raw)
+        if raw.codes is None:
+            return self._read_values(raw, name)
+        return self._read_cells(raw, name)
+
+    def _read_nothing(self, raw):
+        n = len(raw.missing)
+        return ColumnValues(self.kind, np.zeros(n), np.ones(n, dtype=bool), bad=~raw.missing)
+
+    def _read_levels(self, raw: Any, name):
+        """Texts as they are; numbers and truth values as text."""
+        if raw.kind == NOTHING:
+            n = len(raw.missing)
+            return ColumnValues(
+                self.kind, None, raw.missing, np.array([], dtype=object), np.full(n, -1)
+            )
+        if raw.codes is None:
+            is_number = raw.kind in (NUMBER, TRUTH) and (self.numeric or raw.kind == TRUTH)
+            if not is_number and not raw.missing.all():
+                raise _changed(name, self.kind, raw)
+            raw = as_levels(raw)
+        codes: Any = raw.codes
+        is_marker = are_markers(raw.levels, self.markers, MISSING)
+        if is_marker.any():
+            codes = np.where(np.append(is_marker, False)[codes], -1, codes)
+        return ColumnValues(self.kind, None, codes < 0, raw.levels, codes)
+
+    def _read_values(self, raw, name):
+        """Numbers, dates or durations by their type."""
+        values, missing = raw.values, raw.absent
+        same = raw.kind == self.kind or {raw.kind, self.kind} == {NUMBER, TRUTH}
+        days = raw.values[~missing]
+        of_digits = raw.kind == NUMBER and self.written is not None and bool(len(days))
+        if self.kind == DATE and of_digits and days.min() >= FIRST_DAY:
+            return self._read_cells(as_levels(raw), name)
+        if not same and not missing.all():
+            raise _changed(name, self.kind, raw)
+        if np.isinf(values).any():
+            raise ValueError(f"Input X contains infinity or a value too large, in column {name!r}.")
+        for value in self.sentinels:
+            missing = missing | (values == value)
+        if missing is not raw.absent:
+            values = np.where(missing, 0.0, values)
+        return ColumnValues(self.kind, values, missing)
+
+    def _read_cells(self, raw, name):
+        """Text that stands for numbers, dates or truth values."""
+        marked = are_markers(raw.levels, self.markers, AMONG_NUMBERS)
+        values = np.full(len(raw.levels), np.nan)
+        cells = raw.levels[~marked]
+        if len(cells):
+            values[~marked] = self._values_of(cells, raw, marked)
+        of_row = np.append(values, np.nan)[raw.codes]
+        is_stray = np.append(np.isnan(values) & ~marked, False)[raw.codes]
+        present = np.count_nonzero(np.append(~marked, False)[raw.codes])
+        if present >= _FEWEST_ROWS and np.count_nonzero(is_stray) > _MOST_BAD * present:
+            raise _changed(name, self.kind, raw, int(np.argmax(is_stray)))
+        is_known = are_markers(raw.levels, self.markers, MISSING)
+        bad = np.append(np.isnan(values) & ~is_known, False)[raw.codes]
+        missing = np.isnan(of_row)
+        for value in self.sentinels:
+            missing |= of_row == value
+        return ColumnValues(self.kind, np.where(missing, 0.0, of_row), missing, bad=bad)
+
+    def _values_of(self, cells, raw, marked):
+        """The values of distinct cells, NaN where they are not of the kind."""
+        if self.kind == TRUTH:
+            return truths(cells)
+        if self.kind == DURATION:
+            return np.full(len(cells), np.nan)
+        written = self.written
+        if written is None:  # the rows of `fit` had the type of numbers or dates
+            counts = rows_of_levels(raw)[~marked]
+            written = (Numbers if self.kind == NUMBER else Dates).of(as_cells(cells), counts)
+        if written is None:  # truth values count as 0 and 1 among numbers of any container
+            return truths(cells) if self.kind == NUMBER else np.full(len(cells), np.nan)
+        return values_as_written(written, cells)
+
+
+PLAIN_NUMBER = ColumnKind(NUMBER)
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def as_cells(levels):
+    """Levels as texts of Arrow."""
+    return pa.array(levels.tolist(), pa.string())
+
+
+def values_as_written(written, cells):
+    """The values of distinct cells as numbers, or as days; NaN where they are none."""
+    values = written.values(as_cells(cells))
+    if values.dtype.kind != "M":
+        return np.where(np.isfinite(values), values, np.nan)
+    days = (values - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+    return np.where(np.isnat(values), np.nan, days)
+
+
+def all_whole(values):
+    """Whether numbers are whole; the first ones decide in most columns."""
+    head = values[:100]
+    return bool(np.all(head == np.floor(head)) and np.all(values == np.floor(values)))
+
+
+def truths(cells):
+    """1 and 0 for true and false, NaN for other cells."""
+    known = {"true": 1.0, "false": 0.0}
+    return np.array([known.get(cell.lower(), np.nan) for cell in cells.tolist()])
+
+
+def are_markers(levels, own, usual):
+    """Which levels mean a missing value."""
+    own = {*own}
+    found = [level in own or level.lower() in usual for level in levels.tolist()]
+    return np.array(found, dtype=bool)
+
+
+def rows_of_levels(raw):
+    """How many rows have each level."""
+    return np.bincount(raw.codes[raw.codes >= 0], minlength=len(raw.levels)).astype(float)
+
+
+def weight_of_levels(raw, weights):
+    """The weight of the rows of each level."""
+    if weights is None:
+        return rows_of_levels(raw)
+    known = raw.codes >= 0
+    return np.bincount(raw.codes[known], weights[known], minlength=len(raw.levels))
+
+
+def as_levels(raw):
+    """Numbers or truth values as text."""
+    values, codes = np.unique(raw.values, return_inverse=True)
+    names = ["False", "True"] if raw.kind == TRUTH else None
+    levels = [names[int(v)] if names else _level(v) for v in values.tolist()]
+    codes = np.where(raw.absent, -1, codes)
+    return RawColumn(TEXT, levels=np.array(levels, dtype=object), codes=codes)
+
+
+def _level(value):
+    return str(int(value)) if float(value).is_integer() and abs(value) < 2**63 else repr(value)
+
+
+def _changed(name, kind, raw, row=None):
+    """The error for a column that has become another kind."""
+    row = int(np.argmin(raw.missing)) if row is None else row
+    now = _PLURAL[raw.kind]
+    return ValueError(
+        f"Column {name!r} held {_PLURAL[kind]} in fit, but now holds {now} such as "
+        f"{raw.text(row)!r:.60}."
+    )

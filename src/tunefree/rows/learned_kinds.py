@@ -1,0 +1,266 @@
+"""What the columns of a table are, decided by all of their cells, never by their order."""
+
+from typing import Any
+
+import numpy as np
+
+from tunefree.core.format import listed
+from tunefree.rows.columns import (
+    CATEGORY,
+    DATE,
+    NOTHING,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    WITH_VALUES,
+    RawColumn,
+)
+from tunefree.rows.kinds import (
+    AMONG_NUMBERS,
+    FIRST_DAY,
+    LAST_DAY,
+    SENTINELS,
+    ColumnKind,
+    all_whole,
+    are_markers,
+    as_cells,
+    as_levels,
+    truths,
+    values_as_written,
+    weight_of_levels,
+)
+from tunefree.rows.missing import MISSING
+from tunefree.rows.written_dates import Dates
+from tunefree.rows.written_numbers import Numbers
+
+# A column of numbers or dates may have this share of cells that are none, and count as missing.
+MOST_STRAY = 0.2
+# With fewer distinct numbers, a text among them may be a level: 1, 2, 3 and "unknown".
+FEW_NUMBERS = 20
+_FEWEST_CODES = 3
+# So many sentinels are no accident.
+_FEWEST_SENTINELS = 3
+# Numbers of eight digits are dates if so many distinct ones are all days of these years.
+_FEWEST_DAYS = 10
+# A column of text with this share of numbers is noted.
+_MOSTLY = 0.5
+
+
+def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> ColumnKind:
+    """What a column is.
+
+    Parameters
+    ----------
+    raw : RawColumn
+    weights : ndarray, or None
+        Of the rows, all above 0.
+    facts : dict
+        What the user knows: see `tunefree.rows.schema.check_given`.
+    sentinels : bool
+        Whether numbers such as -999 may stand for missing values.
+
+    Examples
+    --------
+    >>> from tunefree.rows.columns import of_array
+    >>> learned_kind(of_array(np.array(["7%", "8%"])), None, {}, True).words()
+    'number (numbers in %)'
+    """
+    kind = facts.get("kind")
+    if kind in (CATEGORY, TEXT):
+        return _learned_levels(raw, kind, facts)
+    if raw.codes is not None and (kind is not None or raw.kind == TEXT):
+        column = _learned_cells(raw, weight_of_levels(raw, weights), facts)
+    elif raw.kind == CATEGORY:
+        return _learned_levels(raw, CATEGORY, facts)
+    elif raw.kind == NUMBER and kind in (None, DATE) and _are_days(raw):
+        cells = as_levels(raw)
+        column = _learned_cells(cells, weight_of_levels(cells, weights), {**facts, "kind": DATE})
+    elif kind is not None and raw.kind not in (kind, NOTHING) and raw.kind == DATE:
+        raise ValueError(f"schema= has the kind {kind!r} for a column of dates.")
+    else:
+        whole = raw.kind == NUMBER and all_whole(raw.values)
+        column = ColumnKind(kind or raw.kind, zone=raw.zone, whole=whole)
+    if column.kind != NUMBER:
+        return column
+    return column._replace(sentinels=_sentinels_of(column, raw, facts, sentinels))
+
+
+def _learned_levels(raw, kind, facts):
+    """A column of categories or text."""
+    if raw.codes is None and raw.kind != NOTHING:
+        raw = as_levels(raw)
+    levels = facts.get("levels", raw.levels.tolist() if raw.ordered else None)
+    levels = None if levels is None else tuple(levels)
+    markers = tuple(str(m) for m in facts.get("markers", ()))
+    return ColumnKind(kind, levels=levels, markers=markers, numeric=_some_are_numbers(raw.levels))
+
+
+def _some_are_numbers(levels):
+    """Whether some levels are numbers as a container of numbers writes them."""
+    for level in () if levels is None else levels.tolist():
+        try:
+            float(level)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+def _learned_cells(raw, counts, facts):
+    """What text is: numbers, truth values, dates, or text."""
+    wanted, given = facts.get("kind"), facts.get("markers")
+    used = counts > 0.0
+    own = None if given is None else tuple(str(m) for m in given if isinstance(m, str))
+    marked = are_markers(raw.levels, own or (), AMONG_NUMBERS if own is None else frozenset([""]))
+    cells, counts = raw.levels[used & ~marked], counts[used & ~marked]
+    if not len(cells):
+        # A column of "unknown" alone is text: new rows may have other levels.
+        is_nothing = used.any() and are_markers(raw.levels[used], own or (), MISSING).all()
+        return ColumnKind(wanted or (NOTHING if is_nothing else TEXT))
+    markers = own if own is not None else tuple(raw.levels[used & marked].tolist())
+    written = _written_of(facts)
+    if written is not None:
+        kind = wanted or (NUMBER if isinstance(written, Numbers) else DATE)
+        return ColumnKind(kind, written, markers)
+    if wanted in (None, TRUTH) and not np.isnan(truths(cells)).any():
+        return ColumnKind(TRUTH, markers=markers)
+    column = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"))
+    if column is None and wanted is not None:
+        column = ColumnKind(wanted)
+    if column is None:
+        marked = are_markers(cells, (), MISSING)
+        levels = cells[~marked] if own is None else cells
+        return ColumnKind(TEXT, markers=own or (), numeric=_some_are_numbers(levels))
+    return column._replace(markers=markers)
+
+
+def _numbers_or_dates(cells, counts, wanted, day_first):
+    """The `ColumnKind` of cells that are numbers or dates, but for a few; None of others."""
+    texts, best, fewest = as_cells(cells), None, 1.0 if wanted else MOST_STRAY
+    for kind in (NUMBER, DATE):
+        if wanted not in (None, kind):
+            continue
+        written: Any = None
+        if kind == NUMBER:
+            written = Numbers.of(texts, counts)
+        else:
+            written = Dates.of(texts, counts, day_first)
+        if written is None:
+            continue
+        values = values_as_written(written, cells)
+        stray = np.isnan(values)
+        share = counts[stray].sum() / counts.sum()
+        fits = wanted is not None or not stray.any() or are_strays(cells, values, stray, kind)
+        # Of two readings without strays the one as dates counts: 20190103 is a number, too.
+        if fits and (share < fewest or (best is None and share <= fewest) or share == 0.0):
+            whole = kind == NUMBER and all_whole(values[~stray])
+            is_plain = kind == NUMBER and written.is_plain
+            best, fewest = ColumnKind(kind, None if is_plain else written, whole=whole), share
+            if is_plain and share == 0.0 and values.max() < FIRST_DAY:
+                return best  # no need to look for dates, which takes longer
+    return best
+
+
+def are_strays(cells, values, stray, kind):
+    """Whether cells that are no numbers or dates look like markers, not like codes or levels.
+
+    Codes such as 84030E among 22423 are several distinct texts that begin with a digit.
+    """
+    if kind == DATE:
+        return len(np.unique(values[~stray])) > 2
+    if len(np.unique(values[~stray])) <= FEW_NUMBERS:
+        return False
+    texts = cells[stray].tolist()
+    n_codes = sum(text[0].isdigit() and text[-1].isalpha() and " " not in text for text in texts)
+    whole = np.all(values[~stray] == np.floor(values[~stray]))
+    return not (whole and n_codes >= _FEWEST_CODES and n_codes > 0.5 * len(texts))
+
+
+def _are_days(raw):
+    """Whether numbers are days written with eight digits, such as 20190103."""
+    values = np.unique(raw.values[~raw.absent])
+    if len(values) < _FEWEST_DAYS or values[0] < FIRST_DAY or values[-1] > LAST_DAY:
+        return False
+    if not np.all(values == np.floor(values)):
+        return False
+    year, month, day = values // 10000, values // 100 % 100, values % 100
+    if not (np.all((month >= 1) & (month <= 12)) and np.all((day >= 1) & (day <= 31))):
+        return False
+    return len(np.unique(100 * year + month)) > 1
+
+
+def _sentinels_of(column, raw, facts, sentinels):
+    """Numbers such as -999 that stand apart from all others, and occur several times."""
+    if facts.get("markers") is not None:
+        return tuple(float(m) for m in facts["markers"] if isinstance(m, int | float))
+    if not sentinels:
+        return ()
+    if raw.codes is None:
+        values = raw.values[~raw.absent]
+    else:
+        read = column.read(raw, "")
+        values = read.values[~read.missing]
+    if not len(values) or values.min() not in SENTINELS:
+        return ()
+    low = values.min()
+    others = values[values > low]
+    n = np.count_nonzero(values == low)
+    if n < _FEWEST_SENTINELS or not len(others):
+        return ()
+    apart = others.min() >= 0.0 or others.min() - low > 2.0 * np.ptp(others)
+    return (float(low),) if apart else ()
+
+
+def _written_of(facts):
+    """How cells are written, by what the user gives."""
+    if not facts.get("written"):
+        return None
+    written = dict(facts["written"])
+    kind = {"Numbers": Numbers, "Dates": Dates}[written.pop("as", "Numbers")]
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in written.items()})
+
+
+def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str | None:
+    """What a person should look at; None if there is nothing."""
+    notes = []
+    unusual = [marker for marker in column.markers if marker.lower() not in MISSING]
+    if unusual and column.kind in WITH_VALUES and raw.codes is not None:
+        n = np.count_nonzero(np.append(are_markers(raw.levels, unusual, ()), False)[raw.codes])
+        rows = "1 row" if n == 1 else f"{n} rows"
+        notes.append(
+            f"{listed([repr(marker) for marker in unusual])} counts as missing, in "
+            f"{rows}. schema={{{name!r}: 'category'}} makes it a level."
+        )
+    if column.sentinels:
+        values = listed([f"{value:g}" for value in column.sentinels])
+        notes.append(
+            f"{values} stands apart and counts as missing. schema={{{name!r}: {{'markers': []}}}} "
+            "keeps it as a number."
+        )
+    if column.kind == DATE and getattr(column.written, "is_ambiguous", False):
+        order, other = ("day", False) if column.written.day_first else ("month", True)
+        notes.append(
+            f"day and month of its dates could be either way round, and the {order} is read first. "
+            f"schema={{{name!r}: {{'day_first': {other}}}}} changes this."
+        )
+    if column.kind == TEXT and raw.kind == TEXT:
+        notes += _notes_of_text(name, raw, weight_of_levels(raw, weights))
+    return " ".join(notes) or None
+
+
+def _notes_of_text(name, raw, counts):
+    """A note about a column of text most of whose cells are numbers."""
+    marked = are_markers(raw.levels, (), AMONG_NUMBERS) | (counts <= 0.0)
+    cells, counts = raw.levels[~marked], counts[~marked]
+    written = Numbers.of(as_cells(cells), counts) if len(cells) else None
+    if written is None:
+        return []
+    stray = np.isnan(values_as_written(written, cells))
+    share = 1.0 - counts[stray].sum() / counts.sum()
+    if share < _MOSTLY or not stray.any():
+        return []
+    return [
+        f"{100.0 * share:.0f} % of its cells are numbers, but {cells[stray][0]!r:.40} is none: it "
+        f"is read as text. schema={{{name!r}: 'number'}} reads numbers, and counts others as "
+        "missing."
+    ]
