@@ -63,9 +63,7 @@ def arguments():
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these files")
     parser.add_argument("--records", type=int, default=10**9, help="at most so many of a file")
     parser.add_argument("--budget", help="of training, such as 20s")
-    parser.add_argument(
-        "--without", nargs="+", choices=PARTS, default=[], help="steps to skip"
-    )
+    parser.add_argument("--without", nargs="+", choices=PARTS, default=[], help="steps to skip")
     parser.add_argument("--cache", type=Path, help="keeps the results of finished files")
     parser.add_argument("--notes", action="store_true", help="also what training prints on stderr")
     return parser.parse_args()
