@@ -1,4 +1,4 @@
-"""Files as people have them: trained, evaluated, reported and predicted from the shell.
+"""Files as people have them: looked at, trained, evaluated, reported and predicted from the shell.
 
 python benchmarks/files.py --data DIR [--only NAME ...] [--records N] [--budget TIME]
                            [--without peer report ...] [--cache FILE]
@@ -145,6 +145,7 @@ def split(records, most):
 def steps(seen, train, test, new, model, given, options):
     """Run the commands."""
     budget = ["--budget", options.budget] if options.budget else []
+    shell("look", train, *(given if "--task" not in given else given[2:]))
     seen["notes"] = shell("train", train, model, *given, *budget)[1]
     notes = describe_model(model)["notes"]
     seen["rows"], seen["kinds"] = notes["rows"], describe_kinds(notes)
@@ -246,7 +247,7 @@ def shown(rows, with_notes):
                     if line.split()[0] in ("note:", "task:", "target:", "skipped"):
                         console.print(f"    {line}", markup=False)
     good = sum(seen["verdict"] == "good" for _, seen in rows)
-    console.print(f"{good} of {len(rows)} files are trained, evaluated, reported and predicted.")
+    console.print(f"{good} of {len(rows)} files pass every step.")
 
 
 def cells(row, seen):
