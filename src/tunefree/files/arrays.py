@@ -232,7 +232,7 @@ def _index_columns(schema):
     return [*names, *(n for n in schema.names if _NO_NAME.fullmatch(n) and n not in names)]
 
 
-class _Texts(io.RawIOBase):
+class _JoinedTexts(io.RawIOBase):
     """Texts as a file."""
 
     def __init__(self, texts):
@@ -275,7 +275,7 @@ def _delimited(path, aside, header, delimiter):
     missing = sorted({*csv.ConvertOptions().null_values, *NO_LABEL})  # of numbers only
     values = csv.ConvertOptions(column_types=anything, null_values=missing)
     kept = [name for j, name in enumerate(names) if j not in layout.dialect.empty]
-    file = io.BufferedReader(_Texts(texts()), CHUNK)
+    file = io.BufferedReader(_JoinedTexts(texts()), CHUNK)
     with csv.open_csv(file, reading, cells, values) as batches:
         for batch in batches:
             yield batch.select(kept)

@@ -199,7 +199,7 @@ def _splits_by_time(n, dates):
     """Training rows and later, held-out rows: scikit-learn's `TimeSeriesSplit` by date.
 
     Without dates the order of rows is that of time. Rows without a date are in no split, and
-    training rows of the first held-out date are left out.
+    training rows of the first held-out date are in none, too.
 
     Examples
     --------
