@@ -212,7 +212,11 @@ def test_errors_have_their_place_in_every_dialect(delimiter):
     found = read_mixed([text.encode()], format="csv")
     assert found.where(9, 2) == "<stream>:12:9"
     with pytest.raises(DataError) as caught:
-        read_mixed([text.encode() + delimiter.join(["40", "Rome", "1"]).encode()], format="csv")
+        read_mixed(
+            [text.encode() + delimiter.join(["40", "Rome", "1"]).encode()],
+            format="csv",
+            delimiter=delimiter,
+        )
     assert (caught.value.line, caught.value.column) == (13, 10)
 
 
