@@ -178,7 +178,7 @@ def test_slopes_of_classes_are_exported(tmp_path):
 @pytest.mark.parametrize("candidate", ["linear", "kernel"])
 def test_tables_of_categories_dates_and_gaps_are_exported(candidate):
     pandas = pytest.importorskip("pandas")
-    days = pandas.to_datetime("1999-12-20") + pandas.to_timedelta(17.3 * np.arange(160), "D")
+    days = pandas.to_datetime("1999-12-20") + pandas.to_timedelta(17.3 * RNG.permutation(160), "D")
     table = pandas.DataFrame({"a": gaps(X)[:, 1], "day": days,
                               "c": np.array(["u", "v", None, "rare"])[np.r_[0, 0, 3, :157] % 3],
                               "n": pandas.Categorical(RNG.integers(0, 3, 160))})  # fmt: skip
