@@ -64,7 +64,7 @@ def test_a_table_of_everything_goes_all_the_way(here):
     result = run("train", "houses.csv", "m")
     for words in (
         "90 rows, 5 features (1 numeric, 1 boolean, 1 date, 2 text)",
-        "column 1 has no name and counts the rows",
+        "column 1 has no name and numbers the rows",
         "19 missing values",
         "target: price (the last column; use --target to change this)",
         "High-cardinality text columns dropped: 'address'",
@@ -243,9 +243,9 @@ def test_days_stand_first_in_new_rows_where_they_did_in_those_learned(here):
     pandas = pytest.importorskip("pandas")
     days = pandas.date_range("2022-01-01", periods=120)
     X = pandas.DataFrame({"d": days.strftime("%d/%m/%Y"), "x": 0.5 * np.arange(120)})
-    model = tunefree.TuneFreeRegressor(candidates=("linear",), random_state=0).fit(
-        X, days.day.to_numpy()
-    )
+    model = tunefree.TuneFreeRegressor(candidates=("linear",), random_state=0)
+    with pytest.warns(tunefree.DataWarning, match="in the order of these dates"):
+        model.fit(X, days.day.to_numpy())
     save_model(model, "m")
     X[:9].to_csv("few.csv", index=False)  # they could be months, too
     said = [float(v) for v in run("predict", "m", "few.csv").stdout.split()]

@@ -82,8 +82,9 @@ def table_names(table):
     """The names of the features, or their numbers in the file."""
     if table.feature_names is not None:
         return list(map(str, table.feature_names))
-    places = np.flatnonzero(table.slots >= 0)
-    places = places[np.argsort(table.slots[places], kind="stable")].tolist()
+    slots = np.arange(table.X.shape[1]) if table.slots is None else table.slots
+    places = np.flatnonzero(slots >= 0)
+    places = places[np.argsort(slots[places], kind="stable")].tolist()
     return [column_name("x0", {"positions": [place]}) for place in places]
 
 
