@@ -397,21 +397,28 @@ def test_the_task_follows_from_the_target(y, task):
     assert guess_task(y if y.dtype.kind == "U" else y.astype(float))[0] == task
 
 
-def test_a9a_with_defaults_only(data, tmp_path):
-    model = tmp_path / "a9a.model"
+@pytest.fixture(scope="module")
+def a9a(data, tmp_path_factory):
+    """A model of a9a with defaults only."""
+    model = tmp_path_factory.mktemp("a9a") / "model"
     run("train", data / "a9a.gz", model)
-    scores = json.loads(run("eval", model, data / "a9a.t.gz", "--json").stdout)
+    return model
+
+
+def test_a9a_with_defaults_only(data, a9a):
+    scores = json.loads(run("eval", a9a, data / "a9a.t.gz", "--json").stdout)
     assert scores["n"] == 16281 and scores["error"] <= 0.151
 
 
-def test_the_unit_of_all_values_does_not_matter(data, tmp_path):
-    texts = {}
+def test_the_unit_of_all_values_does_not_matter(data, a9a, tmp_path):
     for name in ("a9a", "a9a.t"):
         text = gzip.decompress((data / f"{name}.gz").read_bytes())
         (tmp_path / name).write_bytes(text.replace(b":1 ", b":1000000 "))
-    for name, folder, suffix in (("plain", data, ".gz"), ("million", tmp_path, "")):
-        run("train", folder / f"a9a{suffix}", tmp_path / name)
-        texts[name] = run("predict", tmp_path / name, folder / f"a9a.t{suffix}").stdout
+    run("train", tmp_path / "a9a", tmp_path / "million")
+    texts = {
+        "plain": run("predict", a9a, data / "a9a.t.gz").stdout,
+        "million": run("predict", tmp_path / "million", tmp_path / "a9a.t").stdout,
+    }
     # The unit is no power of two, and rounding moves the kernels' rates a little: rows on the
     # border may turn.
     plain, million = (np.array(texts[name].split()) for name in ("plain", "million"))
