@@ -12,6 +12,7 @@ from scipy import sparse
 from tunefree import open_source
 from tunefree.files import DataError, Skipped, read
 from tunefree.files.mixed import mixed_parts, read_mixed
+from tunefree.rows.schema import Schema, read_columns
 
 ODD = [b"\r", b"\v", b"\f", b"\r\n", b" ", b"\t", b"\x1c", b"\xc2\x85", b"\xc2\xa0", b"\n"]
 SOUND = {
@@ -31,6 +32,14 @@ def damaged(seed, format):
 def told(X, y):
     X = X.toarray() if sparse.issparse(X) else np.asarray(X)
     return X.shape, X.tolist(), np.asarray(y).tolist()
+
+
+def numbers_of(X):
+    """The numbers of a table of cells."""
+    if not hasattr(X, "column_names"):
+        return X
+    columns = read_columns(Schema.of(X, X.column_names), X)
+    return np.column_stack([np.where(c.missing, np.nan, c.values) for c in columns])
 
 
 def outcome(reading):
@@ -67,11 +76,12 @@ def test_a_file_reads_the_same_in_every_way(tmp_path, seed, format):
     assert outcome(lambda: whole([bytes([b]) for b in text])) == expected
     assert outcome(lambda: whole([text.translate(bytes.maketrans(b"\r\v\f", b"   "))])) == expected
     assert outcome(lambda: streamed(path)) == expected
-    if format == "csv" and isinstance(expected, tuple):  # and as a table of anything
+    plain = not {0x1C, 0x85, 0xA0} & {*text}  # which cells of people may have
+    if format == "csv" and isinstance(expected, tuple) and plain:  # and as a table of anything
         table = read_mixed([text], format="csv")
-        assert told(table.X, table.y) == expected
-        (part,) = mixed_parts([text], format="csv", kinds=["number"] * expected[0][1])
-        assert told(part.X, part.y) == expected
+        assert told(numbers_of(table.X), table.y) == expected
+        (part,) = mixed_parts([text], format="csv")
+        assert told(numbers_of(part.X), part.y) == expected
 
 
 def test_what_ends_a_line_and_what_parts_words():
@@ -82,4 +92,4 @@ def test_what_ends_a_line_and_what_parts_words():
         assert told(X, y) == ((1, 2), [[1.0, 2.0]], [3.0])
         table = read_mixed([b"a,b,y\nx%sy,%s2%s,3\nz,,4\n" % (odd, odd, odd)], format="csv")
         assert table.X["a"][0].as_py() == "x" + " " * len(odd) + "y"
-        assert table.X["b"].to_pylist() == [2.0, None]
+        assert table.X["b"].to_pylist() == ["2", None]

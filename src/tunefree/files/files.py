@@ -493,10 +493,11 @@ def sniff_text(pieces):
     first = _CONTENT.search(head + b"\n")
     line = first[0].strip() if first else b""
     found = _decided(line)
-    if found is None:  # a word, or prose
+    if found is None:  # a word, or prose: the lines below decide
         lines = [found[0].strip() for found in _CONTENT.finditer(head + b"\n")]
         is_labels = all(_LABEL.fullmatch(line) for line in lines)
-        found = "libsvm" if is_labels else "csv"
+        below = next(filter(None, map(_decided, lines[1:])), "csv")
+        found = "libsvm" if is_labels or below == "libsvm" else "csv"
     return found, head
 
 

@@ -24,6 +24,7 @@ _EPOCH, _DAY = np.datetime64("1970-01-01"), np.timedelta64(1, "D")
 # Kinds of columns whose values are numbers: of dates and durations they are days.
 WITH_VALUES = NUMBER, TRUTH, DATE, DURATION
 _ABSENT = -1  # the code of a missing value
+_BLANKS = " \t\n\r\v\f\u00a0"
 
 
 class RawColumn(NamedTuple):
@@ -270,7 +271,7 @@ def _distinct(items, absent=None):
 
 def _of_texts(texts, codes, kind=TEXT, ordered=False):
     """The column of texts: blanks around them do not count, and an empty text is missing."""
-    trimmed = [cell_text(text).strip() for text in texts]
+    trimmed = [cell_text(text).strip(_BLANKS) for text in texts]
     place: dict = {}
     of_level = [place.setdefault(text, len(place)) if text else _ABSENT for text in trimmed]
     if not ordered:  # the order of rows has no meaning

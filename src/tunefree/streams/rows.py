@@ -268,6 +268,8 @@ def _cells_of(X, names):
         try:
             column = next(columns)
         except TypeError as problem:
+            if isinstance(name, int):  # of an array: scikit-learn's type of error
+                raise TypeError(f"Column {name} of X {problem}") from None
             words, _, _ = str(problem).partition(": its argument")  # which may be a date there
             raise ValueError(f"Column {name!r} {words}: give numbers or text.") from None
         if column.kind in (DATE, DURATION):
