@@ -6,7 +6,7 @@ Other checks, such as that of an estimator's solvers, are in its own module.
 import functools
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -119,9 +119,11 @@ _RULES: dict[str, Any] = {
     "min_share": _only(lambda v: is_number(v) and 0 <= v <= 1, "a share between 0 and 1"),
     "n_jobs": _or_none(_is_count, "a whole number other than 0"),
     "n_splits": _or_auto(_is_whole, "a positive integer"),
+    "on_bad_cell": _only(lambda v: v in ("missing", "error"), "one of 'missing', 'error'"),
     "patience": _only(_is_whole, "a positive integer"),
     "quantile": (_is_levels, "neither a number between 0 and 1 nor increasing ones"),
     "rho": _or_none(is_number, "a number"),
+    "schema": _or_none(lambda v: isinstance(v, Mapping), "a dict of columns"),
     "scoring": (
         lambda v: v is None or callable(v) or v in get_scorer_names(),
         "no scorer of scikit-learn: sklearn.metrics.get_scorer_names() lists them",

@@ -267,7 +267,8 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     def _table_of(self, X, sample_weight):
         """The fitted `TablePreprocessor` of a table with text or dates; None of numbers alone."""
         declared = self.categorical_features
-        declares = not isinstance(declared, str) and np.size(declared) > 0 and declared is not None
+        is_default = isinstance(declared, str) and declared == "from_dtype"
+        declares = not (is_default or declared is None or np.size(declared) == 0)
         if not (declares or self.schema):
             check_frame(X)
             X = as_table(X)
