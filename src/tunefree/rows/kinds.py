@@ -113,7 +113,9 @@ class ColumnKind(NamedTuple):
         >>> ColumnKind("number").words()
         'number'
         """
-        more = [self.written.words()] if self.written is not None else []
+        more = []
+        if self.written is not None:
+            more = [self.written.words().removeprefix(f"{_PLURAL[self.kind]} ")]
         if self.kind == NUMBER and self.whole and not more:
             more = ["whole numbers"]
         if self.zone is not None:

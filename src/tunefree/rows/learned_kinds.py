@@ -63,7 +63,7 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
     --------
     >>> from tunefree.rows.columns import of_array
     >>> learned_kind(of_array(np.array(["7%", "8%"])), None, {}, True).words()
-    'number (numbers in %)'
+    'number (in parts of one)'
     """
     kind = facts.get("kind")
     if kind in (CATEGORY, TEXT):
