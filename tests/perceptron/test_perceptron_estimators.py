@@ -28,13 +28,11 @@ every_method = pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
-        OptimisticPerceptron(),
         OptimisticPerceptron("auto", stop="margin"),
         OptimisticPerceptron("accelerated"),
         OptimisticPerceptron(potential="euclidean", fit_intercept=False),
         ClassicalPerceptron(),
-        KernelOptimisticPerceptron(method="auto"),
-        KernelOptimisticPerceptron("precomputed", max_iter=200),
+        KernelOptimisticPerceptron("precomputed", method="auto", max_iter=200),
     ]
 )
 def test_scikit_learn_contract(estimator, check):

@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hidden import with_settings
 from tunefree import GLMClassifier, GLMRegressor, ReflectronClassifier, ReflectronRegressor
@@ -17,12 +16,6 @@ from tunefree.reflectron.constraints import Box, L1Ball, NonNegative, NuclearBal
 from tunefree.reflectron.mirror import Mirror
 from tunefree.reflectron.potentials import POTENTIALS, Euclidean, Hypentropy, Spectral
 from tunefree.rows.units import Units
-
-
-@pytest.mark.filterwarnings("default")
-@parametrize_with_checks([ReflectronRegressor(max_iter=200), GLMRegressor(max_iter=200)])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def _sparse_problem(n=200, d=40, seed=0, outputs=1):

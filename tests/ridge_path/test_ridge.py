@@ -21,7 +21,6 @@ ALPHAS = np.logspace(3, -3, 7)
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks(
     [
-        RidgePathRegressor(),
         RidgePathRegressor(solver="sgd"),
         RidgePathRegressor("tail", max_iter=3),
     ]
