@@ -99,8 +99,35 @@ class Work(NamedTuple):
     by_class: Any  # of one member after an implicit step: scores, then probabilities
     rows: Any  # the standardised row; then the row predicted last, and the rows learned then
     directions: Any  # (entry, filter): C z
+    places: Any  # the columns of the row's entries
     snapshot: Any  # one `SNAPSHOT`
     scratch: Any  # one `SCRATCH`
+
+
+class MixtureParts(NamedTuple):
+    """All that the kernels read and write of one stream."""
+
+    form: int
+    state: MixtureState
+    work: Work
+    memory: Any  # (columns + 2, row): a ring of the latest rows, their labels and weights; or empty
+    trace: Any  # (point, number)
+
+
+class CSRRows(NamedTuple):
+    """Rows in CSR form; dense rows need no columns."""
+
+    starts: Any  # (n + 1,)
+    columns: Any
+    values: Any
+
+
+class Labels(NamedTuple):
+    """The labels of rows: class numbers or real targets, of which the other is None."""
+
+    codes: Any
+    targets: Any
+    weights: Any  # (n,); rows of weight 0 are only predicted
 
 
 class MixtureShape(NamedTuple):
@@ -155,6 +182,7 @@ class MixtureShape(NamedTuple):
             np.zeros((2, width)),
             np.full((2, D + 1), -1.0),
             np.zeros((D, N_FILTERS)),
+            np.zeros(D, dtype=np.int64),
             snapshot.view(SNAPSHOT),
             np.zeros(1, SCRATCH),
         )

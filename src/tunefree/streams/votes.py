@@ -94,10 +94,10 @@ def _score_odds(sums, score):
 
 
 @kernel(fastmath=REASSOCIATE)
-def vote(targets, now, memory, z, mean_norm, scores, nearness):
+def vote(real, now, memory, z, mean_norm, scores, nearness):
     """Scores of the voting members: the latest rows vote, each by its nearness.
 
-    Without `targets` their labels are classes.
+    Unless `real` their labels are classes.
 
     A row at the squared distance r has (1 - g (r - r_0) / (16 sqrt(mean squared norm)))_+^8 of a
     vote, about exp(-g (r - r_0) / (2 sqrt(..))), where r_0 is that of the nearest row: between
@@ -129,7 +129,7 @@ def vote(targets, now, memory, z, mean_norm, scores, nearness):
         else:
             sums = _add_number_votes(part, labels, weights, now.centre, sums)
         first, part = 0, nearness[until:count]
-    if targets is not None:
+    if real:
         _score_means(sums, now.unit, scores[0, N_LINES:])
         return
     if len(scores) == 1:
