@@ -453,7 +453,7 @@ class Function(NamedTuple):
     array([[2.]])
     """
 
-    function: Callable
+    function: Callable[..., Any]
     free, as_given = False, True
 
     def _takes_matrices(self, A, B):

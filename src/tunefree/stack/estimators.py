@@ -3,7 +3,8 @@
 import copy
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -70,7 +71,14 @@ from tunefree.stack.candidates import (
 from tunefree.stack.costs import Limits, Plan
 from tunefree.stack.explain import line_of_stack, terms_of_stack
 from tunefree.stack.from_source import fit_source_rows
-from tunefree.stack.problem import EXCLUDE, ClassTargets, NumberTargets, TableRows, log_odds
+from tunefree.stack.problem import (
+    EXCLUDE,
+    ClassTargets,
+    NumberTargets,
+    StackProblem,
+    TableRows,
+    log_odds,
+)
 from tunefree.stack.report import (
     Importances,
     Stacked,
@@ -107,10 +115,17 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     calibration_: Any
     flat_: bool
     cross_fit: Any
-    # Abstract: the `StackProblem`, and the held-out predictions of a cross-fitted copy.
-    _problem: Callable
-    _copy_held_out: Callable
-    _join_ranges: Callable  # of regressors
+
+    @abstractmethod
+    def _problem(self, rows, y) -> StackProblem:
+        """What is to be learned of the `TableRows`; y are the targets of all of the user's rows."""
+
+    @abstractmethod
+    def _copy_held_out(self, copy, X, y, weights) -> Any:
+        """The held-out predictions of a cross-fitted copy, for rows that it has not learned."""
+
+    def _reach(self, ends) -> None:
+        """Predict, and keep intervals, up to the ends of all targets: classes have none."""
 
     @report_progress
     def fit(
@@ -280,17 +295,12 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _fit_rows(self, rows):
         """Fit a stratified sample; then the models of the stack learn all rows, if they can."""
-        classify = is_classifier(self)
-        sample = rows.drawn(seed_of(self.random_state), ridge.EXACT_ROWS, classify)
+        sample = rows.drawn(seed_of(self.random_state), ridge.EXACT_ROWS, is_classifier(self))
         self.fit(sample.X, sample.y, sample_weight=sample.weights)
         if sample.whole:
             return
         self.models_, fitted, others = fit_source_rows(self, rows, sample)
-        if not classify:  # limits extend beyond the sample's range by at most its width
-            low, high = self.prediction_limits_
-            ends = np.clip(sample.ends, 2.0 * low - high, 2.0 * high - low)
-            self.prediction_limits_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
-            self._join_ranges(sample.ends)
+        self._reach(sample.ends)
         words = f"{self.report_.reason} Chosen on a sample of {len(sample.y)} rows."
         if fitted:
             words += f" Fitted on all {rows.n_rows} rows: {', '.join(fitted)}."
@@ -1242,6 +1252,17 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, _TuneF
         predictions = copy.predict(X).reshape(len(weights), -1)
         gap = np.abs(as_columns(y) - predictions)
         return ResidualScores(gap / copy._sigma(X, predictions), weights)
+
+    def _reach(self, ends):
+        """Let predictions and intervals reach the lowest and highest targets of all rows.
+
+        Beyond the range of the sample's targets predictions reach by its width at most.
+        """
+        low, high = self.prediction_limits_
+        lowest, highest = np.clip(ends, 2.0 * low - high, 2.0 * high - low)
+        has_negative = (ends[0] < 0.0).any()
+        self.prediction_limits_ = (lowest if has_negative else low, highest)
+        self._join_ranges(ends)
 
     def _columns_of(self, X):
         return self._numbers(X)

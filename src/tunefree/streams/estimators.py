@@ -7,7 +7,7 @@ get their places.
 """
 
 import math
-from collections.abc import Callable
+from abc import ABCMeta, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -50,24 +50,42 @@ _MEMBERS = [
 ]
 
 
-class LearnsByMixture(ReadsRows, Threaded, BaseEstimator):
+class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
     """What both stream estimators share: rows, the mixture, and its diagnostics."""
 
     _ONE_BY_ONE = True
     _REAL = False
     _supervised = True  # for river
-    # Of subclasses: a label or None if it is not known; its number, which a new class gets; the
-    # classes; how to add classes, check labels, and learn checked rows of an array.
-    _label: Callable
-    _number: Callable
-    _codes: Callable
-    _expect: Callable
-    _check_labels: Callable
-    _learn_rows: Callable
     _waiting: dict[Any, np.ndarray]
 
     def __init__(self, delay: int = 0):
         self.delay = delay
+
+    # --- labels ---
+
+    @abstractmethod
+    def _label(self, y) -> Any:
+        """A checked label; None if it is not known."""
+
+    @abstractmethod
+    def _number(self, label) -> float:
+        """The number of a label, which a new class gets."""
+
+    @abstractmethod
+    def _codes(self) -> dict[Any, int]:
+        """The number of each class, in the order of their appearance."""
+
+    @abstractmethod
+    def _expect(self, labels) -> None:
+        """Add the new ones of these classes."""
+
+    @abstractmethod
+    def _check_labels(self, y, known) -> np.ndarray:
+        """The labels of rows, of which some are known; an error names the first that is none."""
+
+    @abstractmethod
+    def _learn_rows(self, rows, y, known, weights) -> None:
+        """Learn checked rows of an array."""
 
     # --- predictions ---
 
@@ -424,7 +442,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
                 raise ValueError(f"classes={expected!r:.80} has a missing value: give labels only.")
             return self._learn(X, y, sample_weight, expected)
 
-    _label = staticmethod(label_of)
+    def _label(self, y):
+        return label_of(y)
 
     def _number(self, label):
         number = self._codes().get(label)
@@ -459,8 +478,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
             if stop in new:
                 self._expect([new[stop]])
 
-    def _codes(self) -> dict[Any, int]:
-        """The number of each class, in the order of their appearance."""
+    def _codes(self):
         codes = vars(self).get("_by_label")
         if codes is None:
             known = getattr(self, "classes_", np.empty(0)).tolist()
@@ -646,7 +664,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
     def _number(self, label):
         return label
 
-    def _expect(self, classes):
+    def _expect(self, labels):
         """Add no classes."""
 
     def _check_labels(self, y, known):

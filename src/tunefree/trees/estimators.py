@@ -1,6 +1,7 @@
 """Boosted trees, whose rounds and depths held-out rows choose."""
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Self
 
@@ -154,7 +155,7 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
 
 
 class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
-    """Boosted trees; subclasses define what is marked as abstract."""
+    """Boosted trees; subclasses define the abstract methods."""
 
     class_weight: Any = None  # a parameter of classifiers
     monotonic_cst: Any
@@ -163,9 +164,14 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     on_bad_cell: Any
     n_jobs: int | None
     random_state: Seed
-    # Abstract: the `GivenRows` of targets, weights, exposure and offset; scores as outputs.
-    _encode: Callable
-    _outputs: Callable
+
+    @abstractmethod
+    def _encode(self, y, weights) -> GivenRows:
+        """What is to be learned of targets: `GivenRows` as yet without columns and groups."""
+
+    @abstractmethod
+    def _outputs(self, scores) -> np.ndarray:
+        """Scores of shape (rows, outputs) as decisions, or as means."""
 
     @report_progress
     def fit(
