@@ -25,6 +25,7 @@ Source: Podkopaev, Xu and Lee 2024, "Adaptive conformal inference by betting"; t
 bound were derived here.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,18 @@ def bettors():
     True
     """
     return np.zeros(1, BETS)[0]
+
+
+def rate_index(alpha):
+    """The index of a miss rate in `ALPHAS`.
+
+    >>> rate_index(0.05)
+    2
+    """
+    for i, rate in enumerate(ALPHAS):
+        if math.isclose(alpha, rate):
+            return i
+    raise ValueError(f"alpha={alpha!r} is none of {', '.join(map(str, ALPHAS))}.")
 
 
 @kernel

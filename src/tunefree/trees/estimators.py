@@ -45,8 +45,8 @@ from tunefree.trees.boosting import (
     boost,
     n_reports,
 )
-from tunefree.trees.explain import terms_of_trees
 from tunefree.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
+from tunefree.trees.shapley import terms_of_trees
 from tunefree.trees.state_checks import check_trees
 from tunefree.uncertainty.intervals import Residuals
 
