@@ -12,24 +12,17 @@ from tunefree.base.progress import report_progress
 from tunefree.core.parameters import seed_of
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
+from tunefree.held_out.dominant_targets import without_dominant
 from tunefree.held_out.stacking import Means, Quantiles, Targets
 from tunefree.parts.families import FAMILIES, HuberT, Quantile
 from tunefree.rows.checks import ignore_outlier_warnings
 from tunefree.rows.matrices import as_columns
-from tunefree.rows.outliers import (
-    EXTREME,
-    clip_outliers,
-    limit_dominant,
-    warn_of_changes,
-    warn_of_dominant,
-)
+from tunefree.rows.outliers import EXTREME, clip_outliers, warn_of_changes
 from tunefree.stack.costs import Plan
 from tunefree.stack.estimator import TuneFreeStack
 from tunefree.stack.problem import NumberTargets, TableRows
 from tunefree.uncertainty.intervals import ResidualScores
 
-# Of fewer targets none is limited because it is dominant.
-_FEWEST_LIMITED = 40
 _LOSSES = (
     "squared_error",
     "absolute_error",
@@ -301,28 +294,21 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
         )
 
     def _without_dominant(self, problem, candidates):
-        """The problem without dominant targets: see `robust.limit_dominant`.
+        """The problem without dominant targets, judged by the cheapest candidate."""
+        y = problem.y
+        if not isinstance(problem.score, Targets) or y.ndim > 1:
+            return problem
 
-        They are limited about the median, and then about the held-out predictions of the cheapest
-        candidate, which has learned the limited ones.
-        """
-        y, weights = problem.y, problem.weights
-        if not isinstance(problem.score, Targets) or y.ndim > 1 or len(y) < _FEWEST_LIMITED:
+        def held_out(limited):
+            with ignore_outlier_warnings():
+                entry = candidates[0].evaluate(problem._replace(y=limited), [])
+            if not len(entry.losses):
+                return np.empty(0, dtype=np.int64), np.empty(0)
+            return entry.rows, entry.scores[:, 0]
+
+        limited = without_dominant(y, problem.weights, problem.numbers, held_out)
+        if limited is None:
             return problem
-        limited = limit_dominant(y, np.full(len(y), np.median(y)), weights)
-        changed = np.flatnonzero(limited != y)
-        if not len(changed):
-            return problem
-        with ignore_outlier_warnings():
-            entry = candidates[0].evaluate(problem._replace(y=limited), [])
-        held = np.isin(changed, entry.rows)
-        if held.all() and len(entry.losses):
-            centres = np.full(len(y), np.median(y))
-            centres[entry.rows] = entry.scores[:, 0]
-            limited = np.where(limited != y, limit_dominant(y, centres, weights), y)
-        if (limited == y).all():
-            return problem
-        warn_of_dominant(y, limited, problem.numbers)
         ends = problem.score.limits(limited[:, None])
         return problem._replace(y=limited, targets=problem.targets._replace(limits=ends))
 

@@ -28,12 +28,12 @@ from tunefree.core.parameters import seed_of
 from tunefree.core.process import workers
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
+from tunefree.held_out.dominant_targets import without_dominant
 from tunefree.held_out.predictions import automatic_folds
 from tunefree.parts.families import FAMILIES, Quantile
 from tunefree.rows.columns import as_table, must_be_read, names_of
 from tunefree.rows.matrices import as_columns, check_frame, take
 from tunefree.rows.order import even_sample, hashed_visits
-from tunefree.rows.outliers import limit_dominant, warn_of_dominant
 from tunefree.rows.preprocessing import TablePreprocessor, of_source_columns, signs_of_columns
 from tunefree.rows.schema import Schema
 from tunefree.trees.bins import bins_of
@@ -56,8 +56,6 @@ DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
 _CELLS_OF_A_THREAD = 5000
 # Held-out rows choose the share of each depth among these.
 _SHARES = np.linspace(0.0, 1.0, 5)
-# Of fewer targets none is limited because it is dominant.
-_FEWEST_LIMITED = 40
 # Rows of a source that are learned.
 _MOST_SAMPLED = 100_000
 # The family of each loss.
@@ -630,32 +628,22 @@ class BoostedTreesRegressor(
         return super()._learned(table, folds).in_units(units)
 
     def _without_dominant(self, table):
-        """The table without dominant targets: see `robust.limit_dominant`.
-
-        They are limited about the median, and then about the held-out predictions of trees that
-        have learned the limited ones.
-        """
-        sample, y = table.sample, table.sample.targets[:, 0]
-        squared = self.loss == "squared_error" and sample.targets.shape[1] == 1
-        if not squared or len(y) < _FEWEST_LIMITED or np.ndim(sample.offset):
-            return table
-        centres = np.full(len(y), np.median(y))
-        limited = limit_dominant(y, centres, sample.weights)
-        changed = limited != y
-        if not changed.any():
+        """The table without dominant targets, judged by trees that have learned limited ones."""
+        sample = table.sample
+        is_squared = self.loss == "squared_error" and sample.targets.shape[1] == 1
+        if not is_squared or np.ndim(sample.offset):
             return table
 
-        def with_targets(values):
-            return table._replace(sample=sample._replace(targets=values[:, None]))
+        def with_targets(y):
+            return table._replace(sample=sample._replace(targets=y[:, None]))
 
-        fitted = self._learned(with_targets(limited), table.folds())
-        if changed[fitted.held_rows].sum() == changed.sum():
-            centres[fitted.held_rows] = fitted.held_out[:, 0]
-            limited = np.where(changed, limit_dominant(y, centres, sample.weights), y)
-        if (limited == y).all():
-            return table
-        warn_of_dominant(y, limited, table.numbers)
-        return with_targets(limited)
+        def held_out(y):
+            fitted = self._learned(with_targets(y), table.folds())
+            return fitted.held_rows, fitted.held_out[:, 0]
+
+        y = sample.targets[:, 0]
+        limited = without_dominant(y, sample.weights, table.numbers, held_out)
+        return table if limited is None else with_targets(limited)
 
     def _publish(self, fitted, table):
         super()._publish(fitted, table)
