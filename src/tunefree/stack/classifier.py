@@ -257,7 +257,8 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, Tune
         return self
 
     def _problem(self, rows, y):
-        seed, (classes, codes) = seed_of(self.random_state), base.encode_labels(rows.y, fewest=2)
+        seed = seed_of(self.random_state)
+        classes, codes = base.encode_labels(rows.y, fewest=2)
         weights = base.balanced(self.class_weight, classes, codes, rows.weights)
         rows, signs = rows._replace(weights=weights), rows.signs(self.monotonic_cst)
         distinct = rows.distinct(codes[:, None].astype(float), seed)

@@ -168,11 +168,14 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
 
     def _checked(self):
         """`Limits` of time and memory, kinds of candidates, most landmarks, and the scorer."""
-        limits, given, most = Limits(self.budget, self.max_memory), self.candidates, self.compress
+        limits = Limits(self.budget, self.max_memory)
+        given = self.candidates
+        most = self.compress
         kinds = _KINDS if isinstance(given, str) and given == "all" else tuple(given)
         if not kinds or not set(kinds) <= set(_KINDS):
             raise ValueError(f"candidates={given!r} is neither 'all' nor some of {_KINDS}.")
-        if most is not None and not (isinstance(most, int | np.integer) and most > 0):
+        is_count = isinstance(most, int | np.integer) and most > 0
+        if most is not None and not is_count:
             raise ValueError(f"compress={most!r} is not a number of landmarks: a positive integer.")
         for name in ("compress", "cross_fit"):
             if self.cv is not None and getattr(self, name) is not None:

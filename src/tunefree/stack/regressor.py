@@ -219,9 +219,10 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
         is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
         family: Any = FAMILIES.find(self.loss, ["squared_error"]) if is_family else None
-        if isinstance(family, HuberT):
-            return family
-        if family is not None and family.range == (0.0, np.inf) and family.exposure == "rate":
+        if family is None:
+            raise none_of("loss", self.loss, _LOSSES)
+        is_of_amounts = family.range == (0.0, np.inf)
+        if isinstance(family, HuberT) or (is_of_amounts and family.exposure == "rate"):
             return family
         raise none_of("loss", self.loss, _LOSSES)
 
@@ -254,7 +255,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
             return rows
         if self.cross_fit is not None:
             raise ValueError("exposure= and cross_fit= exclude each other.")
-        exposure, family = row_term(exposure, np.asarray(y), "exposure")[rows.kept], self._family()
+        exposure = row_term(exposure, np.asarray(y), "exposure")[rows.kept]
+        family = self._family()
         if self.loss == "squared_error" or not family.exposure:
             raise ValueError(f"loss={self.loss!r} takes no exposure=: use a loss of counts.")
         return rows._replace(

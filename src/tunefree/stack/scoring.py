@@ -58,12 +58,14 @@ class ScoredRows(NamedTuple):
         """Rows of weights, or for a scorer without weights each as often as the table has it."""
         _, y, weights = problem.part(held)
         classes = getattr(problem.targets, "classes", None)
-        targets, numbers = y if classes is None else classes[y], problem.numbers[held]
+        targets = y if classes is None else classes[y]
+        numbers = problem.numbers[held]
         if takes_weights(scorer):
             places = np.arange(len(held))
             return cls(_safe_indexing(X, numbers), targets, places, {"sample_weight": weights})
         counts = weights / rows.weights[0]
-        are_equal, whole = np.ptp(rows.weights) == 0.0, np.maximum(np.round(counts), 1.0)
+        are_equal = np.ptp(rows.weights) == 0.0
+        whole = np.maximum(np.round(counts), 1.0)
         if not are_equal or not np.allclose(counts, whole):
             warn(f"scoring={name} takes no sample_weight: rows of all weights count alike in it.")
             whole = np.ones(len(held))
@@ -84,7 +86,8 @@ def choose_by_score(estimator, scorer, chosen, entries, problem, X, rows):
     given = ScoredRows.of(scorer, name, X, rows, problem, chosen.rows)
 
     def score_of(one):
-        known, model = KnownScores(one.scores()[given.places], classes), copy.copy(estimator)
+        known = KnownScores(one.scores()[given.places], classes)
+        model = copy.copy(estimator)
         stack = {"models_": [known], "views_": [()], "weights_": np.ones(1)}
         stack |= {"table_": known, "offsets_": np.zeros(known.scores.shape[1])}
         vars(model).update(with_limit_of_stack(problem, one).targets.attributes() | stack)

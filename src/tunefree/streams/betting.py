@@ -119,7 +119,9 @@ def radius(bets, i):
     """The largest score covered next at the miss rate `ALPHAS[i]`; negative covers nothing."""
     if bets.unit == 0.0:
         return np.inf
-    alpha, misses, wealth = _RATES[i], bets.accounts[i][0], 1.0 + bets.accounts[i][1]
+    alpha = _RATES[i]
+    misses = bets.accounts[i][0]
+    wealth = 1.0 + bets.accounts[i][1]
     stake = _bet_on_miss(misses, bets.rows + 1.0, i) - alpha
     return bets.unit * _REACHES[i] * wealth * stake / (alpha * (1.0 - alpha))
 

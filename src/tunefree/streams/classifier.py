@@ -208,7 +208,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         weigh (`tunefree.uncertainty.risk`); None before the first row.
         """
         check_is_fitted(self, "mixture_")
-        n, wrong = int(self.mixture_.rows), float(self.mixture_.numbers["errors"])
+        n = int(self.mixture_.rows)
+        wrong = float(self.mixture_.numbers["errors"])
         return online(min(wrong, n), n) if n else None
 
     def predict_set(self, X: MatrixLike, alpha: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
@@ -239,5 +240,6 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         probabilities = self._probabilities(x)
         if not probabilities:
             return set()
-        most, reach = max(probabilities.values()), self.mixture_.radius(rate_index(alpha))
+        most = max(probabilities.values())
+        reach = self.mixture_.radius(rate_index(alpha))
         return {label for label, p in probabilities.items() if 1.0 - p <= reach or p == most}

@@ -139,7 +139,8 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
         """
         self._check_delay()
         label = self._label(y)
-        if not (isinstance(w, (float, int, np.number)) and 0.0 <= w <= base.WEIGHTS_APART):
+        is_number = isinstance(w, (float, int, np.number))
+        if not (is_number and 0.0 <= w <= base.WEIGHTS_APART):
             raise ValueError(f"w={w!r} is not a weight from 0 to {base.WEIGHTS_APART:g}.")
         row = self._read(x)
         asked = None if key is None else vars(self).get("_waiting", {}).get(key)
@@ -225,7 +226,9 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
 
     def _new_rows(self, rows, labels, known):
         """The places of the rows that have a new name or a new class."""
-        names, classes, new = set(self._names()), set(self._codes()), []
+        names = set(self._names())
+        classes = set(self._codes())
+        new = []
         may_grow = self.columns_ is not None
         for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
             if not known[i]:
@@ -253,14 +256,17 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
 
     def _check_learner(self):
         """Refuse an inconsistent state from a model file."""
-        mixture, columns, names = self.mixture_, self.columns_, vars(self).get("feature_names_in_")
+        mixture = self.mixture_
+        columns = self.columns_
+        names = vars(self).get("feature_names_in_")
         require(type(mixture) is Mixture and mixture.rows >= 0)  # reading it checks the rest
         require(mixture.real == self._REAL and vars(self).get("n_features_in_", 0) == mixture.d)
         require(names is None or len(names) == mixture.d)
         if columns is not None:
             require(type(columns) is list and len(set(columns)) == len(columns) <= mixture.d)
         if not self._REAL:
-            k, codes = len(getattr(self, "classes_", [])), getattr(self, "codes_", [])
+            k = len(getattr(self, "classes_", []))
+            codes = getattr(self, "codes_", [])
             require(sorted(codes) == list(range(k)) and mixture.m == (k if k > 2 else 1))
 
     def __sklearn_tags__(self):

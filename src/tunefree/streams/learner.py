@@ -66,7 +66,9 @@ from tunefree.streams.votes import store_row, vote
 def _score(stream, real, row):
     """Scores of all members for a standardised row; this row counts in the mean norm."""
     state, work = stream.state, stream.work
-    now, scratch, is_whole = state.numbers[0], work.scratch[0], stream.form == WHOLE
+    now = state.numbers[0]
+    scratch = work.scratch[0]
+    is_whole = stream.form == WHOLE
     mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)
     score_lines(state.weights, row, work.scores)
     find_directions(is_whole, state.covariances, state.last_row, now.rows, row, work.directions)
@@ -80,9 +82,10 @@ def _rows_fit(rows, is_sparse, d, n):
     starts, columns, values = rows
     if len(starts) <= n or starts[0] < 0 or starts[n] > len(values):
         return False
+    fewest = 0 if is_sparse else d
     for i in range(n):
         size = starts[i + 1] - starts[i]
-        if size < 0 or size > d or (size < d and not is_sparse):
+        if size < fewest or size > d:
             return False
     if not is_sparse:
         return True
@@ -113,10 +116,16 @@ def _labels_fit(codes, targets, width, n):
 def _fits(stream, rows, labels, out):
     """Whether rows, labels and answers have the shapes by which `run_rows` reads and writes."""
     codes, targets, weights = labels
-    n, width, d = len(weights), len(stream.work.members), stream.state.moments.shape[1]
-    if not (_rows_fit(rows, stream.form == SPARSE, d, n) and _labels_fit(codes, targets, width, n)):
+    n = len(weights)
+    width = len(stream.work.members)
+    d = stream.state.moments.shape[1]
+    if not _rows_fit(rows, stream.form == SPARSE, d, n):
         return False
-    return len(out) == 0 or (len(out) >= n and out.shape[1] == width)
+    if not _labels_fit(codes, targets, width, n):
+        return False
+    if len(out) == 0:  # no answers are asked for
+        return True
+    return len(out) >= n and out.shape[1] == width
 
 
 @kernel
@@ -136,7 +145,9 @@ def _standardized(stream, entries, store):
     """The standardised row of its columns, values and weight; statistics learn it if `store`."""
     state, work = stream.state, stream.work
     statistics = state.moments, state.outliers, state.latest
-    now, z, is_sparse = state.numbers[0], work.rows[0], stream.form == SPARSE
+    now = state.numbers[0]
+    z = work.rows[0]
+    is_sparse = stream.form == SPARSE
     n = standardize(is_sparse, now, statistics, entries, store, work.places, z)
     return StandardRow(work.places[:n], z[:n], squared_norm(z[:n]))
 
@@ -145,7 +156,9 @@ def _standardized(stream, entries, store):
 def _predict(stream, codes, targets):
     """Predictions by members, mixers and the answer, from the members' scores."""
     state, work = stream.state, stream.work
-    now, learned, gains = state.numbers[0], state.learned[0], work.scratch[0].gains
+    now = state.numbers[0]
+    learned = state.learned[0]
+    gains = work.scratch[0].gains
     members, mixers = work.members, work.mixers
     if targets is not None:
         d = state.moments.shape[1] if stream.form == WHOLE else 0
@@ -159,7 +172,10 @@ def _predict(stream, codes, targets):
 def _learn_label(stream, row, codes, targets, i, weight, is_late):
     """Update mixers, find slopes, and store the row; False if its target is refused."""
     state, work = stream.state, stream.work
-    now, learned, members, mixers = state.numbers[0], state.learned[0], work.members, work.mixers
+    now = state.numbers[0]
+    learned = state.learned[0]
+    members = work.members
+    mixers = work.mixers
     scratch, snapshot = work.scratch[0], work.snapshot[0]
     if targets is not None:
         y, centre, unit = targets[i], now.centre, now.unit
@@ -184,7 +200,9 @@ def _learn_label(stream, row, codes, targets, i, weight, is_late):
 def _update_members(stream, row, weight):
     """A step of each linear member, by its slope."""
     state, work = stream.state, stream.work
-    now, scratch, is_whole = state.numbers[0], work.scratch[0], stream.form == WHOLE
+    now = state.numbers[0]
+    scratch = work.scratch[0]
+    is_whole = stream.form == WHOLE
     find_steps(weight, row.norm, scratch)
     update_weights(state.weights, row, work.scores, work.directions, scratch.steps)
     update_covariances(
@@ -201,16 +219,21 @@ def _run(stream, rows, labels, is_late, out):
     if not _fits(stream, rows, labels, out):
         return False
     codes, targets, weights = labels
-    work, now, learned = stream.work, stream.state.numbers[0], stream.state.learned[0]
+    work = stream.work
+    now = stream.state.numbers[0]
+    learned = stream.state.learned[0]
     is_sparse, real, answers = stream.form == SPARSE, targets is not None, len(out) > 0
     for i in range(len(weights)):
         first, stop, weight = rows.starts[i], rows.starts[i + 1], weights[i]
-        columns, values, learn = rows.columns[first:stop], rows.values[first:stop], weight > 0.0
+        columns = rows.columns[first:stop]
+        values = rows.values[first:stop]
+        learn = weight > 0.0
+        is_predicted = learn and is_late  # it was, before
         # A row is predicted as one of weight 1, and then standardised by the weight that it has.
         last = 1 if learn and not is_late and weight != 1.0 else 0
         for turn in range(last + 1):
             store = learn and turn == last
-            predict = turn == 0 and not (learn and is_late)
+            predict = turn == 0 and not is_predicted
             row = _standardized(stream, (columns, values, weight if store else 1.0), store)
             if is_sparse or not _is_predicted(row.z, work.rows[1], now.rows, not store):
                 _score(stream, real, row)
@@ -285,14 +308,18 @@ def run_late_rows(stream, vector, past, rows, labels, unlabeled, no_answers):
     bool
         False if an argument has another shape: nothing is read or changed then.
     """
-    stream, rows, labels = _named(stream), CSRRows(*rows), Labels(*labels)
+    stream = _named(stream)
+    rows = CSRRows(*rows)
+    labels = Labels(*labels)
     if not _fits(stream, rows, labels, no_answers):
         return False
     codes, targets, weights = labels
     now = stream.state.numbers[0]
     for i in range(len(weights)):
         row = CSRRows(rows.starts[i : i + 2], rows.columns, rows.values)
-        code, target, weight = _of_row(codes, i), _of_row(targets, i), weights[i : i + 1]
+        code = _of_row(codes, i)
+        target = _of_row(targets, i)
+        weight = weights[i : i + 1]
         oldest = past[np.int64(now.rows + now.refused + now.unlabeled) % len(past)]
         if weight[0] == 0.0:
             copy_to(oldest, vector)
@@ -407,28 +434,30 @@ class Mixture:
 
     def _has_valid_shape(self):
         d, m, size = self.d, self.m, len(self.state)
-        return (
-            type(d) is type(m) is type(self.form) is int
-            and type(self.real) is bool
-            and self.form in (WHOLE, DIAGONAL, SPARSE)
-            and 0 <= d <= size
-            and 1 <= m <= (1 if self.real else size)
-            and _has_form(self.state, (self.shape.state_size(),))
-        )
+        if not (type(d) is type(m) is type(self.form) is int and type(self.real) is bool):
+            return False
+        if self.form not in (WHOLE, DIAGONAL, SPARSE):
+            return False
+        most_outputs = 1 if self.real else size
+        if not (0 <= d <= size and 1 <= m <= most_outputs):
+            return False
+        return _has_form(self.state, (self.shape.state_size(),))
 
     def _has_valid_arrays(self):
         size, late = len(self.state), len(self.past)
+        forms = {
+            "past": (late, size) if late else (0, 0),
+            "memory": self._empty_memory(late).shape,
+            "trace": (MOST_POINTS, POINT),
+        }
+        if not all(_has_form(getattr(self, name), shape) for name, shape in forms.items()):
+            return False
+        if not (np.isfinite(self.memory).all() and self._votes_for_classes()):
+            return False
         numbers = self.shape.state_of(self.state).numbers[0]
-        return (
-            _has_form(self.past, (late, size) if late else (0, 0))
-            and _has_form(self.memory, self._empty_memory(late).shape)
-            and _has_form(self.trace, (MOST_POINTS, POINT))
-            and np.isfinite(self.memory).all()
-            and self._votes_for_classes()
-            and 0 <= numbers["points"] < MOST_POINTS
-            and numbers["stride"] >= 1.0
-            and all(_are_valid_counts(self.shape.state_of(v)) for v in (self.state, *self.past))
-        )
+        if not (0 <= numbers["points"] < MOST_POINTS and numbers["stride"] >= 1.0):
+            return False
+        return all(_are_valid_counts(self.shape.state_of(v)) for v in (self.state, *self.past))
 
     def _votes_for_classes(self):
         """Whether the latest rows have classes that exist."""
@@ -464,7 +493,8 @@ class Mixture:
 
     def history(self):
         """The points of the trace and of now: rows, half-life, errors, loss, members' losses."""
-        points, numbers = self.trace[: int(self.numbers["points"])], self.numbers
+        points = self.trace[: int(self.numbers["points"])]
+        numbers = self.numbers
         if self.answered == (points[-1, 0] if len(points) else 0):
             return points
         now = self.answered, self.half_life(), numbers["errors"], numbers["loss"]
@@ -529,8 +559,10 @@ class Mixture:
         """The learner for more columns, one more class, or sparse rows."""
         new = Mixture.__new__(Mixture)
         new.d, new.m = self.d if d is None else d, self.m if m is None else m
-        new.form, new.real = self.form if form is None else form, self.real
-        new.state, new.trace = _grown(self.shape, new.shape, self.state), self.trace
+        new.form = self.form if form is None else form
+        new.real = self.real
+        new.state = _grown(self.shape, new.shape, self.state)
+        new.trace = self.trace
         past = [_grown(self.shape, new.shape, vector) for vector in self.past]
         new.past = np.array(past) if past else _NONE
         new.memory = new._empty_memory(len(self.past))
@@ -543,7 +575,9 @@ def _grown(old_shape, new_shape, vector):
     """A state in a larger shape."""
     grown = fresh(new_shape)
     old, new = old_shape.state_of(vector), new_shape.state_of(grown)
-    d, m, rows = old_shape.d, old_shape.m, old.numbers["rows"][0]
+    d = old_shape.d
+    m = old_shape.m
+    rows = old.numbers["rows"][0]
     new.numbers[:], new.learned[:] = old.numbers, old.learned
     new.moments[:, :d], new.latest[:, :d] = old.moments, old.latest
     new.outliers[:d], new.last_row[: d + 1] = old.outliers, old.last_row
@@ -556,7 +590,8 @@ def _grown(old_shape, new_shape, vector):
         new.covariances[added, added] += np.minimum(DRIFTS * rows, MOST_VARIANCE - 1.0)
     new.covariances[: len(covariances), : d + 1] = covariances
     if m == 1 < new_shape.m:  # log-odds of the second class are half of either's
-        weights, m = np.concatenate([-weights / 2, weights / 2]), 2
+        weights = np.concatenate([-weights / 2, weights / 2])
+        m = 2
     new.weights[:m, : d + 1] = weights
     return grown
 

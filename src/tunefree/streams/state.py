@@ -16,7 +16,9 @@ from tunefree.streams.betting import BETS, record
 DRIFTS = np.array([0.0, *(2.0**e for e in range(-20, 0, 3))])
 RATES = np.array([2.0**e for e in range(-10, 5, 2)])
 NARROW = np.array([2.0, 8.0, 32.0, 128.0])
-N_FILTERS, N_LINES, N_VOTES = len(DRIFTS), len(DRIFTS) + len(RATES), len(NARROW)
+N_FILTERS = len(DRIFTS)
+N_LINES = len(DRIFTS) + len(RATES)
+N_VOTES = len(NARROW)
 N_MEMBERS = N_LINES + N_VOTES
 # Rows that vote.
 WINDOW = 512
@@ -145,7 +147,8 @@ class MixtureShape(NamedTuple):
     def _state_sizes(self):
         D = self.d + 1
         lines = D if self.form == WHOLE else 1
-        weights, variances = self.m * D * N_LINES, lines * D * N_FILTERS
+        weights = self.m * D * N_LINES
+        variances = lines * D * N_FILTERS
         return _size(NUMBERS), 7 * self.d, D, weights, variances, _size(LEARNED)
 
     def state_size(self):

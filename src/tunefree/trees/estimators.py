@@ -136,7 +136,8 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
         fits = boost(sample, folds, options, depths, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
-    held, (shallow, deep) = held[order], (fit.scores[order] for fit in fits)
+    held = held[order]
+    shallow, deep = (fit.scores[order] for fit in fits)
     targets, weights = sample.targets[held], sample.weights[held]
 
     def mixed(share):
@@ -144,7 +145,8 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
 
     risks = [weights @ loss.losses(mixed(share), targets) for share in _SHARES]
     share = _SHARES[int(np.argmin(risks))]
-    scores, shares = mixed(share), np.array([share, 1.0 - share])
+    scores = mixed(share)
+    shares = np.array([share, 1.0 - share])
     shift = loss.shift(scores, targets, weights)
     forests = tuple(fit.forest.shifted(shift) for fit in fits)
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
@@ -264,7 +266,9 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         kept = np.flatnonzero(weights > 0.0)
         groups = base.group_numbers(groups, X, kept)
         if len(kept) < len(weights):
-            X, y, weights = take(X, kept), y[kept], weights[kept]
+            X = take(X, kept)
+            y = y[kept]
+            weights = weights[kept]
             terms = {name: values[kept] for name, values in terms.items()}
         return self._encode(y, weights, **terms)._replace(X=X, groups=groups)
 
@@ -597,7 +601,9 @@ class BoostedTreesRegressor(
 
     def _encode(self, y, weights, exposure=None, offset=None):
         self.family_ = family = self._law()
-        self.link_, self.flat_, targets = family.link, np.ndim(y) == 1, as_columns(y)
+        self.link_ = family.link
+        self.flat_ = np.ndim(y) == 1
+        targets = as_columns(y)
         if targets.shape[1] > 1 and self.loss != "squared_error":
             raise ValueError(
                 f"loss={self.loss!r} is for one target, and y has {targets.shape[1]}: "

@@ -54,7 +54,8 @@ def terms_of_trees(model):
     require(background.dtype == np.uint8 and background.shape[0] == model._n_columns())
     pairs = zip(model.forests_, model.shares_, strict=True)
     terms = [Trees(np.transpose, *pair) for pair in pairs]
-    start, table = np.zeros(len(model.forests_[0].start)), vars(model).get("table_")
+    start = np.zeros(len(model.forests_[0].start))
+    table = vars(model).get("table_")
     columns = np.arange(len(background)) if table is None else table.sources_
     return ScoreTerms(terms, start, background.T, columns, _names(model))
 
