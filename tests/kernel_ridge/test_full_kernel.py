@@ -154,7 +154,7 @@ def test_all_rows_beyond_those_solved_exactly(monkeypatch):
 
 
 @pytest.mark.parametrize("single", [True, False])
-def test_factors_in_blocks_and_inverses_in_threads(single, monkeypatch):
+def test_blocks_and_threads_change_no_factor_or_inverse(single, monkeypatch):
     monkeypatch.setattr("tunefree.kernels.factors._WHOLE", 64)
     geometry, A, Y, w = problem(RBF(), 600)
     A = A.astype(np.float32 if single else np.float64)

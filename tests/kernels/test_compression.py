@@ -65,7 +65,7 @@ def test_sparse_rows_give_the_same_landmarks(smooth):
     np.testing.assert_array_equal(again, compress(f, rows, loss, tolerance=1e-3)[1])
 
 
-def test_single_precision(smooth):
+def test_compressed_single_precision_stays_single(smooth):
     f, rows, loss = smooth
     single = f._replace(support=f.support.astype(np.float32))
     small, _, report = compress(single, rows, loss, tolerance=1e-3)

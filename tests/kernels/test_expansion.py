@@ -52,7 +52,7 @@ def test_bandwidths_share_the_support(family):
     np.testing.assert_allclose(values, direct(kernels, X, S, coefs), rtol=1e-12)
 
 
-def test_precomputed_values():
+def test_precomputed_values_are_taken_as_they_are():
     X, S, c = rows(45, 5, 0), rows(70, 5, 1), rows(4, 2, 2)
     K, kept = RBF().gram(X, S), np.array([3, 10, 44, 69])
     for form in (np.asarray, sparse.csr_array):
@@ -61,7 +61,7 @@ def test_precomputed_values():
 
 
 @pytest.mark.parametrize("k", [RBF(0.3), Linear()], ids=lambda k: type(k).__name__)
-def test_single_precision(k):
+def test_single_precision_is_exact_to_a_millionth(k):
     X, S, c = rows(45, 9, 0), rows(70, 9, 1), rows(70, 3, 2)
     expected, size = direct((k,), X, S, (c,)), np.abs(c).sum()
     values = Expansion((k,), S.astype(np.float32), (c.astype(np.float32),))(X)
@@ -69,7 +69,7 @@ def test_single_precision(k):
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-9), (np.float32, 1e-4)])
-def test_rows_far_from_the_origin(dtype, tolerance):
+def test_rows_far_from_the_origin_lose_little(dtype, tolerance):
     X, S, c = rows(45, 3, 0), rows(70, 3, 1), rows(70, 1, 2)
     values = Expansion((RBF(0.5),), (S + 100.0).astype(dtype), (c,))((X + 100.0).astype(dtype))
     np.testing.assert_allclose(values, direct((RBF(0.5),), X, S, (c,)), atol=tolerance)
@@ -84,7 +84,7 @@ def test_threads_change_no_bit(dtype):
         np.testing.assert_array_equal(f(X, n_jobs=n_jobs), one)
 
 
-def test_no_rows_and_no_support():
+def test_no_rows_have_no_values_and_no_support_gives_zeros():
     S, c = rows(5, 3, 0), rows(5, 2, 1)
     assert Expansion((RBF(),), S, (c,))(S[:0]).shape == (0, 2)
     np.testing.assert_array_equal(Expansion((RBF(),), S[:0], (c[:0],))(S), np.zeros((5, 2)))

@@ -63,7 +63,7 @@ def test_twice_the_bandwidth_is_the_square(name, dtype, tolerance):
     np.testing.assert_allclose(once * once, twice, rtol=tolerance, atol=tolerance)
 
 
-def test_the_exponential_in_single_precision():
+def test_the_fast_exponential_has_single_precision():
     x = np.linspace(-87.0, 88.0, 20_001).astype(np.float32)
     found = np.array([fast_exp32(v) for v in x])
     np.testing.assert_allclose(found, np.exp(x.astype(np.float64)), rtol=3e-7)

@@ -88,5 +88,5 @@ def test_repeated_rows_are_one_landmark():
     np.testing.assert_allclose(K[:, found.indices[:5]] @ a, f, atol=1e-6)
 
 
-def test_nothing_to_describe():
+def test_nothing_to_describe_needs_no_landmark():
     assert len(choose([np.eye(3)], [np.zeros((3, 1))], 3).indices) == 0

@@ -33,7 +33,7 @@ def test_the_slope_is_the_derivative(name, y):
 
 
 @pytest.mark.parametrize("name, y", PAIRS)
-def test_convex(name, y):
+def test_losses_are_convex(name, y):
     """The tangents lie below the loss, from every point to every point."""
     loss = LOSSES[name]
     value, slope = values(loss, P, y), derivative(loss, P, y)
@@ -55,7 +55,7 @@ def test_the_bound_bounds_the_slope_and_is_reached(name, y):
 
 
 @pytest.mark.parametrize("name, y", PAIRS)
-def test_not_negative_and_finite(name, y):
+def test_losses_are_not_negative_and_finite(name, y):
     end = 1e300 if np.isfinite(LOSSES[name].bound()) else 1e150
     value = values(LOSSES[name], np.array([-end, -745.0, *P, 745.0, end]), y)
     assert np.all(value >= 0.0)

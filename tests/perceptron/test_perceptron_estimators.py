@@ -84,7 +84,7 @@ def test_published_vectors_prove_the_bounds(data, method, stop, fit_intercept):
         assert lower <= 1.0 / np.linalg.norm(gram.coef_) * 1.001
 
 
-def test_the_papers_figures():
+def test_updates_and_operations_are_those_of_the_paper():
     X, y = make_perceptron_hard(8)
     optimistic = OptimisticPerceptron(step="paper", fit_intercept=False).fit(X, y)
     assert (optimistic.n_updates_, optimistic.n_operations_) == (489, 8810)
@@ -103,7 +103,7 @@ def test_classical_perceptron_is_scikit_learns():
 
 
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
-def test_limits_of_passes():
+def test_passes_are_limited_with_a_warning():
     X, y = make_perceptron_hard(8)
     for passes in (1, 2, 7, 100):
         with pytest.warns(ConvergenceWarning, match="did not separate"):
@@ -128,7 +128,7 @@ def test_rows_that_are_not_separable_are_named_so(data, method):
     assert model.score(X, y) >= 0.85
 
 
-def test_given_a_margin(data):
+def test_a_given_margin_is_reached_or_proved_impossible(data):
     X, y = data
     reference = OptimisticPerceptron("min-norm", stop="margin", tol=1e-6).fit(X, y)
     margin = reference.margin_bounds_.lower
@@ -166,7 +166,7 @@ def test_scale_of_the_rows_does_not_matter(data, method):
 @pytest.mark.parametrize(
     "model", [OptimisticPerceptron(), ClassicalPerceptron(), KernelOptimisticPerceptron("linear")]
 )
-def test_containers(data, convert, model):
+def test_every_container_gives_the_same_decisions(data, convert, model):
     X, y = data
     if convert in (pd.DataFrame, pl.DataFrame):
         converted = convert({f"x{j}": X[:, j] for j in range(X.shape[1])})
@@ -191,7 +191,7 @@ def test_float32_is_computed_in_float64(data):
     assert model.dual_coef_.dtype == model.decision_function(X).dtype == np.float32
 
 
-def test_several_classes():
+def test_several_classes_are_one_separator_each():
     rng = np.random.default_rng(2)
     centres = 6.0 * np.array([[0, 1], [1, -1], [-1, -1]])
     X = np.vstack([c + rng.normal(size=(30, 2)) for c in centres])
@@ -243,7 +243,7 @@ def test_rows_of_a_file_are_never_kept(data, tmp_path):
     assert set(OptimisticPerceptron().fit_source(blocks, classes=[0, 2]).classes_) == {0, 1, 2}
 
 
-def test_blocks_of_several_classes():
+def test_blocks_give_the_separators_of_all_rows():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(90, 3))
     y = (X + 0.1 * rng.normal(size=X.shape)).argmax(axis=1)
@@ -284,7 +284,7 @@ def test_rows_beyond_the_range_are_refused(data, scale):
 
 
 @every_method
-def test_kernel_form(data, method):
+def test_the_linear_kernel_gives_the_linear_separator(data, method):
     X, y = data
     linear = OptimisticPerceptron(method, stop="margin").fit(X, y)
     kernel = KernelOptimisticPerceptron("linear", method=method, stop="margin").fit(X, y)

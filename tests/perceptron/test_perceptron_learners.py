@@ -97,7 +97,7 @@ def test_classical_perceptron_does_not_depend_on_blocks(size):
 
 
 @pytest.mark.parametrize(("n", "rounds", "operations"), [(8, 489, 8_810), (12, 9_642, 250_704)])
-def test_optimistic_rounds_on_the_hard_data(n, rounds, operations):
+def test_rounds_on_the_hard_data_are_those_of_the_paper(n, rounds, operations):
     state = solve(Optimistic(goal=NEVER, step=1.0), *make_perceptron_hard(n))
     assert (state.n_updates, state.n_operations) == (rounds, operations)
 

@@ -87,7 +87,7 @@ def test_the_norm_is_that_of_the_projection(form, dtype, tolerance):
         np.testing.assert_allclose(state.scalars[:, SQUARED_NORM], squares, rtol=tolerance)
 
 
-def test_groups_of_rows(monkeypatch):
+def test_more_rows_than_a_matrix_holds_are_projected_in_groups(monkeypatch):
     """More rows than a matrix may hold are projected group by group."""
     monkeypatch.setattr("tunefree.pistol.kernel_projection.GROUP", 64)
     X, Y = rings(1500)

@@ -89,7 +89,7 @@ def test_precomputed_values_and_functions_are_the_kernel(precision):
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "polynomial", "linear", "cosine"])
 @pytest.mark.parametrize("gamma", ["auto", "scale", 0.3])
-def test_every_kernel_and_bandwidth(kernel, gamma):
+def test_every_kernel_and_bandwidth_learns(kernel, gamma):
     model = fit(Z[:300], (Z[:300] @ [1.0, 2.0, 0.5] > 0).astype(int), kernel=kernel, gamma=gamma)
     assert model.score(Z[300:], Z[300:] @ [1.0, 2.0, 0.5] > 0) > 0.9
     if kernel in ("rbf", "laplacian") and gamma == 0.3:
@@ -138,7 +138,7 @@ def test_rules_compete_in_a_single_pass():
     assert model.score(Z, Y) > 0.9
 
 
-def test_single_precision_in_and_out():
+def test_decisions_have_the_precision_of_the_rows():
     model = fit(X.astype(np.float32))
     assert model.decision_function(X.astype(np.float32)).dtype == np.float32
     assert model.decision_function(X).dtype == np.float64
@@ -146,13 +146,13 @@ def test_single_precision_in_and_out():
 
 @pytest.mark.parametrize("average", ["uniform", "last", "tail", Geometric(1e-4)])
 @pytest.mark.parametrize("setting", ["auto", "paper", "theorem-1", "dowg"])
-def test_named_averages_and_settings(average, setting):
+def test_every_named_average_and_setting_learns(average, setting):
     model = fit(Z, gamma=0.5, average=average, setting=setting, max_iter=2)
     assert model.n_iter_ == 2 and np.isfinite(model.dual_coef_).all()
     assert model.score(Z, Y) > (0.5 if setting == "theorem-1" else 0.9)
 
 
-def test_model_files(tmp_path):
+def test_model_files_keep_a_model_but_no_function(tmp_path):
     for options in ({}, {"kernel": "polynomial"}, {"gamma": 0.2}):
         model = fit(**options)
         save_model(model, tmp_path / "model")
@@ -208,7 +208,7 @@ def regress(X, y, w=None, **options):
 @pytest.mark.parametrize(
     "loss", ["squared_error", "huber", "absolute_error", "epsilon_insensitive"]
 )
-def test_regression_of_a_wave(loss):
+def test_a_wave_is_learned(loss):
     model = regress(Z[:300], wave(Z[:300]), loss=loss)
     assert model.score(Z[300:], wave(Z[300:])) > 0.8
 
@@ -218,7 +218,7 @@ def test_regression_does_not_depend_on_the_targets_units():
     np.testing.assert_allclose(other.predict(Z), 7.0 - 1e-3 * one.predict(Z), rtol=1e-6)
 
 
-def test_several_targets_and_weights_as_repetitions():
+def test_weights_repeat_rows_of_several_targets():
     y, w = np.stack([wave(Z), Z[:, 2]], axis=1), RNG.integers(0, 3, len(Z))
     one = regress(Z, y, w)
     np.testing.assert_array_equal(

@@ -81,7 +81,7 @@ def test_a_budget_of_nothing_is_refused(budget):
         stream(classifier(max_support=budget), X, Y["two"], 60)
 
 
-def test_regression_on_a_stream():
+def test_sizes_of_chunks_change_no_prediction_of_numbers():
     found = []
     for size in (1, 50, len(X)):
         model = stream(KernelPiSTOLRegressor(random_state=0), X[:500], WAVE[:500], size)

@@ -170,7 +170,7 @@ def test_probabilities_need_a_loss_that_has_them():
 
 
 @pytest.mark.parametrize("kind", ["dense", "int32 matrix"])
-def test_degenerate_columns_and_rows(kind):
+def test_degenerate_columns_and_rows_do_no_harm_to_classes(kind):
     """Constant and empty columns, rows of zeros, duplicates, a single feature."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 1)) + 1.0
@@ -188,7 +188,7 @@ def test_degenerate_columns_and_rows(kind):
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
-def test_a_handful_of_rows(n):
+def test_a_handful_of_rows_is_half_right(n):
     X, y = np.eye(n), np.arange(n) % 2
     assert PiSTOLClassifier(random_state=0).fit(X, y).score(X, y) >= 0.5
 

@@ -34,7 +34,7 @@ def test_a_pipeline_learns_what_a_line_cannot(features):
     assert model.score(X_test, y_test) > 0.99
 
 
-def test_a_pipeline_for_regression():
+def test_landmarks_before_a_line_learn_a_wave():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (800, 2))
     y = np.sin(X[:, 0]) * np.cos(X[:, 1])

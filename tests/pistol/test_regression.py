@@ -18,7 +18,7 @@ def problem(n=600, seed=0):
     return X, targets(X, seed=seed)
 
 
-def test_as_good_as_ridge_in_any_units():
+def test_pistol_is_as_good_as_ridge_in_any_units():
     for seed in range(3):
         X, y = problem(1000, seed)
         train, test = slice(0, 700), slice(700, 1000)
@@ -145,7 +145,7 @@ def test_a_fitted_model_learns_from_what_comes():
 
 
 @pytest.mark.parametrize("kind", ["dense", "int32 matrix"])
-def test_degenerate_columns_and_rows(kind):
+def test_degenerate_columns_and_rows_do_no_harm_to_targets(kind):
     """Constant and empty columns, rows of zeros, duplicates, a single feature, equal targets."""
     X, y = problem(300)
     x = X[:, :1]
@@ -163,7 +163,7 @@ def test_degenerate_columns_and_rows(kind):
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_a_handful_of_rows(n):
+def test_a_handful_of_rows_is_predicted_within_its_range(n):
     X, y = np.arange(n)[:, None] + 1.0, np.arange(n) + 10.0
     model = PiSTOLRegressor(random_state=0).fit(X, y)
     assert np.all(abs(model.predict(X) - y) <= np.ptp(y) + 1e-9)

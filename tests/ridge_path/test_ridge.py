@@ -127,7 +127,7 @@ def test_storage_makes_no_difference(solver):
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS, "stream"])
-def test_float32_in_float32_out_summed_in_float64(solver):
+def test_sums_of_float32_are_float64(solver):
     X, y = rows()
     y = y.astype(np.float32)
     models = []
@@ -156,7 +156,7 @@ def test_the_unit_of_a_column_makes_no_difference(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_path_and_its_scores(solver):
+def test_the_path_holds_the_chosen_penalty(solver):
     X, y = rows(n_targets=2)
     model = RidgePathRegressor("geometric", solver=solver, alphas=ALPHAS, random_state=0)
     model.fit(X, y)
@@ -225,7 +225,7 @@ def test_a_stream_learns_and_goes_on_from_fit():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_as_good_as_ridge_on_diabetes(seed):
+def test_the_path_is_as_good_as_ridge_on_diabetes(seed):
     X, y = load_diabetes(return_X_y=True, scaled=False)
     test = np.random.default_rng(seed).permutation(len(y)) < 130
     ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 5, 50)))

@@ -80,7 +80,7 @@ def test_a_candidate_is_never_judged_on_rows_it_has_seen():
         np.testing.assert_array_equal(result.scores[:, 0], X[result.rows, 0])
 
 
-def test_a_linear_problem_and_a_crossed_one():
+def test_lines_and_interactions_are_both_learned():
     X, y, rng = crossed(560)
     line = X @ [1.0, -2.0, 0.5, 0.0] + 0.3 * rng.normal(size=len(X))
     model = TuneFreeClassifier(random_state=0).fit(X[:260], line[:260] > 0)
@@ -383,7 +383,7 @@ def test_mixed_frames_go_in_and_units_make_no_difference():
     assert (one.predict(frame) == two.predict(scaled)).mean() > 0.98
 
 
-def test_reports_and_model_files(tmp_path):
+def test_a_report_names_every_candidate_and_a_model_file_keeps_it(tmp_path):
     X, y, _ = crossed(90)
     for make, target in ((TuneFreeRegressor, y), (TuneFreeClassifier, y > 0)):
         model = make(random_state=0).fit(X, target)

@@ -127,7 +127,7 @@ def test_quantiles_take_tables_and_model_files(tmp_path):
 
 
 @pytest.mark.parametrize("make", [TuneFreeRegressor, BoostedTreesRegressor])
-def test_intervals_about_quantiles_of_targets_with_atoms(make):
+def test_intervals_about_quantiles_cover_targets_that_are_mostly_equal(make):
     """Half of the targets are 0: every interval of 9 in 10 holds as many of them."""
     X, y, *_ = rows(400)
     y = np.maximum(y, 0.0)
@@ -275,7 +275,7 @@ def test_signs_by_name_are_of_columns_of_numbers():
 
 
 @pytest.mark.parametrize("loss", ["quantile", "huber", "absolute_error"])
-def test_sparse_rows_and_single_precision(loss):
+def test_sparse_rows_and_single_precision_predict_nearly_the_same(loss):
     X, y, *_ = rows(200)
     X[np.abs(X) < 0.4] = 0.0
     single, csr = X.astype(np.float32), sparse.csr_array(X)

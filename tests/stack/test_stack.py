@@ -67,7 +67,7 @@ def test_a_tie_makes_one():
     assert found.shares.tolist() == [1.0, 0.0]
 
 
-def test_targets_of_any_origin_and_unit():
+def test_weights_do_not_depend_on_the_targets_origin_and_unit():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(300, 2))
     parts = [y + 0.5 * rng.normal(size=y.shape) for _ in range(2)]

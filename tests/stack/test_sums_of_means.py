@@ -68,7 +68,7 @@ def test_low_rates_are_predicted():
 
 @pytest.mark.parametrize("n_events", [1, 2, 3])
 @pytest.mark.parametrize("estimator", [TuneFreeRegressor, BoostedTreesRegressor])
-def test_hardly_any_events(estimator, n_events):
+def test_folds_share_a_few_events(estimator, n_events):
     """No fold has zeros only, where the logarithm of a mean is infinite."""
     X = np.random.default_rng(0).normal(size=(150, 2))
     y = np.zeros(150)

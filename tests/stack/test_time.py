@@ -81,7 +81,7 @@ def test_a_few_rows_out_of_order_change_nothing():
     "options, words",
     [({"cv": "tme"}, "cv='tme'"), ({"cv": "time", "compress": 5}, "exclude each other")],
 )
-def test_bad_values_of_cv(options, words):
+def test_bad_values_of_cv_are_refused(options, words):
     X, y = dated(40)
     with pytest.raises(ValueError, match=words):
         TuneFreeRegressor(**options).fit(X, y)

@@ -25,7 +25,7 @@ def same(one, other):
     return one.mixture_.state.tobytes() == other.mixture_.state.tobytes()
 
 
-def test_before_any_label():
+def test_nothing_is_said_before_any_label():
     """River's protocol: None and {} until there is something to say."""
     assert StreamClassifier().predict_one({"a": 1.0}) is None
     assert StreamClassifier().predict_proba_one({"a": 1.0}) == {}
@@ -394,7 +394,7 @@ def test_refusals_name_the_argument():
     assert model.mixture_.state.tobytes() == before
 
 
-def test_electricity(data):
+def test_the_electricity_market_is_predicted(data):
     """The target of the stream that the mixture was designed on: at least 93.5 %."""
     import gzip
 

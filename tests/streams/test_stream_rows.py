@@ -296,7 +296,7 @@ def test_a_row_of_a_frame_is_read_by_its_names(make):
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_rows_of_other_frames(library):
+def test_rows_of_other_frames_are_dicts(library):
     make = pytest.importorskip(library)
     columns = {"a": [1.0, None, 3.0, 2.0], "t": ["u", "v", None, "u"]}
     table = make.table(columns) if library == "pyarrow" else make.DataFrame(columns)
@@ -310,7 +310,7 @@ def test_rows_of_other_frames(library):
     assert learned(frames) == learned(dicts) == learned(scalars)
 
 
-def test_arrays_of_objects():
+def test_arrays_of_objects_are_numbers_or_refused():
     model, plain = StreamRegressor(), StreamRegressor()
     model.learn_one([1, None], 1.0)
     model.learn_one(np.array([2, decimal.Decimal(3)], dtype=object), 2.0)
@@ -422,7 +422,7 @@ def test_late_labels_some_of_which_never_come(make):
 
 
 @BOTH
-def test_a_chunk_without_any_label(make):
+def test_a_chunk_without_any_label_teaches_nothing(make):
     """It is read, and nothing is learned: before the first label there are no predictions."""
     X = np.random.default_rng(8).normal(size=(5, 2))
     for rows in (X, [dict(zip("ab", x, strict=True)) for x in X.tolist()]):
@@ -458,7 +458,7 @@ def test_the_delay_of_a_stream_does_not_change(make):
         assert learned(model.fit(X, y)) == learned(make(later).fit(X, y))
 
 
-def test_expected_classes_of_records():
+def test_expected_classes_count_for_records_too():
     """`classes` counts for lists of dicts as for arrays; a missing value is none."""
     rows = [{"a": 1.0}, {"a": 2.0}]
     model = StreamClassifier().partial_fit(rows, ["u", "v"], classes=["u", "v", "w"])

@@ -113,7 +113,7 @@ def scores(X, y, rows=None, **options):
 
 
 @pytest.mark.parametrize("kind", ["class", "number"])
-def test_equal_bits(kind):
+def test_scores_do_not_depend_on_order_threads_or_units_and_weights_repeat_rows(kind):
     X, labels, target = problem()
     y = labels if kind == "class" else target
     before, order = scores(X, y), np.random.default_rng(5).permutation(len(y))
@@ -137,7 +137,7 @@ def test_equal_bits(kind):
         assert (scores(rows, y) == same).all(), "sparse rows"
 
 
-def test_columns_of_all_kinds():
+def test_constant_empty_and_infinite_columns_do_no_harm():
     X, y, _ = problem(missing=False)
     odd = np.column_stack([
         X, np.full(len(y), 3.0), np.full(len(y), np.nan), np.where(y == 1, np.inf, -np.inf),
@@ -195,7 +195,7 @@ def test_held_out_predictions_are_as_good_as_new_ones():
     assert 0.9 < np.mean(ratios) < 1.15
 
 
-def test_many_classes():
+def test_a_hundred_classes_are_learned():
     random = np.random.default_rng(0)
     X = random.uniform(0, 100, (3000, 2))
     y = X[:, 0].astype(int) % 100
@@ -205,7 +205,7 @@ def test_many_classes():
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
-def test_means_of_families(loss):
+def test_means_of_each_family_are_found(loss):
     random = np.random.default_rng(0)
     X = random.normal(size=(2000, 3))
     mean = np.exp(np.where(X[:, 0] > 0, 1.0, -0.5) + 0.3 * X[:, 1])
@@ -221,7 +221,7 @@ def test_an_unknown_loss_is_refused():
         BoostedTreesRegressor(loss="l2").fit(np.eye(4), np.arange(4.0))
 
 
-def test_as_good_as_a_peer_on_real_data():
+def test_trees_are_as_good_as_a_peers_on_real_data():
     """The geometric mean of log-losses and squared errors is below that of a peer's defaults."""
     ratios = []
     for load in (load_breast_cancer, load_digits, load_wine, load_diabetes):

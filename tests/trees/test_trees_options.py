@@ -98,7 +98,7 @@ def test_a_share_q_of_new_targets_is_below_the_quantile(q):
 
 
 @pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
-def test_quantiles_as_good_as_those_of_a_peer_on_real_data(q):
+def test_quantiles_are_as_good_as_a_peers_on_real_data(q):
     X, y = load_diabetes(return_X_y=True)
     losses = []
     for train, out in KFold(3, shuffle=True, random_state=0).split(X):
@@ -112,7 +112,7 @@ def test_quantiles_as_good_as_those_of_a_peer_on_real_data(q):
     assert own < 1.03 * other
 
 
-def test_quantiles_of_targets_with_an_atom():
+def test_targets_that_are_mostly_equal_have_quantiles():
     """Most targets are 0, also the smallest: the trees find the others."""
     X, _ = problem(1000)
     y = np.where(X[:, 0] > 0.3, 1.0 + X[:, 2], 0.0)

@@ -86,7 +86,8 @@ class Forest(NamedTuple):
     def relevances(self, n_columns):
         """The mean squared effects of the splits on each column, added over all trees."""
         trees, depth = self.columns.shape
-        out, effects = np.zeros(n_columns), np.empty((trees, depth))
+        out = np.zeros(n_columns)
+        effects = np.empty((trees, depth))
         for level in range(depth):
             half = len(self.start) << (depth - 1 - level)
             left, right = np.moveaxis(self.values.reshape(trees, 1 << level, 2, half), 2, 0)
@@ -211,7 +212,8 @@ class Booster:
         splits = self._splits(gradients, curvatures, memory)
         if splits is None:
             return False
-        leaves, n_leaves = leaves_of(sample.codes, *splits), 1 << self._depth
+        leaves = leaves_of(sample.codes, *splits)
+        n_leaves = 1 << self._depth
         ridges = RIDGE * curvatures.sum(axis=0) / self._total
         values = STEP * self._loss.values(
             leaves, n_leaves, gradients, curvatures, ridges, self._scores, sample.targets
@@ -311,7 +313,8 @@ class DepthLearners:
         """The `Boosted`."""
         self._last.run(self._best)
         total = sum(booster.held_out.weights.sum() for booster in self._boosters)
-        forest, scores = self._last.forest(self._best), _held_out_scores(self._boosters)
+        forest = self._last.forest(self._best)
+        scores = _held_out_scores(self._boosters)
         return Boosted(forest, scores, self._curve / total)
 
 

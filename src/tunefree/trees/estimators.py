@@ -1,6 +1,7 @@
 """Boosted trees, whose rounds and depths held-out rows choose."""
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Self
 
@@ -27,12 +28,12 @@ from tunefree.core.parameters import seed_of
 from tunefree.core.process import workers
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
+from tunefree.held_out.dominant_targets import without_dominant
 from tunefree.held_out.predictions import automatic_folds
 from tunefree.parts.families import FAMILIES, Quantile
 from tunefree.rows.columns import as_table, must_be_read, names_of
 from tunefree.rows.matrices import as_columns, check_frame, take
 from tunefree.rows.order import even_sample, hashed_visits
-from tunefree.rows.outliers import limit_dominant, warn_of_dominant
 from tunefree.rows.preprocessing import TablePreprocessor, of_source_columns, signs_of_columns
 from tunefree.rows.schema import Schema
 from tunefree.trees.bins import bins_of
@@ -44,8 +45,8 @@ from tunefree.trees.boosting import (
     boost,
     n_reports,
 )
-from tunefree.trees.explain import terms_of_trees
 from tunefree.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
+from tunefree.trees.shapley import terms_of_trees
 from tunefree.trees.state_checks import check_trees
 from tunefree.uncertainty.intervals import Residuals
 
@@ -55,8 +56,6 @@ DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
 _CELLS_OF_A_THREAD = 5000
 # Held-out rows choose the share of each depth among these.
 _SHARES = np.linspace(0.0, 1.0, 5)
-# Of fewer targets none is limited because it is dominant.
-_FEWEST_LIMITED = 40
 # Rows of a source that are learned.
 _MOST_SAMPLED = 100_000
 # The family of each loss.
@@ -137,7 +136,8 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
         fits = boost(sample, folds, options, depths, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
-    held, (shallow, deep) = held[order], (fit.scores[order] for fit in fits)
+    held = held[order]
+    shallow, deep = (fit.scores[order] for fit in fits)
     targets, weights = sample.targets[held], sample.weights[held]
 
     def mixed(share):
@@ -145,7 +145,8 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
 
     risks = [weights @ loss.losses(mixed(share), targets) for share in _SHARES]
     share = _SHARES[int(np.argmin(risks))]
-    scores, shares = mixed(share), np.array([share, 1.0 - share])
+    scores = mixed(share)
+    shares = np.array([share, 1.0 - share])
     shift = loss.shift(scores, targets, weights)
     forests = tuple(fit.forest.shifted(shift) for fit in fits)
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
@@ -154,7 +155,7 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
 
 
 class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
-    """Boosted trees; subclasses define what is marked as abstract."""
+    """Boosted trees; subclasses define the abstract methods."""
 
     class_weight: Any = None  # a parameter of classifiers
     monotonic_cst: Any
@@ -163,9 +164,14 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     on_bad_cell: Any
     n_jobs: int | None
     random_state: Seed
-    # Abstract: the `GivenRows` of targets, weights, exposure and offset; scores as outputs.
-    _encode: Callable
-    _outputs: Callable
+
+    @abstractmethod
+    def _encode(self, y, weights) -> GivenRows:
+        """What is to be learned of targets: `GivenRows` as yet without columns and groups."""
+
+    @abstractmethod
+    def _outputs(self, scores) -> np.ndarray:
+        """Scores of shape (rows, outputs) as decisions, or as means."""
 
     @report_progress
     def fit(
@@ -260,7 +266,9 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         kept = np.flatnonzero(weights > 0.0)
         groups = base.group_numbers(groups, X, kept)
         if len(kept) < len(weights):
-            X, y, weights = take(X, kept), y[kept], weights[kept]
+            X = take(X, kept)
+            y = y[kept]
+            weights = weights[kept]
             terms = {name: values[kept] for name, values in terms.items()}
         return self._encode(y, weights, **terms)._replace(X=X, groups=groups)
 
@@ -593,7 +601,9 @@ class BoostedTreesRegressor(
 
     def _encode(self, y, weights, exposure=None, offset=None):
         self.family_ = family = self._law()
-        self.link_, self.flat_, targets = family.link, np.ndim(y) == 1, as_columns(y)
+        self.link_ = family.link
+        self.flat_ = np.ndim(y) == 1
+        targets = as_columns(y)
         if targets.shape[1] > 1 and self.loss != "squared_error":
             raise ValueError(
                 f"loss={self.loss!r} is for one target, and y has {targets.shape[1]}: "
@@ -624,32 +634,22 @@ class BoostedTreesRegressor(
         return super()._learned(table, folds).in_units(units)
 
     def _without_dominant(self, table):
-        """The table without dominant targets: see `robust.limit_dominant`.
-
-        They are limited about the median, and then about the held-out predictions of trees that
-        have learned the limited ones.
-        """
-        sample, y = table.sample, table.sample.targets[:, 0]
-        squared = self.loss == "squared_error" and sample.targets.shape[1] == 1
-        if not squared or len(y) < _FEWEST_LIMITED or np.ndim(sample.offset):
-            return table
-        centres = np.full(len(y), np.median(y))
-        limited = limit_dominant(y, centres, sample.weights)
-        changed = limited != y
-        if not changed.any():
+        """The table without dominant targets, judged by trees that have learned limited ones."""
+        sample = table.sample
+        is_squared = self.loss == "squared_error" and sample.targets.shape[1] == 1
+        if not is_squared or np.ndim(sample.offset):
             return table
 
-        def with_targets(values):
-            return table._replace(sample=sample._replace(targets=values[:, None]))
+        def with_targets(y):
+            return table._replace(sample=sample._replace(targets=y[:, None]))
 
-        fitted = self._learned(with_targets(limited), table.folds())
-        if changed[fitted.held_rows].sum() == changed.sum():
-            centres[fitted.held_rows] = fitted.held_out[:, 0]
-            limited = np.where(changed, limit_dominant(y, centres, sample.weights), y)
-        if (limited == y).all():
-            return table
-        warn_of_dominant(y, limited, table.numbers)
-        return with_targets(limited)
+        def held_out(y):
+            fitted = self._learned(with_targets(y), table.folds())
+            return fitted.held_rows, fitted.held_out[:, 0]
+
+        y = sample.targets[:, 0]
+        limited = without_dominant(y, sample.weights, table.numbers, held_out)
+        return table if limited is None else with_targets(limited)
 
     def _publish(self, fitted, table):
         super()._publish(fitted, table)

@@ -50,7 +50,8 @@ def increasing(values, columns, signs, filled):
 
 def _below(columns, signs):
     """Whether each leaf is below each other one, or the same."""
-    leaves, depth = np.arange(1 << len(columns)), len(columns)
+    leaves = np.arange(1 << len(columns))
+    depth = len(columns)
     out = np.ones((len(leaves), len(leaves)), dtype=bool)
     for level, column in enumerate(columns):
         bits = (leaves >> (depth - 1 - level)) & 1

@@ -9,8 +9,11 @@ from math import factorial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from tunefree.base.explanations import ScoreTerms, _names
 from tunefree.base.shapley import Values
+from tunefree.base.state_checks import require
 from tunefree.core.jit import kernel
 from tunefree.trees.tree import leaves_of
 
@@ -42,6 +45,19 @@ class Trees(NamedTuple):
             shares = np.bincount(of_others, minlength=1 << depth) / len(of_others)
             _add_tree(values[t], masks, players, of_rows, shares, weights, out)
         return Values(self.share * out, self.score(background).mean(axis=0))
+
+
+def terms_of_trees(model):
+    """The `ScoreTerms` of boosted trees; rows are the bins of columns."""
+    check_is_fitted(model, "forests_")
+    background = model.background_
+    require(background.dtype == np.uint8 and background.shape[0] == model._n_columns())
+    pairs = zip(model.forests_, model.shares_, strict=True)
+    terms = [Trees(np.transpose, *pair) for pair in pairs]
+    start = np.zeros(len(model.forests_[0].start))
+    table = vars(model).get("table_")
+    columns = np.arange(len(background)) if table is None else table.sources_
+    return ScoreTerms(terms, start, background.T, columns, _names(model))
 
 
 def _coalition_weights(depth):
