@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree.core.registry import estimator_classes
+from tunefree.trees import boosting
 
 # Where the checks' rows at random would use up all passes, fewer say the same.
 FEWER = {
@@ -11,6 +12,12 @@ FEWER = {
     "KernelOptimisticPerceptron": {"max_iter": 500},
 }
 ESTIMATORS = [made(**FEWER.get(name, {})) for name, made in estimator_classes().items()]
+
+
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch):
+    """Trees end sooner: what is checked does not depend on their number."""
+    monkeypatch.setattr(boosting, "_PATIENCE", 5)
 
 
 @pytest.mark.filterwarnings("default")

@@ -229,12 +229,12 @@ def test_guarantees_of_the_flow_equal_values_computed_by_hand():
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_flows_guarantee_is_between_the_measured_and_the_trivial_risk(outputs):
-    """10 runs of small steps up to the time of the proof; the best of them, as the theorem says."""
+    """Runs of small steps up to the time of the proof; the best of them, as the theorem says."""
     rng, d, n, W = np.random.default_rng(11), 8, 10**7, 6.0
     time = bounds.reflectron_flow_time(n, W, 1.0, 0.05, n_outputs=outputs)
     promised = bounds.reflectron_flow_risk(n, W, 1.0, 0.25, 0.05, n_outputs=outputs)
     within = bounds.reflectron_flow_risk(n, W, 1.0, 0.25, 0.05, n_outputs=outputs, training=True)
-    for _ in range(10):
+    for _ in range(4):
         theta = rng.choice([-1.0, 1.0], (outputs, d))
         theta *= W / np.linalg.norm(theta)
         atoms = rng.choice([-1.0, 1.0], (32, d)) / np.sqrt(d)
