@@ -37,24 +37,25 @@ from tunefree.rows.preprocessing import TablePreprocessor, of_source_columns, si
 from tunefree.rows.schema import Schema
 from tunefree.trees.bins import bins_of
 from tunefree.trees.boosting import (
-    BLOCK,
     MOST_ROUNDS,
     BinnedRows,
     BoostingOptions,
+    best_shares,
     boost,
+    mixed,
     n_reports,
 )
 from tunefree.trees.explain import terms_of_trees
+from tunefree.trees.forests import BLOCK, Leafwise, Oblivious
 from tunefree.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
 from tunefree.trees.state_checks import check_trees
 from tunefree.uncertainty.intervals import Residuals
 
-# Trees of two depths are learned, of larger ones from so many rows on.
-DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
+# Trees of these shapes are learned: of few rows, and from so many rows on.
+SHAPES, _MANY_ROWS = (Oblivious(3), Oblivious(6)), 4000
+SHAPES_OF_MANY = (Oblivious(4), Oblivious(8), Leafwise())
 # Threads are slower than one for fewer cells than twice this.
 _CELLS_OF_A_THREAD = 5000
-# Held-out rows choose the share of each depth among these.
-_SHARES = np.linspace(0.0, 1.0, 5)
 # Of fewer targets none is limited because it is dominant.
 _FEWEST_LIMITED = 40
 # Rows of a source that are learned.
@@ -112,7 +113,7 @@ class FittedTrees(NamedTuple):
     forests: tuple
     shares: np.ndarray
     effects: np.ndarray  # of the columns, of shape (forests, columns)
-    curves: list  # the held-out loss after every round of each forest
+    curves: dict  # the held-out loss after every round of each forest, by the shape's name
     held_out: np.ndarray
     held_rows: np.ndarray  # places of the held-out rows
 
@@ -126,30 +127,25 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     """The `FittedTrees` of rows: forests of every depth, weighted by their held-out loss."""
     loss, sample = table.loss, table.sample
     options = BoostingOptions(loss, table.bins, seed, signs)
-    depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
-    progress.expect(len(depths) * n_reports(table.most_rounds))
+    shapes = SHAPES if len(sample.weights) < _MANY_ROWS else SHAPES_OF_MANY
+    progress.expect(len(shapes) * n_reports(table.most_rounds))
 
     def report():
         progress.begin("rounds")
         return progress.end()
 
     with workers(n_jobs, sample.codes.size // _CELLS_OF_A_THREAD):
-        fits = boost(sample, folds, options, depths, table.most_rounds, report)
+        fits = boost(sample, folds, options, shapes, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
-    held, (shallow, deep) = held[order], (fit.scores[order] for fit in fits)
+    held, parts = held[order], np.array([fit.scores[order] for fit in fits])
     targets, weights = sample.targets[held], sample.weights[held]
-
-    def mixed(share):
-        return share * shallow + (1.0 - share) * deep
-
-    risks = [weights @ loss.losses(mixed(share), targets) for share in _SHARES]
-    share = _SHARES[int(np.argmin(risks))]
-    scores, shares = mixed(share), np.array([share, 1.0 - share])
+    shares = best_shares(parts, lambda scores: weights @ loss.losses(scores, targets))
+    scores = mixed(shares, parts)
     shift = loss.shift(scores, targets, weights)
     forests = tuple(fit.forest.shifted(shift) for fit in fits)
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
-    curves = [fit.risks for fit in fits]
+    curves = {shape.name: fit.risks for shape, fit in zip(shapes, fits, strict=True)}
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
@@ -310,8 +306,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         """Set the fitted attributes."""
         self.bins_, self.forests_, self.shares_ = table.bins, fitted.forests, fitted.shares
         self.n_iter_ = np.array([len(forest.columns) for forest in fitted.forests])
-        names = [f"depth {forest.columns.shape[1]}" for forest in fitted.forests]
-        self.trace_ = {"held_risk": dict(zip(names, fitted.curves, strict=True))}
+        self.trace_ = {"held_risk": fitted.curves}
         total = np.square(fitted.shares) @ fitted.effects
         total = total if self._table is None else of_source_columns(total, self._table)
         self.feature_relevances_ = total / total.sum() if total.any() else total
