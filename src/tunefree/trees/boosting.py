@@ -1,12 +1,13 @@
 r"""Boosted trees: a GLM by pseudogradients in the space of trees.
 
 The scores F start at the link of the best constant mean. Every round takes the pseudogradients
-G and the curvatures H of the family's deviance at F, grows an oblivious tree (`tree`), and adds to
-the scores of every leaf and output
+G and the curvatures H of the family's deviance at F, grows a tree, and adds to the scores of every
+leaf and output
 
 .. math:: \eta \, \frac{\sum G}{\sum H + \lambda},
 
-with the step eta = 0.12 and lambda = 3 mean curvatures. The number of rounds is chosen by held-out
+with the step eta and lambda = 3 mean curvatures. Trees are of several shapes (`forests`): oblivious
+ones of two depths, and leaf-wise ones. The number of rounds is chosen by held-out
 rows: learners on the other folds' rows stop 30 rounds after the minimum of their held-out loss, and
 the learner on all rows takes as many rounds as gave this minimum.
 

@@ -1,4 +1,4 @@
-"""Boosted trees, whose rounds and depths held-out rows choose."""
+"""Boosted trees, whose rounds and shapes held-out rows choose."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -124,7 +124,7 @@ class FittedTrees(NamedTuple):
 
 
 def learn_trees(table, folds, seed, signs, n_jobs, progress):
-    """The `FittedTrees` of rows: forests of every depth, weighted by their held-out loss."""
+    """The `FittedTrees` of rows: forests of every shape, weighted by their held-out loss."""
     loss, sample = table.loss, table.sample
     options = BoostingOptions(loss, table.bins, seed, signs)
     shapes = SHAPES if len(sample.weights) < _MANY_ROWS else SHAPES_OF_MANY
@@ -143,7 +143,8 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     shares = best_shares(parts, lambda scores: weights @ loss.losses(scores, targets))
     scores = mixed(shares, parts)
     shift = loss.shift(scores, targets, weights)
-    forests = tuple(fit.forest.shifted(shift) for fit in fits)
+    used = np.flatnonzero(shares)
+    forests, shares = tuple(fits[i].forest.shifted(shift) for i in used), shares[used]
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
     curves = {shape.name: fit.risks for shape, fit in zip(shapes, fits, strict=True)}
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
@@ -407,17 +408,18 @@ class BoostedTreesRegressor(
     r"""Regression by boosted trees; there is nothing to tune.
 
     The scores are sums over rounds, :math:`F = F_0 + \sum_t v_t(\mathrm{leaf}_t(x))`, and the
-    prediction is u(F), with the link u of the loss. Each round grows one oblivious tree, which has
-    one split a level, from the pseudogradients of the loss, and adds to every leaf
+    prediction is u(F), with the link u of the loss. Each round grows one tree from the
+    pseudogradients of the loss, and adds to every leaf
 
-    .. math:: v = 0.12\, \frac{\sum G}{\sum H + 3 \bar H} .
+    .. math:: v = \eta\, \frac{\sum G}{\sum H + 3 \bar H} .
 
     Held-out rows choose the number of rounds: five folds, or with 2,000 distinct rows and more a
     fifth of the rows. The trees of the model are then learned from all rows. There are forests of
-    depths 3 and 6, from 4,000 rows on of depths 4 and 8. The held-out loss chooses the share of
-    each.
+    several shapes: oblivious trees, which have one split a level, of depths 3 and 6, with the step
+    0.12; from 4,000 rows on of depths 4 and 8, and leaf-wise trees of 31 leaves, with the step
+    0.06. The held-out loss chooses the share of each.
 
-    For quantiles v is the quantile of the leaf's residuals, times 0.12 H / (H + 3 mean H), where H
+    For quantiles v is the quantile of the leaf's residuals, times eta H / (H + 3 mean H), where H
     is the weight of the leaf. In the end the quantile of the held-out residuals is added to F.
 
     Parameters
@@ -452,9 +454,9 @@ class BoostedTreesRegressor(
     bins_ : part
         The borders of the columns of numbers (`tunefree.trees.bins.Bins`).
     forests_ : tuple of parts
-        The trees of every depth (`tunefree.trees.boosting.Forest`).
-    shares_ : ndarray of shape (2,)
-        The share of each forest.
+        The trees of every shape that has a share (`tunefree.trees.forests`).
+    shares_ : ndarray of shape (n_forests,)
+        The share of each forest: multiples of a quarter.
     family_, link_ : parts
         The distribution of the targets and the link u.
     background_ : ndarray of uint8 of shape (n_features, at most 100)
@@ -463,10 +465,10 @@ class BoostedTreesRegressor(
         The mean squared effects of the splits on each column, added over the trees; they sum to 1.
     feature_importances_ : ndarray of shape (n_features,)
         The same, under scikit-learn's name.
-    n_iter_ : ndarray of shape (2,)
+    n_iter_ : ndarray of shape (n_forests,)
         The number of trees of each forest.
     trace_ : dict
-        'held_risk': for each depth the held-out loss after every round, of shape (n_rounds + 1,).
+        'held_risk': for each shape the held-out loss after every round, of shape (n_rounds + 1,).
     flat_ : bool
         Whether `y` had one dimension.
     row_terms_ : tuple of str
@@ -505,8 +507,8 @@ class BoostedTreesRegressor(
     ----------
     Friedman 2001, "Greedy function approximation: a gradient boosting machine", algorithm 1;
     Prokhorenkova, Gusev, Vorobev, Dorogush and Gulin 2018, "CatBoost: unbiased boosting with
-    categorical features", section 4 (oblivious trees). The choice of rounds and depths is this
-    library's.
+    categorical features", section 4 (oblivious trees); Shi 2007, "Best-first decision tree
+    learning", section 2 (leaf-wise trees). The choice of rounds and shapes is this library's.
 
     Examples
     --------

@@ -328,7 +328,8 @@ class Leafwise(NamedTuple):
 
     def below(self, splits, signs):
         """Which leaves are below which in the order of the signed columns."""
-        return below_by_boxes(*boxes(*splits, len(signs)), signs)
+        first, last, missing = boxes(splits, len(signs))
+        return below_by_boxes(first, last, missing, signs)
 
     def forest(self, trees, start):
         """The forest of trees: splits and values."""

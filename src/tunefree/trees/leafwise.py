@@ -19,14 +19,14 @@ import numpy as np
 
 from tunefree.core.process import team
 from tunefree.trees.tree import (
-    _accumulate,
-    _add_gains,
-    _count,
-    _is_reversed,
-    _number,
-    _partition,
-    _sum_words,
+    accumulate,
+    add_gains,
     borrowing,
+    count_bins,
+    is_reversed,
+    number_in,
+    partition,
+    sum_words,
 )
 
 # The most leaves of a tree, and the rows whose share of a leaf's curvature each child has at least.
@@ -81,7 +81,7 @@ def _count_leaf(fours, first_row, rows, words, firsts, histogram):
             histogram[w, b] = 0
     for j in range(fours.shape[0]):
         four = fours[j, first_row:last_row]
-        _count(four, rows, words, firsts[4 * j : 4 * j + 4], histogram)
+        count_bins(four, rows, words, firsts[4 * j : 4 * j + 4], histogram)
 
 
 @borrowing
@@ -98,8 +98,8 @@ def _forbid_reversed(sums, totals, units, ridge, first, last, sign, gains):
     """Take the gains from splits that would order the values of their sides wrongly."""
     h = totals[0] + 2.0 * ridge
     for b in range(first, last):
-        own = _number(sums[0, b], 0) * units[0] + ridge
-        if _is_reversed(_number(sums[0, b], 1) * units[1], own, totals[1], h, sign):
+        own = number_in(sums[0, b], 0) * units[0] + ridge
+        if is_reversed(number_in(sums[0, b], 1) * units[1], own, totals[1], h, sign):
             gains[b] = 0.0
 
 
@@ -109,7 +109,7 @@ def _find_split(leaf, firsts, sizes, has_missing, units, ridge, signs, memory):
     histogram, sums, gains = memory.histograms[memory.slot[leaf]], memory.sums, memory.gains
     totals, best = memory.totals, memory.best[leaf]
     for k in range(units.shape[0]):
-        totals[k] = _number(memory.words[leaf, k // 2], k) * units[k]
+        totals[k] = number_in(memory.words[leaf, k // 2], k) * units[k]
     n_rows = memory.ends[leaf] - memory.starts[leaf]
     least = _FEWEST_ROWS * totals[0] / n_rows
     whole = _gain_of_leaf(totals, ridge)
@@ -122,15 +122,15 @@ def _find_split(leaf, firsts, sizes, has_missing, units, ridge, signs, memory):
         last = sizes[j] - 1
         for to_right in range(2 if has_missing[j] else 1):
             first = 1 if to_right or not has_missing[j] else 0
-            _accumulate(table, first, sums)
+            accumulate(table, first, sums)
             for b in range(first, last):
                 gains[b] = 0.0
-            _add_gains(sums, totals, units, ridge, first, last, gains)
+            add_gains(sums, totals, units, ridge, first, last, gains)
             if signs is not None and signs[j] != 0:
                 _forbid_reversed(sums, totals, units, ridge, first, last, signs[j], gains)
             for b in range(first, last):
                 if gains[b] > highest:
-                    own = _number(sums[0, b], 0) * units[0]
+                    own = number_in(sums[0, b], 0) * units[0]
                     if own >= least and totals[0] - own >= least:
                         highest = gains[b]
                         best[0], best[1], best[2] = j, b, to_right
@@ -142,7 +142,7 @@ def _split_leaf(codes, leaf, new, words, memory):
     """Move the rows of a leaf's right side to a new leaf, with the sums of their words."""
     best, rows, sums = memory.best[leaf], memory.rows[0], memory.words
     start, end = memory.starts[leaf], memory.ends[leaf]
-    middle = _partition(codes, best[1], best[2] != 0, rows, memory.rows[1], start, end)
+    middle = partition(codes, best[1], best[2] != 0, rows, memory.rows[1], start, end)
     memory.starts[new], memory.ends[new], memory.ends[leaf] = middle, end, middle
     left_is_small = middle - start <= end - middle
     small, large = (leaf, new) if left_is_small else (new, leaf)
@@ -150,7 +150,7 @@ def _split_leaf(codes, leaf, new, words, memory):
         sums[new, w] = sums[leaf, w]
     whole = sums[large]
     part = rows[memory.starts[small] : memory.ends[small]]
-    _sum_words(part, words, sums[small])
+    sum_words(part, words, sums[small])
     for w in range(words.shape[0]):
         whole[w] -= sums[small, w]
     # The larger one takes the histogram of both.
@@ -174,7 +174,7 @@ def grow_leaves(
         rows[i] = i
     memory.starts[0], memory.ends[0], memory.slot[0] = 0, n, 0
     memory.links[0, 0] = -1
-    _sum_words(rows, words, memory.words[0])
+    sum_words(rows, words, memory.words[0])
     _count_leaf(fours, first_row, rows, words, firsts, memory.histograms[0])
     _find_split(0, firsts, sizes, has_missing, units, ridge, signs, memory)
     for node in range(n_leaves - 1):
@@ -194,7 +194,7 @@ def grow_leaves(
         column = codes[best[0], first_row : first_row + n]
         small, large = _split_leaf(column, leaf, new, words, memory)
         if not has_missing[best[0]]:
-            left, right = _number(memory.words[leaf, 0], 0), _number(memory.words[new, 0], 0)
+            left, right = number_in(memory.words[leaf, 0], 0), number_in(memory.words[new, 0], 0)
             splits[2, node] = right > left
         if new == n_leaves - 1:
             return n_leaves - 1
@@ -262,11 +262,12 @@ def paths(children):
     return to_leaf
 
 
-def boxes(columns, thresholds, missing, children, n_columns):
+def boxes(splits, n_columns):
     """The first and last bin of present values in every leaf, and whether missing ones go there.
 
-    Each has the shape (leaves, columns).
+    Each has the shape (leaves, columns); `splits` are those of `Leafwise.splits`.
     """
+    columns, thresholds, missing, children = splits
     reach = paths(children)
     shape = len(reach), n_columns
     first, last = np.full(shape, 1), np.full(shape, 255)
