@@ -20,10 +20,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from tunefree.core.warn import DataWarning as DataWarning
     from tunefree.engine.session import Checkpoint as Checkpoint
     from tunefree.engine.sources import open_source as open_source
-    from tunefree.stack.estimators import (
-        TuneFreeClassifier as TuneFreeClassifier,
-        TuneFreeRegressor as TuneFreeRegressor,
-    )
+    from tunefree.stack.classifier import TuneFreeClassifier as TuneFreeClassifier
+    from tunefree.stack.regressor import TuneFreeRegressor as TuneFreeRegressor
     from tunefree.kernel_ridge.estimators import (
         KernelRidgeClassifier as KernelRidgeClassifier,
         KernelRidgeRegressor as KernelRidgeRegressor,
@@ -49,10 +47,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
         BoostedTreesClassifier as BoostedTreesClassifier,
         BoostedTreesRegressor as BoostedTreesRegressor,
     )
-    from tunefree.streams.estimators import (
-        StreamClassifier as StreamClassifier,
-        StreamRegressor as StreamRegressor,
-    )
+    from tunefree.streams.classifier import StreamClassifier as StreamClassifier
+    from tunefree.streams.regressor import StreamRegressor as StreamRegressor
     from tunefree.files.model import load_model as load_model, save_model as save_model
     from tunefree.rows.preprocessing import TablePreprocessor as TablePreprocessor
     # fmt: on

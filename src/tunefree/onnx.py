@@ -18,7 +18,7 @@ from tunefree.pistol.kernel_estimator import KernelEstimator
 from tunefree.pistol.regressor import PiSTOLRegressor
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.preprocessing import calendar
-from tunefree.stack.estimators import _TuneFree as TuneFree
+from tunefree.stack.estimator import TuneFreeStack
 
 _OPSET, _ML = 17, "ai.onnx.ml"
 _CYCLE = 146_097  # days of 400 years
@@ -158,11 +158,11 @@ def to_onnx(estimator, path=None):
         X = _numbers(graph, table, graph.cast("X", np.float64))
     else:
         X, inputs = _mixed(graph, table)
-    scores = (_stacked if isinstance(estimator, TuneFree) else _scores)(graph, estimator, X)
+    scores = (_stacked if isinstance(estimator, TuneFreeStack) else _scores)(graph, estimator, X)
     if hasattr(estimator, "classes_"):
         outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
     else:
-        if isinstance(estimator, TuneFree):
+        if isinstance(estimator, TuneFreeStack):
             shape: tuple = (1,) if estimator.flat_ else (1, len(estimator.offsets_))
         elif table is not None:
             shape = (1,) if estimator.flat_ else (1, estimator.forests_[0].start.size)

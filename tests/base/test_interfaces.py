@@ -1,11 +1,14 @@
 """What a base class asks of its subclasses is an abstract method, with a sentence."""
 
+import ast
 import inspect
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+import tunefree
 from tunefree.core.registry import estimator_classes
 
 CLASSES = estimator_classes()
@@ -36,6 +39,22 @@ def test_every_abstract_method_has_a_sentence():
         for name in cls.__abstractmethods__:
             text = inspect.getdoc(getattr(cls, name))
             assert text and text.endswith("."), f"{cls.__name__}.{name} has no sentence"
+
+
+def _bare_callables():
+    """Class, name and annotation of what a class calls without saying how."""
+    package = Path(tunefree.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for cls in ast.walk(ast.parse(path.read_text())):
+            for line in cls.body if isinstance(cls, ast.ClassDef) else ():
+                if isinstance(line, ast.AnnAssign) and line.value is None:
+                    if ast.unparse(line.annotation) == "Callable":
+                        yield f"{path.relative_to(package)}: {cls.name}.{ast.unparse(line.target)}"
+
+
+def test_what_a_class_calls_has_a_signature():
+    """An abstract method, or in a record the types of arguments and result."""
+    assert not list(_bare_callables())
 
 
 def _parameters(method):

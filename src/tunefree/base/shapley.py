@@ -96,7 +96,7 @@ class Products(NamedTuple):
 
     score: Callable[[np.ndarray], np.ndarray]
     # From rows and groups to e, of shape (rows, columns, products), and g (rows, columns, outputs).
-    of_rows: Callable
+    of_rows: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
     coef: np.ndarray  # c, of shape (outputs, products)
 
     def between(self, rows, row, order, groups):

@@ -39,8 +39,9 @@ from tunefree.files.model import ModelError, load_values, save_model
 from tunefree.files.records import records
 from tunefree.rows.cells import is_marker
 from tunefree.streams.betting import ALPHAS
+from tunefree.streams.classifier import StreamClassifier
 from tunefree.streams.drift import DriftAlarm
-from tunefree.streams.estimators import StreamClassifier, StreamRegressor
+from tunefree.streams.regressor import StreamRegressor
 
 # The task is guessed from this many targets.
 _LOOK = 200

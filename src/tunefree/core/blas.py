@@ -90,7 +90,8 @@ def potri(factor):
 
 def potrs(factor, B):
     """The solution of A X = B, by the lower Cholesky factor of A."""
-    X, n = np.array(B, dtype=factor.dtype, order="F"), len(factor)
+    X = np.array(B, dtype=factor.dtype, order="F")
+    n = len(factor)
     _call("potrs", "L", n, X.shape[1], factor, max(n, 1), X, max(n, 1), ctypes.c_int(0))
     return X
 

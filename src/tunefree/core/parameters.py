@@ -83,8 +83,10 @@ def _is_levels(value):
     if isinstance(value, str) or _is_switch(value) or not _is_array(value):
         return False
     levels = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    inside = (levels > 0.0) & (levels < 1.0)
-    return levels.ndim == 1 and len(levels) > 0 and inside.all() and (np.diff(levels) > 0.0).all()
+    if levels.ndim != 1 or len(levels) == 0:
+        return False
+    are_inside = ((levels > 0.0) & (levels < 1.0)).all()
+    return are_inside and (np.diff(levels) > 0.0).all()
 
 
 def _only(is_valid, what):

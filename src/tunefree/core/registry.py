@@ -21,11 +21,11 @@ ESTIMATORS = {
     "ReflectronClassifier": "tunefree.reflectron.classifier",
     "ReflectronRegressor": "tunefree.reflectron.reflectron",
     "SharedReflectron": "tunefree.reflectron.shared",
-    "StreamClassifier": "tunefree.streams.estimators",
-    "StreamRegressor": "tunefree.streams.estimators",
+    "StreamClassifier": "tunefree.streams.classifier",
+    "StreamRegressor": "tunefree.streams.regressor",
     "TablePreprocessor": "tunefree.rows.preprocessing",
-    "TuneFreeClassifier": "tunefree.stack.estimators",
-    "TuneFreeRegressor": "tunefree.stack.estimators",
+    "TuneFreeClassifier": "tunefree.stack.classifier",
+    "TuneFreeRegressor": "tunefree.stack.regressor",
 }
 
 

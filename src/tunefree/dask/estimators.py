@@ -40,7 +40,8 @@ from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.moments import Deviations, Ranges
 from tunefree.rows.order import hashed_visits
 from tunefree.rows.units import Units
-from tunefree.stack import estimators as auto
+from tunefree.stack.classifier import TuneFreeClassifier
+from tunefree.stack.regressor import TuneFreeRegressor
 from tunefree.trees import estimators as trees
 
 PIECE = 1 << 19  # numbers that fit into the processor's cache
@@ -665,7 +666,7 @@ class DaskBoostedTreesClassifier(_Sampled, DistributedClassifier, trees.BoostedT
     """`tunefree.BoostedTreesClassifier` on a Dask cluster; see `DaskBoostedTreesRegressor`."""
 
 
-class DaskTuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):
+class DaskTuneFreeRegressor(_Sampled, TuneFreeRegressor):
     """`tunefree.TuneFreeRegressor` on rows of a Dask cluster, of numbers.
 
     The client compares the candidates on 8,000 distinct rows, drawn evenly by their hash. The
@@ -676,7 +677,7 @@ class DaskTuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):
     """
 
 
-class DaskTuneFreeClassifier(_Sampled, DistributedClassifier, auto.TuneFreeClassifier):
+class DaskTuneFreeClassifier(_Sampled, DistributedClassifier, TuneFreeClassifier):
     """`tunefree.TuneFreeClassifier` on rows of a Dask cluster; see `DaskTuneFreeRegressor`."""
 
 
@@ -692,6 +693,6 @@ ON_CLUSTER: dict[type, Any] = {
     kernel_ridge.KernelRidgeRegressor: DaskKernelRidgeRegressor,
     trees.BoostedTreesClassifier: DaskBoostedTreesClassifier,
     trees.BoostedTreesRegressor: DaskBoostedTreesRegressor,
-    auto.TuneFreeClassifier: DaskTuneFreeClassifier,
-    auto.TuneFreeRegressor: DaskTuneFreeRegressor,
+    TuneFreeClassifier: DaskTuneFreeClassifier,
+    TuneFreeRegressor: DaskTuneFreeRegressor,
 }

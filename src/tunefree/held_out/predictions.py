@@ -84,7 +84,8 @@ def folds_of(strata, groups=None, count=None):
     table = np.zeros((groups.max() + 1, strata.max() + 1))
     np.add.at(table, (groups, strata), 1.0)
     count = min(count, len(table))
-    share, held = table / np.maximum(table.sum(axis=0), 1.0), np.zeros((count, table.shape[1]))
+    share = table / np.maximum(table.sum(axis=0), 1.0)
+    held = np.zeros((count, table.shape[1]))
     fold = np.empty(len(table), dtype=np.int64)
     for group in np.argsort(-table.sum(axis=1), kind="stable"):
         fold[group] = np.argmin(held @ share[group])

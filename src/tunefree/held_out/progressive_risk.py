@@ -111,7 +111,8 @@ def risks(progress, share=0.5):
 
 def recent_rows(progress, share=0.5, most=_RECENT):
     """Predictions, targets and weights of the latest rows, at most this share of all."""
-    seen, size = int(progress.clock[0]), len(progress.recent)
+    seen = int(progress.clock[0])
+    size = len(progress.recent)
     m = min(size, most, max(1, int(seen * share)), seen)
     slots = np.arange(seen - m, seen) % size
     return progress.recent[slots], progress.targets[slots], progress.weights[slots]

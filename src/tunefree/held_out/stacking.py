@@ -107,7 +107,8 @@ def choose_stack(entries, problem):
         return Chosen(alone, first[:1], reason)
     rows = evaluated[0].rows
     y, weights = problem.y[rows], problem.weights[rows]
-    optimism, groups = max(e.optimism for e in evaluated), problem.groups_of(rows)
+    optimism = max(e.optimism for e in evaluated)
+    groups = problem.groups_of(rows)
     stack = score.stack([e.scores for e in evaluated], y, weights, optimism, groups)
     best = lowest(evaluated, problem.weights)
     order = [i for i in np.argsort(-stack.shares, kind="stable") if stack.shares[i] > 0.0]
@@ -160,7 +161,8 @@ def permutation_importances(chosen, problem):
     scores = [e.scores[:n] for e in entries]
     effects = zip(*(e.permutation_effects[:, :n] for e in entries), strict=True)
     after = [losses([F + m for F, m in zip(scores, each, strict=True)]) for each in effects]
-    rises, share = np.array(after) - losses(scores), weights / weights.sum()
+    rises = np.array(after) - losses(scores)
+    share = weights / weights.sum()
     means = rises @ share
     # A row is in two terms: with its own columns, and as the row after its neighbour.
     parts = (rises - means[:, None]) * share
@@ -361,8 +363,10 @@ class Targets(NamedTuple):
 
     def stack(self, scores, y, weights, optimism=0.0, groups=None):
         """The stack of least squared error, targets in units of their spreads."""
-        targets, share = y.reshape(len(y), -1), weights / weights.sum()
-        mean, scale = share @ targets, np.sqrt(share[:, None] / self.spread)
+        targets = y.reshape(len(y), -1)
+        share = weights / weights.sum()
+        mean = share @ targets
+        scale = np.sqrt(share[:, None] / self.spread)
 
         def fit(models):
             columns = np.column_stack([((F - mean) * scale).ravel() for F in models])
@@ -371,7 +375,8 @@ class Targets(NamedTuple):
             sizes = a * np.sqrt(np.square(columns).sum(axis=0))
             return a, mean * (1.0 - a.sum()), sizes, self.losses(joined, targets)
 
-        stack, unit = _pruned(fit, scores, weights, groups), np.sqrt(self.spread)
+        stack = _pruned(fit, scores, weights, groups)
+        unit = np.sqrt(self.spread)
         step, truth = ((values - mean) / unit for values in (stack.join(scores), targets))
         each = np.repeat(weights, self.n_outputs)
         columns = step.reshape(-1, 1), truth.reshape(-1, 1)
@@ -607,7 +612,8 @@ def stack_locations(predictions, y, weights, family, losses, optimism=0.0, group
     -------
     Stack
     """
-    share, targets = weights / weights.sum(), family.targets(y[:, None])
+    share = weights / weights.sum()
+    targets = family.targets(y[:, None])
 
     def deviances(joined):
         return family.deviance(targets, joined).sum(axis=1)
@@ -621,7 +627,8 @@ def stack_locations(predictions, y, weights, family, losses, optimism=0.0, group
         sizes = np.array([(x * F.std(axis=0)).sum() for x, F in zip(a, models, strict=True)])
         return a, b, sizes, deviances(b + weighted_sum(a, models))
 
-    stack, null = _pruned(fit, predictions, weights, groups), family.start(targets, weights)
+    stack = _pruned(fit, predictions, weights, groups)
+    null = family.start(targets, weights)
     joined = stack.join(predictions)
     factors = np.zeros(len(null))
     for j, loss in enumerate(losses):
@@ -643,8 +650,10 @@ def _factor_of_step(step, residuals, loss, weights, optimism, groups):
     whole step is best. So the targets are g / H, in units of their root mean square, and a unit of
     the loss is the mean of g^2 / H.
     """
-    (null, slopes), learned = loss(residuals, _TINY), loss(residuals - step, _TINY)[0]
-    products, squares = weights @ (slopes * step), weights @ np.square(step)
+    null, slopes = loss(residuals, _TINY)
+    learned = loss(residuals - step, _TINY)[0]
+    products = weights @ (slopes * step)
+    squares = weights @ np.square(step)
     if products <= 0.0:
         return 0.0
     curvature = products / squares

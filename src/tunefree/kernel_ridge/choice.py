@@ -84,9 +84,9 @@ def _search_rows(problem):
     Never if they are in groups.
     """
     n, d = problem.X.shape
-    m, apart = n - problem.n_held, problem.groups is not None
-    are_few = m < ROWS and not apart and not needs_folds(problem.options.kernel, n, d)
-    if m == 0 or are_few:
+    m = n - problem.n_held
+    may_share = problem.groups is None and not needs_folds(problem.options.kernel, n, d)
+    if m == 0 or (m < ROWS and may_share):
         m = n
     return min(m, int(np.clip(m // 4, ROWS, MORE_ROWS)))
 

@@ -250,7 +250,9 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         kept, X = weights > 0, as_dense(X)
         if not kept.all():
             X = X[kept]
-        y, weights, seed = y[kept], weights[kept], seed_of(self.random_state)
+        y = y[kept]
+        weights = weights[kept]
+        seed = seed_of(self.random_state)
         targets, labels, classes = self._encode(y)
         if groups is not None:
             labels = np.column_stack([labels, groups[kept]])
@@ -318,7 +320,8 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             return fitted
         targets = table.targets[rows]
         strata = base.codes_of(targets) if self._CLASSIFY else np.zeros(len(rows))
-        fold, predictions = np.empty(len(rows), np.int64), np.zeros(targets.shape)
+        fold = np.empty(len(rows), np.int64)
+        predictions = np.zeros(targets.shape)
         fold[np.argsort(strata, kind="stable")] = np.arange(len(rows)) % _FOLDS
         for f in np.unique(fold):  # rates of other rows, coefficients of all others
             part = self._table(X[rows], y[rows], totals, fold == f)
@@ -331,14 +334,17 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         p, unit, predictions = problem, problem.unit, solution.held_out
         Y, weights = p.held_out(p.Y), p.held_out(p.weights)
         if self._logistic:
-            width, loss = np.ptp(predictions, axis=0), losses(predictions + p.level, Y)
+            width = np.ptp(predictions, axis=0)
+            loss = losses(predictions + p.level, Y)
         else:
-            width, loss = np.ptp(p.Y, axis=0), np.square((predictions - Y) * unit).sum(axis=1)
+            width = np.ptp(p.Y, axis=0)
+            loss = np.square((predictions - Y) * unit).sum(axis=1)
         predictor = KernelPredictor(
             p.transform, solution.landmarks, solution.coef, solution.intercept
         ).checked(p.A, width)
         predictor = predictor.scaled(unit, p.level + predictor.intercept * unit)
-        effects, relevances = np.zeros((0, len(solution.permuted), Y.shape[1])), None
+        effects = np.zeros((0, len(solution.permuted), Y.shape[1]))
+        relevances = None
         if column_groups is not None:
             effects = column_effects(problem, solution, column_groups)
             sizes = np.square(effects[: p.X.shape[1]]).sum(axis=2) @ p.weights[solution.permuted]
@@ -396,7 +402,8 @@ def _of_all_rows(problem, solution, classes, source, ends):
 
 def _of_log_loss(problem):
     """The problem with 1 for a row's class, else 0, at the level of the classes' shares."""
-    codes, k = base.codes_of(problem.targets), problem.Y.shape[1]
+    codes = base.codes_of(problem.targets)
+    k = problem.Y.shape[1]
     level = shares_as_scores(codes, problem.weights, k)
     Y = (problem.targets > 0.0).astype(np.float64)
     return problem._replace(Y=Y, level=level, unit=np.ones(k))
@@ -524,7 +531,8 @@ class KernelRidgeRegressor(
         return fitted._replace(predictor=predictor, held_out_result=_residuals(shrunk, predictor))
 
     def _searched(self):
-        n, linear = len(self.held_out_[0].residuals), self.kernel == "linear"
+        n = len(self.held_out_[0].residuals)
+        linear = self.kernel == "linear"
         if linear or n >= ROWS or needs_folds(self.kernel, n, self.n_features_in_):
             return 0.0
         return rates_optimism(self.view_, n)

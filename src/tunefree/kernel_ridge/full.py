@@ -92,12 +92,14 @@ class Preconditioner(NamedTuple):
         """
         ridge = share * penalty * len(centers) / len(A)
         landmarks = make_landmarks(centers, geometry, team, ridge)
-        products, root = np.asfortranarray(np.eye(landmarks.size)), np.zeros((0, 1))
+        products = np.asfortranarray(np.eye(landmarks.size))
+        root = np.zeros((0, 1))
         return cls(landmarks, penalty, team, A[:0], root, (), products, products).plus(A, weights)
 
     def plus(self, A, weights):
         """For more rows, which come after the rows so far."""
-        landmarks, root = self.landmarks, np.sqrt(weights)[:, None]
+        landmarks = self.landmarks
+        root = np.sqrt(weights)[:, None]
 
         def block(rows):
             # In the precision of the steps' products: small penalties need all of their digits.
@@ -110,7 +112,8 @@ class Preconditioner(NamedTuple):
             return lower, syrk(F, np.zeros((len(F), len(F)), order="F"))
 
         blocks = neighbours(A, np.arange(len(self.A), len(A)), min(NEAR, landmarks.size))
-        near, products = list(self.near), self.products.copy(order="F")
+        near = list(self.near)
+        products = self.products.copy(order="F")
         for rows, (lower, part) in zip(blocks, self.team.each(block, blocks), strict=True):
             near.append((rows, lower))
             products += part
@@ -189,7 +192,8 @@ def reliable_preconditioner(R, *rows):
 def _steps(preconditioner, Y, weights, beta, fit):
     """Yield the squared residual after every step; updates `beta` and `fit`, which is K alpha."""
     A, penalty, team = preconditioner.A, preconditioner.penalty, preconditioner.team
-    geometry, root = preconditioner.landmarks.geometry, np.sqrt(weights)[:, None]
+    geometry = preconditioner.landmarks.geometry
+    root = np.sqrt(weights)[:, None]
     unit = root / np.sqrt(weights.sum())
 
     def centred(V):
@@ -303,7 +307,8 @@ def full(problem, n_landmarks):
     held, team = problem.n_held, problem.team
     n, k = len(A) - held, Y.shape[1]
     penalty = max(geometry.penalty, _ROUNDED * np.sqrt(len(A)))
-    root, total = np.sqrt(weights)[:, None], weights[:n].sum()
+    root = np.sqrt(weights)[:, None]
+    total = weights[:n].sum()
     R = root[:n] * (Y[:n] - weights[:n] @ Y[:n] / total)
     preconditioner = reliable_preconditioner(
         R, A[:n_landmarks], geometry, A[:n], weights[:n], penalty, team
@@ -316,11 +321,16 @@ def full(problem, n_landmarks):
         # the products in the steps, which never see another one.
         fit = symmetric(geometry, A[:n], root[:n] * beta, team)
     zero = np.zeros(k)
-    w, risk, n_steps, residual, enough = weights[n:], np.inf, 0, zero, -1.0
+    w = weights[n:]
+    risk = np.inf
+    n_steps = 0
+    residual = zero
+    enough = -1.0
     share = _DONE * _LABELS if problem.options.labels else _DONE
     values, level, reached = np.zeros((held, k)), zero, zero
     for n_steps, current in enumerate(_steps(preconditioner, Y[:n], weights[:n], beta, fit), 1):
-        if current.sum() > enough and n_steps % _EACH and n_steps < _MOST:
+        may_go_on = current.sum() > enough and n_steps < _MOST
+        if may_go_on and n_steps % _EACH:
             continue
         level = weights[:n] @ (Y[:n] - fit) / total
         values = times(geometry, A[n:], A[:n], root[:n] * beta, team)
@@ -336,6 +346,7 @@ def full(problem, n_landmarks):
     beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, values])
     steps = _steps(preconditioner.plus(A, weights), Y, weights, beta, fit)
     for i, current in enumerate(steps, 1):
-        if i >= n_steps or (current <= reached).all() or current.sum() <= enough:
+        are_reached = (current <= reached).all() or current.sum() <= enough
+        if i >= n_steps or are_reached:
             break
     return root * beta, weights @ (Y - fit) / weights.sum(), predictions

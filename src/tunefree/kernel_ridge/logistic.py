@@ -35,7 +35,8 @@ _COMPARED, _ENOUGH = 1e-6, 1e-8
 # probabilities; every row has at least this curvature.
 _PATIENCE, _LEAST = 20, 1e-3
 # Penalties that are compared, as factors of that of least squares, and where the search starts.
-_FACTORS, _MIDDLE = 10.0 ** np.arange(-3.0, 1.1, 0.5), 4
+_FACTORS = 10.0 ** np.arange(-3.0, 1.1, 0.5)
+_MIDDLE = 4
 # The number of folds.
 _FOLDS = 5
 
@@ -184,7 +185,9 @@ def minimize(space, penalty, Y, weights, offset, precondition, c, enough=_ENOUGH
         Steps end when they gain less, in nats a row.
     most : int, default=100
     """
-    w, values, least = weights[:, None], space.evaluate(c), enough * weights.sum()
+    w = weights[:, None]
+    values = space.evaluate(c)
+    least = enough * weights.sum()
     # Steps s with their values on the rows, changes of the gradient, and inner products.
     pairs: list[Any] = []
     step: Any = None
@@ -261,8 +264,10 @@ def learn(space, penalty, Y, weights, offset, held_out):
 
     `held_out` are masks of rows, `penalty` is that of least squares.
     """
-    middle, c = penalty * _FACTORS[_MIDDLE], np.zeros((space.size, Y.shape[1]))
-    starts, w = [c] * len(held_out), np.where(held_out[0], 0.0, weights)
+    middle = penalty * _FACTORS[_MIDDLE]
+    c = np.zeros((space.size, Y.shape[1]))
+    starts = [c] * len(held_out)
+    w = np.where(held_out[0], 0.0, weights)
     precondition = space.preconditioner(curvature(_probabilities(offset[None])) * weights, middle)
     starts[0], values, n_steps = minimize(
         space, middle, Y, w, offset, precondition, c, _COMPARED, _PATIENCE

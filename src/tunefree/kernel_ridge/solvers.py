@@ -150,12 +150,15 @@ class ExactSolver(NamedTuple):
 
     def solve(self, problem):
         """The solution, with rows of the inverse if no groups are held out."""
-        p, groups, rows = problem, problem.groups, problem.permuted_rows(len(problem.A))
+        p = problem
+        groups = problem.groups
+        rows = problem.permuted_rows(len(problem.A))
         groups = None if groups is None else p.held_out(groups)
         coef, held_out, penalty, inverse = exact(
             p.geometry, p.A, p.Y, p.weights, p.n_held, groups, rows, p.team
         )
-        landmarks, intercept = Landmarks(p.A, p.geometry), 0.0 * p.level
+        landmarks = Landmarks(p.A, p.geometry)
+        intercept = 0.0 * p.level
         inverse = inverse if groups is None else None
         return Solution(p.transform, landmarks, coef, intercept, held_out, penalty, rows, inverse)
 
@@ -194,7 +197,8 @@ class AllRowsSolver(NamedTuple):
         p = p.transformed(p.transform._replace(geometry=geometry))
         p = p._replace(A=p.A.astype(np.float32))
         coef, intercept, held_out = full(p, preconditioner_rows(len(p.A), geometry.penalty))
-        features, permuted = Landmarks(p.A, geometry), p.permuted_rows(len(coef))
+        features = Landmarks(p.A, geometry)
+        permuted = p.permuted_rows(len(coef))
         found = coef, intercept, held_out, geometry.penalty
         return Solution(p.transform, features, *found, permuted)
 
@@ -208,7 +212,8 @@ class SumsSolver(NamedTuple):
 
     def solve(self, problem):
         """The solution; its penalty has the least risk on held-out rows of the sample."""
-        p, landmarks = problem, _features(problem, problem.A[: self.n_landmarks])
+        p = problem
+        landmarks = _features(problem, problem.A[: self.n_landmarks])
         asked = p.transform, self.target_transform, landmarks
         rows = RowBlocks(p.held_out(p.A), np.float64)
         targets, weights = p.held_out(p.Y), p.held_out(p.weights)
@@ -250,7 +255,8 @@ def _of_least_risk(problem, landmarks, path, single=False):
     i = int(np.argmin(risk))
     m = max(_FEW_LANDMARKS, len(path.coef))
     found = path.coef[:, i], path.intercept[i], path.held_out[:, i], float(ALPHAS[i])
-    permuted, kept = problem.permuted_rows(m), (path, i) if single else None
+    permuted = problem.permuted_rows(m)
+    kept = (path, i) if single else None
     return Solution(problem.transform, landmarks, *found, permuted, path=kept)
 
 
@@ -283,7 +289,10 @@ def minimize_log_loss(problem, solution):
 
 def _function_space(problem, landmarks):
     """The functions over which the log loss is minimized: of landmarks, or of all rows."""
-    geometry, team, A, n = problem.geometry, problem.team, problem.A, len(problem.A)
+    geometry = problem.geometry
+    team = problem.team
+    A = problem.A
+    n = len(problem.A)
     if geometry is not None and not landmarks.basis.size:
         centers = landmarks.centers
         if problem.exact:
@@ -292,7 +301,8 @@ def _function_space(problem, landmarks):
         return OnTiles(centers[: preconditioner_rows(n, 0.0)], geometry, centers, team)
     dtype: Any = np.float64 if geometry is None or n <= EXACT_ROWS else np.float32
     if geometry is None:  # with a constant, as kernels have
-        landmarks, A = ColumnFeatures(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
+        landmarks = ColumnFeatures(A.shape[1] + 1)
+        A = np.column_stack([A, np.ones(n)])
     return OnLandmarks(landmarks, RowBlocks(A, dtype), n, _CACHED / np.dtype(dtype).itemsize, team)
 
 
@@ -318,7 +328,8 @@ def column_effects(problem, solution, groups):
     if solution.inverse is not None:
         gaps = p.held_out(p.Y) - solution.held_out
         without = solution.inverse, gaps[rows - len(p.A) + p.n_held]
-    source, centers = getattr(p.transform.view, "source", permuted), solution.landmarks.centers
+    source = getattr(p.transform.view, "source", permuted)
+    centers = solution.landmarks.centers
     return permutation_effects(p.geometry, A, centers, coef, source, columns, without, p.team)
 
 
@@ -364,7 +375,8 @@ class KernelPredictor(NamedTuple):
     def _block(self, A, team):
         """Values on few rows, by parts of the landmarks whose kernel values stay in the cache."""
         centers = self.landmarks.centers.astype(A.dtype, copy=False)
-        total, most = np.zeros((len(A), self.coef.shape[1]), A.dtype), _BLOCK_CELLS // len(A)
+        total = np.zeros((len(A), self.coef.shape[1]), A.dtype)
+        most = _BLOCK_CELLS // len(A)
         for start in range(0, len(centers), most):
             part = slice(start, start + most)
             out = team.memory((len(A), len(centers[part])), A.dtype)
@@ -383,7 +395,8 @@ class KernelPredictor(NamedTuple):
 
         `width` is the range of the targets.
         """
-        if self.transform.geometry is None or not _MANY <= len(self.coef) <= EXACT_ROWS:
+        is_in_tiles = self.transform.geometry is not None
+        if not (is_in_tiles and _MANY <= len(self.coef) <= EXACT_ROWS):
             return self._replace(single=False)
         A = A[:_SHOWN]
         values = self.landmarks.values(A.astype(np.float64)) @ self.coef

@@ -85,7 +85,8 @@ def choose(grams, values, count, ridge=RIDGE["d"]):
     q = len(grams[0])
     count = min(count, q)
     spaces = [_Space(K, f, count, ridge) for K, f in zip(grams, values, strict=True)]
-    indices, available = np.zeros(count, np.intp), np.ones(q, bool)
+    indices = np.zeros(count, np.intp)
+    available = np.ones(q, bool)
     smallest = None
     for step in range(count):
         gain = np.where(available, sum(space.gain() for space in spaces), 0.0)
@@ -191,11 +192,14 @@ def _landmarks(f, at, count, n_jobs):
 
 def _smallest(f, chosen, projection, rows, loss, loss_before, tolerance):
     """The smallest number of landmarks from which on the loss is within the tolerance, or None."""
-    rows, support = rows.astype(np.float64), f.support[chosen].astype(np.float64)
+    rows = rows.astype(np.float64)
+    support = f.support[chosen].astype(np.float64)
     grams = [k.gram(rows, support).T for k in f.kernels]
     bases = projection.basis(grams)
     allowed = tolerance * loss(np.zeros((rows.shape[0], f.n_outputs)))
-    values, done, best = np.zeros((rows.shape[0], f.n_outputs)), 0, None
+    values = np.zeros((rows.shape[0], f.n_outputs))
+    done = 0
+    best = None
     for count in _sizes(len(chosen)):
         for V, w in zip(bases, projection.weights, strict=True):
             values += V[done:count].T @ w[done:count]

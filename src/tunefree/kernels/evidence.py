@@ -133,7 +133,8 @@ class _Evidence:
     def _kernel_values(self, g):
         """The kernel matrix plus the penalty, and what it is made of."""
         A = np.ascontiguousarray(g.show(self.Z))
-        sizes, beta = self.kernel.sizes(A), np.float32(g.slope)
+        sizes = self.kernel.sizes(A)
+        beta = np.float32(g.slope)
         D, E, K = np.empty((3, len(A), len(A)), A.dtype)
 
         def distances(block):
@@ -152,9 +153,13 @@ class _Evidence:
     def _slope(self, g, values, inv, alpha, size):
         """The gradient of the evidence, without that of the prior."""
         A, sizes, D, E, _ = values
-        n, kernel, beta = len(A), self.kernel, np.float32(g.slope)
+        n = len(A)
+        kernel = self.kernel
+        beta = np.float32(g.slope)
         # W is G times the derivative of the kernel by D; `row` has the sums of G's rows.
-        W, row, negative = np.empty_like(D), np.empty(n), alpha.T / -size
+        W = np.empty_like(D)
+        row = np.empty(n)
+        negative = alpha.T / -size
         self.team.map(lambda part: np.matmul(alpha[part], negative, out=W[part]), self.parts)
         diagonal = np.diagonal(W) + np.diagonal(inv) / n
         of_penalty = self.half * g.penalty * float((diagonal / self.weights).sum())

@@ -62,7 +62,9 @@ class Expansion(NamedTuple):
 
     def _block_values(self):
         """The function that evaluates a block of rows."""
-        kernel, support, m = self.kernels[0], self.support, self.support.shape[0]
+        kernel = self.kernels[0]
+        support = self.support
+        m = self.support.shape[0]
         if not m:
             return lambda rows: np.zeros((rows.shape[0], self.n_outputs))
         if isinstance(kernel, Linear):
@@ -73,7 +75,8 @@ class Expansion(NamedTuple):
         is_sparse, radial = sparse.issparse(support), hasattr(kernel, "distances")
         fill = is_sparse and support.nnz > DENSE * m * support.shape[1]
         tables = [c.astype(self.dtype, copy=False) for c in self.coefs]
-        gammas, centre = [k.gamma if radial else None for k in self.kernels], 0
+        gammas = [k.gamma if radial else None for k in self.kernels]
+        centre = 0
         if radial and not is_sparse:  # so distances keep their digits
             centre = support.mean(axis=0)
             support = support - centre

@@ -453,7 +453,7 @@ class Function(NamedTuple):
     array([[2.]])
     """
 
-    function: Callable
+    function: Callable[..., Any]
     free, as_given = False, True
 
     def _takes_matrices(self, A, B):
@@ -620,7 +620,9 @@ def median_gamma(k: Any, X: Rows, seed: int = 0) -> float:
     >>> median_gamma(RBF(), np.array([[0.0], [2.0]]))
     0.25
     """
-    n, rng, distances = X.shape[0], np.random.default_rng(seed), []
+    n = X.shape[0]
+    rng = np.random.default_rng(seed)
+    distances = []
     for _ in range(32):
         # Small squares of pairs, so that distances are matrix products.
         A, B = (X[rng.integers(0, n, 25)] for _ in range(2))

@@ -160,7 +160,9 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
     >>> sorted(A[pivots(Geometry(RBF(), np.ones(1), 1.0, 0.1), A, 2, 0)].ravel().tolist())
     [0.0, 9.0]
     """
-    rng, n, chosen = np.random.default_rng(seed), len(A), np.empty(0, dtype=np.int64)
+    rng = np.random.default_rng(seed)
+    n = len(A)
+    chosen = np.empty(0, dtype=np.int64)
     F = np.zeros((n, m), A.dtype)
     residual = 2.0 + 2.0 * geometry.slope * geometry.kernel.sizes(A).astype(np.float64)
     least = np.finfo(A.dtype).eps * residual.max()
@@ -214,9 +216,12 @@ def accumulate(landmarks, rows, targets, weights, shift=0.0, team=ALONE):
     m, k = landmarks.size, targets.shape[1]
 
     def part(block):
-        F, w, y = landmarks.features(rows(block.start, block.stop)), weights[block], targets[block]
+        F = landmarks.features(rows(block.start, block.stop))
+        w = weights[block]
+        y = targets[block]
         y = y - shift
-        first, cross = F @ w.astype(F.dtype), F @ (w[:, None] * y).astype(F.dtype)
+        first = F @ w.astype(F.dtype)
+        cross = F @ (w[:, None] * y).astype(F.dtype)
         if (w != 1.0).any():
             F = F * np.sqrt(w).astype(F.dtype)  # a copy: F may be cached
         second = syrk(F, np.zeros((m, m), F.dtype, order="F"))
@@ -252,14 +257,17 @@ def solve(
     del products
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
     table = ((vectors.T @ cross)[:, None] * inverse[:, :, None]).reshape(len(cross), -1)
-    shape, mean = (len(alphas), targets.shape[1]), sums.first / total @ vectors
-    coef, level = landmarks.fold(vectors @ table), shift + sums.targets / total
+    shape = (len(alphas), targets.shape[1])
+    mean = sums.first / total @ vectors
+    coef = landmarks.fold(vectors @ table)
+    level = shift + sums.targets / total
 
     def held_out(block):
         F = landmarks.features(rows(block.start, block.stop)).T @ vectors
         F -= mean
         fit = (F @ table).reshape(len(F), *shape)
-        w, y = weights[block, None], targets[block, None] - level
+        w = weights[block, None]
+        y = targets[block, None] - level
         np.square(F, out=F)
         # Of a row with leverage 1 nothing is known: it is predicted by the mean.
         one_less_leverage = np.maximum(1.0 - w * (F @ inverse) - w / total, 0.0)
@@ -287,10 +295,12 @@ def refined(landmarks, rows, targets, weights, path, i, team=ALONE):
     """
     coef, intercept = path.coef[:, i], path.intercept[i]
     (values, vectors), n_held, n = path.eigen, len(path.held_out), len(targets)
-    total, blocks = weights.sum(), [slice(a, min(a + _WHOLE, n)) for a in range(0, n, _WHOLE)]
+    total = weights.sum()
+    blocks = [slice(a, min(a + _WHOLE, n)) for a in range(0, n, _WHOLE)]
 
     def part(block):
-        K, w = landmarks.values(rows(block.start, block.stop)), weights[block]
+        K = landmarks.values(rows(block.start, block.stop))
+        w = weights[block]
         gap = targets[block] - intercept - K @ coef
         weighted = w[:, None] * gap
         return (K.T @ weighted, w @ K, weighted.sum(axis=0)), gap[: max(n_held - block.start, 0)]

@@ -67,7 +67,8 @@ def permutation_effects(geometry, A, centers, coef, source: Any, columns, withou
             if not len(own):
                 return
             old, sizes = distances(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
-            change, lines = np.roll(old, 1, axis=0) - old, np.roll(sizes, 1) - sizes
+            change = np.roll(old, 1, axis=0) - old
+            lines = np.roll(sizes, 1) - sizes
         # The change of the kernel values.
         values = decay(np.maximum(D + change, 0.0), 1.0)
         values += slope * (lines[:, None] - change) - E

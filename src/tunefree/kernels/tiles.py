@@ -113,7 +113,8 @@ def _parts(geometry, A, B, V, team, rows, same=False):
     zeros = (B == 0.0).mean(axis=0) >= _ZEROS
     order = np.argsort(zeros, kind="stable")
     A, B = (np.ascontiguousarray(part[:, order], np.float32) for part in (A, B))
-    sizes, slope = (kernel.sizes(A), kernel.sizes(B)), np.float32(geometry.slope)
+    sizes = (kernel.sizes(A), kernel.sizes(B))
+    slope = np.float32(geometry.slope)
     fixed = A, B, *sizes, kernel.power == 2, slope, len(zeros) - zeros.sum(), V
 
     def task(start):

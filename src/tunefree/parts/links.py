@@ -521,10 +521,12 @@ class Learned(NamedTuple):
     def through(cls, base: Any, knots: ArrayLike, values: ArrayLike) -> "Learned":
         """The link whose means at the knots are those of the base at increasing values."""
         x, v = np.asarray(knots, dtype=float), np.asarray(values, dtype=float)
-        h, secant = np.diff(x), np.diff(v) / np.diff(x)
+        h = np.diff(x)
+        secant = np.diff(v) / np.diff(x)
         slopes = np.repeat(secant[0], len(x))
         if len(x) > 2:
-            before, after = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
+            before = 2.0 * h[1:] + h[:-1]
+            after = h[1:] + 2.0 * h[:-1]
             slopes[1:-1] = (before + after) / (before / secant[:-1] + after / secant[1:])
             # With a slope of 0 at an end the link would be constant beyond it.
             for i, j in ((0, 1), (-1, -2)):

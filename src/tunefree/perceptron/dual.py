@@ -108,7 +108,8 @@ class Accelerated(NamedTuple):
     def turn(self, state):
         """Restart if the interval is four times narrower, or if the step of p was uphill."""
         c, gap = state.certificate, state.certificate.gap
-        if (c.lower > 0.0 and gap <= 0.25 * state.mark) or state.uphill:
+        is_narrower = c.lower > 0.0 and gap <= 0.25 * state.mark
+        if is_narrower or state.uphill:
             state = state._replace(
                 mark=gap, time=0.0, z=state.p, lead=state.pulled, ahead=state.margins, uphill=False
             )
@@ -126,13 +127,16 @@ class Accelerated(NamedTuple):
         along = view.pull(slope)
         steepness = float(slope @ margins)
         smoothness = self.space.dot(along, along) / steepness if steepness > 0.0 else square
-        smoothness, radius = max(smoothness / 8.0, 1e-12 * square) or 1.0, float(np.sqrt(square))
+        smoothness = max(smoothness / 8.0, 1e-12 * square) or 1.0
+        radius = float(np.sqrt(square))
         sizes = {"smoothness": smoothness, "radius": radius, "n_operations": 3 * len(prior)}
         state = AcceleratedState(p, p, x, x, margins, margins, **sizes)
         return self._certify(state, weights)
 
     def _certify(self, state, weights):
-        space, x, terms = self.space, state.pulled, len(weights) + state.n_updates
+        space = self.space
+        x = state.pulled
+        terms = len(weights) + state.n_updates
         found = state.certificate.below(
             space, x, tally(state.margins, weights), terms, state.radius
         )
@@ -204,7 +208,8 @@ class MinNorm(NamedTuple):
         against = view.push(view.pull(weights / weights.sum()))
         first = int(np.argmin(np.where(squares <= finite.min() * (1.0 + 1e-12), against, np.inf)))
         gram = np.array([[squares[first] + shift]])
-        radius, n = float(np.sqrt(finite.max())), 2 * len(weights)
+        radius = float(np.sqrt(finite.max()))
+        n = 2 * len(weights)
         return MinNormState(
             np.array([first]), np.ones(1), gram, np.sqrt(gram), shift, radius, n_operations=n
         )
@@ -239,7 +244,8 @@ class MinNorm(NamedTuple):
             p = np.maximum(p + theta * (nearest - p), 0.0)
             stay = p > _LEAST_WEIGHT
             stay[np.argmin(until)] = False
-            support, p = support[stay], p[stay] / p[stay].sum()
+            support = support[stay]
+            p = p[stay] / p[stay].sum()
             gram = gram[np.ix_(stay, stay)]
             factor = np.linalg.cholesky(gram)
         return state._replace(

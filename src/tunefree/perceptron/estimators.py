@@ -129,7 +129,8 @@ class SeparationProblem(NamedTuple):
 def check_range(X):
     """Refuse rows whose sixth powers leave the range of float64, where no proof is possible."""
     largest = largest_entry(X)
-    if largest != 0.0 and not 1e-40 < largest < 1e40:
+    has_proofs = largest == 0.0 or 1e-40 < largest < 1e40
+    if not has_proofs:
         raise ValueError(
             f"The largest entry of X is {largest:.3g}: its powers leave the range of float64. "
             "Divide X by a constant first."
@@ -268,7 +269,8 @@ class Separator(Hyperplanes):
         else:
             wolfe = MinNorm(space, goal, _SMALL_SUPPORT if self.method == "auto" else n)
             found = follow(wolfe, wolfe.init(), most)
-            if self.method == "auto" and found.n_passes < most and found.state.stalled:
+            stalled_early = found.state.stalled and found.n_passes < most
+            if self.method == "auto" and stalled_early:
                 p = np.zeros(n)
                 p[found.state.support] = found.state.p
                 follow(accelerated, accelerated.init(p), most - found.n_passes)
@@ -290,12 +292,14 @@ class Separator(Hyperplanes):
                 best = best._replace(upper=c.upper, p=c.p)
             if c.lower > best.lower:
                 best = best._replace(lower=c.lower, w=c.w)
-        block, p = next(iter(source.blocks(0))), best.p / best.p.sum()
+        block = next(iter(source.blocks(0)))
+        p = best.p / best.p.sum()
         view = space.view(block)
         w = 0.0 * view.pull(p) if best.w is None else best.w
         w = rounded(view, w / (space.norm(w, 0, 1.0) or 1.0))
         proof = certify(space, block, w, p)
-        if self.method == "optimistic" and results[0].converged and not proof.lower > 0.0:
+        separates = proof.lower > 0.0
+        if self.method == "optimistic" and results[0].converged and not separates:
             # Ended at the round of Theorem 3, if not by the upper bound.
             proof = proof._replace(upper=min(proof.upper, self.margin or np.inf))
         radius = float(np.sqrt(np.max(view.squares(), initial=0.0)))
@@ -471,7 +475,8 @@ class OptimisticPerceptron(Separator):
         `largest` is the largest squared norm of a row.
         """
         bias, goal, fits = self._bias(largest), self._goal(), []
-        game, n_classes = self._game(LinearRows(bias), goal), len(self.classes_)
+        game = self._game(LinearRows(bias), goal)
+        n_classes = len(self.classes_)
         for k in range(n_classes) if n_classes > 2 else [1]:
             result = runner(self)(game, game.init(), source_of(k), max_passes=self._most_passes + 1)
             s, c = result.state, result.state.certificate
@@ -533,7 +538,8 @@ class OptimisticPerceptron(Separator):
             self._fit_streams(lambda k: Signed(rows, self.classes_[k]), largest)
             return
         codes = np.searchsorted(self.classes_, np.concatenate(labels))
-        signs, weights = base.signs(codes, len(self.classes_)), np.concatenate(weights)
+        signs = base.signs(codes, len(self.classes_))
+        weights = np.concatenate(weights)
         sources = [Whole(rows, column[:, None], weights) for column in signs.T]
         space = Passing(self._bias(largest))
         self._fit_rows(space, sources, rows.dtype, np.arange(rows.rows), rows.rows)
@@ -598,7 +604,8 @@ class _Passes(NamedTuple):
         return np.concatenate([view.squares() for _, view in self._views()])
 
     def inner(self, rows, j):
-        one, support = double(self.rows.row(j)), [double(self.rows.row(i)) for i in rows]
+        one = double(self.rows.row(j))
+        support = [double(self.rows.row(i)) for i in rows]
         out = stacked(support) @ as_dense(one)[0]
         return self.signs[rows] * self.signs[j] * (out + self.space.bias**2)
 
@@ -732,7 +739,8 @@ class KernelOptimisticPerceptron(Separator):
             gram = self._kernel().gram(X, X)
             check_gram(gram, f"kernel={self.kernel!r}")
         bias = self._bias(np.diag(gram))
-        space, watch = GramRows(bias), self._passes(problem.signs.shape[1])
+        space = GramRows(bias)
+        watch = self._passes(problem.signs.shape[1])
 
         def rounded(view, w):
             """Round like the published coefficients, for which the bounds hold."""
@@ -842,7 +850,8 @@ class ClassicalPerceptron(Hyperplanes):
         learner = Classical(bias, cycles)
         # The first call makes one pass, and the last one the rest.
         n_calls, n_rest = divmod(most - 1, cycles)
-        results, watch = [], self._progress.passes(problem.signs.shape[1] * (n_calls + 2))
+        results = []
+        watch = self._progress.passes(problem.signs.shape[1] * (n_calls + 2))
         for source in problem.sources():
             start = learner.init(problem.X.shape[1])
             result = run(learner, start, source, max_passes=1 + n_calls, **watch)

@@ -227,4 +227,5 @@ class Goal(NamedTuple):
         """Whether a certificate is enough."""
         if certificate.upper <= self.floor(radius) or certificate.upper == 0.0:
             return True
-        return certificate.lower > 0.0 and (not self.tight or certificate.gap <= self.tol)
+        is_tight_enough = not self.tight or certificate.gap <= self.tol
+        return certificate.lower > 0.0 and is_tight_enough

@@ -352,7 +352,8 @@ class Optimistic(NamedTuple):
             0.5 * shortest * shortest * moved,
         )
         excess = state.excess + 0.5 * a * a * moved - divergence
-        if self.step is None and excess > 1e-12 and a > shortest * (1.0 + 1e-9):
+        is_too_long = excess > 1e-12 and a > shortest * (1.0 + 1e-9)
+        if self.step is None and is_too_long:
             return self._propose(state, 0.0, max(0.5 * a, shortest), state.trial)
         time, taken, spare = state.time + a, a, state.direction
         share = a * time * time

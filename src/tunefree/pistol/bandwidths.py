@@ -210,7 +210,8 @@ class ProgressiveSelection(KernelPasses):
         recent, targets, weights = recent_rows(state.progress)
         outs = []
         for i, member in enumerate(state.engine.members):
-            f, coef = recent[:, i], state.engine.mean(i)
+            f = recent[:, i]
+            coef = state.engine.mean(i)
             loss = self.loss_of(f, targets)
             error = float(np.average(loss, weights=weights))
             outs.append(ReadOut(member.gamma, 1, error, standard_error(loss), coef, f))
@@ -264,7 +265,8 @@ class HoldOutSelection:
         outs, targets = [], self.data.targets[self.held]
         engine.update_sums(self.team)
         for i in range(0, len(engine.members), 2):
-            f, coef = engine.watched(i), engine.mean(i + 1)
+            f = engine.watched(i)
+            coef = engine.mean(i + 1)
             loss = self.loss_of(f, targets)
             error, spread = float(loss.mean()), standard_error(loss)
             outs.append(ReadOut(engine.members[i].gamma, passes, error, spread, coef, f))
@@ -343,7 +345,8 @@ def blend(outs, targets, weights, n_slots, normalise):
 def cross_fitted(outs, targets, loss_of, normalise):
     """Decisions of the held-out rows, each half with weights that were chosen on the other half."""
     sizes = _sizes(outs) if normalise else 1.0
-    out, halves = np.empty(targets.shape), (slice(0, None, 2), slice(1, None, 2))
+    out = np.empty(targets.shape)
+    halves = (slice(0, None, 2), slice(1, None, 2))
     for half, other in (halves, halves[::-1]):
         losses = [loss_of(r.decisions, targets)[other] for r in outs]
         judged = [

@@ -282,7 +282,8 @@ def pistol_regret_root(
     22.0
     """
     _, k = _sharp(a, lipschitz)
-    alpha, start = a * lipschitz + a * slopes, a * lipschitz
+    alpha = a * lipschitz + a * slopes
+    start = a * lipschitz
     leading = norm * np.sqrt(2 * alpha * np.log1p(norm / b))
     return float(leading + b * (k - 1) * (np.sqrt(alpha) - np.sqrt(start)))
 

@@ -234,8 +234,13 @@ class PiSTOLClassifier(
     def _begin(self, problem):
         """Choose the portfolio by the share of zeros, not by the format of the rows."""
         X, targets, visits, rows, _ = problem
-        n, d, n_visits, n_outputs = len(rows), X.shape[1], len(visits.rows), targets.shape[1]
-        density, caps, loss = base.share_stored(X[rows]), None, self._loss()
+        n = len(rows)
+        d = X.shape[1]
+        n_visits = len(visits.rows)
+        n_outputs = targets.shape[1]
+        density = base.share_stored(X[rows])
+        caps = None
+        loss = self._loss()
         is_sparse = density < 0.25
         X = canonical(sparse.csr_array(X)) if is_sparse else X
         if self.setting != "auto":

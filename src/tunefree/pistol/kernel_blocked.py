@@ -52,7 +52,9 @@ class Support:
     """Rows with coefficients, by slot, of the type of `like`; the memory grows by doubling."""
 
     def __init__(self, like):
-        self._n, self._rows, self._sizes = 0, like[:0], np.empty(0, like.dtype)
+        self._n = 0
+        self._rows = like[:0]
+        self._sizes = np.empty(0, like.dtype)
         self._waiting = []
 
     def __len__(self):
@@ -85,7 +87,9 @@ class Support:
     def branch(self):
         """An independent copy; rows are copied only when it grows."""
         other = Support(self._rows)
-        other._n, other._rows, other._sizes = self._n, self.rows, self._sizes[: self._n]
+        other._n = self._n
+        other._rows = self.rows
+        other._sizes = self._sizes[: self._n]
         return other
 
 
@@ -259,7 +263,8 @@ class KernelState(NamedTuple):
         """
         squares, targets, weights = block
         n, k = targets.shape
-        new, scores = np.zeros((2, k, n)), np.empty((2, n if scored else 0, k))
+        new = np.zeros((2, k, n))
+        scores = np.empty((2, n if scored else 0, k))
         run = IsotropicState(new, self.scalars, self.shared)
         _learn(learner, FeatureSpace(), Gram(gram, squares, before), targets, weights, run, scores)
         return new, scores
@@ -396,7 +401,9 @@ class StreamEngine(Blocked):
     def _values(self, team, block, scored):
         if scored != self._scored:
             self._scored, self._tables = scored, None
-        support, rows, n = self.support.facts(), block.rows, len(block.targets)
+        support = self.support.facts()
+        rows = block.rows
+        n = len(block.targets)
 
         def tile_of(a, b):
             memory = team.memory((n, b - a), self.dtype)
@@ -487,7 +494,9 @@ class MemoryEngine(Blocked):
         def sums_before(members):
             return np.hstack([self._sums[i][f][:, r].T for i in members for f in fields])
 
-        r, layout, fields = block.numbers, self.layout(), range(1 + scored)
+        r = block.numbers
+        layout = self.layout()
+        fields = range(1 + scored)
         before = [sums_before(members) for members in layout]
         if len(self._pending_numbers):
             values = bandwidths(*among(self._pending_numbers))

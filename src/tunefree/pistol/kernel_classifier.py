@@ -251,7 +251,8 @@ class KernelPiSTOLClassifier(
         _, f, y, weights, _ = outcome
         a = base.temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
         share = 1.0
-        if self.calibrate and self.setting == "auto" and self.average == "auto":
+        is_automatic = self.setting == "auto" and self.average == "auto"
+        if self.calibrate and is_automatic:
             share = base.class_shrinkage(a * f, prior, base.codes_of(y), weights)
         self.intercept_, factor = (1.0 - share) * prior, share * a
         held_out = self._held_out_predictions(outcome, factor)

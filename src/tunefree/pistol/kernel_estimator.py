@@ -156,7 +156,8 @@ class KernelEstimator(CallbackSupport, BaseEstimator, metaclass=ABCMeta):
         recipe.check(X)
         kept = np.flatnonzero(weights)
         encoded = _, labels, weights = self._encode(y, kept, weights[kept])
-        X, seed = X if len(kept) == X.shape[0] else X[kept], seed_of(self.random_state)
+        X = X if len(kept) == X.shape[0] else X[kept]
+        seed = seed_of(self.random_state)
         visits, rows, totals = visits_of(
             X, labels, weights, self.shuffle, seed, affine=real and is_dense(X)
         )
@@ -187,7 +188,8 @@ class KernelEstimator(CallbackSupport, BaseEstimator, metaclass=ABCMeta):
 
     def _plan_one(self, team, problem, choice):
         """The plan where the user has chosen the average: one bandwidth."""
-        scheme, n_passes = self._scheme(), 1 if self.max_iter == "auto" else self.max_iter
+        scheme = self._scheme()
+        n_passes = 1 if self.max_iter == "auto" else self.max_iter
         last, late = self._reads_last(), hasattr(scheme, "within")
         data = choice.data(team, problem, [choice.best], keep=n_passes > 1)
         learner = self._learner(len(problem.visits.rows), data.largest)
@@ -237,7 +239,8 @@ class KernelEstimator(CallbackSupport, BaseEstimator, metaclass=ABCMeta):
         n = len(problem.stored)
         at = np.arange(min(n, CHECKED)) * n // min(n, CHECKED)
         rows = self.coordinates_.show(problem.X[problem.stored[at]])
-        targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
+        targets = problem.targets[at]
+        share = problem.weights[at] / problem.weights[at].sum()
 
         def risk(values):
             return float(share @ self._losses(values, targets))
@@ -393,7 +396,8 @@ class KernelRegressor(
         return not getattr(self._loss(), "outliers", False)
 
     def _encode(self, y, kept, weights):
-        targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
+        targets = np.asarray(y, dtype=np.float64)
+        self._flat = np.ndim(y) == 1
         targets = targets.reshape(len(y), -1)[kept]
         return targets, targets, weights
 

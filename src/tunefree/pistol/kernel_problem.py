@@ -117,13 +117,15 @@ class Recipe(NamedTuple):
         """
         if self.precision != "auto":
             return self.precision == "single"
-        if X is not None and not _SINGLE[0] < largest_entry(X) < _SINGLE[1]:
+        least, most = _SINGLE
+        if X is not None and not least < largest_entry(X) < most:
             return False
         return getattr(self.kernel, "bounded", self.radial) or dtype == np.float32
 
     def views(self, problem):
         """The coordinates that compete."""
-        X, single = problem.X, bool(self.single(problem.X.dtype, problem.X))
+        X = problem.X
+        single = bool(self.single(problem.X.dtype, problem.X))
         fits = X.shape[0] * X.shape[1] * 4 <= _FILLED
         filled = not sparse.issparse(X) or bool(fits and base.share_stored(X) > 0.005)
         if self.as_given or not filled:
@@ -226,7 +228,8 @@ class Choice(NamedTuple):
     @classmethod
     def preselected(cls, recipe, team, problem, learner, classify, apart):
         """The user's bandwidth, or the best of a grid on the first rows, without those `apart`."""
-        views, learns_bandwidth = recipe.views(problem), recipe.radial and recipe.auto
+        views = recipe.views(problem)
+        learns_bandwidth = recipe.radial and recipe.auto
         if not learns_bandwidth:
             return cls.given(recipe, views[0], problem)
         kernel, n, visits = recipe.kernel, len(problem.stored), problem.visits
@@ -266,7 +269,9 @@ class Choice(NamedTuple):
             squares = np.asarray(K.diagonal(), dtype=np.float64)
             return Data(None, squares, problem.targets, problem.visits, Cache(K))
         rows = view.show(problem.rows())
-        squares, facts, cache = kernel.diag(rows).astype(np.float64), Facts.of(kernel, rows), None
+        squares = kernel.diag(rows).astype(np.float64)
+        facts = Facts.of(kernel, rows)
+        cache = None
         if keep and len(problem.stored) <= CACHED * (4 / rows.dtype.itemsize) ** 0.5:
             cache = pairs(team, kernel, gammas, facts)
         return Data(facts, squares, problem.targets, problem.visits, cache)

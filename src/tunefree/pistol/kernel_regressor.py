@@ -167,14 +167,17 @@ class KernelPiSTOLRegressor(LearnsKernelStreams, KernelRegressor):
         -------
         self
         """
-        recipe, fresh = self._check(), getattr(self, "_stream", None) is None
+        recipe = self._check()
+        fresh = getattr(self, "_stream", None) is None
         X, y = base.check_rows_and_targets(self, X, y, reset=fresh, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X, stream=True)
         targets = as_columns(y)
         stream = self._opened(recipe, X, partial(Standard.of, tails=self._tails))
         base.check_n_targets(targets, stream.n_outputs())
         stream.learn(X, targets, weights, self.n_jobs)
-        self._stream, self._flat, self._dtype = stream, np.ndim(y) == 1, X.dtype
+        self._stream = stream
+        self._flat = np.ndim(y) == 1
+        self._dtype = X.dtype
         self._forget_read()
         return self
 

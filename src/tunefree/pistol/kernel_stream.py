@@ -193,13 +193,15 @@ class KernelStream:
     def _shares(self, best):
         """Weights of the best members, which sum to 1."""
         risk = self._risks()
-        low, n = risk[best[0]], max(1, min(self.seen, len(self.progress.weights)))
+        low = risk[best[0]]
+        n = max(1, min(self.seen, len(self.progress.weights)))
         spread = np.sqrt(max(low, 1e-3) / n)
         share = np.array([np.exp(-2.0 * (risk[name] - low) / spread) for name in best])
         return share / share.sum()
 
     def _leaderboard(self, best):
-        risk, kept = self._risks(), [m.name for m in self.engine.members]
+        risk = self._risks()
+        kept = [m.name for m in self.engine.members]
         return [
             {
                 "name": name,

@@ -216,7 +216,8 @@ class LinearPiSTOLEstimator(
         """The `PiSTOLRun` before the first row; `caps` are limits of dense columns."""
         X, targets, visits, rows, totals = problem
         members, tail = self._averaged(members, tail)
-        views, centred = self._views(members), self.fit_intercept and caps is not None
+        views = self._views(members)
+        centred = self.fit_intercept and caps is not None
         m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
         portfolio = Portfolio(members, scale is None, n_passes, tail=tail)
         shape = X.shape[1], targets.shape[1], len(visits.rows)

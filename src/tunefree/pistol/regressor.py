@@ -181,7 +181,8 @@ class PiSTOLRegressor(
         return self.cap is not None
 
     def _problem(self, X, y, weights, warm):
-        self._flat, y = np.ndim(y) == 1, as_columns(y)
+        self._flat = np.ndim(y) == 1
+        y = as_columns(y)
         dense = is_dense(X)
         X = as_dense(X) if dense else canonical(sparse.csr_array(X))
         visits, rows, totals = self._visits(X, y, weights, affine=dense)
@@ -215,7 +216,8 @@ class PiSTOLRegressor(
         if not (has_mean and dense and few_rows):
             return
         mean = np.average(y[rows], axis=0, weights=totals)
-        predictions, fold = np.tile(mean, (n, 1)), np.arange(n) % _FOLDS
+        predictions = np.tile(mean, (n, 1))
+        fold = np.arange(n) % _FOLDS
         for f in range(_FOLDS if n >= _FOLDS else 0):
             others, held = rows[fold != f], rows[fold == f]
             model = clone(self)
@@ -223,7 +225,8 @@ class PiSTOLRegressor(
             predictions[fold == f] = model.predict(X[held]).reshape(len(held), -1)
         factor = shrinkage_factor(predictions - mean, y[rows] - mean, totals)
         if (factor < 1.0).any():
-            dtype, coef = self.coef_.dtype, np.atleast_2d(self.coef_) * factor[:, None]
+            dtype = self.coef_.dtype
+            coef = np.atleast_2d(self.coef_) * factor[:, None]
             intercept = mean + factor * (np.atleast_1d(self.intercept_) - mean)
             coef, intercept = coef.astype(dtype), intercept.astype(dtype)
             self.coef_, self.intercept_ = base.of_targets(self._flat, coef, intercept)
@@ -233,7 +236,9 @@ class PiSTOLRegressor(
 
     def _begin(self, problem):
         X, targets, visits, rows, _ = problem
-        n_visits, sparse_data, d = len(visits.rows), sparse.issparse(X), X.shape[1]
+        n_visits = len(visits.rows)
+        sparse_data = sparse.issparse(X)
+        d = X.shape[1]
         scale = self._scale().open(X[rows], targets[rows])
         members = self._members(self.horizon or n_visits, d, sparse_data, d <= MOST_WHITENED)
         n_passes = passes(self.max_iter, n_visits, n_entries(X), visits=_VISITS)
@@ -279,7 +284,8 @@ class PiSTOLRegressor(
         return targets[:, None] if is_usual else None
 
     def _chunk(self, stream, y, weights, classes):
-        self._flat, targets = np.ndim(y) == 1, as_columns(y)
+        self._flat = np.ndim(y) == 1
+        targets = as_columns(y)
         base.check_n_targets(targets, stream.n_outputs())
         return targets, weights, None
 

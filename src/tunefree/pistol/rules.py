@@ -83,7 +83,8 @@ class PiSTOL(NamedTuple):
         if self.squares or self.a < 2.25 * lipschitz:
             return None
         largest, _, lipschitz = map(float, shared)
-        alpha, growth = scalars[:, ACCUMULATOR] / (largest or 1.0), scalars[:, GROWTH].copy()
+        alpha = scalars[:, ACCUMULATOR] / (largest or 1.0)
+        growth = scalars[:, GROWTH].copy()
         a, b, root = float(self.a), float(self.b), bool(self.root)
         return Regret(a, b, root, lipschitz, largest, alpha, growth)
 
@@ -169,7 +170,8 @@ class DoWG(NamedTuple):
 
     def increment(self, s, k, slope, norm, largest):
         """The multiple of x that is added to the vector."""
-        step, unit = s[k, RADIUS] * slope, s[k, UNIT]
+        step = s[k, RADIUS] * slope
+        unit = s[k, UNIT]
         s[k, ACCUMULATOR] += (step * (norm / unit)) ** 2
         return -s[k, RADIUS] * step / np.sqrt(s[k, ACCUMULATOR]) / unit
 

@@ -62,7 +62,8 @@ class Stream:
             centres = [shifts[0] if shifts else np.zeros(n_columns)]
             centres += [] if scale is None else [scale.m]
             stream.guards = tuple(map(OutlierFilter.of, centres))
-        stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
+        stream.state = state._replace(epoch=0)
+        stream.seen = int(state.progress.clock[0])
         return stream
 
     def n_outputs(self):
@@ -108,7 +109,8 @@ class Stream:
         self._scan(*self._guard(X, targets), weights)
         self.seen += len(targets)
         doubled = self.seen >= FIRST and (self.seen & (self.seen - 1)) == 0
-        if self.caps is not None and (doubled or self.seen % _SAMPLE == 0):
+        takes_sample = doubled or self.seen % _SAMPLE == 0
+        if self.caps is not None and takes_sample:
             self._make_caps(doubled)
         if self.renew and doubled:
             self.state = self.state._replace(views=self._make_views())
@@ -150,7 +152,9 @@ class Stream:
 
     def _open(self):
         rows, targets, weights = zip(*self.pending, strict=True)
-        X, targets, weights = stacked(rows), np.vstack(targets), np.concatenate(weights)
+        X = stacked(rows)
+        targets = np.vstack(targets)
+        weights = np.concatenate(weights)
         if self.guarded:
             guarded = (X,) if self.scale is None else (X, targets)
             self.guards = tuple(map(OutlierFilter.opened, guarded))
@@ -182,7 +186,9 @@ class Stream:
 
     def set_column_means(self):
         """Set the scale's means of sparse columns; of dense columns it computes them itself."""
-        if self.scale is not None and self.sparse and self.moments is not None:
+        if self.scale is None or self.moments is None:
+            return
+        if self.sparse:
             self.scale.mean_x = self.moments.moments().mean
 
     def _no_moments(self, d):

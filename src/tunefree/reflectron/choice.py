@@ -183,8 +183,8 @@ class Task(NamedTuple):
     batches: list
     pilot: Any
     link: str | None  # 'learned' or 'auto'; None keeps the learner's
-    start_with: Callable
-    descend: Callable
+    start_with: Callable[[Any], tuple[np.ndarray, np.ndarray]]
+    descend: Callable[[Any, Any, list, int], tuple]
 
 
 def select_family(learner, task):

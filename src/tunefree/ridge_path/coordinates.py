@@ -54,7 +54,8 @@ class Columns(NamedTuple):
 
         Their shape is (n_outputs, d, n).
         """
-        factor, d = self.factor[:, None], len(self.mean)
+        factor = self.factor[:, None]
+        d = len(self.mean)
         out = np.empty((weights.shape[2], d, mix.shape[1]), dtype)
         for start in range(0, d, _STRIPE):
             part = slice(start, start + _STRIPE)
@@ -69,7 +70,8 @@ def columns(X, targets, weights, *, intercept=True):
     share = weights / weights.sum()
     mean, target = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
     if intercept:
-        mean, target = np.asarray(share @ X, dtype=float), share @ targets
+        mean = np.asarray(share @ X, dtype=float)
+        target = share @ targets
     return spanned(mean, target, *design_of(X).ranges())
 
 

@@ -232,7 +232,8 @@ class RidgePathRegressor(
         targets = as_columns(y)
         as_given = X, targets
         X, targets, weights = base.of_positive_weight(X, targets, weights)
-        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
+        self._dtype = X.dtype.name
+        self._flat = np.ndim(y) == 1
         self.solver_, self.hint_ = chosen_solver(self.solver, self._grid()[0], X.shape)
         if self.solver_ == "exact":
             X = as_dense(X)
@@ -241,7 +242,8 @@ class RidgePathRegressor(
         if is_scaled == "auto" and not sparse.issparse(X):
             is_scaled = True
         rows = UniqueRows.of(X, targets, weights, seed_of(self.random_state))
-        all_rows, learned = np.arange(rows.X.shape[0]), self.solver != "auto"
+        all_rows = np.arange(rows.X.shape[0])
+        learned = self.solver != "auto"
         X, targets = drop_outliers(rows.X, rows.targets, all_rows, as_given, learned=learned)
         self.prediction_limits_ = self.input_limits_ = self._widest = None
         if not learned:
@@ -295,7 +297,8 @@ class RidgePathRegressor(
 
     def _choose(self, columns, model, schemes, risks, k, n_passes, held=None):
         """Publish the scheme k, shrunk if rows were `held` out; a model of one scheme has it."""
-        n_alphas, has_path = len(self.alphas_), model.n_schemes == len(schemes)
+        n_alphas = len(self.alphas_)
+        has_path = model.n_schemes == len(schemes)
         self.n_iter_, self.average_ = n_passes, schemes[k]
         self.alpha_ = float(self.alphas_[k]) if k < n_alphas else None
         self.validation_scores_ = None if risks is None else risks[:n_alphas]
@@ -354,7 +357,8 @@ class RidgePathRegressor(
         # As a single block, of which nothing is copied.
         chunk = Rows(X, targets, given_visits(weights), most_rows=lambda: X.shape[0])
         self._stream = run(learner, stream, chunk, max_passes=1).state
-        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
+        self._dtype = X.dtype.name
+        self._flat = np.ndim(y) == 1
         self._path = self.validation_scores_ = self.alpha_ = self.hint_ = None
         self.solver_, self.n_iter_ = "stream", 1
         self._forget_read()
@@ -474,7 +478,9 @@ def held_out_line(problem, rows, errors, chosen, limits):
 
     It is clipped and shrunk if there are `limits`, the widest ones allowed.
     """
-    mean, y, totals = problem.columns.target, problem.targets[rows], problem.totals[rows]
+    mean = problem.columns.target
+    y = problem.targets[rows]
+    totals = problem.totals[rows]
     predictions, share = y - errors, None
     if limits is not None:
         fitted = chosen.predict(problem.Z, problem.centre)[:, 0]

@@ -56,7 +56,8 @@ class UniqueRows(NamedTuple):
 
     def scaling_risks(self, intercept):
         """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
-        first, visited = slice(0, _SCALING_ROWS), self.visits.rows < _SCALING_ROWS
+        first = slice(0, _SCALING_ROWS)
+        visited = self.visits.rows < _SCALING_ROWS
         fields: Any = self.visits
         rows = take(self.X, first), self.targets[first], self.totals[first]
         part = UniqueRows(*rows, Visits(*(field[visited] for field in fields)), self.unit)
@@ -103,7 +104,8 @@ def penalties(alphas, sized):
     if alphas is None:
         return (sized or 1.0) * np.logspace(1, -8, _N_ALPHAS)
     alphas = np.array(alphas, dtype=np.float64).ravel()
-    if not (len(alphas) and np.isfinite(alphas).all() and (alphas > 0.0).all()):
+    are_valid = np.isfinite(alphas) & (alphas > 0.0)
+    if not (len(alphas) and are_valid.all()):
         raise ValueError("alphas must hold at least one number, all positive and finite.")
     return alphas
 

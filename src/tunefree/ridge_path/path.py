@@ -144,7 +144,10 @@ def _gather_geometric(rows, scalars, rates, out):
     log = -np.log1p(rates)
     # A(t) = 1 - q^t: differences of it lose nothing, even for q within 1e-9 of 1, and
     # A(s + t) = A(s) + A(t) - A(s) A(t) spares the exponentials.
-    gone, one, end, share = np.zeros(n_rates), -np.expm1(log), np.empty(n_rates), np.empty(n_rates)
+    gone = np.zeros(n_rates)
+    one = -np.expm1(log)
+    end = np.empty(n_rates)
+    share = np.empty(n_rates)
     for k in range(n_rates):
         end[k] = -np.expm1((n + 1.0) * log[k]) if rates[k] > 0.0 else n + 1.0
     for t in range(n):
@@ -184,7 +187,8 @@ def compress(schemes, n, tolerance=1e-12):
     """
     at = [k for k, scheme in enumerate(schemes) if isinstance(scheme, Geometric)]
     rest = [k for k in range(len(schemes)) if k not in set(at)]
-    basis, mix = [schemes[k] for k in rest], np.zeros((len(rest), len(schemes)))
+    basis = [schemes[k] for k in rest]
+    mix = np.zeros((len(rest), len(schemes)))
     mix[np.arange(len(rest)), rest] = 1.0
     if not at:
         return basis, mix

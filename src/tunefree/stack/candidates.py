@@ -222,7 +222,8 @@ class Candidate:
 
     def entry_with_permutations(self, problem, model, scores, cost):
         """The `Entry` of a fit to all rows, each predicted in the time of `cost` kernel values."""
-        rows, fitted = np.flatnonzero(problem.held()), Fitted((), model)
+        rows = np.flatnonzero(problem.held())
+        fitted = Fitted((), model)
         some = rows[: n_permuted_rows(cost, problem.shape.d, len(rows))]
         effects = permutation_effects(fitted, problem, some)
         return problem.entry_of_one_fit(self, fitted, scores, effects)
@@ -314,7 +315,8 @@ class PilotedKernel(KernelRidge):
 
     def cost(self, shape):
         """The `Cost` of two pilots and one fit."""
-        few, landmarks = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS)), self.estimator.n_landmarks
+        few = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS))
+        landmarks = self.estimator.n_landmarks
         pilots = [costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS]
         each = [super().cost(shape), *pilots]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
@@ -476,7 +478,8 @@ def _of_kinds(problem, kinds, n_jobs, compress):
     on_ranks = both and d <= _FEW_COLUMNS
     if on_ranks:
         found += _ridge_on_ranks(problem, n_jobs)
-    if "linear" in kinds and not (on_ranks and solved_exactly):  # else ridge on ranks is enough
+    ridge_on_ranks_is_enough = on_ranks and solved_exactly
+    if "linear" in kinds and not ridge_on_ranks_is_enough:
         found += _linear_models(problem)
     if "trees" in kinds:
         found += _trees(problem, n_jobs)
@@ -506,7 +509,8 @@ def _linear_models(problem):
     pistol = _estimator(problem, _PISTOLS)
     found: list[Candidate] = [LinearPiSTOL("linear", pistol)]
     skipped = []
-    if not classify and (not is_sparse or shape.d <= 1000):
+    has_moments = not is_sparse or shape.d <= 1000
+    if has_moments and not classify:
         found.insert(0, Ridge("ridge", RidgePathRegressor(random_state=problem.seed)))
     if not is_sparse and shape.entries >= 0.25 * shape.n * shape.d:
         found.append(AsinhPiSTOL("linear, asinh columns", pistol))
@@ -560,9 +564,10 @@ def _evaluation_of_kernels(problem):
     of a group choose the rates that evaluate it.
     """
     n, d = problem.shape[:2]
-    if problem.given or (problem.groups is not None and n > ridge.EXACT_ROWS):
+    has_groups = problem.groups is not None
+    if problem.given or (has_groups and n > ridge.EXACT_ROWS):
         return Folds()
-    chosen_by_group = problem.groups is not None and problem.held().all()
+    chosen_by_group = has_groups and problem.held().all()
     if chosen_by_group or n < min(FEW_ROWS, _RATED * d):
         return ThreeFolds()
     return OneFit()

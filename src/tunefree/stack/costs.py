@@ -59,7 +59,8 @@ def shape_of(X, n_outputs):
 
 def linear_cost(shape):
     """Of linear PiSTOL."""
-    passes, outputs = np.clip(3.2e4 / shape.n, 3, 12), shape.entries * shape.k
+    passes = np.clip(3.2e4 / shape.n, 3, 12)
+    outputs = shape.entries * shape.k
     rotation = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
     seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + rotation / 2e10
     return Cost(seconds, 2e7 + 40 * shape.entries + 130 * shape.n * shape.k)
@@ -89,10 +90,12 @@ def kernel_ridge_cost(shape, kernel, landmarks):
     search = 60 * sample**2 * (sample + 2 * shape.d) * (1 + shape.k / 30)
     search *= 1.3 if kernel == "laplacian" else 1.0  # no product of matrices
     if landmarks == "auto" and n <= ridge.EXACT_ROWS:
-        solution, memory = n**3 / 3, 17.0 * n**2 + 60 * n * shape.k
+        solution = n**3 / 3
+        memory = 17.0 * n**2 + 60 * n * shape.k
     else:
         m = affordable(n) if landmarks == "auto" else min(landmarks, n)
-        solution, memory = n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
+        solution = n * m**2 + 20 * m**3
+        memory = 60.0 * m**2 + 260 * n * shape.k
         if landmarks == "auto" and all_rows_affordable(n, shape.d):
             # Steps with and without the held-out rows, each with half of the kernel values.
             solution += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
@@ -104,7 +107,9 @@ def kernel_ridge_cost(shape, kernel, landmarks):
 
 def trees_cost(shape, n_folds, most_rounds):
     """Of at most so many rounds of boosted trees, on the folds and on all rows."""
-    n, d, outputs = shape.n, shape.d, 1 + min(shape.k, 4)
+    n = shape.n
+    d = shape.d
+    outputs = 1 + min(shape.k, 4)
     # Few rows need few rounds.
     rounds, leaves = (min(600, most_rounds), 70) if n < 4000 else (most_rounds, 300)
     learners = 1 + n_folds * (1 - 1 / max(n_folds, 5))
@@ -116,7 +121,8 @@ def trees_cost(shape, n_folds, most_rounds):
 
 def kernel_pistol_cost(shape, most_rows):
     """Of kernel PiSTOL on at most so many rows."""
-    n, width = min(shape.n, most_rows), shape.entries / shape.n
+    n = min(shape.n, most_rows)
+    width = shape.entries / shape.n
     work = n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
     memory = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
     return Cost(0.5 + work / 2e10, 2e7 + memory)

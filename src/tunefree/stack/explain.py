@@ -64,8 +64,9 @@ def line_of_stack(model):
     coef: Any = 0.0
     intercept: Any = model.offsets_
     for a, view, member in zip(model.weights_, model.views_, model.models_, strict=True):
-        all_classes = not classify or len(member.classes_) == len(model.classes_)
-        if view or not hasattr(member, "coef_") or not _is_linear(member) or not all_classes:
+        has_all_classes = not classify or len(member.classes_) == len(model.classes_)
+        is_line = hasattr(member, "coef_") and _is_linear(member) and has_all_classes
+        if view or not is_line:
             raise AttributeError(
                 f"coef_ needs a stack of linear models; this one has {', '.join(model.chosen_)}."
             )
@@ -100,7 +101,9 @@ def _factors(transform, centers, coef, constant, rows, groups):
     """The factors of the kernel values of rows, and the rest of the scores; see `Geometry`."""
     A, source = transform(rows), groups[transform.view.source]
     kernel, slope = transform.geometry.kernel, transform.geometry.slope
-    n, p, m = len(A), int(groups.max()) + 1, len(centers)
+    n = len(A)
+    p = int(groups.max()) + 1
+    m = len(centers)
     factors, terms = np.empty((n, p, m)), np.empty((n, p, coef.shape[1]))
     for j in range(p):
         a, c = (np.ascontiguousarray(part[:, source == j]) for part in (A, centers))

@@ -97,18 +97,22 @@ def verdict_of(problem, chosen, constant, losses):
     kind, classes = problem.score, getattr(problem.targets, "classes", None)
     _, y, weights = problem.part(constant.rows)
     groups = problem.groups_of(constant.rows)
-    constant_losses, differ = constant.proper_losses, bool(np.ptp(y, axis=0).max() > 0.0)
+    constant_losses = constant.proper_losses
+    differ = bool(np.ptp(y, axis=0).max() > 0.0)
     constant_loss = weighted_mean(constant_losses, weights)[0]
     if classes is None:
-        title, name = "R2" if kind.kind == "squared error" else "D2", kind.constant_name
+        title = "R2" if kind.kind == "squared error" else "D2"
+        name = kind.constant_name
         score = error = constant_score = 0.0
         if differ:
             ratio = weighted_mean(losses, weights)[0] / constant_loss
             shares = (losses - ratio * constant_losses) / constant_loss
-            score, error = 1.0 - ratio, weighted_mean(shares, weights, groups)[1]
+            score = 1.0 - ratio
+            error = weighted_mean(shares, weights, groups)[1]
         least = _SAME * y.std()
     else:
-        title, name = "Accuracy", repr(classes.tolist()[np.bincount(y, weights).argmax()])
+        title = "Accuracy"
+        name = repr(classes.tolist()[np.bincount(y, weights).argmax()])
         score, error = weighted_mean(1.0 - losses, weights, groups)
         constant_score = 1.0 - weighted_mean(constant.losses, weights)[0]
         least, losses = _SAME, chosen.stack.losses
@@ -347,7 +351,8 @@ def constant_entry(chosen, problem):
 
 def _risk_interval(losses, rows, problem, optimism):
     """The interval of the risk on new rows, and its method."""
-    weights, once = problem.weights[rows], len(rows) < problem.shape.n
+    weights = problem.weights[rows]
+    once = len(rows) < problem.shape.n
     more = {"once": once, "spent": optimism, "groups": problem.groups_of(rows)}
     return risk.held_out(losses, weights, bounded=problem.classify, **more)
 

@@ -25,6 +25,7 @@ Source: Podkopaev, Xu and Lee 2024, "Adaptive conformal inference by betting"; t
 bound were derived here.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -101,12 +102,26 @@ def bettors():
     return np.zeros(1, BETS)[0]
 
 
+def rate_index(alpha):
+    """The index of a miss rate in `ALPHAS`.
+
+    >>> rate_index(0.05)
+    2
+    """
+    for i, rate in enumerate(ALPHAS):
+        if math.isclose(alpha, rate):
+            return i
+    raise ValueError(f"alpha={alpha!r} is none of {', '.join(map(str, ALPHAS))}.")
+
+
 @kernel
 def radius(bets, i):
     """The largest score covered next at the miss rate `ALPHAS[i]`; negative covers nothing."""
     if bets.unit == 0.0:
         return np.inf
-    alpha, misses, wealth = _RATES[i], bets.accounts[i][0], 1.0 + bets.accounts[i][1]
+    alpha = _RATES[i]
+    misses = bets.accounts[i][0]
+    wealth = 1.0 + bets.accounts[i][1]
     stake = _bet_on_miss(misses, bets.rows + 1.0, i) - alpha
     return bets.unit * _REACHES[i] * wealth * stake / (alpha * (1.0 - alpha))
 

@@ -9,7 +9,9 @@ from tunefree.streams.betting import log_wealth, prior
 
 # Members and mixers of `StreamClassifier` and `StreamRegressor`, and the loss per row of clipping
 # log-odds at 12.
-_MEMBERS, _MIXERS, _CLIPPED = 20, 15, math.log1p(math.exp(-12.0))
+_MEMBERS = 20
+_MIXERS = 15
+_CLIPPED = math.log1p(math.exp(-12.0))
 
 
 def stream_mixing(

@@ -53,7 +53,8 @@ def _predict_members(scores, gains, members):
     m = len(scores)
     for k in range(N_MEMBERS):
         gain = maximum(gains[k], 0.0) if k < N_FILTERS else 0.0
-        shrink, mean = 1.0 / np.sqrt(1.0 + 0.125 * np.pi * gain), 0.0
+        shrink = 1.0 / np.sqrt(1.0 + 0.125 * np.pi * gain)
+        mean = 0.0
         for c in range(m if m > 1 else 0):
             mean += scores[c, k] / m
         for c in range(m):
@@ -132,7 +133,9 @@ def _update_stackings(m, code, stackings, members, mixers, power, energy):
     """A gradient step of each stacking."""
     width = len(members)
     for a in range(N_STACKS):
-        i, trusted, even = N_BAYES + a, 1.0 - NOISE[a], NOISE[a] / width
+        i = N_BAYES + a
+        trusted = 1.0 - NOISE[a]
+        even = NOISE[a] / width
         step = power * STACKS[a] / energy
         step *= 1.0 - even / _probability(mixers, i, m, code)  # the label is not random
         for c in range(m):

@@ -42,7 +42,8 @@ class ReadsRows:
         if not (isinstance(self.delay, (int, np.integer)) and self.delay >= 0):
             raise ValueError(f"delay={self.delay!r} is not a number of rows: give 0 or more.")
         form = WHOLE if d <= MOST_WHOLE else wide
-        self.mixture_, self.columns_ = Mixture(d, 1, form, self._REAL, int(self.delay)), columns
+        self.mixture_ = Mixture(d, 1, form, self._REAL, int(self.delay))
+        self.columns_ = columns
 
     @property
     def _ready(self):
@@ -168,7 +169,8 @@ class ReadsRows:
             starts = np.cumsum([0, *(len(columns) for columns, _ in places)])
             columns = np.concatenate([columns for columns, _ in places])
             return starts, columns, np.concatenate([values for _, values in places])
-        names, absent = self._names(), math.nan if self.columns_ is None else 0.0
+        names = self._names()
+        absent = math.nan if self.columns_ is None else 0.0
         values = np.array([[row.get(name, absent) for name in names] for row in found], dtype=float)
         return np.arange(len(found) + 1) * len(names), _NO_COLUMNS, values.ravel()
 
@@ -194,7 +196,8 @@ class ReadsRows:
         """Extend to d columns; beyond 32 rows become sparse, with spare columns."""
         form = self.mixture_.form
         if d > MOST_WHOLE:
-            form, d = SPARSE, max(64, 1 << (d - 1).bit_length())
+            form = SPARSE
+            d = max(64, 1 << (d - 1).bit_length())
         if d > self.mixture_.d:
             self.mixture_ = self.mixture_.grow(d=d, form=form)
             self.n_features_in_ = d

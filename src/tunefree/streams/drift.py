@@ -90,7 +90,8 @@ class DriftAlarm:
     def add(self, is_bad, half_life):
         """Add a row, bad or not, and the half-life after it; whether there is an alarm."""
         self.latest = [*self.latest, int(is_bad)][-max(self.WINDOWS) :]
-        self.n_rows, self.n_bad = self.n_rows + 1, self.n_bad + int(is_bad)
+        self.n_rows += 1
+        self.n_bad += int(is_bad)
         self.longest = max(self.longest, half_life)
         if self.n_rows < self.FIRST or 4.0 * half_life >= self.longest:
             return False

@@ -53,7 +53,8 @@ def implicit_margins(margins, energies, new):
             e = fast_exp(
                 -minimum(abs(old), 700.0)
             )  # p = 1 / (1 + exp(t)), p (1 - p) = e / (1 + e)^2
-            d, p = 1.0 + e, (e if old >= 0.0 else 1.0)
+            d = 1.0 + e
+            p = e if old >= 0.0 else 1.0
             step = ((old - margins[k]) * d - energy * p) * d / (d * d + energy * e)
             new[k] = old - step
             moved += abs(step)

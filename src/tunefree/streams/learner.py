@@ -50,37 +50,58 @@ from tunefree.streams.state import (
     SPARSE,
     WHOLE,
     WINDOW,
+    CSRRows,
+    Labels,
+    MixtureParts,
     MixtureShape,
+    MixtureState,
+    Work,
     copy_to,
     fresh,
 )
 from tunefree.streams.votes import store_row, vote
 
 
-@kernel
-def _score(is_whole, targets, model, row, scores, directions, memory, scratch):
-    """Scores of all members of a model: its numbers, weights, covariances and last row."""
-    now, weights, covariances, last_row = model
-    mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)  # this row included
-    score_lines(weights, row, scores)
-    find_directions(is_whole, covariances, last_row, now.rows, row, directions)
-    find_gains(row, mean_norm, directions, scratch.gains)
-    vote(targets, now, memory, row.z, mean_norm, scores, scratch.nearness)
+@kernel(borrows=True)
+def _score(stream, real, row):
+    """Scores of all members for a standardised row; this row counts in the mean norm."""
+    state, work = stream.state, stream.work
+    now = state.numbers[0]
+    scratch = work.scratch[0]
+    is_whole = stream.form == WHOLE
+    mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)
+    score_lines(state.weights, row, work.scores)
+    find_directions(is_whole, state.covariances, state.last_row, now.rows, row, work.directions)
+    find_gains(row, mean_norm, work.directions, scratch.gains)
+    vote(real, now, stream.memory, row.z, mean_norm, work.scores, scratch.nearness)
 
 
 @kernel
-def _fits(form, d, width, starts, columns, values, codes, targets, n, out):
-    """Whether rows, labels and answers have the shapes by which `run_rows` reads and writes."""
+def _rows_fit(rows, is_sparse, d, n):
+    """Whether rows in CSR form have values, and columns of a stream of `d`, for `n` rows."""
+    starts, columns, values = rows
     if len(starts) <= n or starts[0] < 0 or starts[n] > len(values):
         return False
-    if form == SPARSE and starts[n] > len(columns):
-        return False
+    fewest = 0 if is_sparse else d
     for i in range(n):
         size = starts[i + 1] - starts[i]
-        if size < 0 or size > d or (form != SPARSE and size < d):
+        if size < fewest or size > d:
             return False
-    for k in range(starts[0], starts[n] if form == SPARSE else starts[0]):
+    if not is_sparse:
+        return True
+    if starts[n] > len(columns):
+        return False
+    for k in range(starts[0], starts[n]):
         if columns[k] < 0 or columns[k] >= d:
+            return False
+    return True
+
+
+@kernel
+def _labels_fit(codes, targets, width, n):
+    """Whether there are labels for `n` rows, of classes that exist."""
+    if targets is not None:
+        if len(targets) < n:
             return False
     if codes is not None:
         if len(codes) < n:
@@ -88,10 +109,23 @@ def _fits(form, d, width, starts, columns, values, codes, targets, n, out):
         for i in range(n):
             if codes[i] < 0 or codes[i] >= width:
                 return False
-    if targets is not None:
-        if len(targets) < n:
-            return False
-    return len(out) == 0 or (len(out) >= n and out.shape[1] == width)
+    return True
+
+
+@kernel(borrows=True)
+def _fits(stream, rows, labels, out):
+    """Whether rows, labels and answers have the shapes by which `run_rows` reads and writes."""
+    codes, targets, weights = labels
+    n = len(weights)
+    width = len(stream.work.members)
+    d = stream.state.moments.shape[1]
+    if not _rows_fit(rows, stream.form == SPARSE, d, n):
+        return False
+    if not _labels_fit(codes, targets, width, n):
+        return False
+    if len(out) == 0:  # no answers are asked for
+        return True
+    return len(out) >= n and out.shape[1] == width
 
 
 @kernel
@@ -107,32 +141,133 @@ def _is_predicted(z, previous, rows, keep):
 
 
 @kernel(borrows=True)
-def run_rows(
-    form, moments, outliers, latest, last_row, weights, covariances, numbers, learned_,
-    members, mixers, scores, probabilities, by_class, rows, directions, snapshot_, scratch_,
-    places, memory, trace, is_late, starts, columns, values, codes, targets, row_weights, out,
-):  # fmt: skip
+def _standardized(stream, entries, store):
+    """The standardised row of its columns, values and weight; statistics learn it if `store`."""
+    state, work = stream.state, stream.work
+    statistics = state.moments, state.outliers, state.latest
+    now = state.numbers[0]
+    z = work.rows[0]
+    is_sparse = stream.form == SPARSE
+    n = standardize(is_sparse, now, statistics, entries, store, work.places, z)
+    return StandardRow(work.places[:n], z[:n], squared_norm(z[:n]))
+
+
+@kernel(borrows=True)
+def _predict(stream, codes, targets):
+    """Predictions by members, mixers and the answer, from the members' scores."""
+    state, work = stream.state, stream.work
+    now = state.numbers[0]
+    learned = state.learned[0]
+    gains = work.scratch[0].gains
+    members, mixers = work.members, work.mixers
+    if targets is not None:
+        d = state.moments.shape[1] if stream.form == WHOLE else 0
+        predict_numbers(now, learned, d, work.scores, gains, members, mixers)
+    if codes is not None:
+        predict_classes(learned, work.scores, gains, members, work.probabilities, mixers)
+    take_snapshot(learned, now.rows, work.snapshot[0])
+
+
+@kernel(borrows=True)
+def _learn_label(stream, row, codes, targets, i, weight, is_late):
+    """Update mixers, find slopes, and store the row; False if its target is refused."""
+    state, work = stream.state, stream.work
+    now = state.numbers[0]
+    learned = state.learned[0]
+    members = work.members
+    mixers = work.mixers
+    scratch, snapshot = work.scratch[0], work.snapshot[0]
+    if targets is not None:
+        y, centre, unit = targets[i], now.centre, now.unit
+        if not take_target(now, state.weights[0], y, weight):
+            record_error(now, learned.bets, y, mixers[ANSWER], False)
+            return False
+        if unit != now.unit or centre != now.centre:
+            _score(stream, True, row)
+        if now.rows >= 2.0:  # one target has no deviation
+            learn_number(now, learned, y, weight, is_late, members, mixers, snapshot, scratch)
+        number_slopes(now, learned.member_variances, y, weight, work.scores[0], scratch)
+        store_row(stream.memory, np.int64(now.rows), row.z, y, weight)
+    if codes is not None:
+        outputs, m = (members, work.probabilities, mixers), len(work.scores)
+        learn_class(now, learned, m, codes[i], weight, is_late, outputs, snapshot, scratch)
+        class_slopes(codes[i], weight, work.scores, work.by_class, scratch)
+        store_row(stream.memory, np.int64(now.rows), row.z, codes[i], weight)
+    return True
+
+
+@kernel(borrows=True)
+def _update_members(stream, row, weight):
+    """A step of each linear member, by its slope."""
+    state, work = stream.state, stream.work
+    now = state.numbers[0]
+    scratch = work.scratch[0]
+    is_whole = stream.form == WHOLE
+    find_steps(weight, row.norm, scratch)
+    update_weights(state.weights, row, work.scores, work.directions, scratch.steps)
+    update_covariances(
+        is_whole, state.covariances, state.last_row, now.rows, row, scratch.curvatures,
+        work.directions,
+    )  # fmt: skip
+    now.norm += (row.norm - now.norm) / (now.rows + 1.0)
+    now.rows += 1.0
+
+
+@kernel(borrows=True)
+def _run(stream, rows, labels, is_late, out):
+    """`run_rows` of records."""
+    if not _fits(stream, rows, labels, out):
+        return False
+    codes, targets, weights = labels
+    work = stream.work
+    now = stream.state.numbers[0]
+    learned = stream.state.learned[0]
+    is_sparse, real, answers = stream.form == SPARSE, targets is not None, len(out) > 0
+    for i in range(len(weights)):
+        first, stop, weight = rows.starts[i], rows.starts[i + 1], weights[i]
+        columns = rows.columns[first:stop]
+        values = rows.values[first:stop]
+        learn = weight > 0.0
+        is_predicted = learn and is_late  # it was, before
+        # A row is predicted as one of weight 1, and then standardised by the weight that it has.
+        last = 1 if learn and not is_late and weight != 1.0 else 0
+        for turn in range(last + 1):
+            store = learn and turn == last
+            predict = turn == 0 and not is_predicted
+            row = _standardized(stream, (columns, values, weight if store else 1.0), store)
+            if is_sparse or not _is_predicted(row.z, work.rows[1], now.rows, not store):
+                _score(stream, real, row)
+                if predict:
+                    _predict(stream, codes, targets)
+        if answers:
+            copy_to(out[i], work.mixers[ANSWER])
+        if learn and _learn_label(stream, row, codes, targets, i, weight, is_late):
+            _update_members(stream, row, weight)
+            record_point(real, now, learned, stream.trace)
+    return True
+
+
+@kernel(borrows=True)
+def _named(stream):
+    """The record of a stream that came as plain tuples: of these Numba finds the types faster.
+
+    A call with records in records takes 4 microseconds, with tuples in a tuple 1.3.
+    """
+    form, state, work, memory, trace = stream
+    return MixtureParts(form, MixtureState(*state), Work(*work), memory, trace)
+
+
+@kernel(borrows=True)
+def run_rows(stream, rows, labels, is_late, out):
     """Predict rows in order, and learn those of positive weight.
 
     Parameters
     ----------
-    form : int
-    moments, ..., learned : ndarray
-        The parts of `MixtureState`.
-    members, ..., scratch : ndarray
-        The parts of `Work`, of the row that was predicted last.
-    places : ndarray
-        The columns of the row's entries.
-    memory : ndarray of shape (columns + 2, rows) or (0, 0)
-        A ring of the latest rows, standardised, their classes or targets and their weights.
-    trace : ndarray of shape (points, numbers)
+    stream, rows, labels : tuple
+        A `MixtureParts`, `CSRRows` and `Labels` as plain tuples. The stream's work holds the
+        prediction of the row that was predicted last.
     is_late : bool
         Whether the rows to learn were predicted before; else they are predicted now.
-    starts, columns, values : ndarray
-        The rows in CSR form; dense rows need no `columns`.
-    codes, targets : ndarray of shape (n,)
-        Class numbers or real targets; the other is None.
-    row_weights : ndarray of shape (n,)
     out : ndarray of shape (n, width) or (0, 0)
         Where to write the answers.
 
@@ -141,87 +276,29 @@ def run_rows(
     bool
         False if an argument has another shape: nothing is read or changed then.
     """
-    n_rows, width = len(row_weights), len(members)
-    given = starts, columns, values, codes, targets
-    if not _fits(form, moments.shape[1], width, *given, n_rows, out):
-        return False
-    now, learned, snapshot, scratch = numbers[0], learned_[0], snapshot_[0], scratch_[0]
-    model, statistics = (now, weights, covariances, last_row), (moments, outliers, latest)
-    outputs = members, probabilities, mixers
-    m, is_whole, answers = len(scores), form == WHOLE, len(out) > 0
-    for i in range(n_rows):
-        first, stop, weight = starts[i], starts[i + 1], row_weights[i]
-        learn = weight > 0.0
-        # A row is predicted as one of weight 1, and then standardised by the weight that it has.
-        last = 1 if learn and not is_late and weight != 1.0 else 0
-        for turn in range(last + 1):
-            store = learn and turn == last
-            predict = turn == 0 and not (learn and is_late)
-            entries = columns[first:stop], values[first:stop], weight if store else 1.0
-            n = standardize(form == SPARSE, now, statistics, entries, store, places, rows[0])
-            row = StandardRow(places[:n], rows[0, :n], squared_norm(rows[0, :n]))
-            is_new = form == SPARSE or not _is_predicted(row.z, rows[1], now.rows, not store)
-            if is_new:
-                _score(is_whole, targets, model, row, scores, directions, memory, scratch)
-            if is_new and predict:
-                if targets is not None:
-                    d = moments.shape[1] if is_whole else 0
-                    predict_numbers(now, learned, d, scores, scratch.gains, members, mixers)
-                if codes is not None:
-                    predict_classes(learned, scores, scratch.gains, members, probabilities, mixers)
-                take_snapshot(learned, now.rows, snapshot)
-        if answers:
-            copy_to(out[i], mixers[ANSWER])
-        if not learn:
-            continue
-        if targets is not None:
-            y, centre, unit = targets[i], now.centre, now.unit
-            if not take_target(now, weights[0], y, weight):
-                record_error(now, learned.bets, y, mixers[ANSWER], False)
-                continue
-            if unit != now.unit or centre != now.centre:
-                _score(is_whole, targets, model, row, scores, directions, memory, scratch)
-            if now.rows >= 2.0:  # one target has no deviation
-                learn_number(now, learned, y, weight, is_late, members, mixers, snapshot, scratch)
-            number_slopes(now, learned.member_variances, y, weight, scores[0], scratch)
-            store_row(memory, np.int64(now.rows), row.z, y, weight)
-        if codes is not None:
-            learn_class(now, learned, m, codes[i], weight, is_late, outputs, snapshot, scratch)
-            class_slopes(codes[i], weight, scores, by_class, scratch)
-            store_row(memory, np.int64(now.rows), row.z, codes[i], weight)
-        find_steps(weight, row.norm, scratch)
-        update_weights(weights, row, scores, directions, scratch.steps)
-        update_covariances(
-            is_whole, covariances, last_row, now.rows, row, scratch.curvatures, directions
-        )
-        now.norm += (row.norm - now.norm) / (now.rows + 1.0)
-        now.rows += 1.0
-        record_point(codes is None, now, learned, trace)
-    return True
+    return _run(_named(stream), CSRRows(*rows), Labels(*labels), is_late, out)
 
 
 @kernel
 def _of_row(labels, i):
-    """The label of a row, as `run_rows` takes it."""
+    """The label of a row among others."""
     return None if labels is None else labels[i : i + 1]
 
 
 @kernel(borrows=True)
-def run_late_rows(stream, state, past, numbers, rows, labels, row_weights, unlabeled, no_answers):
+def run_late_rows(stream, vector, past, rows, labels, unlabeled, no_answers):
     """Learn rows in order whose labels are late, each predicted from the state it was asked in.
 
     A row of weight 0 has no label: it is one of the rows that others are late by.
 
     Parameters
     ----------
-    stream : tuple
-        The first arguments of `run_rows`, of which `numbers` is one, too.
-    state : ndarray of shape (size,)
+    stream, rows, labels : tuple
+        As for `run_rows`.
+    vector : ndarray of shape (size,)
+        The numbers of the stream's state.
     past : ndarray of shape (late, size)
         A ring of earlier states.
-    rows, labels : tuple
-        Starts, columns and values; codes and targets, as for `run_rows`.
-    row_weights : ndarray of shape (n,)
     unlabeled : ndarray of shape (1,)
         The weight 0.
     no_answers : ndarray of shape (0, 0)
@@ -231,27 +308,28 @@ def run_late_rows(stream, state, past, numbers, rows, labels, row_weights, unlab
     bool
         False if an argument has another shape: nothing is read or changed then.
     """
-    starts, columns, values = rows
-    codes, targets = labels
-    form, moments, members = stream[0], stream[1], stream[9]
-    n_rows, width = len(row_weights), len(members)
-    given = starts, columns, values, codes, targets
-    if not _fits(form, moments.shape[1], width, *given, n_rows, no_answers):
+    stream = _named(stream)
+    rows = CSRRows(*rows)
+    labels = Labels(*labels)
+    if not _fits(stream, rows, labels, no_answers):
         return False
-    for i in range(n_rows):
-        label, weight = (_of_row(codes, i), _of_row(targets, i)), row_weights[i : i + 1]
-        row = (starts[i : i + 2], columns, values, *label)
-        now = numbers[0]
+    codes, targets, weights = labels
+    now = stream.state.numbers[0]
+    for i in range(len(weights)):
+        row = CSRRows(rows.starts[i : i + 2], rows.columns, rows.values)
+        code = _of_row(codes, i)
+        target = _of_row(targets, i)
+        weight = weights[i : i + 1]
         oldest = past[np.int64(now.rows + now.refused + now.unlabeled) % len(past)]
         if weight[0] == 0.0:
-            copy_to(oldest, state)
+            copy_to(oldest, vector)
             now.unlabeled += 1.0
             continue
-        for k in range(len(state)):
-            state[k], oldest[k] = oldest[k], state[k]
-        run_rows(*stream, False, *row, unlabeled, no_answers)
-        copy_to(state, oldest)
-        run_rows(*stream, True, *row, weight, no_answers)
+        for k in range(len(vector)):
+            vector[k], oldest[k] = oldest[k], vector[k]
+        _run(stream, row, Labels(code, target, unlabeled), False, no_answers)
+        copy_to(vector, oldest)
+        _run(stream, row, Labels(code, target, weight), True, no_answers)
     return True
 
 
@@ -338,8 +416,8 @@ class Mixture:
             raise AttributeError(name)
         self._check()
         self.parts, (self.prediction, work) = self.shape.state_of(self.state), self.shape.work()
-        places, start = np.zeros(self.d + 1, dtype=np.int64), np.zeros(2, dtype=np.int64)
-        self.stream = self.form, *self.parts, *work, places, self.memory, self.trace
+        self.stream = self.form, tuple(self.parts), tuple(work), self.memory, self.trace
+        start = np.zeros(2, dtype=np.int64)
         self.one = start, self._labels(1), np.zeros(1), np.empty((1, self.width))
         return getattr(self, name)
 
@@ -356,28 +434,30 @@ class Mixture:
 
     def _has_valid_shape(self):
         d, m, size = self.d, self.m, len(self.state)
-        return (
-            type(d) is type(m) is type(self.form) is int
-            and type(self.real) is bool
-            and self.form in (WHOLE, DIAGONAL, SPARSE)
-            and 0 <= d <= size
-            and 1 <= m <= (1 if self.real else size)
-            and _has_form(self.state, (self.shape.state_size(),))
-        )
+        if not (type(d) is type(m) is type(self.form) is int and type(self.real) is bool):
+            return False
+        if self.form not in (WHOLE, DIAGONAL, SPARSE):
+            return False
+        most_outputs = 1 if self.real else size
+        if not (0 <= d <= size and 1 <= m <= most_outputs):
+            return False
+        return _has_form(self.state, (self.shape.state_size(),))
 
     def _has_valid_arrays(self):
         size, late = len(self.state), len(self.past)
+        forms = {
+            "past": (late, size) if late else (0, 0),
+            "memory": self._empty_memory(late).shape,
+            "trace": (MOST_POINTS, POINT),
+        }
+        if not all(_has_form(getattr(self, name), shape) for name, shape in forms.items()):
+            return False
+        if not (np.isfinite(self.memory).all() and self._votes_for_classes()):
+            return False
         numbers = self.shape.state_of(self.state).numbers[0]
-        return (
-            _has_form(self.past, (late, size) if late else (0, 0))
-            and _has_form(self.memory, self._empty_memory(late).shape)
-            and _has_form(self.trace, (MOST_POINTS, POINT))
-            and np.isfinite(self.memory).all()
-            and self._votes_for_classes()
-            and 0 <= numbers["points"] < MOST_POINTS
-            and numbers["stride"] >= 1.0
-            and all(_are_valid_counts(self.shape.state_of(v)) for v in (self.state, *self.past))
-        )
+        if not (0 <= numbers["points"] < MOST_POINTS and numbers["stride"] >= 1.0):
+            return False
+        return all(_are_valid_counts(self.shape.state_of(v)) for v in (self.state, *self.past))
 
     def _votes_for_classes(self):
         """Whether the latest rows have classes that exist."""
@@ -413,7 +493,8 @@ class Mixture:
 
     def history(self):
         """The points of the trace and of now: rows, half-life, errors, loss, members' losses."""
-        points, numbers = self.trace[: int(self.numbers["points"])], self.numbers
+        points = self.trace[: int(self.numbers["points"])]
+        numbers = self.numbers
         if self.answered == (points[-1, 0] if len(points) else 0):
             return points
         now = self.answered, self.half_life(), numbers["errors"], numbers["loss"]
@@ -423,19 +504,20 @@ class Mixture:
         """Labels of rows that are not learned, as `learn` takes them."""
         return np.zeros(n, dtype=float if self.real else np.int64)
 
-    def _codes_and_targets(self, labels):
-        return (None, labels) if self.real else (labels, None)
+    def _weighted(self, labels, weights):
+        """Labels and weights as kernels take them."""
+        return (None, labels, weights) if self.real else (labels, None, weights)
 
     def _run(self, is_late, rows, labels, weights, out):
-        labels = self._codes_and_targets(labels)
-        _check_shapes(run_rows(*self.stream, is_late, *rows, *labels, weights, out))
+        labels = self._weighted(labels, weights)
+        _check_shapes(run_rows(self.stream, rows, labels, is_late, out))
 
     def learn(self, rows, labels, weights):
         """Learn rows in order, by class numbers or real targets."""
         if not len(self.past):
             self._run(False, rows, labels, weights, _NONE)
             return
-        given = self.parts.numbers, rows, self._codes_and_targets(labels), weights
+        given = rows, self._weighted(labels, weights)
         late = self.stream, self.state, self.past
         _check_shapes(run_late_rows(*late, *given, np.zeros(1), _NONE))
 
@@ -477,8 +559,10 @@ class Mixture:
         """The learner for more columns, one more class, or sparse rows."""
         new = Mixture.__new__(Mixture)
         new.d, new.m = self.d if d is None else d, self.m if m is None else m
-        new.form, new.real = self.form if form is None else form, self.real
-        new.state, new.trace = _grown(self.shape, new.shape, self.state), self.trace
+        new.form = self.form if form is None else form
+        new.real = self.real
+        new.state = _grown(self.shape, new.shape, self.state)
+        new.trace = self.trace
         past = [_grown(self.shape, new.shape, vector) for vector in self.past]
         new.past = np.array(past) if past else _NONE
         new.memory = new._empty_memory(len(self.past))
@@ -491,7 +575,9 @@ def _grown(old_shape, new_shape, vector):
     """A state in a larger shape."""
     grown = fresh(new_shape)
     old, new = old_shape.state_of(vector), new_shape.state_of(grown)
-    d, m, rows = old_shape.d, old_shape.m, old.numbers["rows"][0]
+    d = old_shape.d
+    m = old_shape.m
+    rows = old.numbers["rows"][0]
     new.numbers[:], new.learned[:] = old.numbers, old.learned
     new.moments[:, :d], new.latest[:, :d] = old.moments, old.latest
     new.outliers[:d], new.last_row[: d + 1] = old.outliers, old.last_row
@@ -504,7 +590,8 @@ def _grown(old_shape, new_shape, vector):
         new.covariances[added, added] += np.minimum(DRIFTS * rows, MOST_VARIANCE - 1.0)
     new.covariances[: len(covariances), : d + 1] = covariances
     if m == 1 < new_shape.m:  # log-odds of the second class are half of either's
-        weights, m = np.concatenate([-weights / 2, weights / 2]), 2
+        weights = np.concatenate([-weights / 2, weights / 2])
+        m = 2
     new.weights[:m, : d + 1] = weights
     return grown
 

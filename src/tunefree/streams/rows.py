@@ -153,7 +153,9 @@ def as_records(X):
     is_column = getattr(X, "ndim", None) == 1 and hasattr(X, "tolist")  # an array of objects
     if is_column and len(X) and isinstance(next(iter(X)), Mapping):
         return X.tolist()
-    if not (isinstance(X, Sequence) and len(X) > 0) or isinstance(X[0], (str, Sequence)):
+    if not isinstance(X, Sequence) or len(X) == 0:
+        return None
+    if isinstance(X[0], (str, Sequence)):
         return None
     return None if record_of(X[0]) is None else X
 

@@ -106,7 +106,9 @@ def standardize(sparse, now, statistics, entries, store, places, z):
         if not sparse:
             places[n], z[n] = j + 1, 0.0
             n += 1
-        if not abs(x) <= HUGE or (sparse and x == 0.0):
+        is_missing = not abs(x) <= HUGE  # or NaN
+        is_absent = sparse and x == 0.0
+        if is_missing or is_absent:
             continue
         moments = _moments_of(all_moments, j)
         if _is_outlier(x, moments, outliers[j]):

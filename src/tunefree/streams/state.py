@@ -16,7 +16,9 @@ from tunefree.streams.betting import BETS, record
 DRIFTS = np.array([0.0, *(2.0**e for e in range(-20, 0, 3))])
 RATES = np.array([2.0**e for e in range(-10, 5, 2)])
 NARROW = np.array([2.0, 8.0, 32.0, 128.0])
-N_FILTERS, N_LINES, N_VOTES = len(DRIFTS), len(DRIFTS) + len(RATES), len(NARROW)
+N_FILTERS = len(DRIFTS)
+N_LINES = len(DRIFTS) + len(RATES)
+N_VOTES = len(NARROW)
 N_MEMBERS = N_LINES + N_VOTES
 # Rows that vote.
 WINDOW = 512
@@ -99,8 +101,35 @@ class Work(NamedTuple):
     by_class: Any  # of one member after an implicit step: scores, then probabilities
     rows: Any  # the standardised row; then the row predicted last, and the rows learned then
     directions: Any  # (entry, filter): C z
+    places: Any  # the columns of the row's entries
     snapshot: Any  # one `SNAPSHOT`
     scratch: Any  # one `SCRATCH`
+
+
+class MixtureParts(NamedTuple):
+    """All that the kernels read and write of one stream."""
+
+    form: int
+    state: MixtureState
+    work: Work
+    memory: Any  # (columns + 2, row): a ring of the latest rows, their labels and weights; or empty
+    trace: Any  # (point, number)
+
+
+class CSRRows(NamedTuple):
+    """Rows in CSR form; dense rows need no columns."""
+
+    starts: Any  # (n + 1,)
+    columns: Any
+    values: Any
+
+
+class Labels(NamedTuple):
+    """The labels of rows: class numbers or real targets, of which the other is None."""
+
+    codes: Any
+    targets: Any
+    weights: Any  # (n,); rows of weight 0 are only predicted
 
 
 class MixtureShape(NamedTuple):
@@ -118,7 +147,8 @@ class MixtureShape(NamedTuple):
     def _state_sizes(self):
         D = self.d + 1
         lines = D if self.form == WHOLE else 1
-        weights, variances = self.m * D * N_LINES, lines * D * N_FILTERS
+        weights = self.m * D * N_LINES
+        variances = lines * D * N_FILTERS
         return _size(NUMBERS), 7 * self.d, D, weights, variances, _size(LEARNED)
 
     def state_size(self):
@@ -155,6 +185,7 @@ class MixtureShape(NamedTuple):
             np.zeros((2, width)),
             np.full((2, D + 1), -1.0),
             np.zeros((D, N_FILTERS)),
+            np.zeros(D, dtype=np.int64),
             snapshot.view(SNAPSHOT),
             np.zeros(1, SCRATCH),
         )

@@ -12,7 +12,8 @@ _PRIOR = 0.5
 @kernel(fastmath=REASSOCIATE)
 def _distances(z, memory, first, out):
     """Squared distances of a row to the stored rows from `first` on."""
-    d, last = memory.shape[0] - 2, first + len(out)
+    d = memory.shape[0] - 2
+    last = first + len(out)
     for i in range(len(out)):
         gap = z[d] - memory[d - 1, first + i]
         out[i] = gap * gap if d % 2 else 0.0
@@ -60,7 +61,9 @@ def _add_number_votes(votes, labels, weights, centre, sums):
     """Add the rows' votes, and votes times labels: two sums for each narrowness."""
     a0, b0, a1, b1, a2, b2, a3, b3 = sums
     for i in range(len(votes)):
-        v, w, y = votes[i], weights[i], labels[i] - centre
+        v = votes[i]
+        w = weights[i]
+        y = labels[i] - centre
         a0 += v * w
         b0 += v * w * y
         v *= v
@@ -94,10 +97,10 @@ def _score_odds(sums, score):
 
 
 @kernel(fastmath=REASSOCIATE)
-def vote(targets, now, memory, z, mean_norm, scores, nearness):
+def vote(real, now, memory, z, mean_norm, scores, nearness):
     """Scores of the voting members: the latest rows vote, each by its nearness.
 
-    Without `targets` their labels are classes.
+    Unless `real` their labels are classes.
 
     A row at the squared distance r has (1 - g (r - r_0) / (16 sqrt(mean squared norm)))_+^8 of a
     vote, about exp(-g (r - r_0) / (2 sqrt(..))), where r_0 is that of the nearest row: between
@@ -129,7 +132,7 @@ def vote(targets, now, memory, z, mean_norm, scores, nearness):
         else:
             sums = _add_number_votes(part, labels, weights, now.centre, sums)
         first, part = 0, nearness[until:count]
-    if targets is not None:
+    if real:
         _score_means(sums, now.unit, scores[0, N_LINES:])
         return
     if len(scores) == 1:
@@ -145,7 +148,8 @@ def store_row(memory, n_rows, z, label, weight):
     """Store the row among those that vote, in place of the oldest."""
     if memory.shape[1] == 0:
         return
-    d, oldest = memory.shape[0] - 2, n_rows % memory.shape[1]
+    d = memory.shape[0] - 2
+    oldest = n_rows % memory.shape[1]
     for j in range(d):
         memory[j, oldest] = z[1 + j]
     memory[d, oldest], memory[d + 1, oldest] = label, weight

@@ -238,7 +238,8 @@ class ShapeLearners:
         """The `Boosted`."""
         self._last.run(self._best)
         total = sum(booster.held_out.weights.sum() for booster in self._boosters)
-        forest, scores = self._last.forest(self._best), _held_out_scores(self._boosters)
+        forest = self._last.forest(self._best)
+        scores = _held_out_scores(self._boosters)
         return Boosted(forest, scores, self._curve / total)
 
 

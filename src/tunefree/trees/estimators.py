@@ -1,6 +1,7 @@
 """Boosted trees, whose rounds and shapes held-out rows choose."""
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Self
 
@@ -27,12 +28,12 @@ from tunefree.core.parameters import seed_of
 from tunefree.core.process import workers
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
+from tunefree.held_out.dominant_targets import without_dominant
 from tunefree.held_out.predictions import automatic_folds
 from tunefree.parts.families import FAMILIES, Quantile
 from tunefree.rows.columns import as_table, must_be_read, names_of
 from tunefree.rows.matrices import as_columns, check_frame, take
 from tunefree.rows.order import even_sample, hashed_visits
-from tunefree.rows.outliers import limit_dominant, warn_of_dominant
 from tunefree.rows.preprocessing import TablePreprocessor, of_source_columns, signs_of_columns
 from tunefree.rows.schema import Schema
 from tunefree.trees.bins import bins_of
@@ -45,9 +46,9 @@ from tunefree.trees.boosting import (
     mixed,
     n_reports,
 )
-from tunefree.trees.explain import terms_of_trees
 from tunefree.trees.forests import BLOCK, Leafwise, Oblivious
 from tunefree.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
+from tunefree.trees.shapley import terms_of_trees
 from tunefree.trees.state_checks import check_trees
 from tunefree.uncertainty.intervals import Residuals
 
@@ -56,8 +57,6 @@ SHAPES, _MANY_ROWS = (Oblivious(3), Oblivious(6)), 4000
 SHAPES_OF_MANY = (Oblivious(4), Oblivious(8), Leafwise())
 # Threads are slower than one for fewer cells than twice this.
 _CELLS_OF_A_THREAD = 5000
-# Of fewer targets none is limited because it is dominant.
-_FEWEST_LIMITED = 40
 # Rows of a source that are learned.
 _MOST_SAMPLED = 100_000
 # The family of each loss.
@@ -138,20 +137,22 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
         fits = boost(sample, folds, options, shapes, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
-    held, parts = held[order], np.array([fit.scores[order] for fit in fits])
+    held = held[order]
+    parts = np.array([fit.scores[order] for fit in fits])
     targets, weights = sample.targets[held], sample.weights[held]
     shares = best_shares(parts, lambda scores: weights @ loss.losses(scores, targets))
     scores = mixed(shares, parts)
     shift = loss.shift(scores, targets, weights)
     used = np.flatnonzero(shares)
-    forests, shares = tuple(fits[i].forest.shifted(shift) for i in used), shares[used]
+    shares = shares[used]
+    forests = tuple(fits[i].forest.shifted(shift) for i in used)
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
-    curves = {shape.name: fit.risks for shape, fit in zip(shapes, fits, strict=True)}
+    curves = {shapes[i].name: fits[i].risks for i in used}
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
 class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
-    """Boosted trees; subclasses define what is marked as abstract."""
+    """Boosted trees; subclasses define the abstract methods."""
 
     class_weight: Any = None  # a parameter of classifiers
     monotonic_cst: Any
@@ -160,9 +161,14 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     on_bad_cell: Any
     n_jobs: int | None
     random_state: Seed
-    # Abstract: the `GivenRows` of targets, weights, exposure and offset; scores as outputs.
-    _encode: Callable
-    _outputs: Callable
+
+    @abstractmethod
+    def _encode(self, y, weights) -> GivenRows:
+        """What is to be learned of targets: `GivenRows` as yet without columns and groups."""
+
+    @abstractmethod
+    def _outputs(self, scores) -> np.ndarray:
+        """Scores of shape (rows, outputs) as decisions, or as means."""
 
     @report_progress
     def fit(
@@ -257,7 +263,9 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         kept = np.flatnonzero(weights > 0.0)
         groups = base.group_numbers(groups, X, kept)
         if len(kept) < len(weights):
-            X, y, weights = take(X, kept), y[kept], weights[kept]
+            X = take(X, kept)
+            y = y[kept]
+            weights = weights[kept]
             terms = {name: values[kept] for name, values in terms.items()}
         return self._encode(y, weights, **terms)._replace(X=X, groups=groups)
 
@@ -468,7 +476,7 @@ class BoostedTreesRegressor(
     n_iter_ : ndarray of shape (n_forests,)
         The number of trees of each forest.
     trace_ : dict
-        'held_risk': for each shape the held-out loss after every round, of shape (n_rounds + 1,).
+        'held_risk': for each forest the held-out loss after every round, of shape (n_rounds + 1,).
     flat_ : bool
         Whether `y` had one dimension.
     row_terms_ : tuple of str
@@ -590,7 +598,9 @@ class BoostedTreesRegressor(
 
     def _encode(self, y, weights, exposure=None, offset=None):
         self.family_ = family = self._law()
-        self.link_, self.flat_, targets = family.link, np.ndim(y) == 1, as_columns(y)
+        self.link_ = family.link
+        self.flat_ = np.ndim(y) == 1
+        targets = as_columns(y)
         if targets.shape[1] > 1 and self.loss != "squared_error":
             raise ValueError(
                 f"loss={self.loss!r} is for one target, and y has {targets.shape[1]}: "
@@ -621,32 +631,22 @@ class BoostedTreesRegressor(
         return super()._learned(table, folds).in_units(units)
 
     def _without_dominant(self, table):
-        """The table without dominant targets: see `robust.limit_dominant`.
-
-        They are limited about the median, and then about the held-out predictions of trees that
-        have learned the limited ones.
-        """
-        sample, y = table.sample, table.sample.targets[:, 0]
-        squared = self.loss == "squared_error" and sample.targets.shape[1] == 1
-        if not squared or len(y) < _FEWEST_LIMITED or np.ndim(sample.offset):
-            return table
-        centres = np.full(len(y), np.median(y))
-        limited = limit_dominant(y, centres, sample.weights)
-        changed = limited != y
-        if not changed.any():
+        """The table without dominant targets, judged by trees that have learned limited ones."""
+        sample = table.sample
+        is_squared = self.loss == "squared_error" and sample.targets.shape[1] == 1
+        if not is_squared or np.ndim(sample.offset):
             return table
 
-        def with_targets(values):
-            return table._replace(sample=sample._replace(targets=values[:, None]))
+        def with_targets(y):
+            return table._replace(sample=sample._replace(targets=y[:, None]))
 
-        fitted = self._learned(with_targets(limited), table.folds())
-        if changed[fitted.held_rows].sum() == changed.sum():
-            centres[fitted.held_rows] = fitted.held_out[:, 0]
-            limited = np.where(changed, limit_dominant(y, centres, sample.weights), y)
-        if (limited == y).all():
-            return table
-        warn_of_dominant(y, limited, table.numbers)
-        return with_targets(limited)
+        def held_out(y):
+            fitted = self._learned(with_targets(y), table.folds())
+            return fitted.held_rows, fitted.held_out[:, 0]
+
+        y = sample.targets[:, 0]
+        limited = without_dominant(y, sample.weights, table.numbers, held_out)
+        return table if limited is None else with_targets(limited)
 
     def _publish(self, fitted, table):
         super()._publish(fitted, table)

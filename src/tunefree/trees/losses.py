@@ -74,9 +74,11 @@ class QuantileLoss(NamedTuple):
 
     def values(self, leaves, n_leaves, gradients, curvatures, ridge, scores, targets):
         """The values of all leaves, before the step: here curvatures are the weights of rows."""
-        weights, out = leaf_sums(leaves, n_leaves, curvatures), np.empty((n_leaves, len(ridge)))
+        weights = leaf_sums(leaves, n_leaves, curvatures)
+        out = np.empty((n_leaves, len(ridge)))
         for j, q in enumerate(self.family.q):
-            numbers, each = targets[:, j] - scores[:, j], curvatures[:, j]
+            numbers = targets[:, j] - scores[:, j]
+            each = curvatures[:, j]
             order = np.argsort(numbers, kind="stable")
             out[:, j] = _leaf_quantiles(leaves, numbers, each, order, q * weights[:, j])
         return out * (weights / (weights + ridge))

@@ -61,7 +61,8 @@ def below_by_levels(columns, signs):
     -------
     ndarray of bool of shape (leaves, leaves)
     """
-    leaves, depth = np.arange(1 << len(columns)), len(columns)
+    leaves = np.arange(1 << len(columns))
+    depth = len(columns)
     out = np.ones((len(leaves), len(leaves)), dtype=bool)
     for level, column in enumerate(columns):
         bits = (leaves >> (depth - 1 - level)) & 1

@@ -19,8 +19,11 @@ from math import factorial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from tunefree.base.explanations import ScoreTerms, _names
 from tunefree.base.shapley import Values
+from tunefree.base.state_checks import require
 from tunefree.core.jit import kernel
 from tunefree.trees.leafwise import paths
 from tunefree.trees.tree import leaves_of
@@ -80,6 +83,19 @@ def add_leafwise(forest, codes, others, groups, out):
             whole = np.bitwise_or.reduce(np.int64(1) << own)
             shares = counts / len(of_others)
             _add_leaf(values[t, leaf], own, players, of_rows, kinds, shares, whole, weights, out)
+
+
+def terms_of_trees(model):
+    """The `ScoreTerms` of boosted trees; rows are the bins of columns."""
+    check_is_fitted(model, "forests_")
+    background = model.background_
+    require(background.dtype == np.uint8 and background.shape[0] == model._n_columns())
+    pairs = zip(model.forests_, model.shares_, strict=True)
+    terms = [Trees(np.transpose, *pair) for pair in pairs]
+    start = np.zeros(len(model.forests_[0].start))
+    table = vars(model).get("table_")
+    columns = np.arange(len(background)) if table is None else table.sources_
+    return ScoreTerms(terms, start, background.T, columns, _names(model))
 
 
 def _coalition_weights(depth):

@@ -52,7 +52,8 @@ def packed(gradients, curvatures):
     """
     n, k = gradients.shape
     n_words = (k + 2) // 2
-    words, units = np.zeros((n_words, n), dtype=np.int64), np.ones(2 * n_words)
+    words = np.zeros((n_words, n), dtype=np.int64)
+    units = np.ones(2 * n_words)
     _pack(gradients, curvatures, words, units)
     return words, units
 
@@ -129,7 +130,8 @@ def _gain(a, own, g, h):
 @kernel(fastmath={"contract"}, borrows=True)
 def add_gains(sums, totals, units, ridge, first, last, gains):
     """Add the gains of a leaf's splits after every bin from `first` to before `last`."""
-    h, unit = totals[0] + 2.0 * ridge, units[0]
+    h = totals[0] + 2.0 * ridge
+    unit = units[0]
     weights, out = sums[0, first:last], gains[first:last]
     for k in range(1, totals.shape[0]):
         numbers = sums[k // 2, first:last]
@@ -147,7 +149,8 @@ def is_reversed(a, own, g, h, sign):
 @borrowing
 def _add_monotone_gains(sums, totals, units, ridge, first, last, sign, gains):
     """`add_gains` of one output: a leaf that a split would give the wrong order stays whole."""
-    h, g = totals[0] + 2.0 * ridge, totals[1]
+    h = totals[0] + 2.0 * ridge
+    g = totals[1]
     for b in range(first, last):
         own = number_in(sums[0, b], 0) * units[0] + ridge
         a = number_in(sums[0, b], 1) * units[1]
@@ -176,7 +179,9 @@ def _add_steps(codes, rows, bins, present, words, totals, units, ridge, first, l
     The gain changes only at bins that hold rows. `bins` are zeros, one for every bin and one more,
     and `present` are 256 bits of 0: memory, which is left as it was.
     """
-    n, n_words, h = rows.shape[0], words.shape[0], totals[0] + 2.0 * ridge
+    n = rows.shape[0]
+    n_words = words.shape[0]
+    h = totals[0] + 2.0 * ridge
     for i in range(n):
         row = rows[i]
         code = codes[row]
@@ -199,7 +204,8 @@ def _add_steps(codes, rows, bins, present, words, totals, units, ridge, first, l
                 bins[w, code] = 0
             if not inside:
                 continue
-            own, after = number_in(bins[0, 256], 0) * units[0] + ridge, 0.0
+            own = number_in(bins[0, 256], 0) * units[0] + ridge
+            after = 0.0
             for k in range(1, totals.shape[0]):
                 a = number_in(bins[k // 2, 256], k) * units[k]
                 if sign is not None and is_reversed(a, own, totals[k], h, sign):
@@ -320,8 +326,13 @@ def _score_column(codes, words, table, memory, totals, units, ridge, first, sign
 
     Missing values go right if `first` is 1.
     """
-    rows, starts, slot, bins = memory.rows[0], memory.starts, memory.slot, memory.bins
-    sums, gains, steps = memory.sums, memory.gains[0], memory.gains[1]
+    rows = memory.rows[0]
+    starts = memory.starts
+    slot = memory.slot
+    bins = memory.bins
+    sums = memory.sums
+    gains = memory.gains[0]
+    steps = memory.gains[1]
     present, size = memory.present, table.shape[2]
     last, constant, best = size - 1, 0.0, -1
     for b in range(last):
@@ -368,7 +379,8 @@ class TreeMemory(NamedTuple):
 
 def tree_memory(sizes, depth, n_outputs, n_rows):
     """Memory for trees of at most so many rows, which the calling thread uses again."""
-    words, leaves = (n_outputs + 2) // 2, 1 << (depth - 1)
+    words = (n_outputs + 2) // 2
+    leaves = 1 << (depth - 1)
     # Columns that fill up the last four have their bin at the end.
     shape = leaves, words, sizes.sum() + 1
     return TreeMemory(
@@ -410,8 +422,13 @@ def grow(
     """
     d, n = codes.shape[0], words.shape[1]
     last_row = first_row + n
-    rows, starts, slot = memory.rows[0][:n], memory.starts, memory.slot
-    spare, sums, histograms, splits = memory.rows[1], memory.words, memory.histograms, memory.splits
+    rows = memory.rows[0][:n]
+    starts = memory.starts
+    slot = memory.slot
+    spare = memory.rows[1]
+    sums = memory.words
+    histograms = memory.histograms
+    splits = memory.splits
     columns, thresholds, missing = splits[0], splits[1], splits[2]
     for i in range(n):
         rows[i] = i
@@ -431,7 +448,8 @@ def grow(
                 _count_columns(
                     four, words, rows, starts, slot, n_parents, firsts[own], sizes[own], histograms
                 )
-            size, sign = sizes[j], None if signs is None else signs[j]
+            size = sizes[j]
+            sign = None if signs is None else signs[j]
             table = histograms[:, :, firsts[j] : firsts[j] + size]
             column = codes[j, first_row:last_row]
             for to_right in range(2 if has_missing[j] else 1):

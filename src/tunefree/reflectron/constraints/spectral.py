@@ -33,7 +33,12 @@ class SchattenBall:
     radius: float = 1.0
 
     def __post_init__(self):
-        LpBall(self.p, self.radius)
+        LpBall(self.p, self.radius)  # refuses a p or radius that is none
+
+    @property
+    def of_values(self) -> LpBall:
+        """The ball of their singular values."""
+        return LpBall(self.p, self.radius)
 
     def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nearest point of the set, and its dual."""
@@ -43,12 +48,11 @@ class SchattenBall:
             base = potential if potential.exponent(dual.size) == 2.0 else None
         if base is None or dual.ndim != 2:
             raise no_rule(self, potential, "use a matrix, with Euclidean or Spectral(...)")
-        return on_singular_values(LpBall(self.p, self.radius), dual, base)
+        return on_singular_values(self.of_values, dual, base)
 
     def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
         """Whether a point is in the set, up to a relative tolerance."""
-        s = np.linalg.svd(theta, compute_uv=False)
-        return LpBall(self.p, self.radius).contains(s, tolerance)
+        return self.of_values.contains(np.linalg.svd(theta, compute_uv=False), tolerance)
 
     def scaled(self, factor: float) -> "SchattenBall":
         """The set times a factor."""
