@@ -10,7 +10,8 @@ from sklearn.model_selection import train_test_split
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, save_model
 from tunefree.trees.bins import MOST_BORDERS, bins_of
-from tunefree.trees.boosting import RIDGE, STEP, BinnedRows, Booster, BoostingOptions
+from tunefree.trees.boosting import RIDGE, BinnedRows, Booster, BoostingOptions
+from tunefree.trees.forests import Oblivious
 from tunefree.trees.losses import LogLoss
 from tunefree.trees.tree import (
     first_bins,
@@ -22,7 +23,7 @@ from tunefree.trees.tree import (
     tree_memory,
 )
 
-BINOMIAL = LogLoss()
+BINOMIAL, SHAPE = LogLoss(), Oblivious(3)
 
 
 def problem(n=300, d=4, seed=0, missing=True):
@@ -91,7 +92,7 @@ def test_a_round_is_a_newton_step_in_every_leaf():
     X, y, _ = problem()
     bins = bins_of(X, np.ones(len(X)))
     sample = BinnedRows(bins.codes(X), y[:, None].astype(float), np.ones(len(X)))
-    booster = Booster(sample, sample.part(slice(0, 0)), BoostingOptions(BINOMIAL, bins, 0), 3)
+    booster = Booster(sample, sample.part(slice(0, 0)), BoostingOptions(BINOMIAL, bins, 0), SHAPE)
     booster.run(1)
     columns, thresholds, missing, values = booster.trees[0]
     p = np.mean(y)
@@ -99,7 +100,7 @@ def test_a_round_is_a_newton_step_in_every_leaf():
     for leaf in np.unique(leaves):
         rows = leaves == leaf
         h = p * (1.0 - p)
-        step = STEP * (y[rows] - p).sum() / (h * rows.sum() + RIDGE * h)
+        step = SHAPE.step * (y[rows] - p).sum() / (h * rows.sum() + RIDGE * h)
         assert values[leaf, 0] == pytest.approx(step, rel=1e-9)
 
 

@@ -106,12 +106,12 @@ def kernel_ridge_cost(shape, kernel, landmarks):
 
 
 def trees_cost(shape, n_folds, most_rounds):
-    """Of at most so many rounds of boosted trees of two depths, on the folds and on all rows."""
+    """Of at most so many rounds of boosted trees, on the folds and on all rows."""
     n = shape.n
     d = shape.d
     outputs = 1 + min(shape.k, 4)
     # Few rows need few rounds.
-    rounds, leaves = (min(600, most_rounds), 70) if n < 4000 else (most_rounds, 270)
+    rounds, leaves = (min(600, most_rounds), 70) if n < 4000 else (most_rounds, 300)
     learners = 1 + n_folds * (1 - 1 / max(n_folds, 5))
     each_row = 4e-9 * d * outputs + 1e-7 * shape.k
     seconds = 3e-4 + each_row * n + 1.3e-9 * leaves * min(n, 255) * outputs * d

@@ -1,12 +1,13 @@
 r"""Boosted trees: a GLM by pseudogradients in the space of trees.
 
 The scores F start at the link of the best constant mean. Every round takes the pseudogradients
-G and the curvatures H of the family's deviance at F, grows an oblivious tree (`tree`), and adds to
-the scores of every leaf and output
+G and the curvatures H of the family's deviance at F, grows a tree, and adds to the scores of every
+leaf and output
 
 .. math:: \eta \, \frac{\sum G}{\sum H + \lambda},
 
-with the step eta = 0.12 and lambda = 3 mean curvatures. The number of rounds is chosen by held-out
+with the step eta and lambda = 3 mean curvatures. Trees are of several shapes (`forests`): oblivious
+ones of two depths, and leaf-wise ones. The number of rounds is chosen by held-out
 rows: learners on the other folds' rows stop 30 rounds after the minimum of their held-out loss, and
 the learner on all rows takes as many rounds as gave this minimum.
 
@@ -21,6 +22,7 @@ section 3.3 (random projections of many outputs).
 
 import threading
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,92 +30,21 @@ import numpy as np
 from tunefree.core.process import team
 from tunefree.rows.order import in_order
 from tunefree.trees.monotone import increasing
-from tunefree.trees.tree import (
-    add_trees,
-    first_bins,
-    fours_of,
-    grow,
-    leaves_of,
-    packed,
-    tree_memory,
-)
+from tunefree.trees.tree import first_bins, fours_of, packed
 
-STEP, RIDGE = 0.12, 3.0
+RIDGE = 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
 _PATIENCE, MOST_ROUNDS = 30, 2000
 # Rows that choose the splits of a tree.
 _MOST_SPLIT_ROWS = 131_072
+# After so many rounds a shape ends whose held-out loss is so many times the least. On eight
+# development tables of 3,000 to 40,000 rows none of those had a share in the end; a trial after 120
+# rounds, or by shares, ended shapes that had one.
+_TRIAL, _FAR = 480, 1.25
+# The shares of shapes that held-out rows choose among are multiples of one over this.
+_QUARTERS = 4
 # For more outputs than this, splits are found on so many random projections of them.
 _MOST_OUTPUTS = 4
-# The column, threshold and side of missing values of a level without a split: all rows go left.
-_NO_SPLIT = np.array([[0], [255], [0]])
-# Rows that trees predict at once: their bins stay in the cache.
-BLOCK = 4096
-
-
-class Forest(NamedTuple):
-    """Trees of one depth, and the scores that they are added to."""
-
-    columns: np.ndarray  # of shape (trees, depth), as thresholds and missing
-    thresholds: np.ndarray
-    missing: np.ndarray
-    values: np.ndarray  # of shape (trees, leaves, outputs)
-    start: np.ndarray  # of shape (outputs,)
-
-    def scores(self, codes):
-        """Scores of shape (rows, outputs) for bins of shape (columns, rows)."""
-        n = codes.shape[1]
-        out = np.tile(self.start, (n, 1))
-
-        def add(first):
-            part = slice(first, first + BLOCK)
-            block = np.ascontiguousarray(codes[:, part])
-            leaves = np.empty(block.shape[1], dtype=np.uint8)
-            splits = self.columns, self.thresholds, self.missing
-            add_trees(block, *splits, self.values, leaves, out[part])
-
-        team().map(add, range(0, n, BLOCK))
-        return out
-
-    def shifted(self, shift):
-        """The forest with a constant added to the scores of every output."""
-        return self._replace(start=self.start + shift)
-
-    def in_units(self, units):
-        """The forest for targets in other units, one of every output."""
-        return self._replace(values=self.values * units, start=self.start * units)
-
-    def relevances(self, n_columns):
-        """The mean squared effects of the splits on each column, added over all trees."""
-        trees, depth = self.columns.shape
-        out = np.zeros(n_columns)
-        effects = np.empty((trees, depth))
-        for level in range(depth):
-            half = len(self.start) << (depth - 1 - level)
-            left, right = np.moveaxis(self.values.reshape(trees, 1 << level, 2, half), 2, 0)
-            effects[:, level] = np.square(right - left).reshape(trees, half << level).mean(axis=1)
-        np.add.at(out, self.columns, effects)
-        return out
-
-    def onnx(self, g, X, bins):
-        """Scores as nodes of a graph: the leaf of every tree, and the sum of its values."""
-        trees, depth = self.columns.shape
-        if not trees:
-            return g("Add", g("MatMul", X, np.zeros((len(bins.sizes()), 1))), self.start)
-        columns = self.columns.ravel()
-        values = g("Gather", X, columns.astype(np.int64), axis=1)
-        absent = g("IsNaN", values)
-        above = g("Greater", values, bins.limits(columns, self.thresholds.ravel()))
-        # Threshold 0 is below all values, and those of levels without a split are above all.
-        above = g("Or", above, (self.thresholds == 0).ravel())
-        above = g("And", above, g("Not", absent))
-        right = g("Or", above, g("And", absent, self.missing.ravel()))
-        bits = g("Reshape", g.cast(right, np.float64), np.array([-1, trees, depth]))
-        powers = 2.0 ** np.arange(depth - 1, -1, -1)
-        leaves = g("Squeeze", g("MatMul", bits, powers[:, None]), np.array([2]))
-        leaves = g.cast(g("Add", leaves, np.arange(trees) * float(1 << depth)), np.int64)
-        each = g("Gather", self.values.reshape(-1, len(self.start)), leaves, axis=0)
-        return g("Add", g("ReduceSum", each, np.array([1]), keepdims=0), self.start)
 
 
 class BinnedRows(NamedTuple):
@@ -144,7 +75,7 @@ class BinnedRows(NamedTuple):
 
 
 class BoostingOptions(NamedTuple):
-    """What the learners of all folds and depths share."""
+    """What the learners of all folds and shapes share."""
 
     loss: Any  # of `tunefree.trees.losses`
     bins: Any
@@ -153,12 +84,12 @@ class BoostingOptions(NamedTuple):
 
 
 class Booster:
-    """Learns trees of one depth from rows, and predicts held-out rows after every round."""
+    """Learns trees of one shape from rows, and predicts held-out rows after every round."""
 
-    def __init__(self, sample, held_out, options, depth, halt=None):
+    def __init__(self, sample, held_out, options, shape, halt=None):
         loss, bins, seed, signs = options
         self._sample, self.held_out, self._loss = sample, held_out, loss
-        self._sizes, self._depth = bins.sizes(), depth
+        self._sizes, self._shape = bins.sizes(), shape
         self._signs = signs if signs is not None and signs.any() else None
         self._random, self._halt = np.random.default_rng(seed), halt
         self._total = sample.weights.sum()
@@ -175,7 +106,7 @@ class Booster:
         """Learn so many more trees, or until no split lowers the loss."""
         n_rows, outputs = self._sample.targets.shape
         shape = min(outputs, _MOST_OUTPUTS), min(n_rows, _MOST_SPLIT_ROWS)
-        memory = tree_memory(self._sizes, self._depth, *shape)
+        memory = self._shape.memory(self._sizes, *shape)
         while len(self.trees) < n_rounds and self._learn(memory):
             self.risks.append(self._risk())
         # A learner that has ended early predicts the same from then on.
@@ -183,15 +114,7 @@ class Booster:
 
     def forest(self, n_trees):
         """The first trees."""
-        shape = -1, self._depth
-        parts = list(zip(*self.trees[:n_trees], strict=True)) or [[]] * 4
-        return Forest(
-            np.array(parts[0], np.int32).reshape(shape),
-            np.array(parts[1], np.uint8).reshape(shape),
-            np.array(parts[2], np.bool_).reshape(shape),
-            np.array(parts[3], np.float64).reshape(-1, 1 << self._depth, len(self.start)),
-            self.start,
-        )
+        return self._shape.forest(self.trees[:n_trees], self.start)
 
     def _risk(self):
         """The losses of the two halves of the held-out rows."""
@@ -212,27 +135,26 @@ class Booster:
         splits = self._splits(gradients, curvatures, memory)
         if splits is None:
             return False
-        leaves = leaves_of(sample.codes, *splits)
-        n_leaves = 1 << self._depth
+        shape = self._shape
+        leaves = shape.leaves(sample.codes, splits)
         ridges = RIDGE * curvatures.sum(axis=0) / self._total
-        values = STEP * self._loss.values(
-            leaves, n_leaves, gradients, curvatures, ridges, self._scores, sample.targets
+        values = shape.step * self._loss.values(
+            leaves, shape.n_leaves, gradients, curvatures, ridges, self._scores, sample.targets
         )
         if self._signs is not None:
-            filled = np.bincount(leaves, minlength=n_leaves) > 0
-            values = increasing(values, splits[0], self._signs, filled)
+            filled = np.bincount(leaves, minlength=shape.n_leaves) > 0
+            values = increasing(values, shape.below(splits, self._signs), filled)
         self._scores += values[leaves]
         self.trees.append((*splits, values))
-        one = [part[None] for part in self.trees[-1]]
-        add_trees(held_out, *one, np.empty(held_out.shape[1], np.uint8), self.held_out_scores)
+        shape.forest(self.trees[-1:], self.start).add(held_out, self.held_out_scores)
         return True
 
     def _splits(self, gradients, curvatures, memory):
-        """Columns, thresholds and sides of missing values; None if no split lowers the loss."""
+        """The splits of a tree; None if none lowers the loss."""
         part, total = self._parts[len(self.trees) % len(self._parts)]
         shared = _mean_of_outputs(curvatures[part])
         words, units = packed(self._sketch(gradients[part]), shared)
-        n_levels = grow(
+        return self._shape.splits(
             self._sample.codes,
             self._fours,
             part.start,
@@ -241,15 +163,10 @@ class Booster:
             words,
             units,
             self._has_missing,
-            self._depth,
             RIDGE * shared.sum() / total,
             self._signs,
             memory,
         )
-        memory.splits[:, n_levels:] = _NO_SPLIT
-        columns, thresholds, missing = memory.splits
-        found = columns.copy(), thresholds.astype(np.uint8), missing.astype(np.bool_)
-        return found if n_levels else None
 
     def _sketch(self, gradients):
         outputs = gradients.shape[1]
@@ -271,30 +188,38 @@ def _mean_of_outputs(numbers):
 class Boosted(NamedTuple):
     """Trees on all rows, and what the folds' learners predicted for their held-out rows."""
 
-    forest: Forest
+    forest: Any
     scores: np.ndarray  # of shape (held-out rows, outputs), in the order of the folds
     risks: np.ndarray  # the held-out loss after every round
 
 
 def n_reports(most_rounds):
-    """How often `boost` reports at most for a depth."""
+    """How often `boost` reports at most for a shape."""
     return -(-most_rounds // _PATIENCE)
 
 
-class DepthLearners:
-    """Learners of trees of one depth: one without each fold, and one of all rows."""
+class ShapeLearners:
+    """Learners of trees of one shape: one without each fold, and one of all rows."""
 
-    def __init__(self, sample, folds, options, depth, halt):
+    def __init__(self, sample, folds, options, shape, halt):
         self._boosters = [
-            Booster(sample.part(train), sample.part(out), options, depth, halt)
+            Booster(sample.part(train), sample.part(out), options, shape, halt)
             for train, out in folds
         ]
-        self._last = Booster(sample, sample.part(slice(0, 0)), options, depth, halt)
+        self._last = Booster(sample, sample.part(slice(0, 0)), options, shape, halt)
         self._n_rounds, self._best, self._curve = 0, 0, np.empty(0)
 
     def is_over(self, most_rounds):
         """Whether the held-out loss has not fallen for some rounds, or they are enough."""
         return self._n_rounds >= min(most_rounds, self._best + _PATIENCE)
+
+    def is_trial(self):
+        """Whether learners that are far behind end here."""
+        return self._n_rounds == _TRIAL
+
+    def least_risk(self):
+        """The least held-out loss so far."""
+        return self._curve[self._best]
 
     def tasks(self):
         """More rounds of every learner, as functions; of all rows those that are surely kept."""
@@ -318,20 +243,22 @@ class DepthLearners:
         return Boosted(forest, scores, self._curve / total)
 
 
-def boost(sample, folds, options, depths, most_rounds, report):
+def boost(sample, folds, options, shapes, most_rounds, report):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
     other folds choose it, with one fold the other half of its rows, or of its groups.
 
-    After some rounds `report` is called once for every depth: it returns whether these were the
+    After some rounds `report` is called once for every shape: it returns whether these were the
     last. Returned is a list of `Boosted`.
     """
     halt = threading.Event()
-    sweeps = [DepthLearners(sample, folds, options, depth, halt) for depth in depths]
+    sweeps = [ShapeLearners(sample, folds, options, shape, halt) for shape in shapes]
     running, stopped = sweeps, False
     while running and not stopped:
-        # The deepest trees take longest.
+        if running[0].is_trial():
+            running = _able(running, sweeps)
+        # The last shapes take longest.
         tasks = [task for sweep in reversed(running) for task in sweep.tasks()]
         try:
             team().map(lambda task: task(), tasks)
@@ -342,7 +269,25 @@ def boost(sample, folds, options, depths, most_rounds, report):
             sweep.find_best()
             stopped = report()
         running = [sweep for sweep in running if not sweep.is_over(most_rounds)]
-    return team().map(DepthLearners.result, sweeps)
+    return team().map(ShapeLearners.result, sweeps)
+
+
+def _able(running, sweeps):
+    """Those of the running learners that are not far behind the best."""
+    least = min(sweep.least_risk() for sweep in sweeps)
+    return [sweep for sweep in running if sweep.least_risk() <= _FAR * least]
+
+
+def mixed(shares, parts):
+    """The sum of scores with these shares."""
+    return sum(share * part for share, part in zip(shares, parts, strict=True))
+
+
+def best_shares(parts, risk):
+    """The shares of scores of several shapes, multiples of a quarter, of the least risk."""
+    wholes = product(range(_QUARTERS + 1), repeat=len(parts))
+    found = [np.array(whole) / _QUARTERS for whole in wholes if sum(whole) == _QUARTERS]
+    return min(found, key=lambda shares: risk(mixed(shares, parts)))
 
 
 def _held_out_scores(boosters):

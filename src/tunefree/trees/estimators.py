@@ -1,4 +1,4 @@
-"""Boosted trees, whose rounds and depths held-out rows choose."""
+"""Boosted trees, whose rounds and shapes held-out rows choose."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -38,24 +38,25 @@ from tunefree.rows.preprocessing import TablePreprocessor, of_source_columns, si
 from tunefree.rows.schema import Schema
 from tunefree.trees.bins import bins_of
 from tunefree.trees.boosting import (
-    BLOCK,
     MOST_ROUNDS,
     BinnedRows,
     BoostingOptions,
+    best_shares,
     boost,
+    mixed,
     n_reports,
 )
+from tunefree.trees.forests import BLOCK, Leafwise, Oblivious
 from tunefree.trees.losses import Deviance, LogLoss, QuantileLoss, SquaredError
 from tunefree.trees.shapley import terms_of_trees
 from tunefree.trees.state_checks import check_trees
 from tunefree.uncertainty.intervals import Residuals
 
-# Trees of two depths are learned, of larger ones from so many rows on.
-DEPTHS, DEPTHS_OF_MANY, _MANY_ROWS = (3, 6), (4, 8), 4000
+# Trees of these shapes are learned: of few rows, and from so many rows on.
+SHAPES, _MANY_ROWS = (Oblivious(3), Oblivious(6)), 4000
+SHAPES_OF_MANY = (Oblivious(4), Oblivious(8), Leafwise())
 # Threads are slower than one for fewer cells than twice this.
 _CELLS_OF_A_THREAD = 5000
-# Held-out rows choose the share of each depth among these.
-_SHARES = np.linspace(0.0, 1.0, 5)
 # Rows of a source that are learned.
 _MOST_SAMPLED = 100_000
 # The family of each loss.
@@ -111,7 +112,7 @@ class FittedTrees(NamedTuple):
     forests: tuple
     shares: np.ndarray
     effects: np.ndarray  # of the columns, of shape (forests, columns)
-    curves: list  # the held-out loss after every round of each forest
+    curves: dict  # the held-out loss after every round of each forest, by the shape's name
     held_out: np.ndarray
     held_rows: np.ndarray  # places of the held-out rows
 
@@ -122,35 +123,31 @@ class FittedTrees(NamedTuple):
 
 
 def learn_trees(table, folds, seed, signs, n_jobs, progress):
-    """The `FittedTrees` of rows: forests of every depth, weighted by their held-out loss."""
+    """The `FittedTrees` of rows: forests of every shape, weighted by their held-out loss."""
     loss, sample = table.loss, table.sample
     options = BoostingOptions(loss, table.bins, seed, signs)
-    depths = DEPTHS if len(sample.weights) < _MANY_ROWS else DEPTHS_OF_MANY
-    progress.expect(len(depths) * n_reports(table.most_rounds))
+    shapes = SHAPES if len(sample.weights) < _MANY_ROWS else SHAPES_OF_MANY
+    progress.expect(len(shapes) * n_reports(table.most_rounds))
 
     def report():
         progress.begin("rounds")
         return progress.end()
 
     with workers(n_jobs, sample.codes.size // _CELLS_OF_A_THREAD):
-        fits = boost(sample, folds, options, depths, table.most_rounds, report)
+        fits = boost(sample, folds, options, shapes, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)
     held = held[order]
-    shallow, deep = (fit.scores[order] for fit in fits)
+    parts = np.array([fit.scores[order] for fit in fits])
     targets, weights = sample.targets[held], sample.weights[held]
-
-    def mixed(share):
-        return share * shallow + (1.0 - share) * deep
-
-    risks = [weights @ loss.losses(mixed(share), targets) for share in _SHARES]
-    share = _SHARES[int(np.argmin(risks))]
-    scores = mixed(share)
-    shares = np.array([share, 1.0 - share])
+    shares = best_shares(parts, lambda scores: weights @ loss.losses(scores, targets))
+    scores = mixed(shares, parts)
     shift = loss.shift(scores, targets, weights)
-    forests = tuple(fit.forest.shifted(shift) for fit in fits)
+    used = np.flatnonzero(shares)
+    shares = shares[used]
+    forests = tuple(fits[i].forest.shifted(shift) for i in used)
     effects = np.array([forest.relevances(len(signs)) for forest in forests])
-    curves = [fit.risks for fit in fits]
+    curves = {shapes[i].name: fits[i].risks for i in used}
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
@@ -318,8 +315,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         """Set the fitted attributes."""
         self.bins_, self.forests_, self.shares_ = table.bins, fitted.forests, fitted.shares
         self.n_iter_ = np.array([len(forest.columns) for forest in fitted.forests])
-        names = [f"depth {forest.columns.shape[1]}" for forest in fitted.forests]
-        self.trace_ = {"held_risk": dict(zip(names, fitted.curves, strict=True))}
+        self.trace_ = {"held_risk": fitted.curves}
         total = np.square(fitted.shares) @ fitted.effects
         total = total if self._table is None else of_source_columns(total, self._table)
         self.feature_relevances_ = total / total.sum() if total.any() else total
@@ -420,17 +416,18 @@ class BoostedTreesRegressor(
     r"""Regression by boosted trees; there is nothing to tune.
 
     The scores are sums over rounds, :math:`F = F_0 + \sum_t v_t(\mathrm{leaf}_t(x))`, and the
-    prediction is u(F), with the link u of the loss. Each round grows one oblivious tree, which has
-    one split a level, from the pseudogradients of the loss, and adds to every leaf
+    prediction is u(F), with the link u of the loss. Each round grows one tree from the
+    pseudogradients of the loss, and adds to every leaf
 
-    .. math:: v = 0.12\, \frac{\sum G}{\sum H + 3 \bar H} .
+    .. math:: v = \eta\, \frac{\sum G}{\sum H + 3 \bar H} .
 
     Held-out rows choose the number of rounds: five folds, or with 2,000 distinct rows and more a
     fifth of the rows. The trees of the model are then learned from all rows. There are forests of
-    depths 3 and 6, from 4,000 rows on of depths 4 and 8. The held-out loss chooses the share of
-    each.
+    several shapes: oblivious trees, which have one split a level, of depths 3 and 6, with the step
+    0.12; from 4,000 rows on of depths 4 and 8, and leaf-wise trees of 31 leaves, with the step
+    0.06. The held-out loss chooses the share of each.
 
-    For quantiles v is the quantile of the leaf's residuals, times 0.12 H / (H + 3 mean H), where H
+    For quantiles v is the quantile of the leaf's residuals, times eta H / (H + 3 mean H), where H
     is the weight of the leaf. In the end the quantile of the held-out residuals is added to F.
 
     Parameters
@@ -465,9 +462,9 @@ class BoostedTreesRegressor(
     bins_ : part
         The borders of the columns of numbers (`tunefree.trees.bins.Bins`).
     forests_ : tuple of parts
-        The trees of every depth (`tunefree.trees.boosting.Forest`).
-    shares_ : ndarray of shape (2,)
-        The share of each forest.
+        The trees of every shape that has a share (`tunefree.trees.forests`).
+    shares_ : ndarray of shape (n_forests,)
+        The share of each forest: multiples of a quarter.
     family_, link_ : parts
         The distribution of the targets and the link u.
     background_ : ndarray of uint8 of shape (n_features, at most 100)
@@ -476,10 +473,10 @@ class BoostedTreesRegressor(
         The mean squared effects of the splits on each column, added over the trees; they sum to 1.
     feature_importances_ : ndarray of shape (n_features,)
         The same, under scikit-learn's name.
-    n_iter_ : ndarray of shape (2,)
+    n_iter_ : ndarray of shape (n_forests,)
         The number of trees of each forest.
     trace_ : dict
-        'held_risk': for each depth the held-out loss after every round, of shape (n_rounds + 1,).
+        'held_risk': for each forest the held-out loss after every round, of shape (n_rounds + 1,).
     flat_ : bool
         Whether `y` had one dimension.
     row_terms_ : tuple of str
@@ -518,8 +515,8 @@ class BoostedTreesRegressor(
     ----------
     Friedman 2001, "Greedy function approximation: a gradient boosting machine", algorithm 1;
     Prokhorenkova, Gusev, Vorobev, Dorogush and Gulin 2018, "CatBoost: unbiased boosting with
-    categorical features", section 4 (oblivious trees). The choice of rounds and depths is this
-    library's.
+    categorical features", section 4 (oblivious trees); Shi 2007, "Best-first decision tree
+    learning", section 2 (leaf-wise trees). The choice of rounds and shapes is this library's.
 
     Examples
     --------

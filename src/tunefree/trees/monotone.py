@@ -1,9 +1,8 @@
 r"""Leaf values in which the scores of a tree increase or decrease with some columns.
 
-Leaf a is below leaf b if the bits of both agree at levels on columns without a sign, those of a are
-at most those of b on increasing columns, and at least those on decreasing ones. A row that changes
-in the direction of the signs goes from a leaf to itself or to one above. So scores are monotone if
-values are increasing in this order. The values v of the leaves with rows become
+Leaf a is below leaf b if a row of a can become one of b by steps in the direction of the signs,
+with no other change. So scores are monotone if values are increasing in this order. The values v of
+the leaves with rows become
 
 .. math:: v'_a = \tfrac12 \left(\max_{b \le a} v_b + \min_{b \ge a} v_b\right),
 
@@ -17,16 +16,14 @@ Source: Robertson, Wright and Dykstra 1988, "Order restricted statistical infere
 import numpy as np
 
 
-def increasing(values, columns, signs, filled):
-    """Leaf values in the order of the signs.
+def increasing(values, below, filled):
+    """Leaf values in an order of the leaves.
 
     Parameters
     ----------
     values : ndarray of shape (leaves, 1)
-    columns : ndarray of shape (depth,)
-        The columns of the levels; the first level is the highest bit of a leaf's number.
-    signs : ndarray of shape (columns,)
-        1, -1 or 0 for every column.
+    below : ndarray of bool of shape (leaves, leaves)
+        Whether each leaf is below each other one, or the same: see `below_by_levels`.
     filled : ndarray of bool of shape (leaves,)
         Whether each leaf has rows.
 
@@ -36,11 +33,10 @@ def increasing(values, columns, signs, filled):
 
     Examples
     --------
-    >>> values, signs = np.array([[2.0], [1.0]]), np.array([1])
-    >>> increasing(values, np.array([0]), signs, np.array([True, True])).ravel()
+    >>> values, below = np.array([[2.0], [1.0]]), below_by_levels(np.array([0]), np.array([1]))
+    >>> increasing(values, below, np.array([True, True])).ravel()
     array([1.5, 1.5])
     """
-    below = _below(columns, signs)
     out = np.where(filled, values[:, 0], 0.0)
     least, most = _bounds(out, below, filled)
     out[filled] = 0.5 * least[filled] + 0.5 * most[filled]
@@ -48,8 +44,23 @@ def increasing(values, columns, signs, filled):
     return np.clip(out, least, most)[:, None]
 
 
-def _below(columns, signs):
-    """Whether each leaf is below each other one, or the same."""
+def below_by_levels(columns, signs):
+    """Which leaves of an oblivious tree are below which: by the bits of their numbers.
+
+    Those of both agree at levels on columns without a sign, those of the lower one are at most the
+    others on increasing columns, and at least those on decreasing ones.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (depth,)
+        The columns of the levels; the first level is the highest bit of a leaf's number.
+    signs : ndarray of shape (columns,)
+        1, -1 or 0 for every column.
+
+    Returns
+    -------
+    ndarray of bool of shape (leaves, leaves)
+    """
     leaves = np.arange(1 << len(columns))
     depth = len(columns)
     out = np.ones((len(leaves), len(leaves)), dtype=bool)
@@ -57,6 +68,37 @@ def _below(columns, signs):
         bits = (leaves >> (depth - 1 - level)) & 1
         change = bits[None, :] - bits[:, None]
         out &= (change == 0) | (change == signs[column])
+    return out
+
+
+def below_by_boxes(first, last, missing, signs):
+    """Which leaves are below which: by the bins that each holds of every column.
+
+    Two leaves may share a bin of a column, or missing values. Else the lower one has a bin before
+    one of the other in an increasing column, and behind it in a decreasing one. The order goes
+    through other leaves, too.
+
+    Parameters
+    ----------
+    first, last : ndarray of shape (leaves, columns)
+        The bins of present values of each leaf; none if the first is behind the last.
+    missing : ndarray of bool of shape (leaves, columns)
+        Whether a leaf holds missing values.
+    signs : ndarray of shape (columns,)
+
+    Returns
+    -------
+    ndarray of bool of shape (leaves, leaves)
+    """
+    has = first <= last
+    both = has[:, None] & has
+    is_before = both & (first[:, None] <= last)
+    is_behind = both & (last[:, None] >= first)
+    shared = (is_before & is_behind) | (missing[:, None] & missing)
+    ordered = np.where(signs > 0, is_before, is_behind) & (signs != 0)
+    out = (shared | ordered).all(axis=2)
+    for middle in range(len(out)):
+        out |= out[:, middle, None] & out[middle]
     return out
 
 

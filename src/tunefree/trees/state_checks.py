@@ -6,7 +6,9 @@ import numpy as np
 
 from tunefree.base.state_checks import check_array, require
 from tunefree.trees.bins import MOST_BORDERS, Bins
-from tunefree.trees.boosting import Forest
+from tunefree.trees.forests import LeafwiseForest, ObliviousForest
+
+FORESTS = (ObliviousForest, LeafwiseForest)
 
 
 def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
@@ -15,7 +17,7 @@ def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
     Parameters
     ----------
     bins : Bins
-    forests : tuple of Forest
+    forests : tuple of ObliviousForest or LeafwiseForest
     n_columns : int
 
     Raises
@@ -23,7 +25,7 @@ def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
     ValueError
         If an array has a wrong form, or a split names a column that does not exist.
     """
-    require(type(bins) is Bins and all(type(forest) is Forest for forest in forests))
+    require(type(bins) is Bins and all(type(forest) in FORESTS for forest in forests))
     check_array(bins.borders, np.float64, len(bins.borders))
     check_array(bins.starts, np.int64, n_columns + 1)
     sizes = np.diff(bins.starts)
@@ -32,11 +34,5 @@ def check_trees(bins: Any, forests: tuple[Any, ...], n_columns):
     n_outputs = {len(forest.start) for forest in forests}
     require(len(n_outputs) == 1)
     for forest in forests:
-        trees, depth = forest.columns.shape
-        require(1 <= depth <= 8)
-        check_array(forest.columns, np.int32, trees, depth)
-        check_array(forest.thresholds, np.uint8, trees, depth)
-        check_array(forest.missing, np.bool_, trees, depth)
-        check_array(forest.values, np.float64, trees, 1 << depth, len(forest.start))
         check_array(forest.start, np.float64, len(forest.start))
-        require(((forest.columns >= 0) & (forest.columns < n_columns)).all())
+        forest.check(n_columns, len(forest.start))

@@ -71,7 +71,7 @@ def _pack(gradients, curvatures, words, units):
 
 
 @borrowing
-def _number(word, k):
+def number_in(word, k):
     """The first number of a word for even k, the second one for odd k."""
     carry, places = (0x80000000, 32) if k % 2 else (0, 0)
     return np.float64(np.int32(np.uint64(word + carry) >> np.uint64(places)))
@@ -95,7 +95,7 @@ def first_bins(sizes):
 
 
 @borrowing
-def _count(four, rows, words, firsts, out):
+def count_bins(four, rows, words, firsts, out):
     """Add the words of rows to the histograms of four columns, which start at `firsts`."""
     for w in range(words.shape[0]):
         own = words[w]
@@ -111,7 +111,7 @@ def _count(four, rows, words, firsts, out):
 
 
 @borrowing
-def _accumulate(words, first, sums):
+def accumulate(words, first, sums):
     """Write the sums over the bins from `first` up to each, as ``sums[word, bin]``."""
     for w in range(words.shape[0]):
         total = np.int64(0)
@@ -128,7 +128,7 @@ def _gain(a, own, g, h):
 
 
 @kernel(fastmath={"contract"}, borrows=True)
-def _add_gains(sums, totals, units, ridge, first, last, gains):
+def add_gains(sums, totals, units, ridge, first, last, gains):
     """Add the gains of a leaf's splits after every bin from `first` to before `last`."""
     h = totals[0] + 2.0 * ridge
     unit = units[0]
@@ -136,25 +136,25 @@ def _add_gains(sums, totals, units, ridge, first, last, gains):
     for k in range(1, totals.shape[0]):
         numbers = sums[k // 2, first:last]
         for b in range(out.shape[0]):
-            own = _number(weights[b], 0) * unit + ridge
-            out[b] += _gain(_number(numbers[b], k) * units[k], own, totals[k], h)
+            own = number_in(weights[b], 0) * unit + ridge
+            out[b] += _gain(number_in(numbers[b], k) * units[k], own, totals[k], h)
 
 
 @borrowing
-def _is_reversed(a, own, g, h, sign):
+def is_reversed(a, own, g, h, sign):
     """Whether a split with these sums (`_gain`) orders the values of its sides wrongly."""
     return sign * ((g - a) * own - a * (h - own)) < 0.0
 
 
 @borrowing
 def _add_monotone_gains(sums, totals, units, ridge, first, last, sign, gains):
-    """`_add_gains` of one output: a leaf that a split would give the wrong order stays whole."""
+    """`add_gains` of one output: a leaf that a split would give the wrong order stays whole."""
     h = totals[0] + 2.0 * ridge
     g = totals[1]
     for b in range(first, last):
-        own = _number(sums[0, b], 0) * units[0] + ridge
-        a = _number(sums[0, b], 1) * units[1]
-        if _is_reversed(a, own, g, h, sign):
+        own = number_in(sums[0, b], 0) * units[0] + ridge
+        a = number_in(sums[0, b], 1) * units[1]
+        if is_reversed(a, own, g, h, sign):
             gains[b] += g * g / (h - ridge)
         else:
             gains[b] += _gain(a, own, g, h)
@@ -204,11 +204,11 @@ def _add_steps(codes, rows, bins, present, words, totals, units, ridge, first, l
                 bins[w, code] = 0
             if not inside:
                 continue
-            own = _number(bins[0, 256], 0) * units[0] + ridge
+            own = number_in(bins[0, 256], 0) * units[0] + ridge
             after = 0.0
             for k in range(1, totals.shape[0]):
-                a = _number(bins[k // 2, 256], k) * units[k]
-                if sign is not None and _is_reversed(a, own, totals[k], h, sign):
+                a = number_in(bins[k // 2, 256], k) * units[k]
+                if sign is not None and is_reversed(a, own, totals[k], h, sign):
                     after += totals[k] * totals[k] / (h - ridge)
                 else:
                     after += _gain(a, own, totals[k], h)
@@ -219,7 +219,7 @@ def _add_steps(codes, rows, bins, present, words, totals, units, ridge, first, l
 
 
 @borrowing
-def _partition(codes, threshold, missing, rows, spare, start, end):
+def partition(codes, threshold, missing, rows, spare, start, end):
     """Sort rows of a leaf stably to the left and right; return where the right ones start."""
     place, others = start, 0
     for i in range(start, end):
@@ -259,7 +259,7 @@ def _count_columns(four, words, rows, starts, slot, n_parents, firsts, sizes, hi
         for w in range(words.shape[0]):
             for b in range(first, end):
                 counted[w, b] = 0
-        _count(four, rows[starts[child] : starts[child + 1]], words, firsts, counted)
+        count_bins(four, rows[starts[child] : starts[child + 1]], words, firsts, counted)
         if n_parents:
             other = histograms[slot[4 * p + 1 - child]]
             for w in range(words.shape[0]):
@@ -268,7 +268,7 @@ def _count_columns(four, words, rows, starts, slot, n_parents, firsts, sizes, hi
 
 
 @borrowing
-def _sum_words(rows, words, sums):
+def sum_words(rows, words, sums):
     """Write the sums over rows."""
     for w in range(words.shape[0]):
         own, total = words[w], np.int64(0)
@@ -283,7 +283,7 @@ def _sum_children(left, right, words, leaf, sums):
     small, rows = (2 * leaf, left) if len(left) <= len(right) else (2 * leaf + 1, right)
     part, whole = sums[4 * leaf + 1 - small], sums[leaf]
     spare = sums[sums.shape[0] - 1]
-    _sum_words(rows, words, spare)
+    sum_words(rows, words, spare)
     for w in range(words.shape[0]):
         part[w] = whole[w] - spare[w]
         sums[small, w] = spare[w]
@@ -294,7 +294,7 @@ def _split_leaves(codes, split, words, rows, spare, starts, sums, n_leaves):
     """Split every leaf of a level: its rows, and the sums of their words."""
     for leaf in range(n_leaves - 1, -1, -1):
         start, stop = starts[leaf], starts[leaf + 1]
-        middle = _partition(codes, split[1], split[2], rows, spare, start, stop)
+        middle = partition(codes, split[1], split[2], rows, spare, start, stop)
         starts[2 * leaf + 1], starts[2 * leaf + 2] = middle, stop
         _sum_children(rows[start:middle], rows[middle:stop], words, leaf, sums)
 
@@ -304,7 +304,7 @@ def _heavier_right(sums, n_leaves):
     """Whether the right children of a level's leaves have more curvature."""
     difference = 0.0
     for leaf in range(0, 2 * n_leaves, 2):
-        difference += _number(sums[leaf + 1, 0], 0) - _number(sums[leaf, 0], 0)
+        difference += number_in(sums[leaf + 1, 0], 0) - number_in(sums[leaf, 0], 0)
     return difference > 0.0
 
 
@@ -314,7 +314,7 @@ def _gain_without_split(sums, units, ridge, totals):
     gain = 0.0
     for leaf in range(totals.shape[0]):
         for k in range(units.shape[0]):
-            totals[leaf, k] = _number(sums[leaf, k // 2], k) * units[k]
+            totals[leaf, k] = number_in(sums[leaf, k // 2], k) * units[k]
             if k > 0:
                 gain += totals[leaf, k] * totals[leaf, k] / (totals[leaf, 0] + ridge)
     return gain
@@ -348,9 +348,9 @@ def _score_column(codes, words, table, memory, totals, units, ridge, first, sign
                 codes, part, bins, present, words, own, units, ridge, first, last, sign, steps
             )
             continue
-        _accumulate(table[slot[leaf]], first, sums)
+        accumulate(table[slot[leaf]], first, sums)
         if sign is None:
-            _add_gains(sums, own, units, ridge, first, last, gains)
+            add_gains(sums, own, units, ridge, first, last, gains)
         else:
             _add_monotone_gains(sums, own, units, ridge, first, last, sign, gains)
     for b in range(first, last):
@@ -433,7 +433,7 @@ def grow(
     for i in range(n):
         rows[i] = i
     starts[0], starts[1], slot[0] = 0, n, 0
-    _sum_words(rows, words, sums[0])
+    sum_words(rows, words, sums[0])
     for level in range(depth):
         n_leaves = 1 << level
         n_parents = n_leaves // 2
