@@ -54,9 +54,11 @@ from tunefree.reflectron.reflectron import (
     documented,
 )
 from tunefree.rows import formulas
-from tunefree.rows.levels import Coded, coded, coefficient_names, with_indicators
+from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
 from tunefree.rows.matrices import as_columns
-from tunefree.uncertainty.inference import Law
+from tunefree.rows.missing import complete
+from tunefree.uncertainty.inference import CovarianceOptions, Law
+from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
 
 # Links that are chosen or learned.
 _LEARNED = ("auto", "learned")
@@ -190,15 +192,42 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
             )
         return Law(family, link), family.targets(y)
 
-    def _inference_columns(self, X, weights, reference):
+    def _rows_of_tables(self, X):
+        return super()._rows_of_tables(self._coded(X))
+
+    def _table_columns(self, rows, weights, reference):
         categories = vars(self).get("categories_")
-        own = {} if categories is not None else reference
-        rows, names, terms = super()._inference_columns(self._coded(X), weights, own)
+        columns = super()._table_columns(rows, weights, reference if categories is None else {})
         if vars(self).get("model_spec_") is not None:
-            return rows, names, formulas.terms_of(self.model_spec_)
+            return columns._replace(own_terms=formulas.terms_of(self.model_spec_))
         if categories is None:
-            return rows, names, terms
-        return with_indicators(rows, names, categories, weights, self.fit_intercept, reference)
+            return columns
+        names = columns.numbers
+        return TableColumns.learned(
+            rows, names, categories, weights, self.fit_intercept, reference
+        )
+
+    def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None):
+        """Keep the maximum likelihood fit of checked rows, for tables without them."""
+        try:
+            with np.errstate(all="ignore"):
+                self.likelihood_ = self._likelihood(rows, y, weights, exposure, offset)
+        except ValueError as problem:
+            self.likelihood_ = KeptFits([], TableColumns([], [], []), False, str(problem))
+
+    def _likelihood(self, rows, y, weights, exposure, offset):
+        """The `KeptFits` of checked rows."""
+        if vars(self).get("feature_map_") is not None:
+            raise ValueError("Tables need the columns themselves, not those of a feature map.")
+        columns = self._table_columns(rows, weights, {})
+        law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
+        n_blocks = 1 if law.family.tied or len(targets.T) < 3 else len(targets.T) - 1
+        check_work(len(targets), len(columns.names), n_blocks)
+        options = CovarianceOptions()
+        fits = self._fits_of(columns.of(rows), columns, law, targets, weights, options)
+        containing = self._containing_terms()
+        kept = [KeptFit.of(fit, options, columns, containing) for fit in fits]
+        return KeptFits(kept, columns, np.ndim(y) == 2)
 
     def _containing_terms(self):
         spec = vars(self).get("model_spec_")
@@ -400,6 +429,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         if np.shape(y)[1:] == (1,) and not self.__sklearn_tags__().target_tags.multi_output:
             y = column_or_1d(y, warn=True)
         weights, targets = base.check_weights(sample_weight, X), as_columns(y)
+        given_weights, given_offset = base.check_weights(sample_weight, X, as_given=True), offset
         family, link = law = self._law(_inferred_from(targets, exposure))
         learned = self.link if self._learns_link() else None
         setup = self._setup(law, learned_link=learned)
@@ -415,7 +445,9 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         over = None if family.exposure != "rate" else row_term(exposure, X, "exposure")
         # With an offset means have no range of their own.
         terms: Any = {"offset": offset, "exposure": over, "limited": offset is None}
-        return self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
+        self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
+        self._keep_likelihood(X, y, given_weights, exposure, given_offset)
+        return self
 
     def _learns_law(self, family):
         return self._learns_link() or type(family).learned is not Family.learned
@@ -715,6 +747,9 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self.categories_ = rows.categories
         self._fit_labels(rows.X, y, sample_weight, X_val, y_val, _grades_of(y))
         self.schema_ = rows.schema
+        X = base.check_rows(self, rows.X)
+        weights = base.check_weights(sample_weight, X, as_given=True)
+        self._keep_likelihood(X, np.asarray(complete(y)), weights)
         return self
 
     def score(

@@ -209,24 +209,32 @@ class Minimum(NamedTuple):
 
 
 class CoefficientFit(NamedTuple):
-    """Coefficients, the last of which is the intercept, and their covariance; NaN if aliased."""
+    """Coefficients, the last of which is the intercept, and their covariance; NaN if aliased.
 
+    One that a model keeps has neither `sample` nor `minimum`, which hold the rows.
+    """
+
+    names: list  # of the coefficients
     coef: np.ndarray
     covariance: np.ndarray
     df_denom: float
     statistics: Statistics
-    sample: SampleRows
-    minimum: Minimum
+    family: Any
+    link: Any
+    aliased: dict
     notes: list
+    n_blocks: int = 1  # how often every column has a coefficient
+    sample: Any = None
+    minimum: Any = None
 
-    def summary(self, alpha):
-        """The `Summary`."""
-        coef, df_denom, law = self.coef, self.df_denom, self.sample.law
+    def summary(self, alpha, reference=None):
+        """The `Summary`, given the reference levels."""
+        coef, df_denom = self.coef, self.df_denom
         error = np.sqrt(np.diag(self.covariance))
         reach = student.ppf(1.0 - 0.5 * alpha, df_denom) * error
         t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error != 0.0)
         return Summary(
-            names=self.sample.coefficient_names(),
+            names=self.names,
             coef=coef,
             standard_error=error,
             statistic=t,
@@ -237,10 +245,11 @@ class CoefficientFit(NamedTuple):
             note=" ".join(self.notes),
             df_denom=df_denom,
             covariance=self.covariance,
-            family=law.family,
-            link=law.link,
+            family=self.family,
+            link=self.link,
             statistics=self.statistics,
-            aliased=self.minimum.aliased,
+            aliased=self.aliased,
+            reference=reference or {},
         )
 
 
@@ -289,14 +298,43 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
     found = minimum(sample)
     statistics = _statistics(sample, found, learned)
     degrees = statistics.df_resid if sample.groups is None else float(sample.groups.max())
-    V = found.to_raw @ _covariance(sample, found, options, statistics) @ found.to_raw.T
     coef = np.full(len(found.kept), np.nan)
-    covariance = np.full((len(coef), len(coef)), np.nan)
     coef[found.kept] = found.to_raw @ found.beta
-    covariance[np.ix_(found.kept, found.kept)] = V
     df_denom = degrees if options.use_t else np.inf
-    notes = _notes(sample, found, options, df_denom, learned, statistics)
-    return CoefficientFit(coef, covariance, df_denom, statistics, sample, found, notes)
+    return CoefficientFit(
+        names=sample.coefficient_names(),
+        coef=coef,
+        covariance=covariance_of(sample, found, options, statistics),
+        df_denom=df_denom,
+        statistics=statistics,
+        family=sample.law.family,
+        link=sample.law.link,
+        aliased=found.aliased,
+        notes=[
+            first_note(sample.n, options.cov_type, df_denom),
+            *_notes(sample, found, learned, statistics),
+        ],
+        n_blocks=sample.n_blocks,
+        sample=sample,
+        minimum=found,
+    )
+
+
+def covariance_of(sample, found, options, statistics):
+    """The covariance of the coefficients of the columns; NaN for aliased ones."""
+    V = found.to_raw @ _covariance(sample, found, options, statistics) @ found.to_raw.T
+    covariance = np.full((len(found.kept), len(found.kept)), np.nan)
+    covariance[np.ix_(found.kept, found.kept)] = V
+    return covariance
+
+
+def first_note(n, cov_type, df_denom):
+    """What was estimated, and by which covariance and distribution."""
+    law = "normal distribution" if np.isinf(df_denom) else "Student's t"
+    return (
+        f"Minimum of the loss over {n:.0f} rows without a penalty (not coef_); standard errors "
+        f"{cov_type}, {law}."
+    )
 
 
 def _sample(X, y, weights, law, intercept, names, options, labels):
@@ -322,14 +360,9 @@ def _sample(X, y, weights, law, intercept, names, options, labels):
     return SampleRows(X, y, weights, law, intercept, names, are_frequencies, labels, groups)
 
 
-def _notes(sample, found, options, df_denom, learned, statistics):
-    """What was estimated and how, in sentences."""
-    n, k = sample.n, len(found.beta)
-    law = "normal distribution" if np.isinf(df_denom) else "Student's t"
-    notes = [
-        f"Minimum of the loss over {n:.0f} rows without a penalty (not coef_); standard errors "
-        f"{options.cov_type}, {law}."
-    ]
+def _notes(sample, found, learned, statistics):
+    """What else is to be known of an estimate, in sentences."""
+    n, k, notes = sample.n, len(found.beta), []
     if (sample.weights != 1.0).any():
         kind = "numbers of repetitions" if sample.are_frequencies else "precisions"
         notes.append(f"Weights are {kind}.")
@@ -529,24 +562,61 @@ def terms_tested(
     -------
     Anova
     """
-    family, containing = fit.sample.law.family, containing or {}
-    if fit.statistics.llf is None:
-        raise ValueError(
-            f"{type(family).__name__} has no likelihood to compare: use wald_test of the summary."
-        )
+    statistics = term_statistics(fit, terms, containing)
+    return tests_of_terms(statistics, fit)
+
+
+class TermStatistics(NamedTuple):
+    """The chi2 statistics of the tests of terms, and their degrees of freedom."""
+
+    terms: list
+    lr_df: np.ndarray
+    lr_chi2: np.ndarray
+    wald_df: np.ndarray
+    wald_chi2: np.ndarray
+    has_interactions: bool
+
+
+def term_statistics(fit, terms, containing=None):
+    """The `TermStatistics`; see `terms_tested`."""
+    containing = containing or {}
+    check_likelihood(fit)
     names = list(dict.fromkeys(terms))
     table = _Terms(fit, np.array(terms), {})
-    ratios, walds = [], []
-    for name in names:
-        own, above = table.columns([name]), table.columns(containing.get(name, ()))
-        ratios.append(table.likelihood_ratio(own, above))
-        walds.append(table.wald(own, above))
-    kind = "chi2" if family.unit_scale else "F"
+    pairs = [(table.columns([name]), table.columns(containing.get(name, ()))) for name in names]
+    lr = np.reshape([table.likelihood_ratio(own, above) for own, above in pairs], (-1, 2))
+    walds = np.reshape([table.wald(own, above) for own, above in pairs], (-1, 2))
+    is_above = any(containing.values())
+    return TermStatistics(names, lr[:, 0], lr[:, 1], walds[:, 0], walds[:, 1], is_above)
+
+
+def check_likelihood(fit):
+    """Refuse a family without a density, whose models have no likelihood to compare."""
+    if fit.statistics.llf is None:
+        raise ValueError(
+            f"{type(fit.family).__name__} has no likelihood to compare: use wald_test of the "
+            "summary."
+        )
+
+
+def tests_of_terms(statistics, fit):
+    """The `Anova` of the statistics of a fit."""
+    unit_scale = fit.family.unit_scale
+    lr_denom = np.inf if unit_scale else fit.statistics.df_resid
+    ratios = [
+        _chi2_or_f(chi2, int(df), lr_denom)
+        for df, chi2 in zip(statistics.lr_df, statistics.lr_chi2, strict=True)
+    ]
+    walds = [
+        _chi2_or_f(chi2, int(df), fit.df_denom)
+        for df, chi2 in zip(statistics.wald_df, statistics.wald_chi2, strict=True)
+    ]
+    kind = "chi2" if unit_scale else "F"
     notes = [f"Each term against the model without it; the likelihood-ratio statistic is {kind}."]
-    if any(containing.values()):
+    if statistics.has_interactions:
         notes.append("Both models are without the terms that contain it (type II).")
     return Anova(
-        terms=names,
+        terms=statistics.terms,
         df=np.array([test.df_num for test in ratios]),
         lr_statistic=np.array([test.statistic for test in ratios]),
         lr_p_value=np.array([test.p_value for test in ratios]),
@@ -568,13 +638,10 @@ class _Terms(NamedTuple):
         return np.flatnonzero(np.isin(self.terms, list(terms)))
 
     def likelihood_ratio(self, own, above):
-        """The test of the model without `above` against that without `own`, too."""
+        """The degrees of freedom and chi2 of the models without `above`, and without `own`, too."""
         larger, smaller = self._without(above), self._without(np.union1d(own, above))
-        df_num = larger[1] - smaller[1]
-        statistics = self.fit.statistics
-        df_denom = np.inf if self.fit.sample.law.family.unit_scale else statistics.df_resid
         rise = max(smaller[0] - larger[0], 0.0)
-        return _chi2_or_f(rise / statistics.scale, df_num, df_denom)
+        return larger[1] - smaller[1], rise / self.fit.statistics.scale
 
     def _without(self, columns):
         """The deviance and the number of coefficients of the model without some columns."""
@@ -588,9 +655,9 @@ class _Terms(NamedTuple):
         return self.known[key]
 
     def wald(self, own, above):
-        """The test that the part of `own` that is independent of `above` has no effect.
+        """The degrees of freedom and chi2 of the part of `own` that is independent of `above`.
 
-        Its statistic is that of both together less that of `above`.
+        Chi2 is that of both together less that of `above`.
         """
         others = np.setdiff1d(np.arange(len(self.terms)), np.union1d(own, above))
         columns, coef, covariance = self._coefficients(np.concatenate([others, own, above]))
@@ -601,8 +668,7 @@ class _Terms(NamedTuple):
         def chi2(chosen):
             return wald(coef[chosen], covariance[np.ix_(chosen, chosen)], np.inf).statistic
 
-        statistic = max(chi2(of_own | of_above) - chi2(of_above), 0.0)
-        return _chi2_or_f(statistic, int(of_own.sum()), self.fit.df_denom)
+        return int(of_own.sum()), max(chi2(of_own | of_above) - chi2(of_above), 0.0)
 
     def _coefficients(self, order):
         """Columns with coefficients, these, and their covariance.
