@@ -403,8 +403,8 @@ class CoefficientInferenceMixin(ABC):
         kept = vars(self).get("likelihood_")
         if kept is None:
             raise ValueError(
-                f"This {type(self).__name__} kept no table of its rows: give X and y. (GLMRegressor "
-                "and GLMClassifier keep it after fit.)"
+                f"This {type(self).__name__} kept no table of its rows: give X and y. "
+                "(GLMRegressor and GLMClassifier keep it after fit.)"
             )
         return kept
 
@@ -465,7 +465,7 @@ class CoefficientInferenceMixin(ABC):
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features), optional
-            As for `fit`. By default the rows of the fit, for GLMs: `fit` keeps what the table needs.
+            As for `fit`. By default the rows of the fit, for GLMs: `fit` keeps what it needs.
             In a column of categories every level has a coefficient except that of most rows, the
             reference (of equally frequent ones the first by name).
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional

@@ -457,16 +457,20 @@ class Tweedie(Positive):
     def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
         """Of a Poisson number of gamma amounts, with the dispersion scale / exposure."""
         p, phi = self.power or 1.5, scale / exposure
-        number = mean ** (2.0 - p) / (phi * (2.0 - p))
-        x = y / (phi * (p - 1.0) * mean ** (p - 1.0))
+        number = np.broadcast_to(mean ** (2.0 - p) / (phi * (2.0 - p)), np.shape(y))
+        x = np.broadcast_to(y / (phi * (p - 1.0) * mean ** (p - 1.0)), number.shape)
         none, alpha = np.exp(-number), (2.0 - p) / (p - 1.0)
         lower, upper = np.zeros_like(number), np.zeros_like(number)
+        # Numbers outside of the spread have no weight.
         spread = _NUMBERS * np.sqrt(number) + _NUMBERS
-        first, last = np.min(number - spread), np.max(number + spread)
-        for k in range(max(1, int(first)), int(last) + 2):
-            share = np.exp(xlogy(k, number) - number - gammaln(k + 1.0))
-            lower += share * special.gammainc(alpha * k, x)
-            upper += share * special.gammaincc(alpha * k, x)
+        first = np.maximum(np.floor(number - spread), 1.0)
+        n_terms = number + spread - first + 2.0
+        for step in range(int(np.max(n_terms, initial=0.0))):
+            own = step < n_terms
+            k = first[own] + step
+            share = np.exp(xlogy(k, number[own]) - number[own] - gammaln(k + 1.0))
+            lower[own] += share * special.gammainc(alpha * k, x[own])
+            upper[own] += share * special.gammaincc(alpha * k, x[own])
         is_zero = y == 0.0
         return Tails(
             below=np.where(is_zero, 0.0, none + lower),

@@ -8,6 +8,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.base import base
+from tunefree.base.diagnostics import DiagnosticsMixin
 from tunefree.base.exposures import (
     TakesExposures,
     given_terms,
@@ -16,7 +17,6 @@ from tunefree.base.exposures import (
     row_term,
 )
 from tunefree.base.progress import report_progress
-from tunefree.base.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.core.protocols import (
     Auto,
     FamilyOfClasses,
@@ -115,7 +115,7 @@ _TEXTS = {
 }
 
 
-class _Inference(CoefficientInferenceMixin, MirrorDescent):
+class _Inference(DiagnosticsMixin, MirrorDescent):
     """Coefficients of a fitted family and link, with intervals."""
 
     constraint_: Any
@@ -203,9 +203,7 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
         if categories is None:
             return columns
         names = columns.numbers
-        return TableColumns.learned(
-            rows, names, categories, weights, self.fit_intercept, reference
-        )
+        return TableColumns.learned(rows, names, categories, weights, self.fit_intercept, reference)
 
     def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None):
         """Keep the maximum likelihood fit of checked rows, for tables without them."""

@@ -221,7 +221,7 @@ class TableColumns(NamedTuple):
         """
         numbers = [name for name, own in zip(names, categories, strict=True) if own is None]
         columns = []
-        for j in Levels.of(categories).codes:
+        for j in [j for j, own in enumerate(categories) if own is not None]:
             level_names = [*map(str, categories[j]), MISSING]
             n_levels = len(level_names) - 1
             codes = _codes_with_missing(X[:, j], n_levels)
@@ -266,6 +266,14 @@ class TableColumns(NamedTuple):
                     T[row, base] -= 1.0
                 row += 1
         return T, constant
+
+    def unknown_levels(self, X):
+        """Which rows have a level without a column that is not the reference."""
+        unknown = np.zeros(X.shape[0], dtype=bool)
+        for own in self.coded:
+            codes = _codes_with_missing(X[:, own.place], own.n_levels)
+            unknown |= ~np.isin(codes, own.codes)
+        return unknown
 
     def of(self, X):
         """The columns of rows of codes."""

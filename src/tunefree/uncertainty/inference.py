@@ -227,6 +227,15 @@ class CoefficientFit(NamedTuple):
     sample: Any = None
     minimum: Any = None
 
+    def design(self, A):
+        """The columns A of rows, with ones for an intercept."""
+        A = as_dense(A)
+        return np.column_stack([A, np.ones(len(A))]) if len(self.coef) > A.shape[1] else A
+
+    def index(self, A):
+        """The indices of rows of the columns A; an aliased column counts as 0."""
+        return self.design(A) @ np.nan_to_num(self.coef)
+
     def summary(self, alpha, reference=None):
         """The `Summary`, given the reference levels."""
         coef, df_denom = self.coef, self.df_denom
@@ -354,10 +363,15 @@ def _sample(X, y, weights, law, intercept, names, options, labels):
         if not groups.any():
             raise ValueError("cov_type='cluster' needs two groups at least.")
     X = np.array(as_dense(X)).astype(np.float64)
-    whole = bool((weights == np.round(weights)).all())
-    are_frequencies = whole if options.weight_type == "auto" else options.weight_type == "frequency"
-    intercept = intercept or law.family.tied
-    return SampleRows(X, y, weights, law, intercept, names, are_frequencies, labels, groups)
+    counted, intercept = are_frequencies(weights, options), intercept or law.family.tied
+    return SampleRows(X, y, weights, law, intercept, names, counted, labels, groups)
+
+
+def are_frequencies(weights, options):
+    """Whether weights are numbers of repetitions, and not precisions."""
+    if options.weight_type == "auto":
+        return bool((weights == np.round(weights)).all())
+    return options.weight_type == "frequency"
 
 
 def _notes(sample, found, learned, statistics):

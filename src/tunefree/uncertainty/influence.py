@@ -6,8 +6,8 @@ At the minimum of the loss without a penalty, with a row's weight h_i in the cur
 .. math:: l_i = h_i x_i^\top A^{-1} x_i, \qquad
     t_i = \frac{r_i}{\sqrt{\phi (1 - l_i)}}, \qquad D_i = \frac{t_i^2}{k} \frac{l_i}{1 - l_i}
 
-are leverage, studentized residual and Cook's distance for k coefficients; leverages add up to k. The
-change of the coefficients without a row is that of one of Newton's steps.
+are leverage, studentized residual and Cook's distance for k coefficients; leverages add up to k.
+The change of the coefficients without a row is that of one of Newton's steps.
 
 Source: Cook 1977; Pregibon 1981 (one step); Belsley, Kuh and Welsch 1980 (dfbetas, dffits).
 """
@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.core.format import aligned
-from tunefree.parts.families import HuberT, Quantile
 from tunefree.uncertainty.residuals import FittedRows
 
 _WHOLE_LEVERAGE = 1e-10  # from 1: nothing is known of the row's error
@@ -75,6 +74,16 @@ class Influence(NamedTuple):
         distance = np.nan_to_num(self.cooks_distance, nan=-1.0)
         return np.argsort(-distance, kind="stable")[:most]
 
+    def among(self, is_used: np.ndarray) -> "Influence":
+        """The table of all rows, of which only some were used."""
+
+        def spread(values):
+            wide = np.full((len(is_used), *values.shape[1:]), np.nan)
+            wide[is_used] = values
+            return wide
+
+        return Influence(self.names, *map(spread, self[1:]))
+
     def __repr__(self):
         columns = {name: c for name, c in self.columns().items() if not name.startswith("dfb_")}
         rows = self.largest()
@@ -89,26 +98,12 @@ def influence_of(fit: Any, observed: bool = True) -> Influence:
     Parameters
     ----------
     fit : CoefficientFit
+        Of rows, one target, and a family with a variance.
     observed : bool, default=True
         By the curvature of the loss, as in statsmodels; else by Fisher's information, as in R.
-
-    Raises
-    ------
-    ValueError
-        For several classes, and families without a variance.
     """
     sample, found = fit.sample, fit.minimum
     law, A = sample.law, found.A
-    if sample.labels:
-        raise ValueError(
-            f"Influence is not defined for the {len(sample.labels)} classes of this model: fit two "
-            "of them."
-        )
-    if isinstance(law.family, HuberT | Quantile):
-        raise ValueError(
-            f"Influence is not defined for the family {type(law.family).__name__}, which has no "
-            "variance."
-        )
     counts = sample.weights if sample.are_frequencies else 1.0
     precision = 1.0 if sample.are_frequencies else sample.weights
     information = precision * law.information(found.s)

@@ -15,7 +15,6 @@ from tunefree.uncertainty.inference import (
     COV_TYPES,
     CoefficientFit,
     CovarianceOptions,
-    TermStatistics,
     check_likelihood,
     covariance_of,
     first_note,

@@ -68,6 +68,12 @@ class FittedRows(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.family.tails(self.y, mean, self.exposure, scale).normal_scores(share)
 
+    def dispersion(self) -> float:
+        """Pearson's estimate of the dispersion; 1 where it is known, or there is no variance."""
+        if self.family.unit_scale or isinstance(self.family, HuberT):
+            return 1.0
+        return float(np.mean(np.square(self.residuals("pearson"))))
+
     @property
     def weight(self) -> Any:
         """Over the variance function: one over the variance, up to the dispersion."""
@@ -88,4 +94,12 @@ def check_kind(kind, family):
     if kind == "quantile" and family.tails is None:
         raise ValueError(
             f"kind='quantile' needs the method tails of the family {name}: give kind='deviance'."
+        )
+
+
+def refuse_classes(what, family, labels):
+    """Refuse more than two classes, for which there is no one residual a row."""
+    if len(labels) > 2 or (len(labels) and hasattr(family, "probabilities")):
+        raise ValueError(
+            f"{what} not defined for the {len(labels)} classes of this model: fit two of them."
         )
