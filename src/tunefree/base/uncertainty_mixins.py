@@ -1,7 +1,7 @@
 """Uncertainty of every fitted estimator: intervals, sets, risks and coefficients."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
 from tunefree.uncertainty.coefficients import Anova, Summary
 from tunefree.uncertainty.inference import (
+    ANOVA_TYPES,
     CoefficientFit,
     CovarianceOptions,
     inferred,
@@ -601,6 +602,8 @@ class CoefficientInferenceMixin(ABC):
         groups: ArrayLike | None = None,
         weight_type: str = "auto",
         use_t: bool = True,
+        typ: int = 2,
+        terms: Sequence[str | Sequence[str]] | None = None,
     ) -> Anova:
         """Likelihood-ratio and Wald tests of every term: a column, or all levels of a category.
 
@@ -611,14 +614,23 @@ class CoefficientInferenceMixin(ABC):
         ``Anova(type=2)`` of R's car, and, without interactions, of R's ``drop1``. The dispersion
         is that of the whole model.
 
-        The Wald statistic of a term is that of the term and those that contain it, less that of
-        the latter. A term that the others determine is aliased: it has no degree of freedom, and
-        its tests are NaN.
+        The Wald statistic of a term is that of the term and those that are in neither model, less
+        that of the latter. A term that the others determine is aliased: it has no degree of
+        freedom, and its tests are NaN.
 
         Parameters
         ----------
         X, y, sample_weight, exposure, offset, cov_type, groups, weight_type, use_t
             See `summary`; `cov_type`, `groups` and `use_t` are for the Wald tests.
+        typ : {1, 2, 3}, default=2
+            1 adds terms one after the other: each is tested in the model of those before it, as by
+            R's ``anova``. 2 is described above. 3 drops each term from the whole model, also from
+            below its interactions: for factors that depends on their coding, such as
+            ``C(city, contr.sum)``. Without interactions 2 and 3 are the same.
+        terms : list of str or of lists of str, optional
+            The terms to be tested, in this order, and those of a list together:
+            ``terms=["age", ["city", "car"]]``. The others are in all models. By default every
+            term by itself, in the order of the columns of `summary`.
 
         Returns
         -------
@@ -641,13 +653,15 @@ class CoefficientInferenceMixin(ABC):
         True
         """
         options = CovarianceOptions(cov_type, groups, weight_type, use_t)
+        if typ not in ANOVA_TYPES:
+            raise ValueError(f"typ={typ!r} is none of 1, 2, 3.")
         kept = self._kept(_arguments(X, y, sample_weight, exposure, offset), options)
         if kept is not None:
-            return kept.only().anova(options)
+            return kept.only().anova(options, typ, terms)
         fits, columns = self._inferred(X, y, sample_weight, exposure, offset, options)
         if len(fits) > 1:
             raise ValueError(ONE_TARGET)
-        return terms_tested(fits[0], columns.terms, self._containing_terms())
+        return terms_tested(fits[0], columns.terms, self._containing_terms(), typ, terms)
 
 
 def _arguments(X, y, sample_weight, exposure, offset):

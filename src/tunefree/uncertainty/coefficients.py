@@ -250,14 +250,15 @@ class Summary(NamedTuple):
 
 
 class Anova(NamedTuple):
-    """Tests of the terms of a model, each against the model without it.
+    """Tests of the terms of a model, each against a model without it.
 
-    Tests are of type II: both models are without the terms that contain the term.
+    Unless `typ` of `anova` is another, tests are of type II: both models are without the terms that
+    contain the term.
 
     Attributes
     ----------
     terms : list of str
-        A column, or all levels of a column of categories.
+        A column, all levels of a column of categories, or several of these: "a + b".
     df : ndarray of shape (n_terms,)
         Coefficients of the term; 0 if it is aliased: the other terms determine it.
     lr_statistic, lr_p_value : ndarray of shape (n_terms,)

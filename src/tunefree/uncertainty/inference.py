@@ -559,10 +559,17 @@ def _inverse(curvature):
         ) from None
 
 
+ANOVA_TYPES = (1, 2, 3)
+
+
 def terms_tested(
-    fit: CoefficientFit, terms: list, containing: Mapping[str, Any] | None = None
+    fit: CoefficientFit,
+    terms: list,
+    containing: Mapping[str, Any] | None = None,
+    typ: int = 2,
+    groups: Any = None,
 ) -> Anova:
-    """The likelihood-ratio and Wald test of every term, of type II.
+    """The likelihood-ratio and Wald tests of terms.
 
     Parameters
     ----------
@@ -571,13 +578,40 @@ def terms_tested(
         The term of every column.
     containing : mapping, optional
         The terms that contain a term: its interactions.
+    typ : {1, 2, 3}, default=2
+    groups : list of str or of lists of str, optional
+        The terms to be tested, in order; those of a list together. By default every term by itself.
 
     Returns
     -------
     Anova
     """
-    statistics = term_statistics(fit, terms, containing)
-    return tests_of_terms(statistics, fit)
+    statistics = term_statistics(fit, terms, containing, typ, groups)
+    return tests_of_terms(statistics, fit, typ)
+
+
+def groups_of_terms(terms, groups=None):
+    """The terms that are tested together, as tuples; those of a model if none are named.
+
+    Examples
+    --------
+    >>> groups_of_terms(["a", "b", "b"]), groups_of_terms(["a", "b", "c"], ["c", ["a", "b"]])
+    ([('a',), ('b',)], [('c',), ('a', 'b')])
+    """
+    known = list(dict.fromkeys(terms))
+    if groups is None:
+        return [(name,) for name in known]
+    groups = [groups] if isinstance(groups, str) else list(groups)
+    found = [(group,) if isinstance(group, str) else tuple(group) for group in groups]
+    named = [name for group in found for name in group]
+    for place, name in enumerate(named):
+        if name not in known:
+            raise none_of("terms", name, known)
+        if name in named[:place]:
+            raise ValueError(f"terms= names {name!r} twice.")
+    if not all(found) or not found:
+        raise ValueError("terms= has no term, or a list without one: name the terms to be tested.")
+    return found
 
 
 class TermStatistics(NamedTuple):
@@ -591,13 +625,21 @@ class TermStatistics(NamedTuple):
     has_interactions: bool
 
 
-def term_statistics(fit, terms, containing=None):
+def term_statistics(fit, terms, containing=None, typ=2, groups=None):
     """The `TermStatistics`; see `terms_tested`."""
     containing = containing or {}
     check_likelihood(fit)
-    names = list(dict.fromkeys(terms))
-    table = _Terms(fit, np.array(terms), {})
-    pairs = [(table.columns([name]), table.columns(containing.get(name, ()))) for name in names]
+    tested = groups_of_terms(terms, groups)
+    table, pairs = _Terms(fit, np.array(terms), {}), []
+    for place, group in enumerate(tested):
+        if typ == 1:  # both models are without the groups that are added later
+            above = {name for later in tested[place + 1 :] for name in later}
+        elif typ == 2:
+            above = {name for own in group for name in containing.get(own, ())}
+        else:
+            above = set()
+        pairs.append((table.columns(group), table.columns(above - set(group))))
+    names = [" + ".join(group) for group in tested]
     lr = np.reshape([table.likelihood_ratio(own, above) for own, above in pairs], (-1, 2))
     walds = np.reshape([table.wald(own, above) for own, above in pairs], (-1, 2))
     is_above = any(containing.values())
@@ -613,7 +655,7 @@ def check_likelihood(fit):
         )
 
 
-def tests_of_terms(statistics, fit):
+def tests_of_terms(statistics, fit, typ=2):
     """The `Anova` of the statistics of a fit."""
     unit_scale = fit.family.unit_scale
     lr_denom = np.inf if unit_scale else fit.statistics.df_resid
@@ -626,9 +668,17 @@ def tests_of_terms(statistics, fit):
         for df, chi2 in zip(statistics.wald_df, statistics.wald_chi2, strict=True)
     ]
     kind = "chi2" if unit_scale else "F"
-    notes = [f"Each term against the model without it; the likelihood-ratio statistic is {kind}."]
-    if statistics.has_interactions:
+    against = "added to those before it" if typ == 1 else "against the model without it"
+    notes = [f"Each term {against}; the likelihood-ratio statistic is {kind}."]
+    if typ == 1:
+        notes.append("Both models are without the terms after it (type I).")
+    elif statistics.has_interactions and typ == 2:
         notes.append("Both models are without the terms that contain it (type II).")
+    elif statistics.has_interactions:
+        notes.append(
+            "Both models have the terms that contain it (type III): the test of a factor depends "
+            "on its coding, such as C(x, contr.sum)."
+        )
     return Anova(
         terms=statistics.terms,
         df=np.array([test.df_num for test in ratios]),

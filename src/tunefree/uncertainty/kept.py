@@ -122,17 +122,22 @@ class KeptFit(NamedTuple):
             n_blocks=self.n_blocks,
         )
 
-    def anova(self, options):
-        """The `Anova` with some `CovarianceOptions`."""
+    def anova(self, options, typ=2, groups=None):
+        """The `Anova` with some `CovarianceOptions`, of every term."""
         fit = self.fit(options)
         check_likelihood(fit)
         if self.tests is None:
             raise ValueError(
                 "The tests of so many rows and terms were not kept by fit: give X and y."
             )
+        if groups is not None:
+            raise ValueError("terms= needs the rows: give X and y.")
+        # Without interactions types 2 and 3 are the same.
+        if typ == 1 or (typ == 3 and self.tests.has_interactions):
+            raise ValueError(f"typ={typ} needs the rows: give X and y.")
         kind, factor = self._type_and_factor(options.cov_type)
         tests = self.tests._replace(wald_chi2=self.walds[kind] / factor)
-        return tests_of_terms(tests, fit)
+        return tests_of_terms(tests, fit, typ)
 
     def with_columns(self, old, new):
         """The fit of `new` columns, which have other reference levels than the `old` ones."""
