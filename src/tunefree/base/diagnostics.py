@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.base import base
 from tunefree.base.exposures import given_terms, per_exposure, row_term
@@ -13,7 +13,8 @@ from tunefree.base.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
 from tunefree.parts.links import index_of_mean
-from tunefree.rows.matrices import as_columns
+from tunefree.rows.levels import MISSING
+from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.missing import complete
 from tunefree.uncertainty.inference import CovarianceOptions, are_frequencies
 from tunefree.uncertainty.influence import Influence, influence_of
@@ -21,7 +22,12 @@ from tunefree.uncertainty.intervals import rates
 from tunefree.uncertainty.kept import ONE_TARGET
 from tunefree.uncertainty.mean_bands import mean_band
 from tunefree.uncertainty.nested import LikelihoodRatioTest, nested_test
-from tunefree.uncertainty.residuals import FittedRows, check_kind, refuse_classes
+from tunefree.uncertainty.residuals import (
+    FittedRows,
+    PartialResiduals,
+    check_kind,
+    refuse_classes,
+)
 
 _OF = ("likelihood", "predictions")
 
@@ -188,6 +194,75 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         weights = np.broadcast_to(np.asarray(sample_weight, dtype=float), len(y))
         return found.among(weights > 0.0)
 
+    def partial_residuals(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        column: str | int,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        weight_type: str = "auto",
+    ) -> PartialResiduals:
+        """Working residuals plus the effect of one column: what a curve in it would be fitted to.
+
+        The effect is the change of the index from the column's median, or most frequent level, to
+        its value in each row; its mean is 0. If the partial residuals bend away from it, then a
+        curve fits better, such as ``bs(age, df=4)`` in a formula.
+
+        Parameters
+        ----------
+        X, y, sample_weight, exposure, offset, weight_type
+            See `residuals`.
+        column : str or int
+            The name of a column of X, or its position.
+
+        Returns
+        -------
+        PartialResiduals
+            With the arrays `values`, `effect`, `residuals` and `weights`, of shape (n_samples,).
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, and several targets or classes.
+
+        References
+        ----------
+        Landwehr, Pregibon and Shoemaker 1984; ``resid(model, type = "partial")`` of R.
+
+        Examples
+        --------
+        >>> from tunefree import GLMRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(500, 2))
+        >>> y = rng.poisson(np.exp(X[:, 0]))
+        >>> model = GLMRegressor(family="poisson", random_state=0).fit(X, y)
+        >>> found = model.partial_residuals(X, y, "x0")
+        >>> slope = np.polyfit(found.values, found.effect, 1)[0]
+        >>> bool(abs(slope - model.summary().coef[0]) < 1e-8)
+        True
+        """
+        check_is_fitted(self)
+        refuse_classes("Residuals are", self.family_, self._labels())
+        options = CovarianceOptions(weight_type=weight_type)
+        options.check(0, self.family_)
+        y = complete(self._targets_given(X, y))
+        terms = exposure, offset
+        parts = self._rows_of_likelihood(X, y, sample_weight, *terms, options)
+        if len(parts) > 1:
+            raise ValueError(ONE_TARGET)
+        fits, columns = self._fits_kept(X, y, sample_weight, terms, options)
+        (found, _), fit = parts[0], fits[0]
+        values, rows, others = self._with_constant(X, column)
+        effect = fit.index(columns.of(rows)) - fit.index(columns.of(others))
+        information = found.family.curvature(found.link, found.index)
+        weights = np.broadcast_to(found.weight * information, found.index.shape)[:, 0]
+        effect = effect - effect.mean()
+        residuals = effect + found.residuals("working")[:, 0]
+        return PartialResiduals(str(column), values, effect, residuals, weights)
+
     def predict_mean_interval(
         self,
         X: MatrixLike,
@@ -337,11 +412,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         """The `FittedRows` and the dispersion of every target, of the maximum likelihood fit."""
         if y is None:
             raise ValueError("y is missing: only a formula with a left-hand side has it in X.")
-        kept = vars(self).get("likelihood_")
-        if kept is not None and not kept.problem:
-            fits, columns = kept.coefficient_fits(), kept.columns
-        else:
-            fits, columns = self._inferred(X, y, sample_weight, exposure, offset, options)
+        fits, columns = self._fits_kept(X, y, sample_weight, (exposure, offset), options)
         rows = self._rows_of_tables(X)
         law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
         A = columns.of(rows)
@@ -364,6 +435,37 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             )
             parts.append((found, fit.statistics.scale))
         return parts
+
+    def _fits_kept(self, X, y, sample_weight, terms, options):
+        """The `CoefficientFit` of every target that `fit` kept, or that of these rows; columns."""
+        kept = vars(self).get("likelihood_")
+        if kept is not None and not kept.problem:
+            return kept.coefficient_fits(), kept.columns
+        exposure, offset = terms
+        return self._inferred(X, y, sample_weight, exposure, offset, options)
+
+    def _with_constant(self, X, column):
+        """The values of a column, the rows of tables, and these with the column constant."""
+        formula = vars(self).get("formula")
+        if formula is not None:
+            frame = X.to_pandas() if hasattr(X, "to_pandas") else X
+            names = list(getattr(frame, "columns", ()))
+            name = _named(column, names)
+            values = np.asarray(frame[name])
+            others = frame.assign(**{name: _middle(values)})
+            return values, self._rows_of_tables(frame), self._rows_of_tables(others)
+        names = [str(name) for name in _check_feature_names_in(self)]
+        place = names.index(_named(column, names))
+        rows = as_dense(self._rows_of_tables(X))
+        categories = vars(self).get("categories_")
+        levels = None if categories is None else categories[place]
+        values, others = rows[:, place].copy(), rows.copy()
+        middle = _middle(values if levels is None else values.astype(str))
+        others[:, place] = float(middle)
+        if levels is not None:
+            named = np.array([*map(str, levels), MISSING], dtype=object)
+            values = named[values.astype(int)]
+        return values, rows, others
 
     def _rows_of_predictions(self, X, y, sample_weight, exposure, offset, options):
         """The `FittedRows` of `predict`, and Pearson's estimate of the dispersion."""
@@ -403,3 +505,20 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
 def _column(values: Any) -> Any:
     """Numbers of rows as a column; a scalar as it is."""
     return np.reshape(values, (-1, 1)) if np.ndim(values) else values
+
+
+def _named(column, names):
+    """The name of a column, which may be given by its position."""
+    if column in names:
+        return column
+    if isinstance(column, int | np.integer) and -len(names) <= column < len(names):
+        return names[column]
+    raise none_of("column", column, names)
+
+
+def _middle(values):
+    """The median of numbers, or the most frequent of other values."""
+    if np.issubdtype(values.dtype, np.number):
+        return np.median(values)
+    found, counts = np.unique(values.astype(str), return_counts=True)
+    return found[np.argmax(counts)]

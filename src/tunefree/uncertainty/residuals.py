@@ -28,6 +28,30 @@ from tunefree.parts.families import HuberT, Quantile
 KINDS = ("deviance", "pearson", "response", "working", "quantile")
 
 
+class PartialResiduals(NamedTuple):
+    """The partial residuals of one column, row by row.
+
+    Attributes
+    ----------
+    name : str
+        Of the column.
+    values : ndarray of shape (n_samples,)
+        Of the column: numbers, or the names of levels.
+    effect : ndarray of shape (n_samples,)
+        What the column adds to the index; its mean is 0.
+    residuals : ndarray of shape (n_samples,)
+        The effect plus the working residual.
+    weights : ndarray of shape (n_samples,)
+        One over the variances of the residuals, up to the dispersion.
+    """
+
+    name: str
+    values: np.ndarray
+    effect: np.ndarray
+    residuals: np.ndarray
+    weights: np.ndarray
+
+
 class FittedRows(NamedTuple):
     """Targets and means of rows per unit of exposure, each of shape (n, k)."""
 
