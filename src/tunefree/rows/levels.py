@@ -221,7 +221,7 @@ class TableColumns(NamedTuple):
         """
         numbers = [name for name, own in zip(names, categories, strict=True) if own is None]
         columns = []
-        for j in Levels.of(categories).codes:
+        for j in [j for j, own in enumerate(categories) if own is not None]:
             level_names = [*map(str, categories[j]), MISSING]
             n_levels = len(level_names) - 1
             codes = _codes_with_missing(X[:, j], n_levels)

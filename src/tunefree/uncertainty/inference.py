@@ -387,15 +387,18 @@ def _notes(sample, found, learned, statistics):
 
 def _most_likely(sample):
     """The sample with the parameter of the family at its maximum likelihood."""
+    found: Any = None
 
     def with_parameter(share):
         return sample._replace(law=sample.law._replace(family=sample.law.family.at(share)))
 
     def cost(share):
+        nonlocal found
         trial = with_parameter(share)
-        return -_log_likelihood(trial, minimum(trial))
+        found = minimum(trial, found)
+        return -_log_likelihood(trial, found)
 
-    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
+    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8})
     return with_parameter(best.x)
 
 
@@ -585,9 +588,21 @@ def term_statistics(fit, terms, containing=None):
     table = _Terms(fit, np.array(terms), {})
     pairs = [(table.columns([name]), table.columns(containing.get(name, ()))) for name in names]
     lr = np.reshape([table.likelihood_ratio(own, above) for own, above in pairs], (-1, 2))
-    walds = np.reshape([table.wald(own, above) for own, above in pairs], (-1, 2))
     is_above = any(containing.values())
-    return TermStatistics(names, lr[:, 0], lr[:, 1], walds[:, 0], walds[:, 1], is_above)
+    return TermStatistics(
+        names, lr[:, 0], lr[:, 1], *walds_of_terms(fit, terms, containing), is_above
+    )
+
+
+def walds_of_terms(fit, terms, containing):
+    """The degrees of freedom and chi2 of Wald's test of every term."""
+    table = _Terms(fit, np.array(terms), {})
+    walds = [
+        table.wald(table.columns([name]), table.columns(containing.get(name, ())))
+        for name in dict.fromkeys(terms)
+    ]
+    df, chi2 = np.reshape(walds, (-1, 2)).T
+    return df, chi2
 
 
 def check_likelihood(fit):
@@ -699,9 +714,9 @@ def _chi2_or_f(statistic, df_num, df_denom):
     return chi2_or_f(statistic, df_num, df_denom)
 
 
-def minimum(sample):
-    """The `Minimum` of the loss."""
-    columns = _standard(sample)
+def minimum(sample, near=None):
+    """The `Minimum` of the loss; `near` is that of another loss of the same columns, if any."""
+    columns = _standard(sample) if near is None else StandardColumns(*near[:4])
     if sample.labels:
         return _minimum_of_classes(sample, columns)
     A = columns.A
@@ -711,7 +726,8 @@ def minimum(sample):
         q = float(sample.law.family.q[0])
         beta, above = quantiles.plane(A, y, sample.weights, q)
         return Minimum(*columns, beta, A @ beta, above)
-    beta, s, converged = _newton(A, sample, _curvature)
+    start = None if near is None else near.beta
+    beta, s, converged = _newton(A, sample, _curvature, start)
     if not converged and isinstance(sample.law.family, HuberT):
         beta, s, converged = _newton(A, sample, _majorant)
     _check_finite(sample, beta, s, columns.kept, converged)
@@ -796,14 +812,14 @@ def _direction(weights, names, most=4):
     return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
 
 
-def _newton(A, sample, curvature):
+def _newton(A, sample, curvature, start=None):
     """Parameters and indices where the weighted score vanishes, and whether they were found.
 
     Newton's steps, halved until the loss falls by a part of what its slope promises.
     """
     y, law, share = sample.y, sample.law, sample.weights / sample.weights.sum()
-    beta, size = np.zeros(A.shape[1]), np.inf
-    if sample.intercept:
+    beta, size = np.zeros(A.shape[1]) if start is None else start, np.inf
+    if sample.intercept and start is None:
         beta[-1] = law.start(y, sample.weights)
     s = A @ beta
     # A step changes indices by at most 4 (logistic link), or 4 standard deviations.
