@@ -185,7 +185,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         check_kind("pearson", self.family_)
         y = self._targets_given(X, y)
         options = CovarianceOptions(cov_type="HC0", weight_type=weight_type)
-        fits, _ = self._inferred(X, y, sample_weight, exposure, offset, options)
+        fits, *_ = self._inferred(X, y, sample_weight, exposure, offset, options)
         if len(fits) > 1:
             raise ValueError(ONE_TARGET)
         found = influence_of(fits[0], observed)
@@ -442,7 +442,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         if kept is not None and not kept.problem:
             return kept.coefficient_fits(), kept.columns
         exposure, offset = terms
-        return self._inferred(X, y, sample_weight, exposure, offset, options)
+        return self._inferred(X, y, sample_weight, exposure, offset, options)[:2]
 
     def _with_constant(self, X, column):
         """The values of a column, the rows of tables, and these with the column constant."""

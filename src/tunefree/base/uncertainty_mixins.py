@@ -420,8 +420,8 @@ class CoefficientInferenceMixin(ABC):
 
     def _inferred(
         self, X, y, sample_weight, exposure, offset, options=None, reference=None
-    ) -> tuple[list[CoefficientFit], TableColumns]:
-        """The `CoefficientFit` of every target, and the columns."""
+    ) -> tuple[list[CoefficientFit], TableColumns, str]:
+        """The `CoefficientFit` of every target, the columns, and how far predictions are."""
         check_is_fitted(self)
         y = complete(self._targets_given(X, y))
         if y is None:
@@ -435,7 +435,12 @@ class CoefficientInferenceMixin(ABC):
         rows = self._rows_of_tables(X)
         columns = self._table_columns(rows, weights, reference or {})
         law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
-        return self._fits_of(columns.of(rows), columns, law, targets, weights, options), columns
+        fits = self._fits_of(columns.of(rows), columns, law, targets, weights, options)
+        return fits, columns, self._distance(fits, rows, weights, offset)
+
+    def _distance(self, fits, rows, weights, offset) -> str:
+        """How far the model's predictions of checked rows are from the fits, in a sentence."""
+        return ""
 
     def _fits_of(self, A, columns, law, targets, weights, options) -> list[CoefficientFit]:
         """The `CoefficientFit` of every target, given its `Law` and the columns A."""
@@ -466,7 +471,7 @@ class CoefficientInferenceMixin(ABC):
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features), optional
-            As for `fit`. By default the rows of the fit, for GLMs: `fit` keeps what it needs.
+            As for `fit`. By default the rows of the fit, of which GLMs keep what the table needs.
             In a column of categories every level has a coefficient except that of most rows, the
             reference (of equally frequent ones the first by name).
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
@@ -503,7 +508,7 @@ class CoefficientInferenceMixin(ABC):
             fits, columns, several = kept.coefficient_fits(), kept.columns, kept.are_several
         else:
             y = self._targets_given(X, y)
-            fits, columns = self._inferred(X, y, sample_weight, exposure, offset)
+            fits, columns, _ = self._inferred(X, y, sample_weight, exposure, offset)
             several = np.ndim(y) == 2
         numbers, d = [], len(columns.names)
         for fit in fits:
@@ -574,11 +579,13 @@ class CoefficientInferenceMixin(ABC):
         options = CovarianceOptions(cov_type, groups, weight_type, use_t)
         kept = self._kept(_arguments(X, y, sample_weight, exposure, offset), options, reference)
         if kept is not None:
-            fits, columns = kept.coefficient_fits(options), kept.columns
+            fits, columns, remark = kept.coefficient_fits(options), kept.columns, kept.remark
         else:
-            fits, columns = self._inferred(
+            fits, columns, remark = self._inferred(
                 X, y, sample_weight, exposure, offset, options, reference
             )
+        if remark:
+            fits = [fit._replace(notes=[*fit.notes, remark]) for fit in fits]
         tables = [fit.summary(alpha, columns.reference) for fit in fits]
         if len(tables) == 1:
             return tables[0]
@@ -658,7 +665,7 @@ class CoefficientInferenceMixin(ABC):
         kept = self._kept(_arguments(X, y, sample_weight, exposure, offset), options)
         if kept is not None:
             return kept.only().anova(options, typ, terms)
-        fits, columns = self._inferred(X, y, sample_weight, exposure, offset, options)
+        fits, columns, _ = self._inferred(X, y, sample_weight, exposure, offset, options)
         if len(fits) > 1:
             raise ValueError(ONE_TARGET)
         return terms_tested(fits[0], columns.terms, self._containing_terms(), typ, terms)

@@ -401,15 +401,18 @@ def _notes(sample, found, learned, statistics):
 
 def _most_likely(sample):
     """The sample with the parameter of the family at its maximum likelihood."""
+    found: Any = None
 
     def with_parameter(share):
         return sample._replace(law=sample.law._replace(family=sample.law.family.at(share)))
 
     def cost(share):
+        nonlocal found
         trial = with_parameter(share)
-        return -_log_likelihood(trial, minimum(trial))
+        found = minimum(trial, found)
+        return -_log_likelihood(trial, found)
 
-    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
+    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8})
     return with_parameter(best.x)
 
 
@@ -627,23 +630,38 @@ class TermStatistics(NamedTuple):
 
 def term_statistics(fit, terms, containing=None, typ=2, groups=None):
     """The `TermStatistics`; see `terms_tested`."""
-    containing = containing or {}
     check_likelihood(fit)
-    tested = groups_of_terms(terms, groups)
-    table, pairs = _Terms(fit, np.array(terms), {}), []
-    for place, group in enumerate(tested):
-        if typ == 1:  # both models are without the groups that are added later
-            above = {name for later in tested[place + 1 :] for name in later}
-        elif typ == 2:
-            above = {name for own in group for name in containing.get(own, ())}
-        else:
-            above = set()
-        pairs.append((table.columns(group), table.columns(above - set(group))))
-    names = [" + ".join(group) for group in tested]
+    table = _Terms(fit, np.array(terms), {})
+    tested = _tested(terms, containing or {}, typ, groups)
+    pairs = [(table.columns(own), table.columns(above)) for own, above in tested]
     lr = np.reshape([table.likelihood_ratio(own, above) for own, above in pairs], (-1, 2))
     walds = np.reshape([table.wald(own, above) for own, above in pairs], (-1, 2))
-    is_above = any(containing.values())
+    names = [" + ".join(own) for own, _ in tested]
+    is_above = any((containing or {}).values())
     return TermStatistics(names, lr[:, 0], lr[:, 1], walds[:, 0], walds[:, 1], is_above)
+
+
+def walds_of_terms(fit, terms, containing):
+    """The chi2 of Wald's test of every term, of type II."""
+    table = _Terms(fit, np.array(terms), {})
+    pairs = [
+        (table.columns(own), table.columns(above)) for own, above in _tested(terms, containing)
+    ]
+    return np.array([table.wald(own, above)[1] for own, above in pairs])
+
+
+def _tested(terms, containing, typ=2, groups=None):
+    """Terms that are tested together, and those that neither model has; for every test."""
+    tested, pairs = groups_of_terms(terms, groups), []
+    for place, own in enumerate(tested):
+        if typ == 1:  # those that are added later
+            above = {name for later in tested[place + 1 :] for name in later}
+        elif typ == 2:
+            above = {name for one in own for name in containing.get(one, ())}
+        else:
+            above = set()
+        pairs.append((own, above - set(own)))
+    return pairs
 
 
 def check_likelihood(fit):
@@ -763,9 +781,9 @@ def _chi2_or_f(statistic, df_num, df_denom):
     return chi2_or_f(statistic, df_num, df_denom)
 
 
-def minimum(sample):
-    """The `Minimum` of the loss."""
-    columns = _standard(sample)
+def minimum(sample, near=None):
+    """The `Minimum` of the loss; `near` is that of another loss of the same columns, if any."""
+    columns = _standard(sample) if near is None else StandardColumns(*near[:4])
     if sample.labels:
         return _minimum_of_classes(sample, columns)
     A = columns.A
@@ -775,7 +793,8 @@ def minimum(sample):
         q = float(sample.law.family.q[0])
         beta, above = quantiles.plane(A, y, sample.weights, q)
         return Minimum(*columns, beta, A @ beta, above)
-    beta, s, converged = _newton(A, sample, _curvature)
+    start = None if near is None else near.beta
+    beta, s, converged = _newton(A, sample, _curvature, start)
     if not converged and isinstance(sample.law.family, HuberT):
         beta, s, converged = _newton(A, sample, _majorant)
     _check_finite(sample, beta, s, columns.kept, converged)
@@ -860,14 +879,14 @@ def _direction(weights, names, most=4):
     return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
 
 
-def _newton(A, sample, curvature):
+def _newton(A, sample, curvature, start=None):
     """Parameters and indices where the weighted score vanishes, and whether they were found.
 
     Newton's steps, halved until the loss falls by a part of what its slope promises.
     """
     y, law, share = sample.y, sample.law, sample.weights / sample.weights.sum()
-    beta, size = np.zeros(A.shape[1]), np.inf
-    if sample.intercept:
+    beta, size = np.zeros(A.shape[1]) if start is None else start, np.inf
+    if sample.intercept and start is None:
         beta[-1] = law.start(y, sample.weights)
     s = A @ beta
     # A step changes indices by at most 4 (logistic link), or 4 standard deviations.

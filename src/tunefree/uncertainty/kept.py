@@ -20,23 +20,30 @@ from tunefree.uncertainty.inference import (
     first_note,
     term_statistics,
     tests_of_terms,
+    walds_of_terms,
 )
 
 # HC1 is a multiple of HC0.
 _KEPT_TYPES = ("nonrobust", "HC0", "HC2", "HC3")
 # Work that a fit spends on its table, and on the tests of terms: rows times squared columns (times
-# terms). Measured: 4e9 take 4 s on one core. Beyond them tables need the rows.
-MOST_WORK = 4e9
-_MOST_WORK_OF_TERMS = 1e9
+# terms). Measured on one core: a table of 2e7 takes .4 s, tests of 4e8 take 5 s. Beyond them tables
+# need the rows.
+MOST_WORK = 4e8
+_MOST_WORK_OF_TERMS = 4e7
 ONE_TARGET = "Terms are tested for one target: fit each target by itself."
 # Most coefficients: of more the covariances would fill the model's file.
 MOST_COEFFICIENTS = 500
 
 
-def check_work(n_rows, n_columns, n_blocks):
-    """Refuse a table that would take a fit too long, or be too large for a model's file."""
+def check_work(n_rows, n_columns, n_blocks, learns):
+    """Refuse a table that would take a fit too long, or be too large for a model's file.
+
+    `learns` is whether the family has a parameter to learn, which takes some more fits.
+    """
     n_coefficients = (n_columns + 1) * n_blocks
     work = float(n_rows) * n_coefficients**2
+    if learns:
+        work = 10.0 * max(work, 400.0 * n_rows)
     if n_coefficients > MOST_COEFFICIENTS or work > MOST_WORK:
         raise ValueError(
             f"fit kept no table of {n_rows} rows and {n_coefficients} coefficients, which are too "
@@ -61,12 +68,12 @@ class KeptFit(NamedTuple):
     walds: Any = None  # the chi2 of Wald's tests, by `cov_type`
 
     @classmethod
-    def of(cls, fit, options, columns, containing):
+    def of(cls, fit, columns, containing):
         """What to keep of a `CoefficientFit` of rows with these `TableColumns`."""
         sample, found = fit.sample, fit.minimum
         covariances = {}
         for kind in _KEPT_TYPES:
-            own = options._replace(cov_type=kind)
+            own = CovarianceOptions(kind)
             try:
                 own.check(len(sample.y), fit.family)
                 covariances[kind] = covariance_of(sample, found, own, fit.statistics)
@@ -92,12 +99,11 @@ class KeptFit(NamedTuple):
         work = float(sample.y.size) * len(columns.terms) ** 2 * n_terms
         if fit.statistics.llf is None or work > _MOST_WORK_OF_TERMS:
             return kept
-        of_types = {
-            kind: term_statistics(fit._replace(covariance=V), columns.terms, containing)
+        walds = {
+            kind: walds_of_terms(fit._replace(covariance=V), columns.terms, containing)
             for kind, V in covariances.items()
         }
-        walds = {kind: found.wald_chi2 for kind, found in of_types.items()}
-        return kept._replace(tests=next(iter(of_types.values())), walds=walds)
+        return kept._replace(tests=term_statistics(fit, columns.terms, containing), walds=walds)
 
     def _type_and_factor(self, cov_type):
         """The kept type of a covariance, and the factor to it."""
@@ -183,6 +189,11 @@ class KeptFits(NamedTuple):
     problem: str = ""
     remark: str = ""
 
+    @classmethod
+    def without(cls, problem):
+        """No fits, because of a problem."""
+        return cls([], TableColumns([], [], []), False, problem)
+
     def checked(self, options, reference):
         """The fits with some reference levels, after a check that the kept numbers suffice."""
         if self.problem:
@@ -206,10 +217,7 @@ class KeptFits(NamedTuple):
 
     def coefficient_fits(self, options=None):
         """The `CoefficientFit` of every target, without rows."""
-        fits = [fit.fit(options or CovarianceOptions()) for fit in self.fits]
-        if self.remark:
-            fits = [fit._replace(notes=[*fit.notes, self.remark]) for fit in fits]
-        return fits
+        return [fit.fit(options or CovarianceOptions()) for fit in self.fits]
 
     def only(self):
         """The `KeptFit` of one target."""
