@@ -13,6 +13,7 @@ from tunefree.parts.families import NegativeBinomial, Quantile, Tweedie
 
 # Families whose link is not their own: statsmodels mixes two kinds of information in their dfbetas.
 OTHER_LINKS = {"scotland", "scotland, inverse Gaussian", "fair", "cpunish, negative binomial"}
+OF = ["likelihood", "predictions"]
 
 
 def _near(ours, theirs, to=1e-6):
@@ -149,7 +150,7 @@ def test_a_row_of_weight_two_is_that_row_twice():
     np.testing.assert_allclose(precise, np.sqrt(weights) * r)
 
 
-@pytest.mark.parametrize("of", ["likelihood", "predictions"])
+@pytest.mark.parametrize("of", OF)
 def test_residuals_of_new_rows_are_of_the_model_that_was_fitted(of):
     X, y, exposure = _counts()
     half = np.arange(400) < 200
@@ -206,6 +207,53 @@ def test_several_targets_and_quantiles_have_a_column_each():
     model = GLMRegressor(family=Quantile((0.1, 0.9)), random_state=0).fit(X, y[:, 0])
     assert model.residuals(X, y[:, 0], "response").shape == (80, 2)
     assert model.predict_mean_interval(X)[1].shape == (80, 2, 2, 1)
+
+
+def test_rows_of_a_stream_forget_the_table():
+    X, y = np.arange(60.0)[:, None] % 7, np.arange(60) % 5
+    model = GLMRegressor(family="poisson", random_state=0).fit(X, y)
+    model.partial_fit(X[:30], y[:30])
+    with pytest.raises(ValueError, match="kept no table of its rows"):
+        model.predict_mean_interval(X)
+    r = model.residuals(X, y, "response", of="predictions")
+    np.testing.assert_allclose(r, y - model.predict(X))
+
+
+def test_maximum_likelihood_has_one_set_of_residuals():
+    X, y, exposure = _counts()
+    model = GLMRegressor(family="poisson", potential="none").fit(X, y, exposure=exposure)
+    for kind in ("deviance", "pearson", "response", "working"):
+        r = [model.residuals(X, y, kind, exposure=exposure, of=of) for of in OF]
+        np.testing.assert_allclose(*r, atol=1e-8)
+
+
+@pytest.mark.parametrize("form", ["frame", "array", "formula"])
+def test_partial_residuals_are_the_effect_and_working_residuals(form):
+    X, y, exposure = _counts()
+    term = {"exposure": exposure}
+    model = GLMRegressor(family="poisson", random_state=0)
+    if form == "formula":
+        model.set_params(formula="y ~ x + C(k)")
+        X = X.assign(y=y)
+    rows = X[["x"]].to_numpy() if form == "array" else X
+    model.fit(rows, None if form == "formula" else y, **term)
+    found = model.partial_residuals(rows, y, 0 if form == "array" else "x", **term)
+    table = model.summary()
+    slope = table.coef[table.names.index("x0" if form == "array" else "x")]
+    x = np.asarray(X["x"])
+    np.testing.assert_allclose(found.effect, slope * (x - x.mean()), atol=1e-9)
+    working = model.residuals(rows, y, "working", **term)
+    np.testing.assert_allclose(found.residuals - found.effect, working, atol=1e-9)
+    # Their weighted regression on the column has its coefficient.
+    fitted = np.polynomial.polynomial.polyfit(x, found.residuals, 1, w=np.sqrt(found.weights))
+    if form == "array":
+        assert fitted[1] == pytest.approx(slope)
+    else:
+        levels = model.partial_residuals(rows, y, "k", **term)
+        assert set(levels.values) == {"u", "v", "w"}
+        assert len(np.unique(levels.effect.round(9))) == 3
+    with pytest.raises(ValueError, match="column='nothing' is none of"):
+        model.partial_residuals(rows, y, "nothing", **term)
 
 
 def test_what_is_not_defined_is_a_sentence():

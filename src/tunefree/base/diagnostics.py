@@ -326,7 +326,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         kept = self._kept_fits()
         refuse_classes("Bands of the mean are", self.family_, self._labels())
         if kept.problem:
-            raise ValueError(f"There is no band of the mean. {kept.problem}")
+            raise ValueError(f"There is no band of the mean. {_without_advice(kept.problem)}")
         options = CovarianceOptions(cov_type=cov_type, use_t=use_t)
         rows = self._rows_of_tables(X)
         terms = self._known_terms(rows, exposure, offset)
@@ -387,7 +387,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         for name, model in (("This model", self), ("The restricted model", restricted)):
             kept = model._kept_fits()
             if kept.problem:
-                raise ValueError(f"{name} has no likelihood. {kept.problem}")
+                raise ValueError(f"{name} has no likelihood. {_without_advice(kept.problem)}")
             tables.append(kept.only())
         return nested_test(*tables)
 
@@ -505,6 +505,11 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
 def _column(values: Any) -> Any:
     """Numbers of rows as a column; a scalar as it is."""
     return np.reshape(values, (-1, 1)) if np.ndim(values) else values
+
+
+def _without_advice(problem):
+    """Why there is no table, without the advice to give rows, which not all methods take."""
+    return problem.replace(": give X and y.", ".")
 
 
 def _named(column, names):

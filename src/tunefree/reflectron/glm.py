@@ -177,6 +177,11 @@ class _Inference(DiagnosticsMixin, MirrorDescent):
     def _fit_rows(self, *source):
         self._refuse_chunks()
         super()._fit_rows(*source)
+        vars(self).pop("likelihood_", None)  # of rows that `fit` had before
+
+    def _learn(self, X, targets, weights, flat, is_open=False):
+        super()._learn(X, targets, weights, flat, is_open)
+        vars(self).pop("likelihood_", None)  # of rows that `fit` had before
 
     def _refuse_chunks(self):
         if self.formula is not None:
