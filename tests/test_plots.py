@@ -19,10 +19,16 @@ from tunefree import (
     TuneFreeRegressor,
 )
 from tunefree.plots import (
+    CalibrationDisplay,
     DriftDisplay,
     ExplanationDisplay,
     IntervalDisplay,
     LeaderboardDisplay,
+    LeverageDisplay,
+    LiftDisplay,
+    PartialResidualDisplay,
+    QQDisplay,
+    ResidualsDisplay,
     RiskCurveDisplay,
     WeightsDisplay,
 )
@@ -190,3 +196,82 @@ def test_weights_of_categories_are_named_by_level(counts, ax, kind):
         u, v = (model.coef_[list(model.coef_names_).index(f"k[{level}]")] for level in "uv")
         one = pd.DataFrame({"k": ["u", "v"], "x": [0.0, 0.0]})
         assert np.isclose(np.diff(np.log(model.predict(one)))[0], v - u)
+
+
+@pytest.fixture(scope="module")
+def rates(counts):
+    """A model of counts with an exposure, and its rows."""
+    frame, y, exposure, _ = counts
+    model = GLMRegressor(family="poisson", random_state=0).fit(frame, y, exposure=exposure)
+    return model, (frame, y), {"exposure": exposure}
+
+
+def test_residuals_are_drawn_over_the_fitted_means(rates, ax):
+    model, rows, term = rates
+    shown = ResidualsDisplay.from_estimator(model, *rows, kind="pearson", **term, ax=ax)
+    np.testing.assert_allclose(shown.fitted, model.predict_mean_interval(rows[0], **term)[0])
+    np.testing.assert_allclose(shown.residuals, model.residuals(*rows, "pearson", **term))
+    assert ax.get_ylabel() == "pearson residual" and ax.get_xlabel() == "fitted mean"
+
+
+def test_a_true_model_is_in_the_band_of_quantiles(rates, ax):
+    model, rows, term = rates
+    shown = QQDisplay.from_estimator(model, *rows, **term, random_state=0, ax=ax)
+    assert shown.outside_ == 0.0
+    rng = np.random.default_rng(0)
+    _, low, high = QQDisplay(np.zeros(100)).band()
+    drawn = np.sort(rng.normal(size=(2000, 100)), axis=1)
+    inside = ((low <= drawn) & (drawn <= high)).all(axis=1).mean()
+    assert abs(inside - 0.95) < 0.02
+    wrong = QQDisplay(2.0 * rng.normal(size=300)).plot(ax)
+    assert wrong.outside_ > 0.2 and "outside" in ax.get_legend().get_texts()[-1].get_text()
+
+
+def test_leverage_names_the_rows_of_the_largest_distance(rates, ax):
+    model, rows, term = rates
+    shown = LeverageDisplay.from_estimator(model, *rows, **term, most=3, ax=ax)
+    table = model.influence(*rows, **term)
+    assert [text.get_text() for text in ax.texts] == [str(i) for i in table.largest(3)]
+    assert shown.n_coefs == 3
+
+
+def test_partial_residuals_of_numbers_and_levels(rates, ax):
+    model, rows, term = rates
+    shown = PartialResidualDisplay.from_estimator(model, *rows, column="x", **term, ax=ax)
+    slope = np.polyfit(shown.values, shown.effect, 1)[0]
+    assert slope == pytest.approx(model.summary().coef[0])
+    shown = PartialResidualDisplay.from_estimator(model, *rows, column="k", **term)
+    assert [text.get_text() for text in shown.ax_.get_xticklabels()] == ["u", "v"]
+
+
+@pytest.mark.parametrize("kind", ["glm", "trees", "classes"])
+def test_calibration_and_lift_are_per_exposure(rates, ax, kind):
+    model, (frame, y), term = rates
+    if kind == "trees":
+        model = BoostedTreesRegressor(loss="poisson", random_state=0)
+        frame = frame[["x"]]
+        model.fit(frame, y, **term)
+    elif kind == "classes":
+        y, term = np.where(y > 0, "some", "none"), {}
+        model = GLMClassifier(random_state=0).fit(frame, y)
+    shown = CalibrationDisplay.from_estimator(model, frame, y, **term, ax=ax, n_bins=5)
+    target = (y == "some") if kind == "classes" else y
+    mean = model.predict_proba(frame)[:, 1] if kind == "classes" else model.predict(frame, **term)
+    assert shown.ratio_ == pytest.approx(target.sum() / mean.sum())
+    predicted, observed, error = shown.groups(5)
+    assert (np.diff(predicted) > 0.0).all() and (error >= 0.0).all() and len(predicted) <= 5
+    lift = LiftDisplay.from_estimator(model, frame, y, **term, n_bins=5)
+    np.testing.assert_allclose(lift.lift_ * target.sum() / shown.weights.sum(), observed)
+    # A row of weight 2 is that row twice.
+    weights = np.arange(150) % 3.0
+    again = np.repeat(np.arange(150), weights.astype(int))
+    exposure = term.get("exposure")
+    one = CalibrationDisplay.from_predictions(
+        target, mean, exposure=exposure, sample_weight=weights
+    )
+    two = CalibrationDisplay.from_predictions(
+        target[again], mean[again], exposure=None if exposure is None else exposure[again]
+    )
+    assert one.ratio_ == pytest.approx(two.ratio_)
+    with pytest.raises(ValueError, match="give one target and one mean a row"):
+        LiftDisplay.from_predictions(target, mean[:4])

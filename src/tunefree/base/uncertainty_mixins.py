@@ -1,7 +1,7 @@
 """Uncertainty of every fitted estimator: intervals, sets, risks and coefficients."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tunefree.core.format import listed
 from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.core.warn import warn
 from tunefree.rows.columns import as_table
-from tunefree.rows.levels import check_reference
+from tunefree.rows.levels import TableColumns, check_reference
 from tunefree.rows.matrices import as_columns, as_rows, check_frame
 from tunefree.rows.missing import complete
 from tunefree.rows.order import row_hash
@@ -25,6 +25,7 @@ from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
 from tunefree.uncertainty.coefficients import Anova, Summary
 from tunefree.uncertainty.inference import (
+    ANOVA_TYPES,
     CoefficientFit,
     CovarianceOptions,
     inferred,
@@ -41,6 +42,7 @@ from tunefree.uncertainty.intervals import (
     rates,
     within_ranges,
 )
+from tunefree.uncertainty.kept import ONE_TARGET, KeptFits
 from tunefree.uncertainty.ranges import TargetRange
 
 # Most rows of atoms whose final predictions are compared with the held-out ones.
@@ -372,14 +374,17 @@ class CoefficientInferenceMixin(ABC):
             )
         return self._estimand(y)
 
-    def _inference_columns(
-        self, X: Any, weights: np.ndarray, reference: Mapping[str, Any]
-    ) -> tuple[Any, list[str], list[str]]:
-        """The columns that have coefficients, their names and their terms."""
-        X = base.check_rows(self, X)
+    def _rows_of_tables(self, X: Any) -> Any:
+        """Checked rows, of which `_table_columns` are made."""
+        return base.check_rows(self, X)
+
+    def _table_columns(
+        self, rows: Any, weights: np.ndarray, reference: Mapping[str, Any]
+    ) -> TableColumns:
+        """The columns that have coefficients."""
         names = [str(name) for name in _check_feature_names_in(self)]
         check_reference(reference, {})
-        return X, names, names
+        return TableColumns(names, names, [])
 
     def _containing_terms(self) -> Mapping[str, list[str]]:
         """The terms that contain a term, of a formula with interactions."""
@@ -393,10 +398,30 @@ class CoefficientInferenceMixin(ABC):
         """Whether the family has a parameter that `fit` learned."""
         return False
 
+    def _kept_fits(self) -> KeptFits:
+        """The maximum likelihood fits that `fit` kept."""
+        check_is_fitted(self)
+        kept = vars(self).get("likelihood_")
+        if kept is None:
+            raise ValueError(
+                f"This {type(self).__name__} kept no table of its rows: give X and y. "
+                "(GLMRegressor and GLMClassifier keep it after fit.)"
+            )
+        return kept
+
+    def _kept(self, given, options, reference=None) -> KeptFits | None:
+        """The `KeptFits` if no argument is given; None if there are rows."""
+        if given["X"] is not None:
+            return None
+        more = [name for name, values in given.items() if values is not None]
+        if more:
+            raise ValueError(f"{more[0]} is given without X: give X, or neither.")
+        return self._kept_fits().checked(options, reference or {})
+
     def _inferred(
         self, X, y, sample_weight, exposure, offset, options=None, reference=None
-    ) -> tuple[list[CoefficientFit], list[str]]:
-        """The `CoefficientFit` of every target, and the terms of the columns."""
+    ) -> tuple[list[CoefficientFit], TableColumns, str]:
+        """The `CoefficientFit` of every target, the columns, and how far predictions are."""
         check_is_fitted(self)
         y = complete(self._targets_given(X, y))
         if y is None:
@@ -407,19 +432,29 @@ class CoefficientInferenceMixin(ABC):
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
         weights = base.check_weights(sample_weight, X, as_given=True)
-        X, names, terms = self._inference_columns(X, weights, reference or {})
+        rows = self._rows_of_tables(X)
+        columns = self._table_columns(rows, weights, reference or {})
         law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
-        rest = bool(self.fit_intercept), names, options, self._learns_parameter()
+        fits = self._fits_of(columns.of(rows), columns, law, targets, weights, options)
+        return fits, columns, self._distance(fits, rows, weights, offset)
+
+    def _distance(self, fits, rows, weights, offset) -> str:
+        """How far the model's predictions of checked rows are from the fits, in a sentence."""
+        return ""
+
+    def _fits_of(self, A, columns, law, targets, weights, options) -> list[CoefficientFit]:
+        """The `CoefficientFit` of every target, given its `Law` and the columns A."""
+        rest = bool(self.fit_intercept), columns.names, options, self._learns_parameter()
         if hasattr(law.family, "probabilities"):
             labels = [str(label) for label in vars(self)["classes_"]]
-            return [inferred(X, targets, weights, law, *rest, labels)], terms
-        columns = as_columns(targets).T
-        pairs = zip(columns, law.of_outputs(len(columns)), strict=True)
-        return [inferred(X, one, weights, own, *rest) for one, own in pairs], terms
+            return [inferred(A, targets, weights, law, *rest, labels)]
+        outputs = as_columns(targets).T
+        pairs = zip(outputs, law.of_outputs(len(outputs)), strict=True)
+        return [inferred(A, one, weights, own, *rest) for one, own in pairs]
 
     def coef_interval(
         self,
-        X: MatrixLike,
+        X: MatrixLike = None,
         y: TargetLike = None,
         alpha: float = 0.05,
         sample_weight: ArrayLike | None = None,
@@ -435,11 +470,12 @@ class CoefficientInferenceMixin(ABC):
 
         Parameters
         ----------
-        X : frame, array-like or CSR of shape (n_samples, n_features)
-            As for `fit`. In a column of categories every level has a coefficient except the most
-            frequent one, the reference (of equally frequent ones the first by name).
+        X : frame, array-like or CSR of shape (n_samples, n_features), optional
+            As for `fit`. By default the rows of the fit, of which GLMs keep what the table needs.
+            In a column of categories every level has a coefficient except that of most rows, the
+            reference (of equally frequent ones the first by name).
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
-            By default the left-hand side of the formula, for estimators that have one.
+            Needed with X, unless a formula has a left-hand side.
         alpha : float, default=0.05
             The miss rate: the share of samples whose interval misses.
         sample_weight : array-like of shape (n_samples,), optional
@@ -465,19 +501,27 @@ class CoefficientInferenceMixin(ABC):
         ----------
         White 1980; MacKinnon and White 1985 (HC3).
         """
-        alpha, y = float(rates(alpha)[0]), self._targets_given(X, y)
-        fits, terms = self._inferred(X, y, sample_weight, exposure, offset)
-        numbers = []
+        alpha = float(rates(alpha)[0])
+        given = _arguments(X, y, sample_weight, exposure, offset)
+        kept = self._kept(given, CovarianceOptions())
+        if kept is not None:
+            fits, columns, several = kept.coefficient_fits(), kept.columns, kept.are_several
+        else:
+            y = self._targets_given(X, y)
+            fits, columns, _ = self._inferred(X, y, sample_weight, exposure, offset)
+            several = np.ndim(y) == 2
+        numbers, d = [], len(columns.names)
         for fit in fits:
-            table, blocks = fit.summary(alpha), fit.sample.n_blocks
-            numbers.append(np.stack([table.coef, table.low, table.high]).reshape(3, blocks, -1))
-        center, *ends = np.concatenate(numbers, axis=1)[:, :, : len(terms)]
+            table = fit.summary(alpha)
+            ends = np.stack([table.coef, table.low, table.high])
+            numbers.append(ends.reshape(3, fit.n_blocks, -1)[:, :, :d])
+        center, *ends = np.concatenate(numbers, axis=1)
         ends = np.stack(ends, axis=2)
-        return (center, ends) if np.ndim(y) == 2 or len(center) > 1 else (center[0], ends[0])
+        return (center, ends) if several or len(center) > 1 else (center[0], ends[0])
 
     def summary(
         self,
-        X: MatrixLike,
+        X: MatrixLike = None,
         y: TargetLike = None,
         alpha: float = 0.05,
         sample_weight: ArrayLike | None = None,
@@ -533,8 +577,16 @@ class CoefficientInferenceMixin(ABC):
         """
         alpha = float(rates(alpha)[0])
         options = CovarianceOptions(cov_type, groups, weight_type, use_t)
-        fits, _ = self._inferred(X, y, sample_weight, exposure, offset, options, reference)
-        tables = [fit.summary(alpha) for fit in fits]
+        kept = self._kept(_arguments(X, y, sample_weight, exposure, offset), options, reference)
+        if kept is not None:
+            fits, columns, remark = kept.coefficient_fits(options), kept.columns, kept.remark
+        else:
+            fits, columns, remark = self._inferred(
+                X, y, sample_weight, exposure, offset, options, reference
+            )
+        if remark:
+            fits = [fit._replace(notes=[*fit.notes, remark]) for fit in fits]
+        tables = [fit.summary(alpha, columns.reference) for fit in fits]
         if len(tables) == 1:
             return tables[0]
         names = [
@@ -547,7 +599,7 @@ class CoefficientInferenceMixin(ABC):
 
     def anova(
         self,
-        X: MatrixLike,
+        X: MatrixLike = None,
         y: TargetLike = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -557,6 +609,8 @@ class CoefficientInferenceMixin(ABC):
         groups: ArrayLike | None = None,
         weight_type: str = "auto",
         use_t: bool = True,
+        typ: int = 2,
+        terms: Sequence[str | Sequence[str]] | None = None,
     ) -> Anova:
         """Likelihood-ratio and Wald tests of every term: a column, or all levels of a category.
 
@@ -567,14 +621,23 @@ class CoefficientInferenceMixin(ABC):
         ``Anova(type=2)`` of R's car, and, without interactions, of R's ``drop1``. The dispersion
         is that of the whole model.
 
-        The Wald statistic of a term is that of the term and those that contain it, less that of
-        the latter. A term that the others determine is aliased: it has no degree of freedom, and
-        its tests are NaN.
+        The Wald statistic of a term is that of the term and those that are in neither model, less
+        that of the latter. A term that the others determine is aliased: it has no degree of
+        freedom, and its tests are NaN.
 
         Parameters
         ----------
         X, y, sample_weight, exposure, offset, cov_type, groups, weight_type, use_t
             See `summary`; `cov_type`, `groups` and `use_t` are for the Wald tests.
+        typ : {1, 2, 3}, default=2
+            1 adds terms one after the other: each is tested in the model of those before it, as by
+            R's ``anova``. 2 is described above. 3 drops each term from the whole model, also from
+            below its interactions: for factors that depends on their coding, such as
+            ``C(city, contr.sum)``. Without interactions 2 and 3 are the same.
+        terms : list of str or of lists of str, optional
+            The terms to be tested, in this order, and those of a list together:
+            ``terms=["age", ["city", "car"]]``. The others are in all models. By default every
+            term by itself, in the order of the columns of `summary`.
 
         Returns
         -------
@@ -597,10 +660,20 @@ class CoefficientInferenceMixin(ABC):
         True
         """
         options = CovarianceOptions(cov_type, groups, weight_type, use_t)
-        fits, terms = self._inferred(X, y, sample_weight, exposure, offset, options)
+        if typ not in ANOVA_TYPES:
+            raise ValueError(f"typ={typ!r} is none of 1, 2, 3.")
+        kept = self._kept(_arguments(X, y, sample_weight, exposure, offset), options)
+        if kept is not None:
+            return kept.only().anova(options, typ, terms)
+        fits, columns, _ = self._inferred(X, y, sample_weight, exposure, offset, options)
         if len(fits) > 1:
-            raise ValueError("Terms are tested for one target: fit each target by itself.")
-        return terms_tested(fits[0], terms, self._containing_terms())
+            raise ValueError(ONE_TARGET)
+        return terms_tested(fits[0], columns.terms, self._containing_terms(), typ, terms)
+
+
+def _arguments(X, y, sample_weight, exposure, offset):
+    """The rows that a table is of, by name."""
+    return {"X": X, "y": y, "sample_weight": sample_weight, "exposure": exposure, "offset": offset}
 
 
 def _output(table, j):

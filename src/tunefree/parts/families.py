@@ -34,12 +34,13 @@ Chernozhukov, Fernandez-Val and Galichon 2010 (quantiles that do not cross).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, gammaln, log_softmax, softmax, xlog1py, xlogy
+from scipy.stats import invgauss
 
 from tunefree.core.parts import PartTable
 from tunefree.parts import links
@@ -47,8 +48,42 @@ from tunefree.parts.losses import NORMAL
 
 _SUPPORT = np.sqrt(5.0)  # Epanechnikov's density of deviation 1 is 0 beyond it
 _LEAST, _SURE = 1e-100, 1e-15  # least distances of means, and probabilities, from their limits
+# Poisson numbers farther from their mean, in deviations, have no weight in Tweedie's distribution.
+_NUMBERS = 10.0
 # Whole targets are counts if the smallest is below this, else amounts.
 _SMALL_COUNT = 10
+
+
+class Tails(NamedTuple):
+    """The probabilities of targets below and above y, each without and with y itself."""
+
+    below: Any  # P(Y < y)
+    up_to: Any  # P(Y <= y)
+    above: Any  # P(Y > y)
+    from_on: Any  # P(Y >= y)
+
+    @classmethod
+    def continuous(cls, lower: Any, upper: Any) -> "Tails":
+        """Of a distribution without atoms."""
+        return cls(lower, lower, upper, upper)
+
+    def normal_scores(self, share: Any) -> Any:
+        """The normal quantile of P(Y < y) + share * P(Y = y), exact in both tails."""
+        lower = (1.0 - share) * self.below + share * self.up_to
+        upper = (1.0 - share) * self.from_on + share * self.above
+        return np.where(lower < 0.5, special.ndtri(lower), -special.ndtri(upper))
+
+
+def _whole(counts, name):
+    """Counts as whole numbers; a ValueError for others."""
+    whole = np.round(counts)
+    is_other = np.abs(counts - whole) > 1e-6 * np.maximum(1.0, np.abs(whole))
+    if is_other.any():
+        raise ValueError(
+            f"Quantile residuals of the family {name} need counts, and y holds "
+            f"{counts[is_other][0]:g}."
+        )
+    return whole
 
 
 class Family:
@@ -65,6 +100,9 @@ class Family:
     unit_scale = False  # whether the dispersion is 1
     # log_likelihood(y, mean, exposure, scale) of rates y, row by row; None without a density.
     log_likelihood: Any = None
+    # tails(y, mean, exposure, scale): the `Tails` of rates y, row by row; None without a
+    # distribution.
+    tails: Any = None
     # at(share): the family with its unknown parameter at a share of its range.
     at: Any = None
 
@@ -197,6 +235,11 @@ class Gaussian(Family):
         variance = scale / exposure
         return -0.5 * (np.square(y - mean) / variance + np.log(2.0 * np.pi * variance))
 
+    def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
+        """Of normal targets with the variance scale / exposure."""
+        z = (y - mean) / np.sqrt(scale / exposure)
+        return Tails.continuous(special.ndtr(z), special.ndtr(-z))
+
 
 class Positive(Family):
     """What families of positive means share: the logarithm as link."""
@@ -232,6 +275,17 @@ class Poisson(Positive):
         count, expected = exposure * y, exposure * mean
         return (xlogy(count, expected) - expected - gammaln(count + 1.0)) / scale
 
+    def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
+        """Of counts, which are the rate times the exposure."""
+        count, expected = _whole(exposure * y, "poisson"), exposure * mean
+        least, is_zero = np.maximum(count, 1.0), count == 0.0
+        return Tails(
+            below=np.where(is_zero, 0.0, special.gammaincc(least, expected)),
+            up_to=special.gammaincc(count + 1.0, expected),
+            above=special.gammainc(count + 1.0, expected),
+            from_on=np.where(is_zero, 1.0, special.gammainc(least, expected)),
+        )
+
 
 @dataclass(frozen=True)
 class NegativeBinomial(Positive):
@@ -263,6 +317,18 @@ class NegativeBinomial(Positive):
         k = 1.0 / a
         constant = gammaln(y + k) - gammaln(k) - gammaln(y + 1.0)
         return (constant + xlogy(y, a * mean) - (y + k) * np.log1p(a * mean)) / scale
+
+    def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
+        """Of counts; an exposure is in the mean."""
+        count, k = _whole(y, "negative_binomial"), 1.0 / (self.dispersion or 1.0)
+        least, is_zero = np.maximum(count, 1.0), count == 0.0
+        rest, own = mean / (k + mean), k / (k + mean)
+        return Tails(
+            below=np.where(is_zero, 0.0, special.betainc(k, least, own)),
+            up_to=special.betainc(k, count + 1.0, own),
+            above=special.betainc(count + 1.0, k, rest),
+            from_on=np.where(is_zero, 1.0, special.betainc(least, k, rest)),
+        )
 
     def at(self, share: float) -> "Family":
         """The dispersion at a share of its range, which is logarithmic."""
@@ -312,6 +378,12 @@ class Gamma(Positive):
         shape, ratio = exposure / scale, y / mean
         return shape * (np.log(shape * ratio) - ratio) - gammaln(shape) - np.log(y)
 
+    def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
+        """Of amounts with the shape exposure / scale."""
+        shape = exposure / scale
+        x = shape * y / mean
+        return Tails.continuous(special.gammainc(shape, x), special.gammaincc(shape, x))
+
 
 @dataclass(frozen=True)
 class InverseGaussian(Positive):
@@ -337,6 +409,12 @@ class InverseGaussian(Positive):
         """Of amounts with the dispersion scale / exposure."""
         phi = scale / exposure
         return -0.5 * (self.deviance(y, mean) / phi + np.log(2.0 * np.pi * phi * y**3))
+
+    def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
+        """Of amounts with the dispersion scale / exposure."""
+        phi = scale / exposure
+        law: Any = invgauss(mean * phi, scale=1.0 / phi)
+        return Tails.continuous(law.cdf(y), law.sf(y))
 
 
 @dataclass(frozen=True)
@@ -375,6 +453,31 @@ class Tweedie(Positive):
         x = (amount / ((p - 1.0) * phi)) ** alpha / ((2.0 - p) * phi)
         density = np.where(positive, _log_bessel(alpha, x) - np.log(amount), 0.0)
         return density + (y * mean ** (1.0 - p) / (1.0 - p) - mean ** (2.0 - p) / (2.0 - p)) / phi
+
+    def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
+        """Of a Poisson number of gamma amounts, with the dispersion scale / exposure."""
+        p, phi = self.power or 1.5, scale / exposure
+        number = np.broadcast_to(mean ** (2.0 - p) / (phi * (2.0 - p)), np.shape(y))
+        x = np.broadcast_to(y / (phi * (p - 1.0) * mean ** (p - 1.0)), number.shape)
+        none, alpha = np.exp(-number), (2.0 - p) / (p - 1.0)
+        lower, upper = np.zeros_like(number), np.zeros_like(number)
+        # Numbers outside of the spread have no weight.
+        spread = _NUMBERS * np.sqrt(number) + _NUMBERS
+        first = np.maximum(np.floor(number - spread), 1.0)
+        n_terms = number + spread - first + 2.0
+        for step in range(int(np.max(n_terms, initial=0.0))):
+            own = step < n_terms
+            k = first[own] + step
+            share = np.exp(xlogy(k, number[own]) - number[own] - gammaln(k + 1.0))
+            lower[own] += share * special.gammainc(alpha * k, x[own])
+            upper[own] += share * special.gammaincc(alpha * k, x[own])
+        is_zero = y == 0.0
+        return Tails(
+            below=np.where(is_zero, 0.0, none + lower),
+            up_to=none + lower,
+            above=upper,
+            from_on=np.where(is_zero, 1.0, upper),
+        )
 
     def at(self, share: float) -> "Family":
         """The power at a share of its range."""
@@ -440,6 +543,19 @@ class Binomial(Family):
         wins, losses = exposure * y, exposure * (1.0 - y)
         ways = gammaln(exposure + 1.0) - gammaln(wins + 1.0) - gammaln(losses + 1.0)
         return (ways + xlogy(wins, mean) + xlog1py(losses, -mean)) / scale
+
+    def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
+        """Of the number of successes among as many trials as the exposure."""
+        trials = _whole(exposure * np.ones_like(y), "binomial")
+        wins = _whole(exposure * y, "binomial")
+        is_zero, is_all = wins == 0.0, wins == trials
+        least, losses = np.maximum(wins, 1.0), np.maximum(trials - wins, 1.0)
+        return Tails(
+            below=np.where(is_zero, 0.0, special.betainc(trials - wins + 1.0, least, 1.0 - mean)),
+            up_to=np.where(is_all, 1.0, special.betainc(losses, wins + 1.0, 1.0 - mean)),
+            above=np.where(is_all, 0.0, special.betainc(wins + 1.0, losses, mean)),
+            from_on=np.where(is_zero, 1.0, special.betainc(least, trials - wins + 1.0, mean)),
+        )
 
 
 @dataclass(frozen=True)

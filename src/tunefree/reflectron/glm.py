@@ -8,6 +8,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.base import base
+from tunefree.base.diagnostics import DiagnosticsMixin
 from tunefree.base.exposures import (
     TakesExposures,
     given_terms,
@@ -16,7 +17,6 @@ from tunefree.base.exposures import (
     row_term,
 )
 from tunefree.base.progress import report_progress
-from tunefree.base.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.core.protocols import (
     Auto,
     FamilyOfClasses,
@@ -43,7 +43,8 @@ from tunefree.parts.families import (
 )
 from tunefree.parts.links import LINKS, link_range, target_margin
 from tunefree.reflectron.classifier import MirrorClassifier
-from tunefree.reflectron.descent import Training
+from tunefree.reflectron.descent import DescentResult, Training
+from tunefree.reflectron.likelihood import distance, line_of, most_likely, warn_aliased
 from tunefree.reflectron.potentials import Potential
 from tunefree.reflectron.reflectron import (
     COMMON,
@@ -54,9 +55,12 @@ from tunefree.reflectron.reflectron import (
     documented,
 )
 from tunefree.rows import formulas
-from tunefree.rows.levels import Coded, coded, coefficient_names, with_indicators
+from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
 from tunefree.rows.matrices import as_columns
+from tunefree.rows.missing import complete
+from tunefree.rows.units import Units
 from tunefree.uncertainty.inference import Law
+from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
 
 # Links that are chosen or learned.
 _LEARNED = ("auto", "learned")
@@ -97,14 +101,20 @@ _FITTED = """family_ : part
         columns are not stored in memory. A new level has the coefficient 0.
     coef_names_ : ndarray of str
         The names of the entries of ``coef_``.
+    likelihood_ : part
+        What `summary`, `coef_interval` and `anova` need of the rows of `fit`, or why there is no
+        table.
     model_spec_ : formulaic.ModelSpec or None
         The columns of the formula as learned, with levels and means.
     """
 
+_NONE = """. 'none' is maximum likelihood: no penalty, no held-out rows,
+        no early stop, no limits of predictions; `predict` is then that of the table of `summary`"""
+
 _TEXTS = {
     "formula": _FORMULA,
     "geometry": GEOMETRY.replace(
-        "{also}", ", and up to 500 columns `Whitened` in four\n        shrinkages"
+        "{also}", ", and up to 500 columns `Whitened` in four\n        shrinkages" + _NONE
     ),
     "common": COMMON,
     "selection": _SELECTION,
@@ -113,7 +123,7 @@ _TEXTS = {
 }
 
 
-class _Inference(CoefficientInferenceMixin, MirrorDescent):
+class _Inference(DiagnosticsMixin, MirrorDescent):
     """Coefficients of a fitted family and link, with intervals."""
 
     constraint_: Any
@@ -161,16 +171,23 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
         super()._after_fit(X, self._targets_given(X, y), sample_weight)
 
     def _stream_law(self):
-        self._refuse_formula()
+        self._refuse_chunks()
         return super()._stream_law()
 
     def _fit_rows(self, *source):
-        self._refuse_formula()
+        self._refuse_chunks()
         super()._fit_rows(*source)
+        vars(self).pop("likelihood_", None)  # of rows that `fit` had before
 
-    def _refuse_formula(self):
+    def _learn(self, X, targets, weights, flat, is_open=False):
+        super()._learn(X, targets, weights, flat, is_open)
+        vars(self).pop("likelihood_", None)  # of rows that `fit` had before
+
+    def _refuse_chunks(self):
         if self.formula is not None:
             raise ValueError("formula= needs a frame in memory: use fit.")
+        if self._is_unpenalized():
+            raise ValueError("potential='none' needs all rows in memory: use fit.")
 
     def _smooth(self, y):
         """The `Law` and the targets for inference of coefficients."""
@@ -190,15 +207,85 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
             )
         return Law(family, link), family.targets(y)
 
-    def _inference_columns(self, X, weights, reference):
+    def _rows_of_tables(self, X):
+        return super()._rows_of_tables(self._coded(X))
+
+    def _table_columns(self, rows, weights, reference):
         categories = vars(self).get("categories_")
-        own = {} if categories is not None else reference
-        rows, names, terms = super()._inference_columns(self._coded(X), weights, own)
+        columns = super()._table_columns(rows, weights, reference if categories is None else {})
         if vars(self).get("model_spec_") is not None:
-            return rows, names, formulas.terms_of(self.model_spec_)
+            return columns._replace(own_terms=formulas.terms_of(self.model_spec_))
         if categories is None:
-            return rows, names, terms
-        return with_indicators(rows, names, categories, weights, self.fit_intercept, reference)
+            return columns
+        names = columns.numbers
+        return TableColumns.learned(rows, names, categories, weights, self.fit_intercept, reference)
+
+    def _is_unpenalized(self):
+        """Whether the model is the maximum likelihood fit."""
+        return isinstance(self.potential, str) and self.potential == "none"
+
+    def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None):
+        """Keep the maximum likelihood fit of checked rows, for tables without them."""
+        try:
+            with np.errstate(all="ignore"):
+                columns = self._table_columns(rows, weights, {})
+                law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
+                n_blocks = 1 if law.family.tied else max(len(targets.T) - 1, 1)
+                check_work(len(targets), len(columns.names), n_blocks, self._learns_parameter())
+                fits = self._fits_of(columns.of(rows), columns, law, targets, weights, None)
+                remark = self._distance(fits, rows, weights, offset)
+                self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2, remark)
+        except ValueError as problem:
+            self.likelihood_ = KeptFits.without(str(problem))
+
+    def _kept_of(self, fits, columns, are_several, remark=""):
+        """The `KeptFits` of fits with rows."""
+        containing = self._containing_terms()
+        kept = [KeptFit.of(fit, columns, containing) for fit in fits]
+        return KeptFits(kept, columns, are_several, remark=remark)
+
+    def _distance(self, fits, rows, weights, offset):
+        """How far the model's predictions of checked rows are from the fits, in a sentence."""
+        if self._is_unpenalized():
+            return ""
+        margins = self._margins_of_rows(rows)[weights > 0.0]
+        if offset is not None:
+            margins = margins + np.reshape(row_term(offset, rows, "offset"), (-1, 1))[weights > 0.0]
+        return distance(fits, self._means_of(margins), hasattr(self, "classes_"))
+
+    def _solve(self, rows, y, weights, exposure=None, offset=None):
+        """Set the coefficients, and what predictions need, to those of maximum likelihood."""
+        if self.constraint is not None:
+            raise ValueError("potential='none' has no constraint=: give another potential.")
+        columns = self._table_columns(rows, weights, {})
+        law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
+        A = columns.of(rows)
+
+        def fits_of(law):
+            return self._fits_of(A, columns, law, targets, weights, None)
+
+        with np.errstate(all="ignore"):
+            fits = most_likely(fits_of, law, targets, weights)
+        warn_aliased(fits)
+        levels = self._levels_of_columns()
+        line = line_of(fits, columns, () if levels is None else levels.sizes, law.family.tied)
+        family = self.family_ if len(fits) > 1 else fits[0].family
+        units = Units.unchanged(line.coef.shape[1])
+        own: Any = family, self.link_, units
+        dtype = np.result_type(rows.dtype, np.float32)
+        self.held_out_ = self.feature_map_ = self._stream = None
+        self._publish(DescentResult(*line, [], {}, 1, *own), dtype)
+        self.potential_, self.constraint_, self.leaderboard_ = self.potential, None, []
+        try:
+            check_work(len(targets), len(columns.names), fits[0].n_blocks, False)
+            self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2)
+        except ValueError as problem:
+            self.likelihood_ = KeptFits.without(str(problem))
+
+    def _check_unpenalized(self, X_val):
+        """Refuse validation rows, which would have nothing to choose."""
+        if X_val is not None:
+            raise ValueError("potential='none' has nothing to choose by X_val=: leave it out.")
 
     def _containing_terms(self):
         spec = vars(self).get("model_spec_")
@@ -207,7 +294,8 @@ class _Inference(CoefficientInferenceMixin, MirrorDescent):
     def _learns_parameter(self):
         named = isinstance(self.family, Family) or self.family in FAMILIES.names()
         given = FAMILIES.find(self.family) if named else None
-        return self.family_.at is not None and self.family_ != given
+        is_open = given is None or None in vars(given).values()
+        return self.family_.at is not None and is_open
 
 
 @documented(**_TEXTS)
@@ -284,7 +372,7 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         link: LinkName | Literal["auto", "learned"] | Link | None = None,
         *,
         formula: str | None = None,
-        potential: PotentialName | Auto | Potential = "auto",
+        potential: PotentialName | Auto | Literal["none"] | Potential = "auto",
         constraint: Any = None,
         fit_intercept: bool = True,
         standardize: bool | Auto = "auto",
@@ -400,10 +488,13 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         if np.shape(y)[1:] == (1,) and not self.__sklearn_tags__().target_tags.multi_output:
             y = column_or_1d(y, warn=True)
         weights, targets = base.check_weights(sample_weight, X), as_columns(y)
+        given_weights, given_offset = base.check_weights(sample_weight, X, as_given=True), offset
         family, link = law = self._law(_inferred_from(targets, exposure))
         learned = self.link if self._learns_link() else None
-        setup = self._setup(law, learned_link=learned)
         self.row_terms_ = tuple(given_terms(exposure, offset))
+        if self._is_unpenalized():
+            return self._fit_likelihood(X, y, given_weights, X_val, law, exposure, offset)
+        setup = self._setup(law, learned_link=learned)
         if X_val is not None and self.row_terms_:
             raise ValueError("X_val= cannot be combined with exposure= or offset=.")
         offset = row_term(offset, X, "offset")
@@ -415,7 +506,20 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         over = None if family.exposure != "rate" else row_term(exposure, X, "exposure")
         # With an offset means have no range of their own.
         terms: Any = {"offset": offset, "exposure": over, "limited": offset is None}
-        return self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
+        self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
+        self._keep_likelihood(X, y, given_weights, exposure, given_offset)
+        return self
+
+    def _fit_likelihood(self, X, y, weights, X_val, law, exposure, offset):
+        """Learn by maximum likelihood from checked rows."""
+        self._check_unpenalized(X_val)
+        if self._learns_link():
+            raise ValueError(f"link={self.link!r} is learned by held-out rows: name a link.")
+        self._flat = np.ndim(y) == 1
+        self.family_, self.link_ = law
+        self.constraint_ = self.input_limits_ = self.prediction_limits_ = None
+        self._solve(X, y, weights, exposure, offset)
+        return self
 
     def _learns_law(self, family):
         return self._learns_link() or type(family).learned is not Family.learned
@@ -457,14 +561,17 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         margins = self._margins(X, getattr(self, "input_limits_", None))
         if offset is not None:
             margins = margins + row_term(offset, margins, "offset")[:, None]
-        ends: Any = getattr(self, "prediction_limits_", None)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = self.family_.predicted(self.link_, margins)
-            if ends is not None:
-                mean = np.clip(mean, *ends)
+            mean = self._means_of(margins)
             mean = over_exposure(mean.astype(self.coef_.dtype, copy=False), exposure)
         base.warn_infinite(mean)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
+
+    def _means_of(self, margins):
+        """Means, for an exposure of 1, at indices."""
+        mean = self.family_.predicted(self.link_, margins)
+        ends: Any = getattr(self, "prediction_limits_", None)
+        return mean if ends is None else np.clip(mean, *ends)
 
     def score(
         self,
@@ -621,7 +728,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         link: LinkName | Literal["auto", "learned"] | Link | None = None,
         *,
         formula: str | None = None,
-        potential: PotentialName | Auto | Potential = "auto",
+        potential: PotentialName | Auto | Literal["none"] | Potential = "auto",
         constraint: Any = None,
         fit_intercept: bool = True,
         standardize: bool | Auto = "auto",
@@ -713,9 +820,40 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self._law()
         rows, self.model_spec_, y = self._encoded(X, y)
         self.categories_ = rows.categories
-        self._fit_labels(rows.X, y, sample_weight, X_val, y_val, _grades_of(y))
+        grades = _grades_of(y)
+        if self._is_unpenalized():
+            self._fit_likelihood(rows.X, y, sample_weight, X_val, grades)
+        else:
+            self._fit_labels(rows.X, y, sample_weight, X_val, y_val, grades)
+            X = base.check_rows(self, rows.X)
+            weights = base.check_weights(sample_weight, X, as_given=True)
+            self._keep_likelihood(X, np.asarray(complete(y)), weights)
         self.schema_ = rows.schema
         return self
+
+    def _fit_likelihood(self, X, y, sample_weight, X_val, grades):
+        """Learn by maximum likelihood."""
+        self._check_unpenalized(X_val)
+        if self.class_weight is not None:
+            raise ValueError(
+                "potential='none' has no class_weight=, with which the likelihood is not that of "
+                "the rows: give sample_weight."
+            )
+        X, y = base.check_rows_and_targets(self, X, y)
+        weights = base.check_weights(sample_weight, X, as_given=True)
+        base.encode_labels(y)
+        used = y[weights > 0.0]
+        classes = self._in_order(base.encode_labels(used, fewest=2)[0], grades)
+        self.family_, self.link_ = self._law(classes)
+        codes = base.places_of(classes, used)
+        self.classes_ = classes
+        self.class_count_ = np.bincount(codes, weights[weights > 0.0])
+        self.constraint_ = None
+        self._solve(X, y, weights)
+
+    def _means_of(self, margins):
+        """Probabilities at indices."""
+        return self._probabilities(margins)
 
     def score(
         self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None

@@ -338,7 +338,10 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
 
     def _margins(self, X, limits=None):
         check_is_fitted(self, "link_")
-        X = base.check_rows(self, self._coded(X))
+        return self._margins_of_rows(base.check_rows(self, self._coded(X)), limits)
+
+    def _margins_of_rows(self, X, limits=None):
+        """The indices of checked rows."""
         X = X if limits is None else within_limits(X, limits)
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)

@@ -10,6 +10,9 @@ from tunefree.rows.designs import Categorical, Dense, Split
 from tunefree.rows.matrices import check_frame
 from tunefree.rows.schema import Schema, read_columns
 
+# The name of the level of missing values.
+MISSING = "missing"
+
 
 class Coded(NamedTuple):
     """A table with codes for the levels of its columns of text and categories."""
@@ -154,43 +157,135 @@ def check_reference(reference, levels):
             )
 
 
-def with_indicators(X, names, categories, weights, intercept, reference):
-    """Rows with a 0-1 column for every level but the reference, the columns' names and terms.
+class CodedLevels(NamedTuple):
+    """A column of codes in a table of coefficients."""
 
-    `reference` has the reference levels of some columns. By default it is the level of the largest
-    weight, or the first of several. Missing values are a level. Levels without a row have no
-    column. Without an intercept the first categorical column has no reference.
+    name: str
+    place: int  # of the column in X
+    n_levels: int  # the code of missing values
+    codes: list  # of the levels that rows have
+    levels: list  # their names
+    reference: Any  # the code of the reference; None if every level has a column
+
+    @property
+    def with_column(self):
+        """The codes and the names of the levels that have a column."""
+        pairs = zip(self.codes, self.levels, strict=True)
+        return [(code, level) for code, level in pairs if code != self.reference]
+
+
+class TableColumns(NamedTuple):
+    """The columns of a table of coefficients: numbers, and a 0-1 column for a level.
+
+    In a column of categories every level has a column but the reference. Missing values are a
+    level. A level that the rows do not have has no column.
 
     Examples
     --------
     >>> X, levels = np.array([[0.0], [1.0], [1.0]]), [np.array(["u", "v"])]
-    >>> with_indicators(X, ["a"], levels, np.ones(3), True, {})
-    (array([[1.],
-           [0.],
-           [0.]]), ['a[u]'], ['a'])
+    >>> columns = TableColumns.learned(X, ["a"], levels, np.ones(3), True, {})
+    >>> columns.names, columns.reference, columns.of(X).tolist()
+    (['a[u]'], {'a': 'v'}, [[1.0], [0.0], [0.0]])
     """
-    levels: Any = Levels.of(categories)
-    columns = list(levels.numbers(X).T)
-    terms = [name for name, own in zip(names, categories, strict=True) if own is None]
-    out_names = list(terms)
-    counted, used = {}, {}
-    for j in levels.codes:
-        level_names = [*map(str, categories[j]), "missing"]
-        codes = np.where(X[:, j] < 0.0, len(level_names) - 1, X[:, j]).astype(int)
-        total = np.bincount(codes, weights, minlength=len(level_names))
-        counted[names[j]] = codes, total, level_names
-        used[names[j]] = [level_names[code] for code in np.flatnonzero(total > 0.0)]
-    check_reference(reference, used)
-    for place, (name, (codes, total, level_names)) in enumerate(counted.items()):
-        base: Any = int(np.argmax(total))
-        if not intercept and place == 0:
+
+    numbers: list  # the names of the columns that are not coded
+    own_terms: list  # the term of each of these
+    coded: list  # of CodedLevels
+
+    @property
+    def names(self):
+        """The names of the columns."""
+        return [*self.numbers, *(f"{c.name}[{u}]" for c in self.coded for _, u in c.with_column)]
+
+    @property
+    def terms(self):
+        """The terms of the columns: the columns of X."""
+        return [*self.own_terms, *(c.name for c in self.coded for _ in c.with_column)]
+
+    @property
+    def reference(self):
+        """The reference levels of columns of categories, by name."""
+        return {
+            c.name: c.levels[c.codes.index(c.reference)]
+            for c in self.coded
+            if c.reference is not None
+        }
+
+    @classmethod
+    def learned(cls, X, names, categories, weights, intercept, reference):
+        """The columns for some rows.
+
+        `reference` has the reference levels of some columns. By default it is the level of most
+        rows, and of several the first by name. Weights do not decide: the models of one table have
+        one reference. Without an intercept the first column of categories has none.
+        """
+        numbers = [name for name, own in zip(names, categories, strict=True) if own is None]
+        columns = []
+        for j in [j for j, own in enumerate(categories) if own is not None]:
+            level_names = [*map(str, categories[j]), MISSING]
+            n_levels = len(level_names) - 1
+            codes = _codes_with_missing(X[:, j], n_levels)
+            used = np.flatnonzero(np.bincount(codes, weights, minlength=n_levels + 1) > 0.0)
+            rows = np.bincount(codes, minlength=n_levels + 1)[used]
+            most: Any = int(used[np.argmax(rows)]) if intercept or columns else None
+            own = [level_names[code] for code in used]
+            columns.append(CodedLevels(names[j], j, n_levels, used.tolist(), own, most))
+        return cls(numbers, list(numbers), columns).with_reference(reference)
+
+    def with_reference(self, reference):
+        """The columns with the reference levels of some columns, by name."""
+        check_reference(reference, {c.name: c.levels for c in self.coded})
+        coded = []
+        for own in self.coded:
+            if own.name in reference and own.reference is not None:
+                code = own.codes[own.levels.index(str(reference[own.name]))]
+                own = own._replace(reference=code)
+            coded.append(own)
+        return self._replace(coded=coded)
+
+    def change_of(self, other):
+        """The coefficients of `other` columns as T times those of these, and the constant.
+
+        Returns T and what is added to the intercept, as weights of these coefficients. `other` has
+        other reference levels.
+        """
+        n, places = len(self.numbers), {name: k for k, name in enumerate(self.names)}
+        T, constant = np.zeros((len(other.names), len(self.names))), np.zeros(len(self.names))
+        T[:n, :n] = np.eye(n)
+        row = n
+        for old, new in zip(self.coded, other.coded, strict=True):
             base = None
-        elif name in reference:
-            base = level_names.index(str(reference[name]))
-        for code in np.flatnonzero(total > 0.0):
-            if code != base:
-                columns.append((codes == code).astype(np.float64))
-                out_names.append(f"{name}[{level_names[code]}]")
-                terms.append(name)
-    X = np.column_stack(columns) if columns else np.empty((len(X), 0))
-    return X, out_names, terms
+            if new.reference != old.reference:
+                level = new.levels[new.codes.index(new.reference)]
+                base = places[f"{new.name}[{level}]"]
+                constant[base] += 1.0
+            for code, level in new.with_column:
+                if code != old.reference:
+                    T[row, places[f"{new.name}[{level}]"]] += 1.0
+                if base is not None:
+                    T[row, base] -= 1.0
+                row += 1
+        return T, constant
+
+    def unknown_levels(self, X):
+        """Which rows have a level without a column that is not the reference."""
+        unknown = np.zeros(X.shape[0], dtype=bool)
+        for own in self.coded:
+            codes = _codes_with_missing(X[:, own.place], own.n_levels)
+            unknown |= ~np.isin(codes, own.codes)
+        return unknown
+
+    def of(self, X):
+        """The columns of rows of codes."""
+        if not self.coded:
+            return X
+        columns = list(np.delete(X, [own.place for own in self.coded], axis=1).T)
+        for own in self.coded:
+            codes = _codes_with_missing(X[:, own.place], own.n_levels)
+            columns += [(codes == code).astype(np.float64) for code, _ in own.with_column]
+        return np.column_stack(columns) if columns else np.empty((len(X), 0))
+
+
+def _codes_with_missing(codes, n_levels):
+    """Codes of levels, in which that of missing values follows the others."""
+    return np.where(codes < 0.0, n_levels, codes).astype(int)

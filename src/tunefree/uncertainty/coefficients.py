@@ -121,6 +121,8 @@ class Summary(NamedTuple):
         Also as attributes: ``nobs``, ``deviance``, ``scale``, ``llf``, ``aic``, ``d2``, ...
     aliased : dict
         The names of columns without a coefficient, and the reasons.
+    reference : dict
+        The reference level of every column of categories that has one.
 
     `covariance`, `family`, `link` and `statistics` are None for several targets.
     """
@@ -140,6 +142,7 @@ class Summary(NamedTuple):
     link: Any = None
     statistics: Any = None
     aliased: Any = {}
+    reference: Any = {}
 
     def __getattr__(self, name):
         if name in Statistics._fields and self.statistics is not None:
@@ -235,6 +238,9 @@ class Summary(NamedTuple):
 
     def __repr__(self):
         parts = [as_text(self.columns(), self.names), "", self.note]
+        if self.reference:
+            levels = ", ".join(f"{name} = {level}" for name, level in self.reference.items())
+            parts.append(f"Reference levels: {levels}.")
         if self.statistics is not None:
             link = next((name for name, part in LINKS.items() if part == self.link), self.link)
             family = _MANY_DIGITS.sub(lambda digits: f"{float(digits[0]):.4g}", repr(self.family))
@@ -244,14 +250,15 @@ class Summary(NamedTuple):
 
 
 class Anova(NamedTuple):
-    """Tests of the terms of a model, each against the model without it.
+    """Tests of the terms of a model, each against a model without it.
 
-    Tests are of type II: both models are without the terms that contain the term.
+    Unless `typ` of `anova` is another, tests are of type II: both models are without the terms that
+    contain the term.
 
     Attributes
     ----------
     terms : list of str
-        A column, or all levels of a column of categories.
+        A column, all levels of a column of categories, or several of these: "a + b".
     df : ndarray of shape (n_terms,)
         Coefficients of the term; 0 if it is aliased: the other terms determine it.
     lr_statistic, lr_p_value : ndarray of shape (n_terms,)

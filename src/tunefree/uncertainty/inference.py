@@ -209,24 +209,41 @@ class Minimum(NamedTuple):
 
 
 class CoefficientFit(NamedTuple):
-    """Coefficients, the last of which is the intercept, and their covariance; NaN if aliased."""
+    """Coefficients, the last of which is the intercept, and their covariance; NaN if aliased.
 
+    One that a model keeps has neither `sample` nor `minimum`, which hold the rows.
+    """
+
+    names: list  # of the coefficients
     coef: np.ndarray
     covariance: np.ndarray
     df_denom: float
     statistics: Statistics
-    sample: SampleRows
-    minimum: Minimum
+    family: Any
+    link: Any
+    aliased: dict
     notes: list
+    n_blocks: int = 1  # how often every column has a coefficient
+    sample: Any = None
+    minimum: Any = None
 
-    def summary(self, alpha):
-        """The `Summary`."""
-        coef, df_denom, law = self.coef, self.df_denom, self.sample.law
+    def design(self, A):
+        """The columns A of rows, with ones for an intercept."""
+        A = as_dense(A)
+        return np.column_stack([A, np.ones(len(A))]) if len(self.coef) > A.shape[1] else A
+
+    def index(self, A):
+        """The indices of rows of the columns A; an aliased column counts as 0."""
+        return self.design(A) @ np.nan_to_num(self.coef)
+
+    def summary(self, alpha, reference=None):
+        """The `Summary`, given the reference levels."""
+        coef, df_denom = self.coef, self.df_denom
         error = np.sqrt(np.diag(self.covariance))
         reach = student.ppf(1.0 - 0.5 * alpha, df_denom) * error
         t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error != 0.0)
         return Summary(
-            names=self.sample.coefficient_names(),
+            names=self.names,
             coef=coef,
             standard_error=error,
             statistic=t,
@@ -237,10 +254,11 @@ class CoefficientFit(NamedTuple):
             note=" ".join(self.notes),
             df_denom=df_denom,
             covariance=self.covariance,
-            family=law.family,
-            link=law.link,
+            family=self.family,
+            link=self.link,
             statistics=self.statistics,
-            aliased=self.minimum.aliased,
+            aliased=self.aliased,
+            reference=reference or {},
         )
 
 
@@ -289,14 +307,43 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
     found = minimum(sample)
     statistics = _statistics(sample, found, learned)
     degrees = statistics.df_resid if sample.groups is None else float(sample.groups.max())
-    V = found.to_raw @ _covariance(sample, found, options, statistics) @ found.to_raw.T
     coef = np.full(len(found.kept), np.nan)
-    covariance = np.full((len(coef), len(coef)), np.nan)
     coef[found.kept] = found.to_raw @ found.beta
-    covariance[np.ix_(found.kept, found.kept)] = V
     df_denom = degrees if options.use_t else np.inf
-    notes = _notes(sample, found, options, df_denom, learned, statistics)
-    return CoefficientFit(coef, covariance, df_denom, statistics, sample, found, notes)
+    return CoefficientFit(
+        names=sample.coefficient_names(),
+        coef=coef,
+        covariance=covariance_of(sample, found, options, statistics),
+        df_denom=df_denom,
+        statistics=statistics,
+        family=sample.law.family,
+        link=sample.law.link,
+        aliased=found.aliased,
+        notes=[
+            first_note(sample.n, options.cov_type, df_denom),
+            *_notes(sample, found, learned, statistics),
+        ],
+        n_blocks=sample.n_blocks,
+        sample=sample,
+        minimum=found,
+    )
+
+
+def covariance_of(sample, found, options, statistics):
+    """The covariance of the coefficients of the columns; NaN for aliased ones."""
+    V = found.to_raw @ _covariance(sample, found, options, statistics) @ found.to_raw.T
+    covariance = np.full((len(found.kept), len(found.kept)), np.nan)
+    covariance[np.ix_(found.kept, found.kept)] = V
+    return covariance
+
+
+def first_note(n, cov_type, df_denom):
+    """What was estimated, and by which covariance and distribution."""
+    law = "normal distribution" if np.isinf(df_denom) else "Student's t"
+    return (
+        f"Minimum of the loss over {n:.0f} rows without a penalty (not coef_); standard errors "
+        f"{cov_type}, {law}."
+    )
 
 
 def _sample(X, y, weights, law, intercept, names, options, labels):
@@ -316,20 +363,20 @@ def _sample(X, y, weights, law, intercept, names, options, labels):
         if not groups.any():
             raise ValueError("cov_type='cluster' needs two groups at least.")
     X = np.array(as_dense(X)).astype(np.float64)
-    whole = bool((weights == np.round(weights)).all())
-    are_frequencies = whole if options.weight_type == "auto" else options.weight_type == "frequency"
-    intercept = intercept or law.family.tied
-    return SampleRows(X, y, weights, law, intercept, names, are_frequencies, labels, groups)
+    counted, intercept = are_frequencies(weights, options), intercept or law.family.tied
+    return SampleRows(X, y, weights, law, intercept, names, counted, labels, groups)
 
 
-def _notes(sample, found, options, df_denom, learned, statistics):
-    """What was estimated and how, in sentences."""
-    n, k = sample.n, len(found.beta)
-    law = "normal distribution" if np.isinf(df_denom) else "Student's t"
-    notes = [
-        f"Minimum of the loss over {n:.0f} rows without a penalty (not coef_); standard errors "
-        f"{options.cov_type}, {law}."
-    ]
+def are_frequencies(weights, options):
+    """Whether weights are numbers of repetitions, and not precisions."""
+    if options.weight_type == "auto":
+        return bool((weights == np.round(weights)).all())
+    return options.weight_type == "frequency"
+
+
+def _notes(sample, found, learned, statistics):
+    """What else is to be known of an estimate, in sentences."""
+    n, k, notes = sample.n, len(found.beta), []
     if (sample.weights != 1.0).any():
         kind = "numbers of repetitions" if sample.are_frequencies else "precisions"
         notes.append(f"Weights are {kind}.")
@@ -354,15 +401,18 @@ def _notes(sample, found, options, df_denom, learned, statistics):
 
 def _most_likely(sample):
     """The sample with the parameter of the family at its maximum likelihood."""
+    found: Any = None
 
     def with_parameter(share):
         return sample._replace(law=sample.law._replace(family=sample.law.family.at(share)))
 
     def cost(share):
+        nonlocal found
         trial = with_parameter(share)
-        return -_log_likelihood(trial, minimum(trial))
+        found = minimum(trial, found)
+        return -_log_likelihood(trial, found)
 
-    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
+    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8})
     return with_parameter(best.x)
 
 
@@ -512,10 +562,17 @@ def _inverse(curvature):
         ) from None
 
 
+ANOVA_TYPES = (1, 2, 3)
+
+
 def terms_tested(
-    fit: CoefficientFit, terms: list, containing: Mapping[str, Any] | None = None
+    fit: CoefficientFit,
+    terms: list,
+    containing: Mapping[str, Any] | None = None,
+    typ: int = 2,
+    groups: Any = None,
 ) -> Anova:
-    """The likelihood-ratio and Wald test of every term, of type II.
+    """The likelihood-ratio and Wald tests of terms.
 
     Parameters
     ----------
@@ -524,29 +581,124 @@ def terms_tested(
         The term of every column.
     containing : mapping, optional
         The terms that contain a term: its interactions.
+    typ : {1, 2, 3}, default=2
+    groups : list of str or of lists of str, optional
+        The terms to be tested, in order; those of a list together. By default every term by itself.
 
     Returns
     -------
     Anova
     """
-    family, containing = fit.sample.law.family, containing or {}
+    statistics = term_statistics(fit, terms, containing, typ, groups)
+    return tests_of_terms(statistics, fit, typ)
+
+
+def groups_of_terms(terms, groups=None):
+    """The terms that are tested together, as tuples; those of a model if none are named.
+
+    Examples
+    --------
+    >>> groups_of_terms(["a", "b", "b"]), groups_of_terms(["a", "b", "c"], ["c", ["a", "b"]])
+    ([('a',), ('b',)], [('c',), ('a', 'b')])
+    """
+    known = list(dict.fromkeys(terms))
+    if groups is None:
+        return [(name,) for name in known]
+    groups = [groups] if isinstance(groups, str) else list(groups)
+    found = [(group,) if isinstance(group, str) else tuple(group) for group in groups]
+    named = [name for group in found for name in group]
+    for place, name in enumerate(named):
+        if name not in known:
+            raise none_of("terms", name, known)
+        if name in named[:place]:
+            raise ValueError(f"terms= names {name!r} twice.")
+    if not all(found) or not found:
+        raise ValueError("terms= has no term, or a list without one: name the terms to be tested.")
+    return found
+
+
+class TermStatistics(NamedTuple):
+    """The chi2 statistics of the tests of terms, and their degrees of freedom."""
+
+    terms: list
+    lr_df: np.ndarray
+    lr_chi2: np.ndarray
+    wald_df: np.ndarray
+    wald_chi2: np.ndarray
+    has_interactions: bool
+
+
+def term_statistics(fit, terms, containing=None, typ=2, groups=None):
+    """The `TermStatistics`; see `terms_tested`."""
+    check_likelihood(fit)
+    table = _Terms(fit, np.array(terms), {})
+    tested = _tested(terms, containing or {}, typ, groups)
+    pairs = [(table.columns(own), table.columns(above)) for own, above in tested]
+    lr = np.reshape([table.likelihood_ratio(own, above) for own, above in pairs], (-1, 2))
+    walds = np.reshape([table.wald(own, above) for own, above in pairs], (-1, 2))
+    names = [" + ".join(own) for own, _ in tested]
+    is_above = any((containing or {}).values())
+    return TermStatistics(names, lr[:, 0], lr[:, 1], walds[:, 0], walds[:, 1], is_above)
+
+
+def walds_of_terms(fit, terms, containing):
+    """The chi2 of Wald's test of every term, of type II."""
+    table = _Terms(fit, np.array(terms), {})
+    pairs = [
+        (table.columns(own), table.columns(above)) for own, above in _tested(terms, containing)
+    ]
+    return np.array([table.wald(own, above)[1] for own, above in pairs])
+
+
+def _tested(terms, containing, typ=2, groups=None):
+    """Terms that are tested together, and those that neither model has; for every test."""
+    tested, pairs = groups_of_terms(terms, groups), []
+    for place, own in enumerate(tested):
+        if typ == 1:  # those that are added later
+            above = {name for later in tested[place + 1 :] for name in later}
+        elif typ == 2:
+            above = {name for one in own for name in containing.get(one, ())}
+        else:
+            above = set()
+        pairs.append((own, above - set(own)))
+    return pairs
+
+
+def check_likelihood(fit):
+    """Refuse a family without a density, whose models have no likelihood to compare."""
     if fit.statistics.llf is None:
         raise ValueError(
-            f"{type(family).__name__} has no likelihood to compare: use wald_test of the summary."
+            f"{type(fit.family).__name__} has no likelihood to compare: use wald_test of the "
+            "summary."
         )
-    names = list(dict.fromkeys(terms))
-    table = _Terms(fit, np.array(terms), {})
-    ratios, walds = [], []
-    for name in names:
-        own, above = table.columns([name]), table.columns(containing.get(name, ()))
-        ratios.append(table.likelihood_ratio(own, above))
-        walds.append(table.wald(own, above))
-    kind = "chi2" if family.unit_scale else "F"
-    notes = [f"Each term against the model without it; the likelihood-ratio statistic is {kind}."]
-    if any(containing.values()):
+
+
+def tests_of_terms(statistics, fit, typ=2):
+    """The `Anova` of the statistics of a fit."""
+    unit_scale = fit.family.unit_scale
+    lr_denom = np.inf if unit_scale else fit.statistics.df_resid
+    ratios = [
+        _chi2_or_f(chi2, int(df), lr_denom)
+        for df, chi2 in zip(statistics.lr_df, statistics.lr_chi2, strict=True)
+    ]
+    walds = [
+        _chi2_or_f(chi2, int(df), fit.df_denom)
+        for df, chi2 in zip(statistics.wald_df, statistics.wald_chi2, strict=True)
+    ]
+    kind = "chi2" if unit_scale else "F"
+    against = "added to those before it" if typ == 1 else "against the model without it"
+    notes = [f"Each term {against}; the likelihood-ratio statistic is {kind}."]
+    if typ == 1:
+        notes.append("Both models are without the terms after it (type I).")
+    elif statistics.has_interactions and typ == 2:
         notes.append("Both models are without the terms that contain it (type II).")
+    elif statistics.has_interactions:
+        notes.append(
+            "Both models have the terms that contain it (type III): the test of a factor depends "
+            "on its coding, such as C(x, contr.sum)."
+        )
     return Anova(
-        terms=names,
+        terms=statistics.terms,
         df=np.array([test.df_num for test in ratios]),
         lr_statistic=np.array([test.statistic for test in ratios]),
         lr_p_value=np.array([test.p_value for test in ratios]),
@@ -568,13 +720,10 @@ class _Terms(NamedTuple):
         return np.flatnonzero(np.isin(self.terms, list(terms)))
 
     def likelihood_ratio(self, own, above):
-        """The test of the model without `above` against that without `own`, too."""
+        """The degrees of freedom and chi2 of the models without `above`, and without `own`, too."""
         larger, smaller = self._without(above), self._without(np.union1d(own, above))
-        df_num = larger[1] - smaller[1]
-        statistics = self.fit.statistics
-        df_denom = np.inf if self.fit.sample.law.family.unit_scale else statistics.df_resid
         rise = max(smaller[0] - larger[0], 0.0)
-        return _chi2_or_f(rise / statistics.scale, df_num, df_denom)
+        return larger[1] - smaller[1], rise / self.fit.statistics.scale
 
     def _without(self, columns):
         """The deviance and the number of coefficients of the model without some columns."""
@@ -588,9 +737,9 @@ class _Terms(NamedTuple):
         return self.known[key]
 
     def wald(self, own, above):
-        """The test that the part of `own` that is independent of `above` has no effect.
+        """The degrees of freedom and chi2 of the part of `own` that is independent of `above`.
 
-        Its statistic is that of both together less that of `above`.
+        Chi2 is that of both together less that of `above`.
         """
         others = np.setdiff1d(np.arange(len(self.terms)), np.union1d(own, above))
         columns, coef, covariance = self._coefficients(np.concatenate([others, own, above]))
@@ -601,8 +750,7 @@ class _Terms(NamedTuple):
         def chi2(chosen):
             return wald(coef[chosen], covariance[np.ix_(chosen, chosen)], np.inf).statistic
 
-        statistic = max(chi2(of_own | of_above) - chi2(of_above), 0.0)
-        return _chi2_or_f(statistic, int(of_own.sum()), self.fit.df_denom)
+        return int(of_own.sum()), max(chi2(of_own | of_above) - chi2(of_above), 0.0)
 
     def _coefficients(self, order):
         """Columns with coefficients, these, and their covariance.
@@ -633,9 +781,9 @@ def _chi2_or_f(statistic, df_num, df_denom):
     return chi2_or_f(statistic, df_num, df_denom)
 
 
-def minimum(sample):
-    """The `Minimum` of the loss."""
-    columns = _standard(sample)
+def minimum(sample, near=None):
+    """The `Minimum` of the loss; `near` is that of another loss of the same columns, if any."""
+    columns = _standard(sample) if near is None else StandardColumns(*near[:4])
     if sample.labels:
         return _minimum_of_classes(sample, columns)
     A = columns.A
@@ -645,7 +793,8 @@ def minimum(sample):
         q = float(sample.law.family.q[0])
         beta, above = quantiles.plane(A, y, sample.weights, q)
         return Minimum(*columns, beta, A @ beta, above)
-    beta, s, converged = _newton(A, sample, _curvature)
+    start = None if near is None else near.beta
+    beta, s, converged = _newton(A, sample, _curvature, start)
     if not converged and isinstance(sample.law.family, HuberT):
         beta, s, converged = _newton(A, sample, _majorant)
     _check_finite(sample, beta, s, columns.kept, converged)
@@ -730,14 +879,14 @@ def _direction(weights, names, most=4):
     return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
 
 
-def _newton(A, sample, curvature):
+def _newton(A, sample, curvature, start=None):
     """Parameters and indices where the weighted score vanishes, and whether they were found.
 
     Newton's steps, halved until the loss falls by a part of what its slope promises.
     """
     y, law, share = sample.y, sample.law, sample.weights / sample.weights.sum()
-    beta, size = np.zeros(A.shape[1]), np.inf
-    if sample.intercept:
+    beta, size = np.zeros(A.shape[1]) if start is None else start, np.inf
+    if sample.intercept and start is None:
         beta[-1] = law.start(y, sample.weights)
     s = A @ beta
     # A step changes indices by at most 4 (logistic link), or 4 standard deviations.

@@ -1,8 +1,4 @@
-"""Plots of fitted models in the style of scikit-learn: ``Display.from_estimator(...)`` draws.
-
-`plot` draws again, into other axes. matplotlib is imported by the first plot. For learning
-curves of one estimator use scikit-learn's own `LearningCurveDisplay`.
-"""
+"""Plots of what fitted models keep: risks, candidates, weights, drift, intervals."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,50 +9,10 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = [
-    "DriftDisplay",
-    "ExplanationDisplay",
-    "IntervalDisplay",
-    "LeaderboardDisplay",
-    "RiskCurveDisplay",
-    "WeightsDisplay",
-]
-
-# Okabe and Ito 2008: colours that colour-blind readers can distinguish.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
+from tunefree.plots.drawing import COLOURS, STROKES, Display, bars, rows_of_names
 
 
-class _Display:
-    """Base of Displays: the axes and the figure that they are drawn into."""
-
-    def _on(self, ax):
-        """The given axes, or new ones."""
-        if ax is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError as error:
-                raise ImportError(
-                    "Plots need matplotlib: pip install 'tunefree[plots]'."
-                ) from error
-            ax = pyplot.subplots(layout="constrained")[1]
-        self.ax_, self.figure_ = ax, ax.figure
-        return ax
-
-
-def _bars(ax, names, values, errors, colours):
-    """One bar for each name, the first at the top."""
-    _rows(ax, names)
-    return ax.barh(np.arange(len(names)), values, xerr=errors, color=colours, ecolor="0.2")
-
-
-def _rows(ax, names):
-    """One row of the picture for each name, the first at the top."""
-    ax.set_yticks(np.arange(len(names)), [str(name).replace("$", r"\$") for name in names])
-    ax.invert_yaxis()
-
-
-class _Fitted(_Display, ABC):
+class _Fitted(Display, ABC):
     """Displays of a fitted estimator, without further data."""
 
     @abstractmethod
@@ -276,7 +232,7 @@ class LeaderboardDisplay(_Fitted):
         ax = self._on(ax)
         names, risks, errors, chosen = self.lowest(most)
         colours = [COLOURS[0] if one else "0.75" for one in chosen]
-        self.bars_ = _bars(ax, names, risks, errors, colours)
+        self.bars_ = bars(ax, names, risks, errors, colours)
         ax.set(xlabel=self.heading)
         return self
 
@@ -298,7 +254,7 @@ class LeaderboardDisplay(_Fitted):
 
 
 @dataclass(eq=False, repr=False)
-class WeightsDisplay(_Display):
+class WeightsDisplay(Display):
     """Weights of a predictor: bars if the columns have names, else stems.
 
     Parameters
@@ -406,13 +362,13 @@ class WeightsDisplay(_Display):
         for i, (name, values, colour) in enumerate(drawn):
             places = np.arange(len(order)) + i * height
             ax.barh(places, values[order], height, color=colour, label=name)
-        _rows(ax, np.asarray(self.names)[order])
+        rows_of_names(ax, np.asarray(self.names)[order])
         ax.axvline(0.0, color="0.5", linewidth=0.8)
         ax.set(xlabel=self.label)
 
 
 @dataclass(eq=False, repr=False)
-class ExplanationDisplay(_Display):
+class ExplanationDisplay(Display):
     """What columns add to the score: of one row, or the mean absolute value over rows.
 
     Parameters
@@ -519,7 +475,7 @@ class ExplanationDisplay(_Display):
         ax = self._on(ax)
         names, values, errors = self.largest(most)
         colours = [COLOURS[0] if value > 0.0 else COLOURS[1] for value in values]
-        self.bars_ = _bars(ax, names, values, errors, colours)
+        self.bars_ = bars(ax, names, values, errors, colours)
         ax.axvline(0.0, color="0.5", linewidth=0.8)
         ax.set(xlabel=self.label)
         return self
@@ -596,7 +552,7 @@ class DriftDisplay(_Fitted):
 
 
 @dataclass(eq=False, repr=False)
-class IntervalDisplay(_Display):
+class IntervalDisplay(Display):
     """Prediction intervals over the predictions, with the targets.
 
     Parameters

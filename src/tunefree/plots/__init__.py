@@ -1,0 +1,36 @@
+"""Plots of fitted models in the style of scikit-learn: ``Display.from_estimator(...)`` draws.
+
+`plot` draws again, into other axes. matplotlib is imported by the first plot. For learning
+curves of one estimator use scikit-learn's own `LearningCurveDisplay`.
+"""
+
+from tunefree.plots.diagnostics import (
+    LeverageDisplay,
+    PartialResidualDisplay,
+    QQDisplay,
+    ResidualsDisplay,
+)
+from tunefree.plots.fitted import (
+    DriftDisplay,
+    ExplanationDisplay,
+    IntervalDisplay,
+    LeaderboardDisplay,
+    RiskCurveDisplay,
+    WeightsDisplay,
+)
+from tunefree.plots.scores import CalibrationDisplay, LiftDisplay
+
+__all__ = [
+    "CalibrationDisplay",
+    "DriftDisplay",
+    "ExplanationDisplay",
+    "IntervalDisplay",
+    "LeaderboardDisplay",
+    "LeverageDisplay",
+    "LiftDisplay",
+    "PartialResidualDisplay",
+    "QQDisplay",
+    "ResidualsDisplay",
+    "RiskCurveDisplay",
+    "WeightsDisplay",
+]

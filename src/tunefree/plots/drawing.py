@@ -1,0 +1,85 @@
+"""What Displays share: axes, colours, rows of bars."""
+
+import numpy as np
+
+# Okabe and Ito 2008: colours that colour-blind readers can distinguish.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
+
+
+class Display:
+    """Base of Displays: the axes and the figure that they are drawn into."""
+
+    def _on(self, ax):
+        """The given axes, or new ones."""
+        if ax is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise ImportError(
+                    "Plots need matplotlib: pip install 'tunefree[plots]'."
+                ) from error
+            ax = pyplot.subplots(layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+def bars(ax, names, values, errors, colours):
+    """One bar for each name, the first at the top."""
+    rows_of_names(ax, names)
+    return ax.barh(np.arange(len(names)), values, xerr=errors, color=colours, ecolor="0.2")
+
+
+def rows_of_names(ax, names):
+    """One row of the picture for each name, the first at the top."""
+    ax.set_yticks(np.arange(len(names)), [str(name).replace("$", r"\$") for name in names])
+    ax.invert_yaxis()
+
+
+def given(**terms):
+    """Those of some arguments that are not None."""
+    return {name: values for name, values in terms.items() if values is not None}
+
+
+def equal_groups(x, weights, n_bins):
+    """The number of the group of each row, of equal weights by x; equal x are in one group."""
+    order = np.argsort(x, kind="stable")
+    mass = np.cumsum(weights[order])
+    middle = mass - 0.5 * weights[order]
+    group = np.minimum((n_bins * middle / mass[-1]).astype(int), n_bins - 1)
+    found = np.empty(len(x), dtype=int)
+    found[order] = group
+    places = np.unique(x, return_inverse=True)[1]
+    first = np.full(places.max() + 1, n_bins)
+    np.minimum.at(first, places, found)
+    return np.unique(first[places], return_inverse=True)[1]
+
+
+def means(values, weights, groups):
+    """The weighted mean of every group, and its standard error from the spread within."""
+    mass = np.bincount(groups, weights)
+    mean = np.bincount(groups, weights * values) / mass
+    square = np.bincount(groups, np.square(weights * (values - mean[groups])))
+    n = np.bincount(groups, weights > 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return mean, np.sqrt(square * n / (n - 1.0)) / mass
+
+
+def trend(ax, x, values, weights, n_bins, groups=None):
+    """Draw the mean values of groups of rows by x, with intervals of 95 %."""
+    if groups is None:
+        n_bins = max(1, min(n_bins, len(x) // 10))
+        groups = equal_groups(x, np.ones(len(x)), n_bins)
+    mean, error = means(values, weights, groups)
+    places = np.bincount(groups, x) / np.bincount(groups)
+    return ax.errorbar(
+        places,
+        mean,
+        1.96 * np.nan_to_num(error),
+        fmt="o",
+        color=COLOURS[6],
+        markersize=3.5,
+        linewidth=1.0,
+        label="mean of a group",
+        zorder=3,
+    )

@@ -1,0 +1,260 @@
+"""Plots of predicted means against what was observed, for any estimator that predicts means."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from tunefree.plots.drawing import COLOURS, Display, equal_groups, given, means
+
+
+@dataclass(eq=False, repr=False)
+class _OfMeans(Display):
+    """Base of Displays of targets and predicted means, both per unit of exposure."""
+
+    target: np.ndarray
+    prediction: np.ndarray
+    _: KW_ONLY
+    weights: np.ndarray | None = None
+    unit: str = "target"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        exposure: Any = None,
+        offset: Any = None,
+        sample_weight: Any = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Draw the predictions of a regressor, or a classifier's probabilities of `classes_[1]`.
+
+        Parameters
+        ----------
+        estimator : fitted regressor, or classifier of two classes
+        X : as for `predict`
+        y : array-like of shape (n,)
+        exposure, offset : array-like of shape (n,), optional
+            As for `predict`. With an exposure targets are counts, and the picture is of rates.
+        sample_weight : array-like of shape (n,), optional
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
+        """
+        terms = given(exposure=exposure, offset=offset)
+        if is_classifier(estimator):
+            if len(estimator.classes_) != 2:
+                raise ValueError(
+                    f"{cls.__name__} is of two classes, and this model has "
+                    f"{len(estimator.classes_)}: draw the probability of one by from_predictions."
+                )
+            y = np.asarray(y) == estimator.classes_[1]
+            prediction = estimator.predict_proba(X, **terms)[:, 1]
+        else:
+            prediction = estimator.predict(X, **terms)
+        return cls.from_predictions(
+            y, prediction, exposure=exposure, sample_weight=sample_weight, ax=ax, **options
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        prediction: Any,
+        *,
+        exposure: Any = None,
+        sample_weight: Any = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Draw predicted means and targets.
+
+        Parameters
+        ----------
+        y, prediction : array-like of shape (n,)
+            Both for the rows' exposure, such as counts.
+        exposure : array-like of shape (n,), optional
+        sample_weight : array-like of shape (n,), optional
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
+
+        Raises
+        ------
+        ValueError
+            For shapes that differ, or an exposure that is not positive.
+        """
+        y, prediction = (np.asarray(values, dtype=float) for values in (y, prediction))
+        if y.shape != prediction.shape or y.ndim != 1:
+            raise ValueError(
+                f"y has the shape {y.shape} and the predictions {prediction.shape}: give one "
+                "target and one mean a row."
+            )
+        weights = np.ones(len(y))
+        if sample_weight is not None:
+            weights = weights * np.asarray(sample_weight, dtype=float)
+        if exposure is None:
+            return cls(y, prediction, weights=weights).plot(ax, **options)
+        over = np.broadcast_to(np.asarray(exposure, dtype=float), y.shape)
+        if not (over > 0.0).all():
+            raise ValueError("exposure must be positive.")
+        rates = y / over, prediction / over
+        return cls(*rates, weights=weights * over, unit="rate").plot(ax, **options)
+
+    def groups(self, n_bins: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of groups of equal weight by prediction: predicted and observed means, standard errors.
+
+        Parameters
+        ----------
+        n_bins : int
+            Most groups. Rows of one prediction are in one group.
+
+        Returns
+        -------
+        predicted, observed, error : ndarray of shape (n_groups,)
+        """
+        weights = np.ones(len(self.target)) if self.weights is None else self.weights
+        used = weights > 0.0
+        groups = equal_groups(self.prediction[used], weights[used], n_bins)
+        predicted = means(self.prediction[used], weights[used], groups)[0]
+        return predicted, *means(self.target[used], weights[used], groups)
+
+    def plot(self, ax: Any = None, *, n_bins: int = 10) -> Self:
+        """Draw on axes, by default on new ones."""
+        raise NotImplementedError
+
+
+@dataclass(eq=False, repr=False)
+class CalibrationDisplay(_OfMeans):
+    """Observed over predicted means of groups: whether predictions are right on average.
+
+    Parameters
+    ----------
+    target, prediction : ndarray of shape (n,)
+        Per unit of exposure.
+    weights : ndarray of shape (n,), optional
+        Weights times exposures.
+    unit : str, default='target'
+        What the means are of.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    ratio_ : float
+        The sum of the targets over that of the predictions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import GLMRegressor
+    >>> from tunefree.plots import CalibrationDisplay
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.random.default_rng(1).poisson(np.exp(X[:, 0]))
+    >>> model = GLMRegressor(family="poisson", random_state=0).fit(X[:200], y[:200])
+    >>> display = CalibrationDisplay.from_estimator(model, X[200:], y[200:])
+    >>> bool(0.7 < display.ratio_ < 1.4)
+    True
+    """
+
+    def plot(self, ax: Any = None, *, n_bins: int = 10) -> Self:
+        """Draw a point with its interval of 95 % for each group, and the diagonal.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        n_bins : int, default=10
+            Most groups.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._on(ax)
+        predicted, observed, error = self.groups(n_bins)
+        weights = np.ones(len(self.target)) if self.weights is None else self.weights
+        self.ratio_ = float(weights @ self.target / (weights @ self.prediction))
+        ends = [min(predicted.min(), observed.min()), max(predicted.max(), observed.max())]
+        ax.plot(ends, ends, color="0.3", linewidth=0.8, label="equal")
+        label = f"groups of equal weight; observed / predicted {self.ratio_:.3f}"
+        reach = 1.96 * np.nan_to_num(error)
+        ax.errorbar(
+            predicted, observed, reach, fmt="o", color=COLOURS[0], markersize=4, label=label
+        )
+        if 0.0 < ends[0] and ends[1] > 10.0 * ends[0]:
+            ax.set(xscale="log", yscale="log")
+        ax.set(xlabel=f"predicted mean {self.unit}", ylabel=f"observed mean {self.unit}")
+        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class LiftDisplay(_OfMeans):
+    """Observed and predicted means of groups over that of all rows, by prediction.
+
+    A steep line separates rows well; where the two lines part, predictions are wrong.
+
+    Parameters
+    ----------
+    target, prediction : ndarray of shape (n,)
+        Per unit of exposure.
+    weights : ndarray of shape (n,), optional
+        Weights times exposures.
+    unit : str, default='target'
+        What the means are of.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    lift_ : ndarray of shape (n_groups,)
+        The observed mean of every group over that of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import GLMRegressor
+    >>> from tunefree.plots import LiftDisplay
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.random.default_rng(1).poisson(np.exp(X[:, 0]))
+    >>> model = GLMRegressor(family="poisson", random_state=0).fit(X[:200], y[:200])
+    >>> display = LiftDisplay.from_estimator(model, X[200:], y[200:])
+    >>> bool(display.lift_[0] < 0.5 < 2.0 < display.lift_[-1])
+    True
+    """
+
+    def plot(self, ax: Any = None, *, n_bins: int = 10) -> Self:
+        """Draw the observed lift with its interval of 95 %, and the predicted one.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        n_bins : int, default=10
+            Most groups.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._on(ax)
+        predicted, observed, error = self.groups(n_bins)
+        mean = np.average(self.target, weights=self.weights)
+        self.lift_, place = observed / mean, np.arange(1, len(observed) + 1)
+        reach = 1.96 * np.nan_to_num(error) / mean
+        ax.axhline(1.0, color="0.5", linewidth=0.8)
+        ax.errorbar(
+            place, self.lift_, reach, fmt="o-", color=COLOURS[0], markersize=4, label="observed"
+        )
+        ax.plot(place, predicted / mean, "s--", color=COLOURS[1], markersize=4, label="predicted")
+        equal = "exposure" if self.unit == "rate" else "weight"
+        ax.set(
+            xlabel=f"groups of equal {equal}, by prediction",
+            ylabel=f"mean {self.unit} of the group / of all",
+            ylim=(0.0, None) if min(self.lift_.min(), predicted.min()) >= 0.0 else None,
+        )
+        ax.set_xticks(place)
+        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        return self
