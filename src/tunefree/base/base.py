@@ -126,9 +126,9 @@ def _check_numeric(estimator, schema, X):
 
 def _text_among(raw):
     """The first text of a column that is no number; None if there is none."""
-    if raw.codes is None:
+    if raw.texts is None:
         return None
-    is_text = np.array([*(not _is_float(level) for level in raw.levels.tolist()), False])
+    is_text = np.array([*(not _is_float(level) for level in raw.cells.to_pylist()), False])
     is_text = is_text[raw.codes]
     return raw.text(int(np.argmax(is_text))) if is_text.any() else None
 

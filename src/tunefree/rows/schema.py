@@ -27,7 +27,6 @@ from tunefree.rows.kinds import (
     ColumnValues,
     all_whole,
     are_markers,
-    as_cells,
     rows_of_levels,
     values_as_written,
 )
@@ -211,8 +210,8 @@ def _arrow_of(column):
     """ColumnValues as an array of Arrow."""
     missing = column.missing
     if column.levels is not None:
-        texts = np.array([*column.levels, ""], dtype=object)[column.codes]
-        return pa.array(texts, pa.string(), mask=missing)
+        levels = pa.array(column.levels, pa.string())
+        return levels.take(pa.array(column.codes, mask=missing))
     if column.kind == NOTHING:
         return pa.nulls(len(missing))
     if column.kind in (DATE, DURATION):
@@ -258,8 +257,10 @@ def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
     >>> numeric_targets(column, True), numeric_targets(of_array(np.array(["<=50K", ">50K"])))
     (array([5000.,   nan, 7500.]), None)
     """
-    if raw.codes is None:
+    if raw.texts is None:
         return np.full(len(raw.missing), np.nan) if are_numbers else None
+    if (found := _plain_among(raw)) is not None:
+        return found
     marked, values, written = _levels_as_numbers(raw)
     stray = np.isnan(values) & ~marked
     if not are_numbers:
@@ -270,7 +271,7 @@ def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
             return None
         if stray.any():
             is_rare = counts[stray].sum() <= MOST_STRAY * counts[~marked].sum()
-            found, is_stray = raw.levels[cells], stray[cells]
+            found, is_stray = raw.cells.take(pa.array(cells)), stray[cells]
             if not (is_rare and are_strays(found, values[cells], is_stray, NUMBER)):
                 return None
     return np.append(np.where(stray, np.inf, values), np.nan)[raw.codes]
@@ -289,20 +290,30 @@ def numbers_among(raw: RawColumn) -> np.ndarray:
     >>> numbers_among(of_array(np.array(["1.5", "x", None], dtype=object)))
     array([1.5, nan, nan])
     """
-    if raw.codes is None:
+    if raw.texts is None:
         return np.where(raw.absent, np.nan, raw.values)
+    if (found := _plain_among(raw)) is not None:
+        return found
     return np.append(_levels_as_numbers(raw)[1], np.nan)[raw.codes]
+
+
+def _plain_among(raw):
+    """Plain numbers, NaN for markers of missing values; None if other cells are there, too."""
+    plain = raw.plain
+    if plain is None or not are_markers(plain.others, (), AMONG_NUMBERS).all():
+        return None
+    return np.where(plain.found, plain.values, np.nan)
 
 
 def _levels_as_numbers(raw):
     """Which levels mean a missing value, the numbers of the others, and how they are written."""
-    marked = are_markers(raw.levels, (), AMONG_NUMBERS)
-    values, written = np.full(len(raw.levels), np.nan), None
-    if not marked.all():
-        cells = as_cells(raw.levels[~marked])
+    marked = are_markers(raw.cells, (), AMONG_NUMBERS)
+    values, written = np.full(len(marked), np.nan), None
+    cells = raw.cells.filter(pa.array(~marked))
+    if len(cells):
         written = Numbers.of(cells, rows_of_levels(raw)[~marked])
     if written is not None:
-        values[~marked] = values_as_written(written, raw.levels[~marked])
+        values[~marked] = values_as_written(written, cells)
     return marked, values, written
 
 
