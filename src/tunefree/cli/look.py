@@ -21,6 +21,7 @@ from tunefree.cli.rows import (
     skip_hint,
     skipped_of,
     why_not_learned,
+    with_schema,
     words_of_bad,
 )
 from tunefree.cli.train import guess_and_advise, read_schema
@@ -31,7 +32,7 @@ from tunefree.core.warn import DataWarning
 from tunefree.files.files import DataError, detected
 from tunefree.files.mixed import TABLES, mixed_parts
 from tunefree.rows.checks import are_sorted
-from tunefree.rows.schema import BadCells, Schema
+from tunefree.rows.schema import BadCells
 
 # Columns that are printed, and classes.
 _MOST_PRINTED, _MOST_CLASSES = 60, 5
@@ -88,8 +89,7 @@ def _first_part(source, reading, given):
     if kind not in TABLES:
         return None, True
     table = next(mixed_parts(source, **reading))
-    schema = Schema.of(table.X, table.X.column_names, table.weight, given)
-    return table._replace(schema=schema), False
+    return with_schema(table, table.X.column_names, given), False
 
 
 def _skipped(skipped):

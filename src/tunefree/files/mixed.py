@@ -346,7 +346,7 @@ class _TextRows:
             if row.text.strip(_BLANKS):
                 self.options.skipped.add(self._ragged(row))
         skipped = [row.number - 1 for row in odd]
-        records = np.setdiff1d(np.arange(cells.num_rows + len(skipped)), skipped)
+        records = np.delete(np.arange(cells.num_rows + len(skipped)), skipped)
         return (cells, records) if width > 1 else _without_blank_lines(cells, records)
 
     def _ragged(self, row):
@@ -380,7 +380,10 @@ class _TextRows:
     def feature(self, position):
         """The cells of a column; null where they are empty."""
         cells = trimmed(self._cells_of(position))
-        return compute.if_else(compute.equal(cells, ""), pa.scalar(None, pa.string()), cells)
+        is_empty = compute.equal(cells, "")
+        if not is_empty.true_count:
+            return cells
+        return compute.if_else(is_empty, pa.scalar(None, pa.string()), cells)
 
     def weight(self, position):
         """The weights; NaN where a cell is none."""

@@ -32,6 +32,8 @@ _BLANKS = " \t\n\r\v\f\u00a0"
 PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 # A column with more kinds of other cells is no column of plain numbers.
 _MOST_OTHERS = 100
+# Cells that show whether a closer look may be worth its time.
+_FIRST_CELLS = 100
 
 
 class PlainNumbers(NamedTuple):
@@ -56,20 +58,27 @@ class Texts:
 
     def __init__(self, cells):
         self.cells = cells
+        self._read: dict = {}  # values of the distinct texts, by how they are written
 
     @cached_property
     def _coded(self):
-        return _sorted_codes(self.cells)
+        coded = self.cells.dictionary_encode()
+        return coded.dictionary, _indices(coded)
 
     @property
     def distinct(self):
-        """The distinct texts in order, as an array of Arrow."""
+        """The distinct texts in any order, as an array of Arrow."""
         return self._coded[0]
 
     @property
     def codes(self):
         """The place of each among the distinct ones; -1 where it is missing."""
         return self._coded[1]
+
+    def levels(self):
+        """The texts as `Levels` in order, which takes longer than all else for many texts."""
+        distinct, place = _in_order(self.distinct)
+        return Levels(distinct, place[self.codes])
 
     @cached_property
     def plain(self):
@@ -78,16 +87,32 @@ class Texts:
         Arrow casts texts to the bits of Python's `float`.
         """
         cells = self.cells
+        head = compute.match_substring_regex(cells[:_FIRST_CELLS], PLAIN)
+        if not head.true_count and head.null_count < len(head):
+            return None
         is_plain = compute.match_substring_regex(cells, PLAIN).fill_null(False)
         count = is_plain.true_count
         if not count or 2 * count < len(cells) - cells.null_count:
             return None
         none = pa.scalar(None, cells.type)
         values = compute.if_else(is_plain, cells, none).cast(pa.float64()).fill_null(0.0).to_numpy()
-        others, codes = _sorted_codes(compute.if_else(is_plain, none, cells))
-        if len(others) > _MOST_OTHERS or not np.isfinite(values).all():
+        others = Texts(compute.if_else(is_plain, none, cells))
+        if len(others.distinct) > _MOST_OTHERS or not np.isfinite(values).all():
             return None
-        return PlainNumbers(values, is_plain.to_numpy(zero_copy_only=False), others, codes)
+        others = others.levels()
+        is_plain = is_plain.to_numpy(zero_copy_only=False)
+        return PlainNumbers(values, is_plain, others.distinct, others.codes)
+
+    def values(self, written, chosen):
+        """The values of some of the distinct texts, as they are written; NaN for the others."""
+        if written not in self._read:
+            self._read[written] = _values_of(self.distinct, written, chosen)
+        return self._read[written]
+
+    def keep(self, written, values, chosen):
+        """Remember the values of some of the distinct texts."""
+        self._read[written] = np.full(len(chosen), np.nan)
+        self._read[written][chosen] = values
 
     @property
     def missing(self):
@@ -107,12 +132,38 @@ class Texts:
         return Texts(self.cells.take(pa.array(rows)))
 
 
+def _values_of(cells, written, chosen):
+    """The values of some cells as numbers, or as days; NaN where they are none."""
+    out = np.full(len(cells), np.nan)
+    out[chosen] = as_numbers(written.values(cells.filter(pa.array(chosen))))
+    return out
+
+
+def as_numbers(values):
+    """Numbers, or dates as days; NaN where they are not finite."""
+    if values.dtype.kind != "M":
+        return np.where(np.isfinite(values), values, np.nan)
+    days = (values - _EPOCH) / _DAY
+    return np.where(np.isnat(values), np.nan, days)
+
+
 class Levels(NamedTuple):
     """Distinct texts, and the place of each row among them, as of a category."""
 
     distinct: Any
     codes: Any
     plain: Any = None
+
+    def levels(self):
+        """The same."""
+        return self
+
+    def values(self, written, chosen):
+        """The values of some of the distinct texts, as they are written; NaN for the others."""
+        return _values_of(self.distinct, written, chosen)
+
+    def keep(self, written, values, chosen):
+        """Nothing is remembered of categories, which are few."""
 
     @property
     def missing(self):
@@ -144,22 +195,17 @@ class RawColumn(NamedTuple):
     zone: str | None = None  # of dates: their time is local
 
     @property
-    def cells(self):
+    def cells(self) -> Any:
         """Distinct texts, as an array of Arrow; None without texts."""
         return None if self.texts is None else self.texts.distinct
 
     @property
-    def levels(self):
-        """Distinct texts, as an array of objects; None without texts."""
-        return None if self.texts is None else as_objects(self.texts.distinct)
-
-    @property
-    def codes(self):
+    def codes(self) -> Any:
         """The level of each row; -1 where it is missing. None without texts."""
         return None if self.texts is None else self.texts.codes
 
     @property
-    def plain(self):
+    def plain(self) -> Any:
         """The `PlainNumbers` among texts; None if they are no column of such numbers."""
         return None if self.texts is None else self.texts.plain
 
@@ -287,7 +333,7 @@ def of_array(values: np.ndarray) -> RawColumn:
 
     Examples
     --------
-    >>> of_array(np.array([1, "u", None], dtype=object)).levels.tolist()
+    >>> of_array(np.array([1, "u", None], dtype=object)).cells.to_pylist()
     ['1', 'u']
     """
     kind = values.dtype.kind
@@ -391,11 +437,6 @@ def as_texts(items):
         return pa.array([v if v is None else v.encode("utf-8", "replace").decode() for v in items])
 
 
-def as_objects(texts):
-    """Texts of Arrow as an array of objects."""
-    return texts.to_numpy(zero_copy_only=False)
-
-
 def _of_texts(cells):
     """The column of texts of Arrow: blanks around them do not count."""
     cells = _trimmed(cells)
@@ -413,13 +454,12 @@ def _trimmed(cells):
     return compute.if_else(is_empty, pa.scalar(None, cells.type), cells)
 
 
-def _sorted_codes(cells):
-    """The distinct texts in order, and the place of each among them; -1 where it is missing."""
-    coded = cells.dictionary_encode()
-    order = compute.array_sort_indices(coded.dictionary)
+def _in_order(distinct):
+    """Distinct texts in order, and the new place of each; the last place is that of none, -1."""
+    order = compute.array_sort_indices(distinct)
     place = np.empty(len(order) + 1, dtype=np.int64)
     place[order.to_numpy()], place[-1] = np.arange(len(order)), _ABSENT
-    return coded.dictionary.take(order), place[_indices(coded)]
+    return distinct.take(order), place
 
 
 def _indices(coded):
@@ -480,16 +520,12 @@ def _of_levels(values, codes, ordered=False):
     codes = np.asarray(codes, dtype=np.int64)
     used = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
     texts = [cell_text(v) if u else None for v, u in zip(values, used.tolist(), strict=True)]
-    cells = _trimmed(as_texts(texts))
-    if ordered:
-        coded = cells.dictionary_encode()
-        distinct, place = coded.dictionary, _indices(coded)
-    else:  # the order of rows has no meaning
-        distinct, place = _sorted_codes(cells)
-    codes = np.append(place, _ABSENT)[codes]
-    if not len(distinct):
+    own = Texts(_trimmed(as_texts(texts)))
+    levels = Levels(own.distinct, own.codes) if ordered else own.levels()
+    codes = np.append(levels.codes, _ABSENT)[codes]
+    if not len(levels.distinct):
         return RawColumn(NOTHING, np.zeros(len(codes)), np.ones(len(codes), dtype=bool))
-    return RawColumn(CATEGORY, texts=Levels(distinct, codes), ordered=ordered)
+    return RawColumn(CATEGORY, texts=levels._replace(codes=codes), ordered=ordered)
 
 
 def of_arrow(column: Any) -> RawColumn:
@@ -533,9 +569,7 @@ def of_arrow(column: Any) -> RawColumn:
 
 
 def _is_text(kind):
-    return (
-        types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
-    )
+    return types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
 
 
 def _arrow_of(values):

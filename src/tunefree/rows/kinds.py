@@ -16,9 +16,9 @@ from tunefree.rows.columns import (
     DURATION,
     NOTHING,
     NUMBER,
+    PLAIN,
     TEXT,
     TRUTH,
-    PLAIN,
     Levels,
     RawColumn,
     as_texts,
@@ -163,11 +163,12 @@ class ColumnKind(NamedTuple):
             if not is_number and not raw.missing.all():
                 raise _changed(name, self.kind, raw)
             raw = as_levels(raw)
-        codes: Any = raw.codes
-        is_marker = are_markers(raw.cells, self.markers, MISSING)
+        distinct, codes, *_ = raw.texts.levels()
+        is_marker = are_markers(distinct, self.markers, MISSING)
         if is_marker.any():
             codes = np.where(np.append(is_marker, False)[codes], -1, codes)
-        return ColumnValues(self.kind, None, codes < 0, raw.levels, codes)
+        levels = distinct.to_numpy(zero_copy_only=False)
+        return ColumnValues(self.kind, None, codes < 0, levels, codes)
 
     def _read_values(self, raw, name):
         """Numbers, dates or durations by their type."""
@@ -195,9 +196,8 @@ class ColumnKind(NamedTuple):
                 return found
         marked = are_markers(raw.cells, self.markers, AMONG_NUMBERS)
         values = np.full(len(marked), np.nan)
-        cells = raw.cells.filter(pa.array(~marked))
-        if len(cells):
-            values[~marked] = self._values_of(cells, raw, marked)
+        if not marked.all():
+            values[~marked] = self._values_of(raw, marked)[~marked]
         codes: Any = raw.codes
         of_row = np.append(values, np.nan)[codes]
         is_stray = np.append(np.isnan(values) & ~marked, False)[codes]
@@ -225,34 +225,23 @@ class ColumnKind(NamedTuple):
             missing = missing | (values == value)
         return ColumnValues(self.kind, np.where(missing, 0.0, values), missing, bad=bad)
 
-    def _values_of(self, cells, raw, marked):
+    def _values_of(self, raw, marked):
         """The values of distinct cells, NaN where they are not of the kind."""
-        if self.kind == TRUTH:
-            return truths(cells)
+        written, none = self.written, np.full(len(marked), np.nan)
         if self.kind == DURATION:
-            return np.full(len(cells), np.nan)
-        written = self.written
-        if written is None:  # the rows of `fit` had the type of numbers or dates
-            counts = rows_of_levels(raw)[~marked]
+            return none
+        if written is None and self.kind != TRUTH:  # the rows of `fit` had the type of numbers
+            cells, counts = raw.cells.filter(pa.array(~marked)), rows_of_levels(raw)[~marked]
             written = (Numbers if self.kind == NUMBER else Dates).of(cells, counts)
         if written is None:  # truth values count as 0 and 1 among numbers of any container
-            return truths(cells) if self.kind == NUMBER else np.full(len(cells), np.nan)
-        return values_as_written(written, cells)
+            return truths(raw.cells) if self.kind in (TRUTH, NUMBER) else none
+        return raw.texts.values(written, ~marked)
 
 
 PLAIN_NUMBER = ColumnKind(NUMBER)
 
 
 # --- cells ----------------------------------------------------------------------------------------
-
-
-def values_as_written(written, cells):
-    """The values of distinct cells as numbers, or as days; NaN where they are none."""
-    values = written.values(cells)
-    if values.dtype.kind != "M":
-        return np.where(np.isfinite(values), values, np.nan)
-    days = (values - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
-    return np.where(np.isnat(values), np.nan, days)
 
 
 def all_whole(values):
@@ -282,15 +271,14 @@ def are_plain(cells):
 
 def rows_of_levels(raw):
     """How many rows have each level."""
-    return np.bincount(raw.codes[raw.codes >= 0], minlength=len(raw.levels)).astype(float)
+    return np.bincount(raw.codes + 1, minlength=len(raw.cells) + 1)[1:].astype(float)
 
 
 def weight_of_levels(raw, weights):
     """The weight of the rows of each level."""
     if weights is None:
         return rows_of_levels(raw)
-    known = raw.codes >= 0
-    return np.bincount(raw.codes[known], weights[known], minlength=len(raw.levels))
+    return np.bincount(raw.codes + 1, weights, minlength=len(raw.cells) + 1)[1:]
 
 
 def as_levels(raw):

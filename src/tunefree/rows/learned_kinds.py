@@ -16,6 +16,7 @@ from tunefree.rows.columns import (
     TRUTH,
     WITH_VALUES,
     RawColumn,
+    as_numbers,
 )
 from tunefree.rows.kinds import (
     AMONG_NUMBERS,
@@ -27,11 +28,10 @@ from tunefree.rows.kinds import (
     are_markers,
     as_levels,
     truths,
-    values_as_written,
     weight_of_levels,
 )
 from tunefree.rows.missing import MISSING
-from tunefree.rows.written_dates import Dates
+from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates
 from tunefree.rows.written_numbers import Numbers
 
 # A column of numbers or dates may have this share of cells that are none, and count as missing.
@@ -126,14 +126,19 @@ def _learned_cells(raw, weights, facts):
         found = are_markers(_chosen(raw.cells, used), own or (), MISSING)
         is_nothing = used.any() and found.all()
         return ColumnKind(wanted or (NOTHING if is_nothing else TEXT))
-    markers = own if own is not None else tuple(_chosen(raw.cells, used & marked).to_pylist())
+    markers = (
+        own if own is not None else tuple(sorted(_chosen(raw.cells, used & marked).to_pylist()))
+    )
     written = _written_of(facts)
     if written is not None:
         kind = wanted or (NUMBER if isinstance(written, Numbers) else DATE)
         return ColumnKind(kind, written, markers)
     if wanted in (None, TRUTH) and not np.isnan(truths(cells)).any():
         return ColumnKind(TRUTH, markers=markers)
-    column = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"))
+    found: Any = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"))
+    column, values = found
+    if column is not None and column.written is not None:
+        raw.texts.keep(column.written, values, used & ~marked)
     if column is None and wanted is not None:
         column = ColumnKind(wanted)
     if column is None:
@@ -164,30 +169,36 @@ def _chosen(cells, chosen):
 
 
 def _numbers_or_dates(cells, counts, wanted, day_first):
-    """The `ColumnKind` of cells that are numbers or dates, but for a few; None of others."""
-    best, fewest = None, 1.0 if wanted else MOST_STRAY
-    for kind in (NUMBER, DATE):
+    """The `ColumnKind` of cells that are numbers or dates, but for a few, and their values.
+
+    None of others.
+    """
+    best, found, fewest = None, None, 1.0 if wanted else MOST_STRAY
+    # Of two readings without strays the one as dates counts: 20190103 is a number, too.
+    kinds = (DATE,) if wanted is None and are_iso(cells) else (NUMBER, DATE)
+    for kind in kinds:
         if wanted not in (None, kind):
             continue
         written: Any = None
         if kind == NUMBER:
-            written = Numbers.of(cells, counts)
+            written, values = Numbers.read(cells, counts)
         else:
-            written = Dates.of(cells, counts, day_first)
+            written, values = Dates.read(cells, counts, day_first)
         if written is None:
             continue
-        values = values_as_written(written, cells)
+        values = as_numbers(values)
         stray = np.isnan(values)
         share = counts[stray].sum() / counts.sum()
         fits = wanted is not None or not stray.any() or are_strays(cells, values, stray, kind)
-        # Of two readings without strays the one as dates counts: 20190103 is a number, too.
         if fits and (share < fewest or (best is None and share <= fewest) or share == 0.0):
             whole = kind == NUMBER and all_whole(values[~stray])
             is_plain = kind == NUMBER and written.is_plain
-            best, fewest = ColumnKind(kind, None if is_plain else written, whole=whole), share
-            if is_plain and share == 0.0 and values.max() < FIRST_DAY:
-                return best  # no need to look for dates, which takes longer
-    return best
+            best, found = ColumnKind(kind, None if is_plain else written, whole=whole), values
+            fewest = share
+            is_low = is_plain and values.max() < FIRST_DAY
+            if share == 0.0 and (is_low or not may_all_be_dates(cells)):
+                break  # no need to look for dates, which takes longer
+    return best, found
 
 
 def are_strays(cells, values, stray, kind):
@@ -281,15 +292,18 @@ def _notes_of_text(name, raw, counts):
     """A note about a column of text most of whose cells are numbers."""
     marked = are_markers(raw.cells, (), AMONG_NUMBERS) | (counts <= 0.0)
     cells, counts = _chosen(raw.cells, ~marked), counts[~marked]
-    written = Numbers.of(cells, counts) if len(cells) else None
+    if not len(cells):
+        return []
+    found: Any = Numbers.read(cells, counts)
+    written, values = found
     if written is None:
         return []
-    stray = np.isnan(values_as_written(written, cells))
+    stray = ~np.isfinite(values)
     share = 1.0 - counts[stray].sum() / counts.sum()
     if share < _MOSTLY or not stray.any():
         return []
+    first = compute.min(_chosen(cells, stray)).as_py()
     return [
-        f"{100.0 * share:.0f} % of its cells are numbers, but {_chosen(cells, stray)[0].as_py()!r:.40} is none: it "
-        f"is read as text. schema={{{name!r}: 'number'}} reads numbers, and counts others as "
-        "missing."
+        f"{100.0 * share:.0f} % of its cells are numbers, but {first!r:.40} is none: it is read as "
+        f"text. schema={{{name!r}: 'number'}} reads numbers, and counts others as missing."
     ]
