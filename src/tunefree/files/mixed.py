@@ -5,6 +5,7 @@ quoted cell may continue over several lines. A table of numbers only is read by
 `tunefree.files.read`.
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -46,12 +47,7 @@ from tunefree.rows.cells import trimmed
 from tunefree.rows.columns import of_array, of_arrow
 from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.missing import unlabelled
-from tunefree.rows.schema import (
-    Schema,
-    numbers_among,
-    numeric_targets,
-    read_columns,
-)
+from tunefree.rows.schema import BadCells, learn_columns, numbers_among, numeric_targets
 
 # Text that need not be in memory at once is parsed in parts of about so many bytes.
 _PART = 32 << 20
@@ -117,9 +113,11 @@ def read_numbers(source, **options):
     if not error.feature or detected(source, options.get("format"))[0] != "csv":
         raise error
     table = next(mixed_parts(source, whole=True, **options))
-    schema = Schema.of(table.X, table.X.column_names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BadCells)  # the first one is the error
+        schema, values = learn_columns(table.X, table.X.column_names)
     are_numbers = all(column.kind in WITH_NUMBERS for column in schema.columns)
-    if not are_numbers or any(values.missing.any() for values in read_columns(schema, table.X)):
+    if not are_numbers or any(column.missing.any() for column in values):
         raise error
     return table
 

@@ -41,6 +41,8 @@ _DENSE_FROM = 0.25
 MISSING = "(missing)"
 # Hashed columns of pieces of words, and the largest number of their directions.
 _PIECES, _DIRECTIONS = 1 << 13, 30
+# Texts that are cut into pieces at a time.
+_TEXTS = 1000
 # Pairs of nearly equal levels that a message names.
 _MOST_PAIRS = 5
 
@@ -512,10 +514,16 @@ class Phrases(NamedTuple):
     @classmethod
     def of(cls, texts, weights):
         """Learn from sentences; weights are repetitions."""
-        counts = _pieces(texts)
-        frequency = (counts > 0).T @ weights
+        counts = sparse.vstack([_pieces(texts[b]) for b in _blocks(texts)], format="csr")
+        of_entries = np.repeat(weights, np.diff(counts.indptr))
+        frequency = np.bincount(counts.indices, of_entries, _PIECES)
         idf = np.log((1.0 + weights.sum()) / (1.0 + frequency)) + 1.0
-        rows = sparse.diags_array(np.sqrt(weights)) @ _tf_idf(counts, idf)
+        root = np.sqrt(weights)
+        rows: Any = sparse.vstack(
+            [sparse.diags_array(root[b]) @ _tf_idf(counts[b], idf) for b in _blocks(texts)],
+            format="csr",
+        )
+        del counts, of_entries
         k = min(_DIRECTIONS, max(1, len(set(texts.tolist())) // 8))
         gram: Any = LinearOperator(
             (_PIECES, _PIECES), matvec=lambda v: rows.T @ (rows @ v), dtype=np.float64
@@ -529,10 +537,16 @@ class Phrases(NamedTuple):
 
     def numbers(self, texts, absent):
         """Shape (n, n_directions); zeros where a text is absent."""
-        rows = _tf_idf(_pieces(np.where(absent, "", texts)), self.idf.astype(np.float64))
+        texts, idf = np.where(absent, "", texts), self.idf.astype(np.float64)
         basis = np.zeros((_PIECES, self.basis.shape[1]))
         basis[self.pieces] = self.basis
-        return rows @ basis
+        found = [_tf_idf(_pieces(texts[b]), idf) @ basis for b in _blocks(texts)]
+        return np.concatenate(found) if found else np.zeros((0, basis.shape[1]))
+
+
+def _blocks(texts):
+    """Parts of the rows whose pieces, some hundred a row, take little memory."""
+    return [slice(i, i + _TEXTS) for i in range(0, len(texts), _TEXTS)]
 
 
 def _pieces(texts):
