@@ -232,12 +232,12 @@ def describe_model(path: str | os.PathLike) -> dict[str, Any]:
             "versions": {name: str(file.header[name]) for name in _VERSIONS},
             "format": FORMAT,
             "bytes": file.size,
-            "parts": _parts(file),
+            "parts": _space_of(file),
             "sha256": file.digest,
         }
 
 
-def _parts(file):
+def _space_of(file):
     """The bytes of each attribute of an estimator, and of each of a list of estimators."""
     _, _, *attributes = file.header["model"]["estimator"]
     found: dict[str, Any] = {}
