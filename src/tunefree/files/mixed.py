@@ -127,6 +127,7 @@ def mixed_parts(
     *,
     skipped=None,
     whole=False,
+    part=_PART,
     format=None,
     header=None,
     delimiter=None,
@@ -134,14 +135,17 @@ def mixed_parts(
     target_type=None,
     **columns,
 ):
-    """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
+    """The rows of a file as `Table`s of consecutive rows; with `whole` as one.
+
+    Text that need not be in memory at once is parsed in parts of about `part` bytes.
+    """
     options = _Options(name_of(source), skipped, target_type)
     kind, source = detected(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
         how = {"header": header, "delimiter": delimiter}
         texts = headed(numbered_lines(source), options.path, **how, **columns)
-        found = _whole_rows(texts, whole)
+        found = _whole_rows(texts, None if whole else part)
     else:
         batches = frame_batches(source, kind, sheet=sheet, header=header, **columns)
         if whole:
@@ -259,14 +263,17 @@ def _long_words(raw):
 # Delimited text.
 
 
-def _whole_rows(texts, whole):
-    """Texts cut where a row ends, with the number of the first line and the layout."""
+def _whole_rows(texts, part):
+    """Texts cut where a row ends, with the number of the first line and the layout.
+
+    Each has about `part` bytes; without it there is one.
+    """
     pieces, size, line, layout = [], 0, 1, None
     for text, first, layout in texts:
         line = line if pieces else first
         pieces.append(text)
         size += len(text)
-        if whole or size < _PART:
+        if part is None or size < part:
             continue
         text = b"".join(pieces)
         end = last_row(text, layout.delimiter, len(layout.slots))
