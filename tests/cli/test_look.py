@@ -159,3 +159,25 @@ def test_unknown_classes_are_named_beside_the_known_ones():
     scores.add(y, np.array(["50K", "50K", "50K"]))
     (words,) = scores.words_of_unknown()
     assert "2 rows have a class" in words and "'50K.' (did you mean '50K'?)" in words
+
+
+@pytest.mark.parametrize("name", ["large.csv", "large.svm"])
+def test_of_large_data_the_first_rows_are_looked_at(name, tmp_path, monkeypatch):
+    """Whole rows, as many as are in the first part, read as those of a small file."""
+    rng = np.random.default_rng(0)
+    path, rows = tmp_path / name, []
+    for number in rng.integers(100, 1000, 4000).tolist():
+        rows.append(f"{number % 2} 1:{number} 2:{number + 0.5}")
+        if name.endswith(".csv"):
+            rows[-1] = f'{number},"a\nb{number % 3}",{number + 0.5}'
+    path.write_text("\n".join(rows) + "\n")
+    small = facts(path)
+    monkeypatch.setattr("tunefree.cli.rows._LARGE_FILE", 1000)
+    monkeypatch.setattr("tunefree.cli.look._PART", 5000)
+    monkeypatch.setattr("tunefree.files.files.CHUNK", 3000)
+    found = facts(path)
+    assert small["whole"] and small["rows"] == 4000
+    assert not found["whole"] and 0 < found["rows"] < 4000
+    assert found["features"] == small["features"] == 2
+    assert [row["holds"] for row in found["columns"]] == [row["holds"] for row in small["columns"]]
+    assert found["target"]["task"] == small["target"]["task"]

@@ -112,6 +112,8 @@ def test_a_file_describes_itself(saved):
     assert facts["notes"] == {"rows": 120}
     assert facts["versions"]["tunefree"] == tunefree.__version__
     assert facts["bytes"] == saved.stat().st_size
+    assert 0 < sum(facts["parts"].values()) <= facts["bytes"]
+    assert next(iter(facts["parts"].values())) == max(facts["parts"].values())
     digest, content = facts["sha256"].encode(), saved.read_bytes()
     assert content.count(digest) == 1
     assert digest.decode() == hashlib.sha256(content.replace(digest, b"0" * 64)).hexdigest()

@@ -39,7 +39,7 @@ from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import as_repetitions
-from tunefree.rows.schema import Schema, read_columns
+from tunefree.rows.schema import Schema, learn_columns, read_columns
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 FLOATS = [np.float64, np.float32]
@@ -102,14 +102,14 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     if names is not None:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
+    on_bad_cell = getattr(estimator, "on_bad_cell", "missing")
     if reset:
-        schema = Schema.of(X, labels, sentinels=False)
+        schema, found = learn_columns(X, labels, None, None, on_bad_cell, sentinels=False)
         _check_numeric(estimator, schema, X)
         estimator.schema_ = schema
     else:
         schema = known.get("schema_") or Schema.of_sparse(labels)
-    on_bad_cell = getattr(estimator, "on_bad_cell", "missing")
-    found = read_columns(schema, X, on_bad_cell)
+        found = read_columns(schema, X, on_bad_cell)
     columns = [np.where(c.missing, np.nan, c.values) for c in found]
     return np.column_stack(columns) if names is None else pa.table(columns, names)
 
@@ -126,9 +126,9 @@ def _check_numeric(estimator, schema, X):
 
 def _text_among(raw):
     """The first text of a column that is no number; None if there is none."""
-    if raw.codes is None:
+    if raw.texts is None:
         return None
-    is_text = np.array([*(not _is_float(level) for level in raw.levels.tolist()), False])
+    is_text = np.array([*(not _is_float(level) for level in raw.cells.to_pylist()), False])
     is_text = is_text[raw.codes]
     return raw.text(int(np.argmax(is_text))) if is_text.any() else None
 

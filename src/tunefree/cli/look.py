@@ -21,6 +21,7 @@ from tunefree.cli.rows import (
     skip_hint,
     skipped_of,
     why_not_learned,
+    with_schema,
     words_of_bad,
 )
 from tunefree.cli.train import guess_and_advise, read_schema
@@ -28,11 +29,13 @@ from tunefree.core.format import duration
 from tunefree.core.process import amount
 from tunefree.core.registry import estimator_class
 from tunefree.core.warn import DataWarning
-from tunefree.files.files import DataError, detected
+from tunefree.files.files import DataError, Named, chunks, detected, name_of
 from tunefree.files.mixed import TABLES, mixed_parts
 from tunefree.rows.checks import are_sorted
-from tunefree.rows.schema import BadCells, Schema
+from tunefree.rows.schema import BadCells
 
+# Of data that are too large for memory so many bytes are looked at.
+_PART = 8 << 20
 # Columns that are printed, and classes.
 _MOST_PRINTED, _MOST_CLASSES = 60, 5
 
@@ -85,11 +88,18 @@ def look_at(options):
 def _first_part(source, reading, given):
     """The first part of data that are too large for memory, and that this is not all of them."""
     kind, source = detected(source, reading.get("format"))
+    if kind == "libsvm":
+        text = b""
+        for piece in chunks(source):
+            text += piece
+            if len(text) >= _PART:
+                break
+        lines = Named(name_of(source), [text[: text.rfind(b"\n") + 1]])
+        return read_table(lines, None, {**reading, "format": kind}, given=given), False
     if kind not in TABLES:
         return None, True
-    table = next(mixed_parts(source, **reading))
-    schema = Schema.of(table.X, table.X.column_names, table.weight, given)
-    return table._replace(schema=schema), False
+    table = next(mixed_parts(source, part=_PART, **reading))
+    return with_schema(table, table.X.column_names, given), False
 
 
 def _skipped(skipped):

@@ -1,6 +1,5 @@
 """What was read from a file, as plain values: for ``look``, ``train``, ``inspect`` and the page."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ from scipy import sparse
 
 from tunefree.cli.rows import column_name, named
 from tunefree.files.files import FORMATS, format_of
-from tunefree.rows.schema import BadCells, Schema, read_columns
+from tunefree.rows.schema import Schema
 
 # Columns that a model file and a page hold, cells of each, and letters of a cell.
 _MOST_COLUMNS, _CELLS, _LETTERS = 200, 3, 24
@@ -67,15 +66,8 @@ def columns_read(table, most=None):
     names = X.column_names[:d]
     schema = Schema(tuple(names), table.schema.columns[:d])
     part = X.select(range(d))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BadCells)
-        values = read_columns(schema, part)
-    return [
-        _facts(name, column, cells_of(cells), int(np.count_nonzero(found.missing)))
-        for name, column, cells, found in zip(
-            names, schema.columns, part.columns, values, strict=True
-        )
-    ]
+    columns = zip(names, schema.columns, part.columns, table.gaps[:d], strict=True)
+    return [_facts(name, column, cells_of(cells), gaps) for name, column, cells, gaps in columns]
 
 
 def table_names(table):

@@ -13,6 +13,7 @@ from tunefree.files.model import describe_model
 from tunefree.rows.schema import Schema
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
+_MOST_PARTS, _LEAST_PART = 4, 5.0  # of a file, and their least share in percent
 _LONG = ("feature_names", "sample", "reading")  # notes that are not printed, or by themselves
 
 
@@ -171,9 +172,20 @@ def _print_facts(facts):
     parameters = ", ".join(f"{k}={v}" for k, v in facts["parameters"].items())
     rows = [first, ("parameters", parameters), *rest]
     rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
+    rows.insert(-1, ("space is taken by", words_of_parts(facts["parts"], facts["bytes"])))
     if facts["verdict"]:
         rows.append(("verdict", facts["verdict"]))
     print_grid(rows)
+
+
+def words_of_parts(parts, size):
+    """The parts of a model file that take most of its space.
+
+    >>> words_of_parts({"models_[0], GLMClassifier": 700, "held_out_": 280, "table_": 10}, 1000)
+    'models_[0], GLMClassifier: 70 %; held_out_: 28 %'
+    """
+    shares = {name: 100.0 * part / size for name, part in [*parts.items()][:_MOST_PARTS]}
+    return "; ".join(f"{name}: {p:.0f} %" for name, p in shares.items() if p >= _LEAST_PART)
 
 
 def print_grid(rows):

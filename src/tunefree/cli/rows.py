@@ -19,7 +19,7 @@ from tunefree.files.mixed import read_mixed, read_numbers
 from tunefree.files.tables import IGNORED, unnamed
 from tunefree.rows.cells import value_of
 from tunefree.rows.columns import of_arrow
-from tunefree.rows.schema import BadCells, Schema, bad_words, numbers_among, read_columns
+from tunefree.rows.schema import BadCells, Schema, bad_words, learn_columns, numbers_among
 
 # Files, and standard input, of more bytes are not loaded into memory.
 _LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
@@ -124,13 +124,19 @@ def read_table(source, kind, options, *, mixed=True, given=None):
         options["skipped"].check(0, table.path)
     table = _without_row_numbers(table)
     if _is_frame(table.X):
-        schema = Schema.of(table.X, table.X.column_names, table.weight, given)
-        return table._replace(schema=schema)
+        return with_schema(table, table.X.column_names, given)
     names = table.feature_names
     if mixed and names and Schema.of_numbers(table.X, names) is None:
-        # Numbers that may be more: days such as 20190103.
-        return table._replace(schema=Schema.of(table.X, names, table.weight, given))
+        return with_schema(table, names, given)  # they may be more: days such as 20190103
     return table
+
+
+def with_schema(table, names, given):
+    """A table with the schema of its columns, and the number of missing cells of each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BadCells)  # the fit warns of them
+        schema, columns = learn_columns(table.X, names, table.weight, given)
+    return table._replace(schema=schema, gaps=[int(c.missing.sum()) for c in columns])
 
 
 def why_not_learned(table):
@@ -254,6 +260,7 @@ def without_roles(table, positions) -> Any:
     is_gone = np.isin(table.slots, gone)
     slots = np.where(is_gone, IGNORED, table.slots - np.searchsorted(gone, table.slots))
     more = {"feature_names": rest(table.feature_names), "schema": schema, "slots": slots}
+    more["gaps"] = rest(table.gaps)
     return table._replace(X=X, **more), roles
 
 
@@ -291,10 +298,7 @@ def notes_of(table, task):
     notes["sample"] = sample_of(X, table.y)
     if table.schema is not None:
         kinds = [column.kind for column in table.schema.columns]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BadCells)  # the fit warns of them
-            gaps = sum(int(c.missing.sum()) for c in read_columns(table.schema, X))
-        return notes | {"kinds": kinds, "gaps": gaps}
+        return notes | {"kinds": kinds, "gaps": sum(table.gaps)}
     if not is_libsvm and X.shape[1] <= _MOST_NOTED:
         with np.errstate(over="ignore", invalid="ignore"):
             notes["spread"] = [float(f"{s:.4g}") for s in X.std(axis=0)]

@@ -5,6 +5,7 @@ quoted cell may continue over several lines. A table of numbers only is read by
 `tunefree.files.read`.
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -46,12 +47,7 @@ from tunefree.rows.cells import trimmed
 from tunefree.rows.columns import of_array, of_arrow
 from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.missing import unlabelled
-from tunefree.rows.schema import (
-    Schema,
-    numbers_among,
-    numeric_targets,
-    read_columns,
-)
+from tunefree.rows.schema import BadCells, learn_columns, numbers_among, numeric_targets
 
 # Text that need not be in memory at once is parsed in parts of about so many bytes.
 _PART = 32 << 20
@@ -117,9 +113,11 @@ def read_numbers(source, **options):
     if not error.feature or detected(source, options.get("format"))[0] != "csv":
         raise error
     table = next(mixed_parts(source, whole=True, **options))
-    schema = Schema.of(table.X, table.X.column_names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BadCells)  # the first one is the error
+        schema, values = learn_columns(table.X, table.X.column_names)
     are_numbers = all(column.kind in WITH_NUMBERS for column in schema.columns)
-    if not are_numbers or any(values.missing.any() for values in read_columns(schema, table.X)):
+    if not are_numbers or any(column.missing.any() for column in values):
         raise error
     return table
 
@@ -129,6 +127,7 @@ def mixed_parts(
     *,
     skipped=None,
     whole=False,
+    part=_PART,
     format=None,
     header=None,
     delimiter=None,
@@ -136,14 +135,17 @@ def mixed_parts(
     target_type=None,
     **columns,
 ):
-    """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
+    """The rows of a file as `Table`s of consecutive rows; with `whole` as one.
+
+    Text that need not be in memory at once is parsed in parts of about `part` bytes.
+    """
     options = _Options(name_of(source), skipped, target_type)
     kind, source = detected(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
         how = {"header": header, "delimiter": delimiter}
         texts = headed(numbered_lines(source), options.path, **how, **columns)
-        found = _whole_rows(texts, whole)
+        found = _whole_rows(texts, None if whole else part)
     else:
         batches = frame_batches(source, kind, sheet=sheet, header=header, **columns)
         if whole:
@@ -261,14 +263,17 @@ def _long_words(raw):
 # Delimited text.
 
 
-def _whole_rows(texts, whole):
-    """Texts cut where a row ends, with the number of the first line and the layout."""
+def _whole_rows(texts, part):
+    """Texts cut where a row ends, with the number of the first line and the layout.
+
+    Each has about `part` bytes; without it there is one.
+    """
     pieces, size, line, layout = [], 0, 1, None
     for text, first, layout in texts:
         line = line if pieces else first
         pieces.append(text)
         size += len(text)
-        if whole or size < _PART:
+        if part is None or size < part:
             continue
         text = b"".join(pieces)
         end = last_row(text, layout.delimiter, len(layout.slots))
@@ -346,7 +351,7 @@ class _TextRows:
             if row.text.strip(_BLANKS):
                 self.options.skipped.add(self._ragged(row))
         skipped = [row.number - 1 for row in odd]
-        records = np.setdiff1d(np.arange(cells.num_rows + len(skipped)), skipped)
+        records = np.delete(np.arange(cells.num_rows + len(skipped)), skipped)
         return (cells, records) if width > 1 else _without_blank_lines(cells, records)
 
     def _ragged(self, row):
@@ -380,7 +385,10 @@ class _TextRows:
     def feature(self, position):
         """The cells of a column; null where they are empty."""
         cells = trimmed(self._cells_of(position))
-        return compute.if_else(compute.equal(cells, ""), pa.scalar(None, pa.string()), cells)
+        is_empty = compute.equal(cells, "")
+        if not is_empty.true_count:
+            return cells
+        return compute.if_else(is_empty, pa.scalar(None, pa.string()), cells)
 
     def weight(self, position):
         """The weights; NaN where a cell is none."""

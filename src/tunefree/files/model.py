@@ -215,7 +215,8 @@ def describe_model(path: str | os.PathLike) -> dict[str, Any]:
     -------
     dict
         ``class``, ``versions``, ``format``, ``n_features``, ``learner`` (whether the file holds
-        it), ``notes``, ``bytes``, ``sha256``.
+        it), ``notes``, ``bytes``, ``parts`` (how many bytes each attribute takes, the largest
+        first), ``sha256``.
 
     Raises
     ------
@@ -232,8 +233,52 @@ def describe_model(path: str | os.PathLike) -> dict[str, Any]:
             "versions": {name: str(file.header[name]) for name in _VERSIONS},
             "format": FORMAT,
             "bytes": file.size,
+            "parts": _space_of(file),
             "sha256": file.digest,
         }
+
+
+def _space_of(file):
+    """The bytes of each attribute of an estimator, and of each of a list of estimators."""
+    _, _, *attributes = file.header["model"]["estimator"]
+    found: dict[str, Any] = {}
+    for name, value in ((name, value) for items in attributes for name, value in items.items()):
+        items = value.get("tuple", ()) if isinstance(value, dict) else value
+        if isinstance(items, list) and items and all(_is_estimator(item) for item in items):
+            for k, item in enumerate(items):
+                found[f"{name}[{k}], {item['estimator'][0]}"] = item
+        else:
+            found[name] = value
+    known: set[str] = set()
+    sizes = {name: _size(value, file.table, known) for name, value in found.items()}
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+
+
+def _is_estimator(value):
+    return isinstance(value, dict) and "estimator" in value
+
+
+def _size(value, table, known):
+    """The bytes of an encoded value: of its text, and of arrays that are not yet `known`."""
+    size = len(json.dumps(value, separators=(",", ":")))
+    for key in table.keys() & set(map(str, _references(value))) - known:
+        known.add(key)
+        start, stop = table[key]["data_offsets"]
+        size += stop - start
+    return size
+
+
+def _references(value):
+    """The numbers of the arrays in an encoded value."""
+    if isinstance(value, dict) and len(value) == 1:
+        (word, content), *_ = value.items()
+        if word in ("array", "scalar", "bytes", "csr") and isinstance(content, int | list):
+            specs = content[1:] if word == "csr" else [content]
+            yield from (spec[0] if isinstance(spec, list) else spec for spec in specs)
+            return
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _references(item)
 
 
 def is_model(path: str | os.PathLike) -> bool:
@@ -596,6 +641,7 @@ class _File(NamedTuple):
     """A model file whose checksum is right."""
 
     header: dict
+    table: dict  # of the arrays
     decoder: Decoder
     size: int
     digest: str
@@ -630,7 +676,8 @@ def _read(path):
     with _damage(path):
         table = json.loads(bytes(content[8 : 8 + length]), object_pairs_hook=distinct)
         header = json.loads(table.pop("__metadata__")["model"], object_pairs_hook=distinct)
-        return _File(header, Decoder(content[8 + length :], table), size, digest.decode())
+        decoder = Decoder(content[8 + length :], table)
+        return _File(header, table, decoder, size, digest.decode())
 
 
 @contextlib.contextmanager

@@ -65,6 +65,7 @@ class Table(NamedTuple):
     slots: Any = None  # of the file's columns, as in `Layout`
     where: Any = None  # of cells: the place in the file of a row and a feature, as text
     schema: Any = None  # of cells: the `tunefree.rows.schema.Schema` of the features
+    gaps: Any = None  # of cells: how many of each feature are missing
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
     dialect: Any = None  # the `Dialect` of text
 

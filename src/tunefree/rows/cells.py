@@ -77,8 +77,10 @@ def number_of(value):
 
 def trimmed(cells):
     """Cells without the blanks around them; a quoted cell may have blanks around its quotes."""
-    quoted = compute.match_substring_regex(cells, _LATE_QUOTE)
-    if compute.any(quoted).as_py():
+    quoted = compute.match_substring(cells, '"')  # which takes a tenth of the pattern's time
+    if quoted.true_count:
+        quoted = compute.match_substring_regex(cells, _LATE_QUOTE)
+    if quoted.true_count:
         inner = compute.replace_substring_regex(cells, _LATE_QUOTE, r"\1")
         cells = compute.if_else(quoted, compute.replace_substring(inner, '""', '"'), cells)
     return compute.utf8_trim(cells, _BLANKS)

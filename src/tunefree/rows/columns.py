@@ -8,6 +8,7 @@ categories. Text is kept as it is written: `tunefree.rows.schema` decides what i
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cached_property
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -28,32 +29,202 @@ _ABSENT = -1  # the code of a missing value
 _BLANKS = " \t\n\r\v\f\u00a0"
 
 
+# A plain number: digits, a sign, a point and an exponent.
+PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+# A column with more kinds of other cells is no column of plain numbers.
+_MOST_OTHERS = 100
+# Cells that show whether a closer look may be worth its time.
+_FIRST_CELLS = 100
+
+
+class PlainNumbers(NamedTuple):
+    """The plain numbers among texts; few of the others differ."""
+
+    values: Any  # 0 where a cell is none
+    found: Any  # which cells are
+    others: Any  # the distinct other texts, in order
+    codes: Any  # the place of each cell among them; -1 of numbers and where it is missing
+
+
+class Texts:
+    """The texts of a column, trimmed; null where there is none.
+
+    They are coded, or read as plain numbers, when this is asked for, and once.
+
+    Parameters
+    ----------
+    cells : StringArray
+        One a row.
+    """
+
+    def __init__(self, cells):
+        self.cells = cells
+        self._read: dict = {}  # values of the distinct texts, by how they are written
+
+    @cached_property
+    def _coded(self):
+        coded = self.cells.dictionary_encode()
+        return coded.dictionary, _indices(coded)
+
+    @property
+    def distinct(self):
+        """The distinct texts in any order, as an array of Arrow."""
+        return self._coded[0]
+
+    @property
+    def codes(self):
+        """The place of each among the distinct ones; -1 where it is missing."""
+        return self._coded[1]
+
+    def levels(self):
+        """The texts as `Levels` in order, which takes longer than all else for many texts."""
+        distinct, place = _in_order(self.distinct)
+        return Levels(distinct, place[self.codes])
+
+    @cached_property
+    def plain(self):
+        """The `PlainNumbers`, if half of the cells are; otherwise None.
+
+        Arrow casts texts to the bits of Python's `float`.
+        """
+        cells = self.cells
+        head = compute.match_substring_regex(cells[:_FIRST_CELLS], PLAIN)
+        if not head.true_count and head.null_count < len(head):
+            return None
+        is_plain = compute.match_substring_regex(cells, PLAIN).fill_null(False)
+        count = is_plain.true_count
+        if not count or 2 * count < len(cells) - cells.null_count:
+            return None
+        none = pa.scalar(None, cells.type)
+        values = compute.if_else(is_plain, cells, none).cast(pa.float64()).fill_null(0.0).to_numpy()
+        others = Texts(compute.if_else(is_plain, none, cells))
+        if len(others.distinct) > _MOST_OTHERS or not np.isfinite(values).all():
+            return None
+        others = others.levels()
+        is_plain = is_plain.to_numpy(zero_copy_only=False)
+        return PlainNumbers(values, is_plain, others.distinct, others.codes)
+
+    def values(self, written, chosen):
+        """The values of some of the distinct texts, as they are written; NaN for the others."""
+        if written not in self._read:
+            self._read[written] = _values_of(self.distinct, written, chosen)
+        return self._read[written]
+
+    def keep(self, written, values, chosen):
+        """Remember the values of some of the distinct texts."""
+        self._read[written] = np.full(len(chosen), np.nan)
+        self._read[written][chosen] = values
+
+    @property
+    def missing(self):
+        """Which rows have none."""
+        return self.cells.is_null().to_numpy(zero_copy_only=False)
+
+    def text(self, row):
+        """The text of a row."""
+        return self.cells[int(row)].as_py()
+
+    def count(self, texts):
+        """How many rows have one of some texts."""
+        return compute.is_in(self.cells, as_texts([*texts])).true_count
+
+    def taken(self, rows):
+        """The texts of some rows."""
+        return Texts(self.cells.take(pa.array(rows)))
+
+
+def _values_of(cells, written, chosen):
+    """The values of some cells as numbers, or as days; NaN where they are none."""
+    out = np.full(len(cells), np.nan)
+    out[chosen] = as_numbers(written.values(cells.filter(pa.array(chosen))))
+    return out
+
+
+def as_numbers(values):
+    """Numbers, or dates as days; NaN where they are not finite."""
+    if values.dtype.kind != "M":
+        return np.where(np.isfinite(values), values, np.nan)
+    days = (values - _EPOCH) / _DAY
+    return np.where(np.isnat(values), np.nan, days)
+
+
+class Levels(NamedTuple):
+    """Distinct texts, and the place of each row among them, as of a category."""
+
+    distinct: Any
+    codes: Any
+    plain: Any = None
+
+    def levels(self):
+        """The same."""
+        return self
+
+    def values(self, written, chosen):
+        """The values of some of the distinct texts, as they are written; NaN for the others."""
+        return _values_of(self.distinct, written, chosen)
+
+    def keep(self, written, values, chosen):
+        """Nothing is remembered of categories, which are few."""
+
+    @property
+    def missing(self):
+        """Which rows have none."""
+        return self.codes < 0
+
+    def text(self, row):
+        """The text of a row."""
+        return self.distinct[int(self.codes[row])].as_py()
+
+    def count(self, texts):
+        """How many rows have one of some texts."""
+        found = compute.is_in(self.distinct, as_texts([*texts])).to_numpy(zero_copy_only=False)
+        return np.count_nonzero(np.append(found, False)[self.codes])
+
+    def taken(self, rows):
+        """Some of the rows; levels that none of them has stay."""
+        return self._replace(codes=self.codes[rows])
+
+
 class RawColumn(NamedTuple):
-    """A column as its container has it: values, or the levels of text and their codes."""
+    """A column as its container has it: values, or texts."""
 
     kind: str
     values: Any = None  # float64, of the kinds `WITH_VALUES`; 0 where they are absent
     absent: Any = None  # which of them are missing
-    levels: Any = None  # distinct texts, of text and categories
-    codes: Any = None  # the level of each row; -1 where it is missing
+    texts: Any = None  # `Texts`, or the `Levels` of a category
     ordered: bool = False  # whether the levels of a category have an order
     zone: str | None = None  # of dates: their time is local
 
     @property
+    def cells(self) -> Any:
+        """Distinct texts, as an array of Arrow; None without texts."""
+        return None if self.texts is None else self.texts.distinct
+
+    @property
+    def codes(self) -> Any:
+        """The level of each row; -1 where it is missing. None without texts."""
+        return None if self.texts is None else self.texts.codes
+
+    @property
+    def plain(self) -> Any:
+        """The `PlainNumbers` among texts; None if they are no column of such numbers."""
+        return None if self.texts is None else self.texts.plain
+
+    @property
     def missing(self):
         """Which rows have no value."""
-        return self.absent if self.codes is None else self.codes < 0
+        return self.absent if self.texts is None else self.texts.missing
 
     def taken(self, rows):
         """Some of the rows; levels that none of them has stay."""
-        if self.codes is None:
+        if self.texts is None:
             return self._replace(values=self.values[rows], absent=self.absent[rows])
-        return self._replace(codes=self.codes[rows])
+        return self._replace(texts=self.texts.taken(rows))
 
     def text(self, row):
         """The value of a row in messages."""
-        if self.codes is not None:
-            return self.levels[self.codes[row]]
+        if self.texts is not None:
+            return self.texts.text(row)
         if self.kind == DATE:
             moment = _EPOCH + np.timedelta64(round(self.values[row] * 86400e6), "us")
             return str(moment).removesuffix("T00:00:00.000000")
@@ -193,7 +364,7 @@ def of_array(values: np.ndarray) -> RawColumn:
 
     Examples
     --------
-    >>> of_array(np.array([1, "u", None], dtype=object)).levels.tolist()
+    >>> of_array(np.array([1, "u", None], dtype=object)).cells.to_pylist()
     ['1', 'u']
     """
     kind = values.dtype.kind
@@ -208,7 +379,7 @@ def of_array(values: np.ndarray) -> RawColumn:
     if kind in "Mm":
         return _of_times(values)
     if kind == "U":
-        return _of_texts(*_distinct(values.tolist()))
+        return _of_texts(as_texts(values.tolist()))
     if kind == "O":
         return _of_objects(values)
     raise TypeError(f"holds values of type {values.dtype}: give numbers, text or dates.")
@@ -231,7 +402,9 @@ def _of_objects(values):
     if not kinds:
         return RawColumn(NOTHING, np.zeros(len(items)), np.ones(len(items), dtype=bool))
     if all(issubclass(kind, str) for kind in kinds):
-        return _of_texts(*_distinct(items, absent))
+        if len(present) < len(items):
+            items = [None if gone else v for v, gone in zip(items, absent, strict=True)]
+        return _of_texts(as_texts(items))
     families: Any = {_family(kind) for kind in kinds}
     if None in families:
         wrong = next(item for item in present if _family(type(item)) is None)
@@ -244,7 +417,7 @@ def _of_objects(values):
         found[~absent] = [_number_of(item, kind) for item in present]
         return RawColumn(kind, found, absent, zone=_zone_of(present, kind))
     texts = [None if gone else cell_text(v) for v, gone in zip(items, absent, strict=True)]
-    return _of_texts(*_distinct(texts, absent))
+    return _of_texts(as_texts(texts))
 
 
 def _family(kind):
@@ -287,32 +460,43 @@ def _zone_of(items, kind):
     return None if zone is None else str(zone)
 
 
-def _distinct(items, absent=None):
-    """The distinct texts of a column, in order, and the code of each."""
-    if absent is not None and absent.any():
-        items = [None if gone else item for item, gone in zip(items, absent, strict=True)]
-    seen: dict = {}
-    codes = np.fromiter(
-        (_ABSENT if item is None else seen.setdefault(item, len(seen)) for item in items),
-        np.int64,
-        len(items),
-    )
-    return list(seen), codes
+def as_texts(items):
+    """A list of str and None as an array of Arrow."""
+    try:
+        return pa.array(items, pa.string())
+    except UnicodeEncodeError:  # halves of pairs, which stand for no character
+        return pa.array([v if v is None else v.encode("utf-8", "replace").decode() for v in items])
 
 
-def _of_texts(texts, codes, kind=TEXT, ordered=False):
-    """The column of texts: blanks around them do not count, and an empty text is missing."""
-    trimmed = [cell_text(text).strip(_BLANKS) for text in texts]
-    place: dict = {}
-    of_level = [place.setdefault(text, len(place)) if text else _ABSENT for text in trimmed]
-    if not ordered:  # the order of rows has no meaning
-        place = {text: k for k, text in enumerate(sorted(place))}
-        of_level = [place[text] if text else _ABSENT for text in trimmed]
-    levels = np.array(list(place), dtype=object)
-    codes = np.array([*of_level, _ABSENT], dtype=np.int64)[codes]
-    if not len(levels):
-        return RawColumn(NOTHING, np.zeros(len(codes)), np.ones(len(codes), dtype=bool))
-    return RawColumn(kind, levels=levels, codes=codes, ordered=ordered)
+def _of_texts(cells):
+    """The column of texts of Arrow: blanks around them do not count."""
+    cells = _trimmed(cells)
+    if cells.null_count == len(cells):
+        return RawColumn(NOTHING, np.zeros(len(cells)), np.ones(len(cells), dtype=bool))
+    return RawColumn(TEXT, texts=Texts(cells))
+
+
+def _trimmed(cells):
+    """Texts without blanks around them; null where nothing is left."""
+    cells = compute.utf8_trim(cells, _BLANKS)
+    is_empty = compute.equal(cells, "")
+    if not compute.any(is_empty).as_py():
+        return cells
+    return compute.if_else(is_empty, pa.scalar(None, cells.type), cells)
+
+
+def _in_order(distinct):
+    """Distinct texts in order, and the new place of each; the last place is that of none, -1."""
+    order = compute.array_sort_indices(distinct)
+    place = np.empty(len(order) + 1, dtype=np.int64)
+    place[order.to_numpy()], place[-1] = np.arange(len(order)), _ABSENT
+    return distinct.take(order), place
+
+
+def _indices(coded):
+    """The codes of a dictionary of Arrow; -1 where a value is missing."""
+    codes = coded.indices.cast(pa.int64())  # those of polars have no sign
+    return codes.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
 
 
 def cell_text(value):
@@ -366,9 +550,13 @@ def _of_levels(values, codes, ordered=False):
     """The column of categories; of levels that no row has none is left."""
     codes = np.asarray(codes, dtype=np.int64)
     used = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
-    texts = [cell_text(value) for value in values]
-    texts = [text if u else "" for text, u in zip(texts, used, strict=True)]
-    return _of_texts(texts, codes, CATEGORY, ordered)
+    texts = [cell_text(v) if u else None for v, u in zip(values, used.tolist(), strict=True)]
+    own = Texts(_trimmed(as_texts(texts)))
+    levels = Levels(own.distinct, own.codes) if ordered else own.levels()
+    codes = np.append(levels.codes, _ABSENT)[codes]
+    if not len(levels.distinct):
+        return RawColumn(NOTHING, np.zeros(len(codes)), np.ones(len(codes), dtype=bool))
+    return RawColumn(CATEGORY, texts=levels._replace(codes=codes), ordered=ordered)
 
 
 def of_arrow(column: Any) -> RawColumn:
@@ -385,13 +573,13 @@ def of_arrow(column: Any) -> RawColumn:
     if types.is_null(kind):
         return RawColumn(NOTHING, np.zeros(len(column)), np.ones(len(column), dtype=bool))
     if types.is_dictionary(kind):
-        codes = column.indices.cast(pa.int64())  # those of polars have no sign
-        codes = codes.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
-        return _of_levels(column.dictionary.to_pylist(), codes, bool(kind.ordered))
-    if _is_text(kind):
+        return _of_levels(column.dictionary.to_pylist(), _indices(column), bool(kind.ordered))
+    if types.is_binary(kind) or types.is_large_binary(kind):
         coded = column.dictionary_encode()
-        codes = coded.indices.cast(pa.int64()).fill_null(_ABSENT).to_numpy(zero_copy_only=False)
-        return _of_texts(coded.dictionary.to_pylist(), codes)
+        distinct = as_texts([cell_text(value) for value in coded.dictionary.to_pylist()])
+        return _of_texts(distinct.take(coded.indices))
+    if _is_text(kind):
+        return _of_texts(column.cast(pa.string()))
     if types.is_timestamp(kind) or types.is_date(kind):
         zone = getattr(kind, "tz", None)
         if zone is not None:
@@ -412,21 +600,14 @@ def of_arrow(column: Any) -> RawColumn:
 
 
 def _is_text(kind):
-    return (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or str(kind) == "string_view"
-    )
+    return types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
 
 
 def _arrow_of(values):
     """Values of Python as an array of Arrow; as text if they are of several kinds."""
     column = of_array(np.array([*values, None], dtype=object)[:-1])
-    if column.codes is not None:
-        texts = [None if code < 0 else column.levels[code] for code in column.codes]
-        return pa.array(texts, pa.string())
+    if column.texts is not None:
+        return column.texts.cells
     if column.kind == NOTHING:
         return pa.nulls(len(values))
     mask = column.absent

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import compute
 
 from tunefree.core.format import listed
 from tunefree.rows.columns import (
@@ -15,9 +16,12 @@ from tunefree.rows.columns import (
     DURATION,
     NOTHING,
     NUMBER,
+    PLAIN,
     TEXT,
     TRUTH,
+    Levels,
     RawColumn,
+    as_texts,
 )
 from tunefree.rows.missing import MISSING
 from tunefree.rows.written_dates import Dates
@@ -139,7 +143,7 @@ class ColumnKind(NamedTuple):
             return self._read_levels(raw, name)
         if raw.kind == NOTHING or self.kind == NOTHING:
             return self._read_nothing(raw)
-        if raw.codes is None:
+        if raw.texts is None:
             return self._read_values(raw, name)
         return self._read_cells(raw, name)
 
@@ -154,16 +158,17 @@ class ColumnKind(NamedTuple):
             return ColumnValues(
                 self.kind, None, raw.missing, np.array([], dtype=object), np.full(n, -1)
             )
-        if raw.codes is None:
+        if raw.texts is None:
             is_number = raw.kind in (NUMBER, TRUTH) and (self.numeric or raw.kind == TRUTH)
             if not is_number and not raw.missing.all():
                 raise _changed(name, self.kind, raw)
             raw = as_levels(raw)
-        codes: Any = raw.codes
-        is_marker = are_markers(raw.levels, self.markers, MISSING)
+        distinct, codes, *_ = raw.texts.levels()
+        is_marker = are_markers(distinct, self.markers, MISSING)
         if is_marker.any():
             codes = np.where(np.append(is_marker, False)[codes], -1, codes)
-        return ColumnValues(self.kind, None, codes < 0, raw.levels, codes)
+        levels = distinct.to_numpy(zero_copy_only=False)
+        return ColumnValues(self.kind, None, codes < 0, levels, codes)
 
     def _read_values(self, raw, name):
         """Numbers, dates or durations by their type."""
@@ -185,56 +190,58 @@ class ColumnKind(NamedTuple):
 
     def _read_cells(self, raw, name):
         """Text that stands for numbers, dates or truth values."""
-        marked = are_markers(raw.levels, self.markers, AMONG_NUMBERS)
-        values = np.full(len(raw.levels), np.nan)
-        cells = raw.levels[~marked]
-        if len(cells):
-            values[~marked] = self._values_of(cells, raw, marked)
-        of_row = np.append(values, np.nan)[raw.codes]
-        is_stray = np.append(np.isnan(values) & ~marked, False)[raw.codes]
-        present = np.count_nonzero(np.append(~marked, False)[raw.codes])
+        if self.kind == NUMBER and (self.written is None or self.written.is_plain):
+            found = self._read_plain(raw)
+            if found is not None:
+                return found
+        marked = are_markers(raw.cells, self.markers, AMONG_NUMBERS)
+        values = np.full(len(marked), np.nan)
+        if not marked.all():
+            values[~marked] = self._values_of(raw, marked)[~marked]
+        codes: Any = raw.codes
+        of_row = np.append(values, np.nan)[codes]
+        is_stray = np.append(np.isnan(values) & ~marked, False)[codes]
+        present = np.count_nonzero(np.append(~marked, False)[codes])
         if present >= _FEWEST_ROWS and np.count_nonzero(is_stray) > _MOST_BAD * present:
             raise _changed(name, self.kind, raw, int(np.argmax(is_stray)))
-        is_known = are_markers(raw.levels, self.markers, MISSING)
-        bad = np.append(np.isnan(values) & ~is_known, False)[raw.codes]
-        missing = np.isnan(of_row)
-        for value in self.sentinels:
-            missing |= of_row == value
-        return ColumnValues(self.kind, np.where(missing, 0.0, of_row), missing, bad=bad)
+        is_known = are_markers(raw.cells, self.markers, MISSING)
+        bad = np.append(np.isnan(values) & ~is_known, False)[codes]
+        return self._read_numbers(of_row, np.isnan(of_row), bad)
 
-    def _values_of(self, cells, raw, marked):
+    def _read_plain(self, raw):
+        """Plain numbers beside markers of missing values; None if other cells are there, too."""
+        plain = raw.plain
+        if plain is None or not are_markers(plain.others, self.markers, AMONG_NUMBERS).all():
+            return None
+        if are_plain(as_texts([*self.markers])).any():  # some numbers mean a missing value
+            return None
+        is_known = are_markers(plain.others, self.markers, MISSING)
+        bad = np.append(~is_known, False)[plain.codes]
+        return self._read_numbers(plain.values, ~plain.found, bad)
+
+    def _read_numbers(self, values, missing, bad):
+        """Numbers, or days, of which some may be sentinels."""
+        for value in self.sentinels:
+            missing = missing | (values == value)
+        return ColumnValues(self.kind, np.where(missing, 0.0, values), missing, bad=bad)
+
+    def _values_of(self, raw, marked):
         """The values of distinct cells, NaN where they are not of the kind."""
-        if self.kind == TRUTH:
-            return truths(cells)
+        written, none = self.written, np.full(len(marked), np.nan)
         if self.kind == DURATION:
-            return np.full(len(cells), np.nan)
-        written = self.written
-        if written is None:  # the rows of `fit` had the type of numbers or dates
-            counts = rows_of_levels(raw)[~marked]
-            written = (Numbers if self.kind == NUMBER else Dates).of(as_cells(cells), counts)
+            return none
+        if written is None and self.kind != TRUTH:  # the rows of `fit` had the type of numbers
+            cells, counts = raw.cells.filter(pa.array(~marked)), rows_of_levels(raw)[~marked]
+            written = (Numbers if self.kind == NUMBER else Dates).of(cells, counts)
         if written is None:  # truth values count as 0 and 1 among numbers of any container
-            return truths(cells) if self.kind == NUMBER else np.full(len(cells), np.nan)
-        return values_as_written(written, cells)
+            return truths(raw.cells) if self.kind in (TRUTH, NUMBER) else none
+        return raw.texts.values(written, ~marked)
 
 
 PLAIN_NUMBER = ColumnKind(NUMBER)
 
 
 # --- cells ----------------------------------------------------------------------------------------
-
-
-def as_cells(levels):
-    """Levels as texts of Arrow."""
-    return pa.array(levels.tolist(), pa.string())
-
-
-def values_as_written(written, cells):
-    """The values of distinct cells as numbers, or as days; NaN where they are none."""
-    values = written.values(as_cells(cells))
-    if values.dtype.kind != "M":
-        return np.where(np.isfinite(values), values, np.nan)
-    days = (values - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
-    return np.where(np.isnat(values), np.nan, days)
 
 
 def all_whole(values):
@@ -245,28 +252,33 @@ def all_whole(values):
 
 def truths(cells):
     """1 and 0 for true and false, NaN for other cells."""
-    known = {"true": 1.0, "false": 0.0}
-    return np.array([known.get(cell.lower(), np.nan) for cell in cells.tolist()])
+    place = compute.index_in(compute.utf8_lower(cells), pa.array(["false", "true"]))
+    return place.cast(pa.float64()).fill_null(np.nan).to_numpy()
 
 
-def are_markers(levels, own, usual):
-    """Which levels mean a missing value."""
-    own = {*own}
-    found = [level in own or level.lower() in usual for level in levels.tolist()]
-    return np.array(found, dtype=bool)
+def are_markers(cells, own, usual):
+    """Which cells mean a missing value: some as they are written, and `usual` ones in any case."""
+    found = compute.is_in(compute.utf8_lower(cells), as_texts([*usual]))
+    if own:
+        found = compute.or_(found, compute.is_in(cells, as_texts([*own])))
+    return found.to_numpy(zero_copy_only=False)
+
+
+def are_plain(cells):
+    """Which cells are plain numbers."""
+    return compute.match_substring_regex(cells, PLAIN).to_numpy(zero_copy_only=False)
 
 
 def rows_of_levels(raw):
     """How many rows have each level."""
-    return np.bincount(raw.codes[raw.codes >= 0], minlength=len(raw.levels)).astype(float)
+    return np.bincount(raw.codes + 1, minlength=len(raw.cells) + 1)[1:].astype(float)
 
 
 def weight_of_levels(raw, weights):
     """The weight of the rows of each level."""
     if weights is None:
         return rows_of_levels(raw)
-    known = raw.codes >= 0
-    return np.bincount(raw.codes[known], weights[known], minlength=len(raw.levels))
+    return np.bincount(raw.codes + 1, weights, minlength=len(raw.cells) + 1)[1:]
 
 
 def as_levels(raw):
@@ -275,7 +287,7 @@ def as_levels(raw):
     names = ["False", "True"] if raw.kind == TRUTH else None
     levels = [names[int(v)] if names else _level(v) for v in values.tolist()]
     codes = np.where(raw.absent, -1, codes)
-    return RawColumn(TEXT, levels=np.array(levels, dtype=object), codes=codes)
+    return RawColumn(TEXT, texts=Levels(as_texts(levels), codes))
 
 
 def _level(value):

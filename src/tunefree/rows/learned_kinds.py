@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import compute
 
 from tunefree.core.format import listed
 from tunefree.rows.columns import (
@@ -14,6 +16,7 @@ from tunefree.rows.columns import (
     TRUTH,
     WITH_VALUES,
     RawColumn,
+    as_numbers,
 )
 from tunefree.rows.kinds import (
     AMONG_NUMBERS,
@@ -23,14 +26,12 @@ from tunefree.rows.kinds import (
     ColumnKind,
     all_whole,
     are_markers,
-    as_cells,
     as_levels,
     truths,
-    values_as_written,
     weight_of_levels,
 )
 from tunefree.rows.missing import MISSING
-from tunefree.rows.written_dates import Dates
+from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates
 from tunefree.rows.written_numbers import Numbers
 
 # A column of numbers or dates may have this share of cells that are none, and count as missing.
@@ -68,13 +69,13 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
     kind = facts.get("kind")
     if kind in (CATEGORY, TEXT):
         return _learned_levels(raw, kind, facts)
-    if raw.codes is not None and (kind is not None or raw.kind == TEXT):
-        column = _learned_cells(raw, weight_of_levels(raw, weights), facts)
+    if raw.texts is not None and (kind is not None or raw.kind == TEXT):
+        column = _learned_cells(raw, weights, facts)
     elif raw.kind == CATEGORY:
         return _learned_levels(raw, CATEGORY, facts)
     elif raw.kind == NUMBER and kind in (None, DATE) and _are_days(raw):
         cells = as_levels(raw)
-        column = _learned_cells(cells, weight_of_levels(cells, weights), {**facts, "kind": DATE})
+        column = _learned_cells(cells, weights, {**facts, "kind": DATE})
     elif kind is not None and raw.kind not in (kind, NOTHING) and raw.kind == DATE:
         raise ValueError(f"schema= has the kind {kind!r} for a column of dates.")
     else:
@@ -87,17 +88,21 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
 
 def _learned_levels(raw, kind, facts):
     """A column of categories or text."""
-    if raw.codes is None and raw.kind != NOTHING:
+    if raw.texts is None and raw.kind != NOTHING:
         raw = as_levels(raw)
-    levels = facts.get("levels", raw.levels.tolist() if raw.ordered else None)
+    levels = facts.get("levels", raw.cells.to_pylist() if raw.ordered else None)
     levels = None if levels is None else tuple(levels)
     markers = tuple(str(m) for m in facts.get("markers", ()))
-    return ColumnKind(kind, levels=levels, markers=markers, numeric=_some_are_numbers(raw.levels))
+    return ColumnKind(kind, levels=levels, markers=markers, numeric=_some_are_numbers(raw.cells))
 
 
-def _some_are_numbers(levels):
+def _some_are_numbers(cells):
     """Whether some levels are numbers as a container of numbers writes them."""
-    for level in () if levels is None else levels.tolist():
+    if cells is None:
+        return False
+    # Python also reads "nan", "inf" and the digits of other scripts.
+    may_be = compute.match_substring_regex(cells, r"^[+-]?[\d.nNiI]|^[+-]?[^\x00-\x7f]")
+    for level in cells.filter(may_be).to_pylist():
         try:
             float(level)
         except ValueError:
@@ -106,59 +111,94 @@ def _some_are_numbers(levels):
     return False
 
 
-def _learned_cells(raw, counts, facts):
+def _learned_cells(raw, weights, facts):
     """What text is: numbers, truth values, dates, or text."""
+    if (found := _plain_numbers(raw, facts)) is not None:
+        return found
+    counts = weight_of_levels(raw, weights)
     wanted, given = facts.get("kind"), facts.get("markers")
     used = counts > 0.0
     own = None if given is None else tuple(str(m) for m in given if isinstance(m, str))
-    marked = are_markers(raw.levels, own or (), AMONG_NUMBERS if own is None else frozenset([""]))
-    cells, counts = raw.levels[used & ~marked], counts[used & ~marked]
+    marked = are_markers(raw.cells, own or (), AMONG_NUMBERS if own is None else frozenset([""]))
+    cells, counts = _chosen(raw.cells, used & ~marked), counts[used & ~marked]
     if not len(cells):
         # A column of "unknown" alone is text: new rows may have other levels.
-        is_nothing = used.any() and are_markers(raw.levels[used], own or (), MISSING).all()
+        found = are_markers(_chosen(raw.cells, used), own or (), MISSING)
+        is_nothing = used.any() and found.all()
         return ColumnKind(wanted or (NOTHING if is_nothing else TEXT))
-    markers = own if own is not None else tuple(raw.levels[used & marked].tolist())
+    markers = (
+        own if own is not None else tuple(sorted(_chosen(raw.cells, used & marked).to_pylist()))
+    )
     written = _written_of(facts)
     if written is not None:
         kind = wanted or (NUMBER if isinstance(written, Numbers) else DATE)
         return ColumnKind(kind, written, markers)
     if wanted in (None, TRUTH) and not np.isnan(truths(cells)).any():
         return ColumnKind(TRUTH, markers=markers)
-    column = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"))
+    found: Any = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"))
+    column, values = found
+    if column is not None and column.written is not None:
+        raw.texts.keep(column.written, values, used & ~marked)
     if column is None and wanted is not None:
         column = ColumnKind(wanted)
     if column is None:
-        marked = are_markers(cells, (), MISSING)
-        levels = cells[~marked] if own is None else cells
+        levels = cells if own is not None else _chosen(cells, ~are_markers(cells, (), MISSING))
         return ColumnKind(TEXT, markers=own or (), numeric=_some_are_numbers(levels))
     return column._replace(markers=markers)
 
 
+def _plain_numbers(raw, facts):
+    """The same of plain numbers beside markers of missing values; None of other columns.
+
+    This is what most columns of files are, and found without a look at all distinct cells.
+    """
+    wanted, plain = facts.get("kind"), raw.plain
+    if plain is None or wanted not in (None, NUMBER) or set(facts) - {"kind"}:
+        return None
+    if not are_markers(plain.others, (), AMONG_NUMBERS).all():
+        return None
+    values = plain.values[plain.found]
+    if wanted is None and values.max() >= FIRST_DAY:  # they may be dates
+        return None
+    return ColumnKind(NUMBER, markers=tuple(plain.others.to_pylist()), whole=all_whole(values))
+
+
+def _chosen(cells, chosen):
+    """Some texts of Arrow."""
+    return cells.filter(pa.array(chosen))
+
+
 def _numbers_or_dates(cells, counts, wanted, day_first):
-    """The `ColumnKind` of cells that are numbers or dates, but for a few; None of others."""
-    texts, best, fewest = as_cells(cells), None, 1.0 if wanted else MOST_STRAY
-    for kind in (NUMBER, DATE):
+    """The `ColumnKind` of cells that are numbers or dates, but for a few, and their values.
+
+    None of others.
+    """
+    best, found, fewest = None, None, 1.0 if wanted else MOST_STRAY
+    # Of two readings without strays the one as dates counts: 20190103 is a number, too.
+    kinds = (DATE,) if wanted is None and are_iso(cells) else (NUMBER, DATE)
+    for kind in kinds:
         if wanted not in (None, kind):
             continue
         written: Any = None
         if kind == NUMBER:
-            written = Numbers.of(texts, counts)
+            written, values = Numbers.read(cells, counts)
         else:
-            written = Dates.of(texts, counts, day_first)
+            written, values = Dates.read(cells, counts, day_first)
         if written is None:
             continue
-        values = values_as_written(written, cells)
+        values = as_numbers(values)
         stray = np.isnan(values)
         share = counts[stray].sum() / counts.sum()
         fits = wanted is not None or not stray.any() or are_strays(cells, values, stray, kind)
-        # Of two readings without strays the one as dates counts: 20190103 is a number, too.
         if fits and (share < fewest or (best is None and share <= fewest) or share == 0.0):
             whole = kind == NUMBER and all_whole(values[~stray])
             is_plain = kind == NUMBER and written.is_plain
-            best, fewest = ColumnKind(kind, None if is_plain else written, whole=whole), share
-            if is_plain and share == 0.0 and values.max() < FIRST_DAY:
-                return best  # no need to look for dates, which takes longer
-    return best
+            best, found = ColumnKind(kind, None if is_plain else written, whole=whole), values
+            fewest = share
+            is_low = is_plain and values.max() < FIRST_DAY
+            if share == 0.0 and (is_low or not may_all_be_dates(cells)):
+                break  # no need to look for dates, which takes longer
+    return best, found
 
 
 def are_strays(cells, values, stray, kind):
@@ -170,7 +210,7 @@ def are_strays(cells, values, stray, kind):
         return len(np.unique(values[~stray])) > 2
     if len(np.unique(values[~stray])) <= FEW_NUMBERS:
         return False
-    texts = cells[stray].tolist()
+    texts = _chosen(cells, stray).to_pylist()
     n_codes = sum(text[0].isdigit() and text[-1].isalpha() and " " not in text for text in texts)
     whole = np.all(values[~stray] == np.floor(values[~stray]))
     return not (whole and n_codes >= _FEWEST_CODES and n_codes > 0.5 * len(texts))
@@ -195,7 +235,7 @@ def _sentinels_of(column, raw, facts, sentinels):
         return tuple(float(m) for m in facts["markers"] if isinstance(m, int | float))
     if not sentinels:
         return ()
-    if raw.codes is None:
+    if raw.texts is None:
         values = raw.values[~raw.absent]
     else:
         read = column.read(raw, "")
@@ -224,8 +264,8 @@ def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str 
     """What a person should look at; None if there is nothing."""
     notes = []
     unusual = [marker for marker in column.markers if marker.lower() not in MISSING]
-    if unusual and column.kind in WITH_VALUES and raw.codes is not None:
-        n = np.count_nonzero(np.append(are_markers(raw.levels, unusual, ()), False)[raw.codes])
+    if unusual and column.kind in WITH_VALUES and raw.texts is not None:
+        n = raw.texts.count(unusual)
         rows = "1 row" if n == 1 else f"{n} rows"
         notes.append(
             f"{listed([repr(marker) for marker in unusual])} counts as missing, in "
@@ -250,17 +290,20 @@ def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str 
 
 def _notes_of_text(name, raw, counts):
     """A note about a column of text most of whose cells are numbers."""
-    marked = are_markers(raw.levels, (), AMONG_NUMBERS) | (counts <= 0.0)
-    cells, counts = raw.levels[~marked], counts[~marked]
-    written = Numbers.of(as_cells(cells), counts) if len(cells) else None
+    marked = are_markers(raw.cells, (), AMONG_NUMBERS) | (counts <= 0.0)
+    cells, counts = _chosen(raw.cells, ~marked), counts[~marked]
+    if not len(cells):
+        return []
+    found: Any = Numbers.read(cells, counts)
+    written, values = found
     if written is None:
         return []
-    stray = np.isnan(values_as_written(written, cells))
+    stray = ~np.isfinite(values)
     share = 1.0 - counts[stray].sum() / counts.sum()
     if share < _MOSTLY or not stray.any():
         return []
+    first = compute.min(_chosen(cells, stray)).as_py()
     return [
-        f"{100.0 * share:.0f} % of its cells are numbers, but {cells[stray][0]!r:.40} is none: it "
-        f"is read as text. schema={{{name!r}: 'number'}} reads numbers, and counts others as "
-        "missing."
+        f"{100.0 * share:.0f} % of its cells are numbers, but {first!r:.40} is none: it is read as "
+        f"text. schema={{{name!r}: 'number'}} reads numbers, and counts others as missing."
     ]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from tunefree.rows.columns import DATE, as_table, must_be_read, names_of
 from tunefree.rows.designs import Categorical, Dense, Split
 from tunefree.rows.matrices import check_frame
-from tunefree.rows.schema import Schema, read_columns
+from tunefree.rows.schema import learn_columns, read_columns
 
 # The name of the level of missing values.
 MISSING = "missing"
@@ -48,10 +48,13 @@ def coded(X, known=None):
         return Coded(X, None, None)
     names = names_of(X)
     labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
-    schema = Schema.of(X, labels, sentinels=False) if known is None else known.schema
+    if known is None:
+        schema, found_columns = learn_columns(X, labels, sentinels=False)
+    else:
+        schema, found_columns = known.schema, read_columns(known.schema, X)
     categories: Any = [None] * len(labels) if known is None else known.categories
     columns, levels = [], []
-    for name, found, own in zip(labels, read_columns(schema, X), categories, strict=True):
+    for name, found, own in zip(labels, found_columns, categories, strict=True):
         if found.kind == DATE:
             raise ValueError(f"Column {name!r} of X holds dates: give numbers or text.")
         if found.levels is None:

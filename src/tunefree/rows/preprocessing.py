@@ -34,13 +34,15 @@ from tunefree.rows.matrices import as_dense, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.quantiles import weighted_quantiles
-from tunefree.rows.schema import Schema, names_in, read_columns
+from tunefree.rows.schema import Schema, learn_columns, names_in, read_columns
 
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
 _DENSE_FROM = 0.25
 MISSING = "(missing)"
 # Hashed columns of pieces of words, and the largest number of their directions.
 _PIECES, _DIRECTIONS = 1 << 13, 30
+# Texts that are cut into pieces at a time.
+_TEXTS = 1000
 # Pairs of nearly equal levels that a message names.
 _MOST_PAIRS = 5
 
@@ -172,6 +174,31 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         -------
         self
         """
+        self._fitted(X, sample_weight)
+        return self
+
+    def fit_transform(
+        self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """`fit`, and the numbers of the same rows, whose cells are read once.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        ndarray or sparse matrix of shape (n_samples, n_columns_out)
+        """
+        found = self._fitted(X, sample_weight)
+        if found is None or (found[0].plain is not None and self._is_every_number):
+            return self.transform(X)
+        return self._numbers_of(*found)
+
+    def _fitted(self, X, sample_weight):
+        """Learn, and return the table and its columns; None if they need not be read."""
         if self.sparse_output not in (True, False, "auto"):
             raise ValueError(
                 f"sparse_output={self.sparse_output!r} is not one of True, False, 'auto'."
@@ -205,9 +232,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if not table.is_sparse:
                 rows: Any = table.plain
                 self.medians_ = _medians(rows[used], weights[used])
-            return self
-        self.schema_ = self._schema_of(table.X, weights, declared)
-        near = self._learn_columns(table.X, used, weights[used])
+            return None
+        given = self._given_columns(declared)
+        read = learn_columns(table.X, names_in(self), weights, given, self.on_bad_cell)
+        self.schema_, columns = read
+        near = self._learn_columns(columns, used, weights[used])
         widths = self._columns_out()
         if not widths.any():
             raise ValueError(
@@ -216,20 +245,20 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         near = {j: merged for j, merged in near.items() if merged and widths[int(j)]}
         self.merged_ = near if self.merge_levels else {}
         self._warn_of_columns({} if self.merge_levels else near)
-        return self
+        return table, columns
 
-    def _schema_of(self, X, weights, declared):
-        """The `Schema` of a table, some of whose columns are declared as categories."""
+    def _given_columns(self, declared):
+        """What is known of columns, some of which are declared as categories."""
         names = names_in(self)
         given = dict(self.schema or {})
         for j in declared.tolist():
             given.setdefault(names[j], CATEGORY)
-        return Schema.of(X, names, weights, given)
+        return given
 
-    def _learn_columns(self, X, used, weights):
+    def _learn_columns(self, columns, used, weights):
         """Learn every column; return the nearly equal levels of each."""
         near = {}
-        for j, found in enumerate(read_columns(self.schema_, X, self.on_bad_cell)):
+        for j, found in enumerate(columns):
             if found.levels is None:
                 self._learn_numbers(j, found.kind, found.values[used], found.missing[used], weights)
                 continue
@@ -325,15 +354,24 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def _numbers_for(self, estimator, X):
         """The same for rows of an estimator with this table, which messages name."""
         check_is_fitted(self, "kinds_")
-        every_number = not self.missing_.any() and np.all(self.kinds_ == "number")
+        every_number = self._is_every_number
         rows = plain_rows(self, X) if every_number else None
         if rows is not None:
             return rows
         table = _GivenTable.of(estimator, X, reset=False)
         if table.plain is not None and every_number:
             return table.plain
+        return self._numbers_of(table, read_columns(self.schema_, table.X, self.on_bad_cell))
+
+    @property
+    def _is_every_number(self):
+        """Whether every column is one of numbers, none of which may be missing."""
+        return not self.missing_.any() and bool(np.all(self.kinds_ == "number"))
+
+    def _numbers_of(self, table, columns):
+        """The numbers of a table whose columns have been read."""
         pieces = []
-        for j, found in enumerate(read_columns(self.schema_, table.X, self.on_bad_cell)):
+        for j, found in enumerate(columns):
             pieces += [p.astype(table.dtype, copy=False) for p in self._pieces(j, found)]
         if table.is_sparse or self._gives_csr(pieces):
             return sparse.hstack([sparse.csr_array(p) for p in pieces], format="csr")
@@ -476,10 +514,16 @@ class Phrases(NamedTuple):
     @classmethod
     def of(cls, texts, weights):
         """Learn from sentences; weights are repetitions."""
-        counts = _pieces(texts)
-        frequency = (counts > 0).T @ weights
+        counts = sparse.vstack([_pieces(texts[b]) for b in _blocks(texts)], format="csr")
+        of_entries = np.repeat(weights, np.diff(counts.indptr))
+        frequency = np.bincount(counts.indices, of_entries, _PIECES)
         idf = np.log((1.0 + weights.sum()) / (1.0 + frequency)) + 1.0
-        rows = sparse.diags_array(np.sqrt(weights)) @ _tf_idf(counts, idf)
+        root = np.sqrt(weights)
+        rows: Any = sparse.vstack(
+            [sparse.diags_array(root[b]) @ _tf_idf(counts[b], idf) for b in _blocks(texts)],
+            format="csr",
+        )
+        del counts, of_entries
         k = min(_DIRECTIONS, max(1, len(set(texts.tolist())) // 8))
         gram: Any = LinearOperator(
             (_PIECES, _PIECES), matvec=lambda v: rows.T @ (rows @ v), dtype=np.float64
@@ -493,10 +537,16 @@ class Phrases(NamedTuple):
 
     def numbers(self, texts, absent):
         """Shape (n, n_directions); zeros where a text is absent."""
-        rows = _tf_idf(_pieces(np.where(absent, "", texts)), self.idf.astype(np.float64))
+        texts, idf = np.where(absent, "", texts), self.idf.astype(np.float64)
         basis = np.zeros((_PIECES, self.basis.shape[1]))
         basis[self.pieces] = self.basis
-        return rows @ basis
+        found = [_tf_idf(_pieces(texts[b]), idf) @ basis for b in _blocks(texts)]
+        return np.concatenate(found) if found else np.zeros((0, basis.shape[1]))
+
+
+def _blocks(texts):
+    """Parts of the rows whose pieces, some hundred a row, take little memory."""
+    return [slice(i, i + _TEXTS) for i in range(0, len(texts), _TEXTS)]
 
 
 def _pieces(texts):

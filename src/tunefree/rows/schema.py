@@ -15,7 +15,16 @@ import pyarrow as pa
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.core.warn import DataWarning, did_you_mean, warn
-from tunefree.rows.columns import DATE, DURATION, NOTHING, NUMBER, TRUTH, RawColumn, raw_columns
+from tunefree.rows.columns import (
+    DATE,
+    DURATION,
+    NOTHING,
+    NUMBER,
+    TRUTH,
+    RawColumn,
+    as_numbers,
+    raw_columns,
+)
 from tunefree.rows.kinds import (
     AMONG_NUMBERS,
     FIRST_DAY,
@@ -27,9 +36,7 @@ from tunefree.rows.kinds import (
     ColumnValues,
     all_whole,
     are_markers,
-    as_cells,
     rows_of_levels,
-    values_as_written,
 )
 from tunefree.rows.learned_kinds import FEW_NUMBERS, MOST_STRAY, are_strays, learned_kind, note_of
 from tunefree.rows.written_numbers import Numbers
@@ -114,19 +121,7 @@ class Schema(NamedTuple):
         sentinels : bool, default=True
             Whether numbers such as -999 may stand for missing values.
         """
-        numbered = (f"x{j}" for j in range(X.shape[1]))
-        names = tuple(numbered if names is None else map(str, names))
-        given = check_given(given, names)
-        used: Any = None
-        if weights is not None and not (weights > 0.0).all():
-            used = np.flatnonzero(weights > 0.0)
-            weights = weights[used]
-        columns = []
-        for name, raw in _named_columns(X, names):
-            raw = raw if used is None else raw.taken(used)
-            column = learned_kind(raw, weights, given.get(name, {}), sentinels)
-            columns.append(column._replace(note=note_of(name, column, raw, weights)))
-        return cls(names, tuple(columns))
+        return _schema_of([found[:2] for found in _learned(X, names, weights, given, sentinels)])
 
     @classmethod
     def of_numbers(cls, X: np.ndarray, names: Any) -> Any:
@@ -164,6 +159,56 @@ def names_in(estimator: Any) -> list[str]:
     return [str(name) for name in _check_feature_names_in(estimator)]
 
 
+def learn_columns(
+    X: Any,
+    names: Any = None,
+    weights: Any = None,
+    given: Any = None,
+    on_bad_cell: str = "missing",
+    *,
+    sentinels: bool = True,
+) -> tuple[Schema, list[ColumnValues]]:
+    """The `Schema` of a table and the values of its columns, as `Schema.of` and `read_columns`.
+
+    The cells are read once.
+
+    Examples
+    --------
+    >>> schema, columns = learn_columns(np.array([["7%", "red"], ["", "blue"]], dtype=object))
+    >>> columns[0].values, columns[1].levels
+    (array([0.07, 0.  ]), array(['blue', 'red'], dtype=object))
+    """
+    found: list = []
+
+    def noted():  # one column at a time is in memory as it was given
+        for name, kind, raw in _learned(X, names, weights, given, sentinels):
+            found.append((name, kind))
+            yield name, kind, raw
+
+    values = _checked(noted(), on_bad_cell)
+    return _schema_of(found), values
+
+
+def _schema_of(found):
+    """The `Schema` of names and kinds of columns."""
+    return Schema(tuple(name for name, _ in found), tuple(kind for _, kind in found))
+
+
+def _learned(X, names, weights, given, sentinels):
+    """The name, the kind and the cells of each column."""
+    numbered = (f"x{j}" for j in range(X.shape[1]))
+    names = tuple(numbered if names is None else map(str, names))
+    given = check_given(given, names)
+    used: Any = None
+    if weights is not None and not (weights > 0.0).all():
+        used = np.flatnonzero(weights > 0.0)
+        weights = weights[used]
+    for name, raw in _named_columns(X, names):
+        some = raw if used is None else raw.taken(used)
+        column = learned_kind(some, weights, given.get(name, {}), sentinels)
+        yield name, column._replace(note=note_of(name, column, some, weights)), raw
+
+
 def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[ColumnValues]:
     """The values of every column, with one warning, or an error, about bad cells.
 
@@ -178,9 +223,14 @@ def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[C
     BadCells
         A `DataWarning` that counts the cells that are not of their column's kind.
     """
-    found, bad = [], []
     named: Any = zip(_named_columns(X, schema.names), schema.columns, strict=True)
-    for (name, raw), column in named:
+    return _checked(((name, column, raw) for (name, raw), column in named), on_bad_cell)
+
+
+def _checked(columns, on_bad_cell):
+    """The values of (name, kind, column)s, with one warning, or an error, about bad cells."""
+    found, bad = [], []
+    for name, column, raw in columns:
         values = column.read(raw, name)
         if values.bad is not None and values.bad.any():
             row = int(np.argmax(values.bad))
@@ -211,8 +261,8 @@ def _arrow_of(column):
     """ColumnValues as an array of Arrow."""
     missing = column.missing
     if column.levels is not None:
-        texts = np.array([*column.levels, ""], dtype=object)[column.codes]
-        return pa.array(texts, pa.string(), mask=missing)
+        levels = pa.array(column.levels, pa.string())
+        return levels.take(pa.array(column.codes, mask=missing))
     if column.kind == NOTHING:
         return pa.nulls(len(missing))
     if column.kind in (DATE, DURATION):
@@ -258,8 +308,10 @@ def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
     >>> numeric_targets(column, True), numeric_targets(of_array(np.array(["<=50K", ">50K"])))
     (array([5000.,   nan, 7500.]), None)
     """
-    if raw.codes is None:
+    if raw.texts is None:
         return np.full(len(raw.missing), np.nan) if are_numbers else None
+    if (found := _plain_among(raw)) is not None:
+        return found
     marked, values, written = _levels_as_numbers(raw)
     stray = np.isnan(values) & ~marked
     if not are_numbers:
@@ -270,7 +322,7 @@ def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
             return None
         if stray.any():
             is_rare = counts[stray].sum() <= MOST_STRAY * counts[~marked].sum()
-            found, is_stray = raw.levels[cells], stray[cells]
+            found, is_stray = raw.cells.take(pa.array(cells)), stray[cells]
             if not (is_rare and are_strays(found, values[cells], is_stray, NUMBER)):
                 return None
     return np.append(np.where(stray, np.inf, values), np.nan)[raw.codes]
@@ -289,20 +341,30 @@ def numbers_among(raw: RawColumn) -> np.ndarray:
     >>> numbers_among(of_array(np.array(["1.5", "x", None], dtype=object)))
     array([1.5, nan, nan])
     """
-    if raw.codes is None:
+    if raw.texts is None:
         return np.where(raw.absent, np.nan, raw.values)
+    if (found := _plain_among(raw)) is not None:
+        return found
     return np.append(_levels_as_numbers(raw)[1], np.nan)[raw.codes]
+
+
+def _plain_among(raw):
+    """Plain numbers, NaN for markers of missing values; None if other cells are there, too."""
+    plain = raw.plain
+    if plain is None or not are_markers(plain.others, (), AMONG_NUMBERS).all():
+        return None
+    return np.where(plain.found, plain.values, np.nan)
 
 
 def _levels_as_numbers(raw):
     """Which levels mean a missing value, the numbers of the others, and how they are written."""
-    marked = are_markers(raw.levels, (), AMONG_NUMBERS)
-    values, written = np.full(len(raw.levels), np.nan), None
-    if not marked.all():
-        cells = as_cells(raw.levels[~marked])
-        written = Numbers.of(cells, rows_of_levels(raw)[~marked])
-    if written is not None:
-        values[~marked] = values_as_written(written, raw.levels[~marked])
+    marked = are_markers(raw.cells, (), AMONG_NUMBERS)
+    values, written = np.full(len(marked), np.nan), None
+    cells = raw.cells.filter(pa.array(~marked))
+    if len(cells):
+        written, found = Numbers.read(cells, rows_of_levels(raw)[~marked])
+        if found is not None:
+            values[~marked] = as_numbers(found)
     return marked, values, written
 
 

@@ -86,6 +86,7 @@ _KINDS = ("", "days", "digits", "orders", "months", "quarters")
 _PIVOT = 69  # of years with two digits, as in POSIX: 69 is 1969, 68 is 2068
 _LEAST_SHARE = 0.5  # of the rows; below it a column is not one of dates
 _LONGEST = 64
+_FIRST_CELLS = 100
 _FIRST = np.datetime64("0001-01-01", "us")
 _NAT = np.datetime64("NaT", "us")
 
@@ -316,13 +317,22 @@ class Dates(NamedTuple):
         >>> Dates.of(pa.array(["20190103", "20191303"]), np.array([1, 1])) is None
         True
         """
+        return cls.read(cells, counts, day_first)[0]
+
+    @classmethod
+    def read(
+        cls, cells: pa.StringArray, counts: np.ndarray, day_first: bool | None = None
+    ) -> "tuple[Dates | None, np.ndarray | None]":
+        """The same, with the values of the cells, so that they need not be taken apart twice."""
         counts = np.asarray(counts, dtype=np.float64)
-        least = _LEAST_SHARE * counts.sum()
+        least, iso = _LEAST_SHARE * counts.sum(), _iso(cells)
+        if not counts.sum():
+            return None, None
+        if iso is not None:
+            return cls(example=_first(cells, np.ones(len(cells), dtype=bool), counts)), iso
         may_be = _may_be_dates(cells)
-        if not counts.sum() or counts[may_be].sum() < least:
-            return None
-        if _iso(cells) is not None:
-            return cls(example=_first(cells, np.ones(len(cells), dtype=bool), counts))
+        if counts[may_be].sum() < least:
+            return None, None
         parts = _Parts.of(cells)
         is_order = parts.kind == _KINDS.index("orders")
         fits = {order: counts[~np.isnat(parts.ordered(order))].sum() for order in _ORDERS}
@@ -339,10 +349,11 @@ class Dates(NamedTuple):
         found = found._replace(formats=_formats(parts, counts, found))
         if found.is_time:
             found = cls("times", has_offsets=found.has_offsets)
-        is_date = ~np.isnat(found._values(parts))
+        values = found._values(parts)
+        is_date = ~np.isnat(values)
         if not is_date.any() or counts[is_date].sum() < least:
-            return None
-        return found._replace(example=_first(cells, is_date, counts))
+            return None, None
+        return found._replace(example=_first(cells, is_date, counts)), values
 
     @property
     def is_time(self) -> bool:
@@ -421,6 +432,25 @@ def _may_be_dates(cells):
     return _matches(cells, r"^[^\d]{0,30}\d") & is_short & ~_matches(cells, _NO_DATE)
 
 
+def are_iso(cells: pa.StringArray) -> bool:
+    """Whether all cells are dates of ISO 8601, which are read at the speed of a cast.
+
+    >>> are_iso(pa.array(["2024-01-31", "2024-02-01 12:30"])), are_iso(pa.array(["2024-02-30"]))
+    (True, False)
+    """
+    return _iso(cells) is not None
+
+
+def may_all_be_dates(cells: pa.StringArray) -> bool:
+    """Whether each of the first cells is a date in some order of day and month.
+
+    >>> may_all_be_dates(pa.array(["1.2", "3.4"])), may_all_be_dates(pa.array(["1.2.2024"]))
+    (False, True)
+    """
+    parts = _Parts.of(cells[:_FIRST_CELLS])
+    return not ((parts.kind == 0) & np.isnat(parts.clocks)).any()
+
+
 def _is_ordered(cell):
     """Whether a cell is a date with three numbers, whose order matters."""
     return bool(len(cell)) and bool((_Parts.of(pa.array([cell])).kind == 3).any())
@@ -438,8 +468,9 @@ def _iso(cells):
 
     `compute.strptime` has no fractions of seconds, and a cast is five times as fast.
     """
-    if not len(cells) or not _matches(cells, _ISO).all():
-        return None
+    for some in (cells[:_FIRST_CELLS], cells):  # most columns of other cells end here
+        if not len(cells) or not _matches(some, _ISO).all():
+            return None
     try:
         found = cells.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:  # a day that does not exist

@@ -56,9 +56,9 @@ class TableRows(NamedTuple):
             schema=estimator.schema,
             on_bad_cell=estimator.on_bad_cell,
         )
-        table.fit(X, sample_weight=sample_weight)
+        Z = table.fit_transform(X, sample_weight=sample_weight)
         names = _check_feature_names_in(table)[table.sources_]
-        Z, y = base.check_rows_and_targets(estimator, table.transform(X), y, names=names, **checks)
+        Z, y = base.check_rows_and_targets(estimator, Z, y, names=names, **checks)
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
         if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
             Z = Z.toarray()

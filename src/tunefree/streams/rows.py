@@ -276,10 +276,10 @@ def _cells_of(X, names):
             raise ValueError(f"Column {name!r} {words}: give numbers or text.") from None
         if column.kind in (DATE, DURATION):
             raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
-        if column.codes is None:
+        if column.texts is None:
             found[name] = [None if a else v for v, a in zip(*_listed(column), strict=True)]
         else:
-            levels = [*map(value_of, column.levels.tolist()), None]
+            levels = [*map(value_of, column.cells.to_pylist()), None]
             found[name] = [levels[code] for code in column.codes.tolist()]
     return found
 

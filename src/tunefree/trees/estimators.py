@@ -245,8 +245,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         """The `GivenRows`; `terms` are an exposure and an offset, or None."""
         real = not is_classifier(self)
         vars(self).pop("table_", None)
-        table = self._table_of(X, sample_weight)
-        X = X if table is None else table.transform(X)
+        table, X = self._table_of(X, sample_weight)
         X, y = base.check_rows_and_targets(
             self, X, y, multi_output=real, numeric=real, missing=True
         )
@@ -270,18 +269,19 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         return self._encode(y, weights, **terms)._replace(X=X, groups=groups)
 
     def _table_of(self, X, sample_weight):
-        """The fitted `TablePreprocessor` of a table with text or dates; None of numbers alone."""
+        """The `TablePreprocessor` of a table with text or dates, or None; and the numbers."""
         declared = self.categorical_features
         is_default = isinstance(declared, str) and declared == "from_dtype"
         declares = not (is_default or declared is None or np.size(declared) == 0)
         if not (declares or self.schema):
             check_frame(X)
-            X = as_table(X)
-            if not must_be_read(X) or Schema.of(X, names_of(X)).is_of_numbers:
-                return None
-        return TablePreprocessor(
+            rows = as_table(X)
+            if not must_be_read(rows) or Schema.of(rows, names_of(rows)).is_of_numbers:
+                return None, X
+        table = TablePreprocessor(
             categorical_features=declared, schema=self.schema, on_bad_cell=self.on_bad_cell
-        ).fit(X, sample_weight=sample_weight)
+        )
+        return table, table.fit_transform(X, sample_weight=sample_weight)
 
     @property
     def _table(self):
