@@ -227,6 +227,10 @@ class TakesExposures(PredictsIntervals):
         """
         self._taken_terms(exposure, offset)
         mean = self.predict(X) if offset is None else self.predict(X, offset=offset)
+        return self._score_of(mean, y, sample_weight, exposure)
+
+    def _score_of(self, mean, y, sample_weight, exposure):
+        """The score of means for an exposure of 1."""
         if exposure is None:
             return self._d2(y, mean, sample_weight)
         over = row_term(exposure, mean, "exposure")[:, None]

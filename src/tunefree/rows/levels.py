@@ -19,7 +19,7 @@ class Coded(NamedTuple):
     schema: Any  # None for a table of numbers by their types
 
 
-def coded(X, known=None):
+def coded(X, known=None, is_new=True):
     """A table with codes for the levels of its columns of text and categories.
 
     Parameters
@@ -27,6 +27,8 @@ def coded(X, known=None):
     X : table
     known : Coded, optional
         What `coded` has returned for the rows of a fit. By default it is learned.
+    is_new : bool, default=True
+        Whether rows are new; otherwise they are a part of those of the fit.
 
     Raises
     ------
@@ -46,9 +48,12 @@ def coded(X, known=None):
     names = names_of(X)
     labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
     schema = Schema.of(X, labels, sentinels=False) if known is None else known.schema
-    categories: Any = [None] * len(labels) if known is None else known.categories
+    categories: Any = [None] * len(labels)
+    if known is not None and known.categories is not None:
+        categories = known.categories
     columns, levels = [], []
-    for name, found, own in zip(labels, read_columns(schema, X), categories, strict=True):
+    read = read_columns(schema, X, is_new=is_new)
+    for name, found, own in zip(labels, read, categories, strict=True):
         if found.kind == DATE:
             raise ValueError(f"Column {name!r} of X holds dates: give numbers or text.")
         if found.levels is None:
@@ -56,14 +61,33 @@ def coded(X, known=None):
             levels.append(None)
             continue
         if known is None:
-            is_used = np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels)) > 0
-            own = found.levels[is_used]
+            own = _used_levels(found)
         place = {level: float(k) for k, level in enumerate(own.tolist())}
         code = [place.get(level, -1.0) for level in found.levels.tolist()]
         columns.append(np.array([*code, -1.0])[found.codes])
         levels.append(own)
     rows = np.column_stack(columns) if names is None else pa.table(columns, names)
     return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
+
+
+def _used_levels(found):
+    """The levels that rows have."""
+    return found.levels[np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels)) > 0]
+
+
+def coded_as(read):
+    """What `coded` needs to know of a table in `ReadSummaries`.
+
+    Raises
+    ------
+    ValueError
+        If a column holds dates.
+    """
+    for name, found in zip(read.schema.names, read.columns, strict=True):
+        if found.kind == DATE:
+            raise ValueError(f"Column {name!r} of X holds dates: give numbers or text.")
+    levels = [None if found.levels is None else _used_levels(found) for found in read.columns]
+    return Coded(None, levels if any(own is not None for own in levels) else None, read.schema)
 
 
 class Levels(NamedTuple):

@@ -161,6 +161,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     categorical_features: Any
     schema: Any
     on_bad_cell: Any
+    _known_table: Any
     n_jobs: int | None
     random_state: Seed
     # Abstract: the `GivenRows` of targets, weights, exposure and offset; scores as outputs.
@@ -266,6 +267,8 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
     def _table_of(self, X, sample_weight):
         """The fitted `TablePreprocessor` of a table with text or dates; None of numbers alone."""
+        if "_known_table" in vars(self):  # the rows are its numbers
+            return self._known_table.fit(X)
         declared = self.categorical_features
         is_default = isinstance(declared, str) and declared == "from_dtype"
         declares = not (is_default or declared is None or np.size(declared) == 0)
