@@ -110,13 +110,21 @@ def read_numbers(source, **options):
     >>> read_numbers([b"a;y\n1,5;2\n2,5;3\n"]).X.to_pylist()
     [{'a': '1,5'}, {'a': '2,5'}]
     """
+    skipped = options.pop("skipped", None)
+    sound = None if skipped is None else Skipped(skipped.malformed, skipped.unlabelled)
     try:
-        return read(source, **options)
+        table = read(source, skipped=sound, **options)
+        if skipped is not None and sound is not None:
+            skipped.join(sound)
+        return table
     except DataError as problem:
         error = problem
-    if not error.feature or detected(source, options.get("format"))[0] != "csv":
+    if detected(source, options.get("format"))[0] != "csv":
         raise error
-    table = next(mixed_parts(source, whole=True, **options))
+    try:
+        table = next(mixed_parts(source, whole=True, skipped=skipped, **options))
+    except DataError:
+        raise error from None
     schema = Schema.of(table.X, table.X.column_names)
     are_numbers = all(column.kind in WITH_NUMBERS for column in schema.columns)
     if not are_numbers or any(values.missing.any() for values in read_columns(schema, table.X)):

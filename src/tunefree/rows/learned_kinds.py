@@ -199,20 +199,26 @@ def _sentinels_of(column, raw, weights, facts, sentinels):
         values, missing = raw.values, raw.absent
     else:
         values, missing = column.read(raw, "")[1:3]
-    values = values[~missing]
+    value = sentinel_of(values[~missing], None if weights is None else weights[~missing])
+    return () if value is None else (value,)
+
+
+def sentinel_of(values: np.ndarray, weights: Any = None) -> float | None:
+    """The number such as -999 that stands apart from all others, and occurs several times.
+
+    Examples
+    --------
+    >>> sentinel_of(np.array([3.0, -999.0, 5.0, -999.0, 4.0, -999.0]))
+    -999.0
+    """
     if not len(values) or values.min() not in SENTINELS:
-        return ()
-    low = values.min()
-    others = values[values > low]
-    n = (
-        np.count_nonzero(values == low)
-        if weights is None
-        else weights[~missing][values == low].sum()
-    )
+        return None
+    low = float(values.min())
+    is_low, others = values == low, values[values > low]
+    n = np.count_nonzero(is_low) if weights is None else weights[is_low].sum()
     if n < _FEWEST_SENTINELS or not len(others):
-        return ()
-    apart = others.min() >= 0.0 or others.min() - low > 2.0 * np.ptp(others)
-    return (float(low),) if apart else ()
+        return None
+    return low if others.min() >= 0.0 or others.min() - low > 2.0 * np.ptp(others) else None
 
 
 def _written_of(facts):
