@@ -267,3 +267,32 @@ def test_pieces_of_labels_with_gaps_keep_their_types():
     with pytest.raises(DataError, match="64 of 120 rows cannot be learned: 64 without a target"):
         model.fit_source(lambda: iter(few))
     assert not hasattr(model, "classes_")
+
+
+AMONG = ["n.a.", "#DIV/0!", "missing", "*", "<NA>", "-999"]
+ESTIMATORS = ["auto", "trees", "glm", "reflectron", "pistol", "kernel", "ridge"]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_any_marker_of_a_missing_number_is_no_target(here, estimator):
+    """The model is that of the other rows; -999 is one where it stands apart, with a note."""
+    for gap in np.random.default_rng(len(estimator)).choice(AMONG[:-1], 1).tolist() + ["-999"]:
+        y = [abs(value) for value in NUMBERS]
+        data = store(here, "data", "csv", with_gaps(y), gap)
+        out = run("train", data, "m", "--estimator", estimator).output
+        assert "skipped 4 rows" in out and "without a target" in out
+        kept = [i for i in range(N) if i not in GAPS]
+        rows = "".join(f"{A[i]},{B[i]},{y[i]}\n" for i in kept)
+        (here / "rest.csv").write_text("a,b,y\n" + rows)
+        run("train", "rest.csv", "other", "--estimator", estimator)
+        one, other = (run("predict", model, data).stdout for model in ("m", "other"))
+        assert one == other and len(one.splitlines()) == N
+        one, other = (run("eval", "m", name, "--json").stdout for name in (data, "rest.csv"))
+        assert one == other
+
+
+def test_more_than_a_fifth_of_markers_is_an_error(here):
+    y = [None if i % 3 else abs(value) for i, value in enumerate(NUMBERS)]
+    data = store(here, "data", "csv", y, "-999")
+    out = run("train", data, "m", "--task", "regression", code=3).output
+    assert "40 of 60 rows cannot be learned: 40 without a target" in re.sub(r"\s+", " ", out)

@@ -253,3 +253,18 @@ def test_arguments_of_stacks_and_preprocessors_name_their_missing_value():
     model = tunefree.GLMRegressor(family="poisson").fit(X, y, exposure=np.ones(40))
     with pytest.raises(ValueError, match=r"The first is exposure\[7\]"):
         model.predict(X, exposure=TAKES["exposure"])
+
+
+@pytest.mark.filterwarnings("ignore:Most targets lie outside")
+@pytest.mark.parametrize(
+    "estimator", [one for one in LEARNERS if is_regressor(one())], ids=lambda one: one.__name__
+)
+def test_a_number_that_stands_apart_is_no_silent_target(estimator):
+    """-999 may stand for a missing value: a warning names it and counts it."""
+    y = np.abs(np.random.default_rng(0).normal(size=40)) + 1.0
+    y[[3, 9, 27]] = -999.0
+    y = np.column_stack([y, y]) if estimator.__name__ == "SharedReflectron" else y
+    gaussian = "family" in signature(estimator).parameters
+    model = estimator(**({"family": "gaussian"} if gaussian else {}))
+    with pytest.warns(tunefree.DataWarning, match="y holds -999 3 times, apart from all other"):
+        model.fit(X, y)

@@ -237,6 +237,10 @@ class TakesExposures(PredictsIntervals):
         exposure, offset = self._terms_of_rows(X, exposure, offset)
         self._taken_terms(exposure, offset)
         mean = self._mean_of_rows(X, **given_terms(None, offset))
+        return self._score_of(mean, y, sample_weight, exposure)
+
+    def _score_of(self, mean, y, sample_weight, exposure):
+        """The score of means for an exposure of 1."""
         if exposure is None:
             return self._d2(y, mean, sample_weight)
         over = row_term(exposure, mean, "exposure")[:, None]

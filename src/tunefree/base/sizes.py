@@ -6,6 +6,7 @@ import numpy as np
 
 from tunefree.core.warn import DataWarning, warn
 from tunefree.rows.designs import design_of
+from tunefree.rows.learned_kinds import sentinel_of
 from tunefree.rows.matrices import entries
 
 # Squares of larger entries overflow, and those of smaller ones vanish.
@@ -99,6 +100,21 @@ def check_target_sizes(y: Any, *, fresh: bool = True) -> None:
             f"y has no target beyond {top:g}: squares of its squared errors vanish. Divide y by "
             f"{_power(top)}, and multiply predictions by it."
         )
+    if fresh:
+        _warn_of_sentinels(np.asarray(y))
+
+
+def _warn_of_sentinels(y):
+    """Warn of a number such as -999 that stands apart, and may be no target."""
+    for column in y.reshape(len(y), -1).T:
+        value = sentinel_of(column)
+        if value is not None:
+            n = np.count_nonzero(column == value)
+            warn(
+                f"y holds {value:g} {n} times, apart from all other targets: if it stands for a "
+                "missing value, drop these rows.",
+                DataWarning,
+            )
 
 
 def warn_of_streamed_targets(y: Any, *, fresh: bool = False) -> None:

@@ -28,6 +28,7 @@ from tunefree.cli.rows import (
     note_skipped,
     open_data,
     split_role_columns,
+    with_targets_only,
 )
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
@@ -109,6 +110,10 @@ def read_tables(
                 tables = [read_mixed(source, cells=_has_cells(estimator), **settings)]
                 _note_ignored(tables[0].ignored)
         for table in tables:
+            if labelled and notes.get("target_markers"):
+                table = with_targets_only(table, notes["target_markers"], skipped)
+            if not table.X.shape[0]:
+                continue
             yield _as_known(estimator, notes, table, on_bad_cell)
         note_skipped(skipped)
 

@@ -9,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from tunefree.cli.console import BAD_DATA, USAGE, failing, flag, note, stop, working
@@ -71,6 +72,24 @@ def note_skipped(skipped):
     """Print how many malformed rows were skipped."""
     if skipped.count:
         note(f"skipped {skipped.count} malformed rows, the first: {skipped.first}")
+
+
+def with_targets_only(table, markers, skipped):
+    """The rows of a table whose target is no marker of a missing one; others are noted."""
+    absent = np.isin(table.y, markers)
+    if not absent.any():
+        return table
+    kept, n = np.flatnonzero(~absent), int(absent.sum())
+    first, where = int(np.argmax(absent)), getattr(table, "where", None)
+    skipped.n_unlabelled += n
+    skipped.note(f"row {first + 1}: {table.y[first]:g} is no target")
+    weight = None if table.weight is None else table.weight[kept]
+    rows = pa.array(kept) if _is_frame(table.X) else kept
+    X = table.X.take(rows) if _is_frame(table.X) else table.X[rows]
+    found = table._replace(X=X, y=table.y[kept], weight=weight)
+    if where is None:
+        return found
+    return found._replace(where=lambda row, column: where(int(kept[row]), column))
 
 
 # --- Reading --------------------------------------------------------------------------------------

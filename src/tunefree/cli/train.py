@@ -49,6 +49,7 @@ from tunefree.cli.rows import (
     read_rows,
     skip_hint,
     skipped_of,
+    with_targets_only,
     without_roles,
     words_of_bad,
 )
@@ -61,6 +62,7 @@ from tunefree.engine.sources.readers import Replay
 from tunefree.files.files import DataError, Skipped, chunks, format_of
 from tunefree.files.model import ModelError, is_model, save_model
 from tunefree.files.tables import no_rows
+from tunefree.rows.learned_kinds import sentinel_of
 from tunefree.rows.schema import BadCells
 
 # The task is guessed from so many bytes of standard input, or rows of a file.
@@ -353,10 +355,13 @@ def _from_table(source, options):
     table = read_rows(source, data, _target_type(options), reading, hint=hint, **how)
     _check_dropped(options, table.feature_names)
     task, reason = _choose_task(options, table.y)
+    table, markers = _without_sentinels(table, task, skipped)
     estimator = make_estimator(options, task, table)  # wrong options stop here, before any work
     table, roles, more = _split(table, options)
     reading = reading_of(table, options.format)
     notes = notes_of(table, task) | more | {"reading": reading}
+    if markers:
+        notes["target_markers"] = markers
     y = _as_whole_numbers(table.y) if task == "classification" else table.y
     _print_data(data, notes, last=options.target is None)
     _print_task(task, reason, y)
@@ -377,6 +382,20 @@ def _from_table(source, options):
         report = estimator.report_
         estimator.report_ = report._replace(notes=(*table.notes, *report.notes))
     return Trained(estimator, notes, skipped, seconds)
+
+
+def _without_sentinels(table, task, skipped):
+    """The rows whose target is no number such as -999 that stands apart, and such numbers."""
+    value = sentinel_of(table.y) if task == "regression" else None
+    if value is None:
+        return table, []
+    n = int(np.count_nonzero(table.y == value))
+    words = f"{value:g} stands apart from all other targets and counts as missing: skipped {n} rows"
+    note(f"note: {words} without a target")
+    table = with_targets_only(table, [value], skipped)
+    with failing(BAD_DATA, table.path):
+        skipped.check(table.X.shape[0], table.path)
+    return table._replace(notes=(*table.notes, f"{words} without a target.")), [value]
 
 
 def _given_schema(options):

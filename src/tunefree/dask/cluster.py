@@ -17,17 +17,22 @@ from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
+from tunefree.base.exposures import row_term
 from tunefree.base.from_source import SourceSample
 from tunefree.core.process import kept_memory, one_blas_thread
 from tunefree.core.protocols import Remote
+from tunefree.rows.columns import as_table, must_be_read, names_of, raw_columns
 from tunefree.rows.designs import CSR, design_of
 from tunefree.rows.matrices import canonical, take
 from tunefree.rows.missing import complete
+from tunefree.rows.order import as_repetitions, in_units_of_rows
 from tunefree.rows.outliers import FAR, clip_outliers, odd_entries, warn_of
+from tunefree.rows.summaries import ColumnSummary
 
 _FAN_IN = 8  # of merges by tasks
 _SMALL = 1 << 20  # bytes; larger arguments become a task, instead of being sent with every task
 _FEWEST = 1000  # rows; smaller partitions are not cut
+_MOST_WEIGHTS = 1000  # distinct ones that are looked at
 _TRIES = 20  # lost workers that a pass survives
 _WORTH = 0.8  # share of columns; if more are not empty, all of them are sent
 
@@ -39,11 +44,61 @@ class Part(NamedTuple):
     y: np.ndarray
     weights: np.ndarray
     odd: tuple = ()  # `Odd` entries: outliers, taken as missing
+    exposure: Any = None
+    offset: Any = None
 
     def positive(self):
         """The rows of positive weight; no copy if these are all."""
         rows = self.weights > 0.0
-        return self if rows.all() else Part(self.X[rows], self.y[rows], self.weights[rows])
+        return self if rows.all() else self.taken(np.flatnonzero(rows))
+
+    def taken(self, rows):
+        """Some of the rows."""
+        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else take(self.X, rows)
+        exposure, offset = (v if v is None else v[rows] for v in (self.exposure, self.offset))
+        return Part(X, self.y[rows], self.weights[rows], exposure=exposure, offset=offset)
+
+
+class Refusal(NamedTuple):
+    """Why a partition cannot be learned; returned, since Dask logs every error of a task."""
+
+    kind: type
+    message: str
+
+
+class TableFacts(NamedTuple):
+    """The columns of a partition that is a table."""
+
+    names: list | None
+    summaries: list  # `ColumnSummary`; of a table without rows there are none
+    distinct_weights: np.ndarray  # at most `_MOST_WEIGHTS`
+    n_rows: int
+    total: float
+
+    def join(self, other, *_):
+        """Those of both partitions."""
+        if not other.n_rows or not self.n_rows:
+            return self if self.n_rows else other
+        if self.names != other.names or len(self.summaries) != len(other.summaries):
+            raise ValueError("the partitions have several columns: give all the same, in order.")
+        pairs = zip(self.summaries, other.summaries, strict=True)
+        weights = np.union1d(self.distinct_weights, other.distinct_weights)
+        return TableFacts(
+            self.names,
+            [one.join(two) for one, two in pairs],
+            weights[:_MOST_WEIGHTS],
+            self.n_rows + other.n_rows,
+            self.total + other.total,
+        )
+
+    def unit(self):
+        """What weights are multiplied by, so that an ordinary row weighs 1."""
+        weights = self.distinct_weights
+        whole = as_repetitions(weights)
+        are_whole = len(weights) < _MOST_WEIGHTS and (whole == np.floor(whole)).all()
+        if are_whole:
+            return float(in_units_of_rows(weights)[0] / weights[0])
+        return self.n_rows / self.total
 
 
 class PartitionFacts(NamedTuple):
@@ -58,6 +113,7 @@ class PartitionFacts(NamedTuple):
     largest: float  # the largest squared norm of a row of positive weight
     sparse: bool
     odd: tuple
+    plain: bool  # whether rows are numbers, of which none is missing
 
 
 def _checked(values, name, **form):
@@ -102,24 +158,59 @@ def _targets(y):
     return _checked(y, "y", ensure_2d=False)
 
 
-def load(X, y, weights, number, classify, guard):
-    """Check the rows of one partition; errors name the partition.
+def load(X, y, weights, terms, number, how):
+    """Check the rows of one partition: a `Part`, or a `Refusal` that names the partition.
 
-    `guard`: whether outliers are taken as missing.
+    `terms` are an exposure and an offset, or None.
     """
     try:
-        X, y = _numbers(X), _labels(y) if classify else _targets(y)
+        X = _table(X) if how.tables else _numbers(X)
+        y = _labels(y) if how.classify else _targets(y)
         if len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}.")
+        terms = {name: row_term(values, X, name) for name, values in terms.items()}
         weights = complete(weights, "sample_weight")
         weights = np.ones(len(y)) if weights is None else np.ravel(weights)
         weights = _checked(weights, "sample_weight", dtype=np.float64, ensure_2d=False)
         if len(weights) != len(y) or (weights < 0.0).any():
             raise ValueError("sample_weight must hold a number that is not negative for each row.")
     except (TypeError, ValueError) as problem:
-        raise ValueError(f"partition {number}: {problem}") from problem
-    part = Part(X, y, weights)
-    return _guarded(part, classify) if guard and len(y) else part
+        return Refusal(ValueError, f"partition {number}: {problem}")
+    part = Part(X, y, weights, **terms)
+    return _guarded(part, how.classify) if how.guard and not how.tables and len(y) else part
+
+
+def _table(X):
+    """The rows of a partition as a table: a frame, or an array of any type."""
+    X = canonical(X) if sparse.issparse(X) else as_table(X)
+    if not sparse.issparse(X) and not hasattr(X, "dtypes"):
+        X = np.asarray(X)
+        X = X if X.dtype.kind in "OUSMmbf" else X.astype(np.float64)
+    return X
+
+
+def summarised(part):
+    """The `TableFacts` of a partition."""
+    part = part.positive()
+    names, weights = names_of(part.X), part.weights
+    columns = raw_columns(part.X) if len(weights) else ()
+    return TableFacts(
+        None if names is None else list(map(str, names)),
+        [ColumnSummary.of(raw, weights) for raw in columns],
+        np.unique(weights)[:_MOST_WEIGHTS],
+        len(weights),
+        float(weights.sum()),
+    )
+
+
+def _encoded(part, number, function, how):
+    """A partition of a table as numbers, or a `Refusal`."""
+    try:
+        X = _numbers(function(part.X) if part.X.shape[0] else np.zeros((0, how.n_columns)))
+    except (TypeError, ValueError) as problem:
+        return Refusal(ValueError, f"partition {number}: {problem}")
+    part = part._replace(X=X)
+    return _guarded(part, how.classify) if how.guard and len(part.y) else part
 
 
 def _guarded(part, classify):
@@ -130,29 +221,43 @@ def _guarded(part, classify):
     for name, before, after in (("X", part.X, X), ("y", targets, y)):
         found = None if after is before else odd_entries(before, after, name)
         odd += [] if found is None else [found]
-    return Part(X, y.reshape(part.y.shape), part.weights, tuple(odd)) if odd else part
+    return part._replace(X=X, y=y.reshape(part.y.shape), odd=tuple(odd)) if odd else part
 
 
-def facts(part, classify):
-    """What the client knows about a partition."""
-    squares = design_of(part.X.astype(np.float64, copy=False)).squares()
+def facts(part, how):
+    """What the client knows about a partition; a `Refusal` as it is."""
+    if isinstance(part, Refusal):
+        return part
+    classify, plain = how.classify, not how.tables or _is_plain(part.X)
+    squares = np.zeros(part.X.shape[0])
+    if not how.tables:
+        squares = design_of(part.X.astype(np.float64, copy=False)).squares()
     return PartitionFacts(
         int(np.count_nonzero(part.weights)),
         part.X.shape[1],
         0 if part.y.ndim == 1 else part.y.shape[1],
         float(part.weights.sum()),
-        part.X.dtype,
+        np.dtype(np.float64) if how.tables else part.X.dtype,
         np.unique(part.y[part.weights > 0.0]) if classify else None,
         float(np.max(squares, where=part.weights > 0.0, initial=0.0)),
         sparse.issparse(part.X),
         part.odd,
+        plain,
     )
+
+
+def _is_plain(X):
+    """Whether a table holds numbers, none of which is missing."""
+    if must_be_read(X):
+        return False
+    if hasattr(X, "isna"):
+        return not X.isna().to_numpy().any()
+    return sparse.issparse(X) or not np.isnan(X).any()
 
 
 def _cut(part, k, n):
     """One of n parts of a partition."""
-    rows = slice(len(part.y) * k // n, len(part.y) * (k + 1) // n)
-    return Part(take(part.X, rows), part.y[rows], part.weights[rows])
+    return part.taken(slice(len(part.y) * k // n, len(part.y) * (k + 1) // n))
 
 
 def _drawn(part, *arguments):
@@ -172,13 +277,24 @@ def split(name, collection):
     return list(np.ravel(collection.to_delayed()))
 
 
-def aligned(X, y, sample_weight, classify, guard):
-    """A delayed `Part` for each partition of X; y and sample_weight must be cut alike."""
+class Checks(NamedTuple):
+    """How rows are checked."""
+
+    classify: bool
+    guard: bool  # whether outliers are taken as missing
+    tables: bool  # whether rows may be more than numbers
+    n_columns: int = 0  # of the numbers of a table
+
+
+def aligned(X, y, sample_weight, terms, how):
+    """A delayed `Part` for each partition of X; all others must be cut alike."""
     rows = split("X", X)
     none = [None] * len(rows)
     weights = none if sample_weight is None else _cut_as(X, rows, sample_weight, "sample_weight")
-    cut = zip(rows, _cut_as(X, rows, y, "y"), weights, strict=True)
-    return [delayed(load, pure=False)(*piece, i, classify, guard) for i, piece in enumerate(cut)]
+    cut = {name: _cut_as(X, rows, values, name) for name, values in terms.items()}
+    terms = [{name: parts[i] for name, parts in cut.items()} for i in range(len(rows))]
+    cut = zip(rows, _cut_as(X, rows, y, "y"), weights, terms, strict=True)
+    return [delayed(load, pure=False)(*piece, i, how) for i, piece in enumerate(cut)]
 
 
 def _cut_as(X, rows, collection, name):
@@ -205,17 +321,44 @@ class Cluster:
     """
 
     def __init__(
-        self, X, y, sample_weight=None, *, classify=False, client=None, timeout=600.0, guard=False
+        self,
+        X,
+        y,
+        sample_weight=None,
+        *,
+        classify=False,
+        client=None,
+        timeout=600.0,
+        guard=False,
+        tables=False,
+        terms=None,
     ):
         if not timeout > 0.0:
             raise ValueError(f"timeout={timeout!r} is not a positive number of seconds.")
         self.client: Any = _client(client)  # asynchronous or not: both have one type
-        self.timeout, self.classify = timeout, classify
-        self.parts = self.client.compute(aligned(X, y, sample_weight, classify, guard))
+        self.timeout, self.how = timeout, Checks(classify, guard, tables)
+        self.parts = self.client.compute(aligned(X, y, sample_weight, terms or {}, self.how))
         self.names = list(range(len(self.parts)))
         self._read_facts("reading the partitions")
         self._check_shapes()
         self._warn_of_outliers()
+
+    @property
+    def is_plain(self):
+        """Whether rows are numbers, of which none is missing."""
+        return all(f.plain for f in self.facts)
+
+    def encoded(self, function, n_columns=0):
+        """The same rows as numbers: function(table) of every partition."""
+        how = self.how._replace(n_columns=n_columns)
+        self.parts = [
+            self.each("numbers", _encoded, name, function, how, parts=[part])[0]
+            for name, part in zip(self.names, self.parts, strict=True)
+        ]
+        self.how = how._replace(tables=False)
+        self._read_facts("reading the tables")
+        self._warn_of_outliers()
+        return self
 
     def _check_shapes(self):
         """Refuse partitions with other numbers of columns than the first."""
@@ -239,7 +382,10 @@ class Cluster:
 
     def _read_facts(self, what):
         """Read the facts, and drop partitions without rows."""
-        found = self.gather(self.each("facts", facts, self.classify), what)
+        found = self.gather(self.each("facts", facts, self.how), what)
+        for one in found:
+            if isinstance(one, Refusal):
+                raise one.kind(one.message)
         kept = [i for i, f in enumerate(found) if f.weight > 0.0]
         if not kept:
             raise ValueError("There is no row with a positive weight.")

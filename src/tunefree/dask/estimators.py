@@ -6,9 +6,12 @@ as a model of a stack, goes from partition to partition: sums of its duals would
 row several times (23.6 % instead of 14.9 % errors on a9a).
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy, deepcopy
+from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,12 +20,12 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
-from tunefree.base.exposures import TakesExposures
+from tunefree.base.exposures import TakesExposures, given_terms, per_exposure
 from tunefree.base.from_source import FitsSource
 from tunefree.base.locks import rollback_on_error
 from tunefree.base.reading import forget_fit
 from tunefree.core.parameters import seed_of
-from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined
+from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined, summarised
 from tunefree.kernel_ridge import estimators as kernel_ridge
 from tunefree.parts.averaging import Geometric
 from tunefree.parts.links import index_of_mean
@@ -35,10 +38,15 @@ from tunefree.ridge_path import least_squares
 from tunefree.ridge_path.coordinates import spanned
 from tunefree.ridge_path.least_squares import Folded, LeastSquares, SGDRun, UniqueRows, penalties
 from tunefree.ridge_path.path import Spectrum
+from tunefree.rows.columns import CATEGORY, DURATION, NUMBER, TRUTH, cell_text
 from tunefree.rows.designs import n_entries
+from tunefree.rows.levels import coded, coded_as
 from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.moments import Deviations, Ranges
 from tunefree.rows.order import hashed_visits
+from tunefree.rows.preprocessing import KnownTable, TablePreprocessor
+from tunefree.rows.schema import warn_of_bad
+from tunefree.rows.summaries import ReadSummaries
 from tunefree.rows.units import Units
 from tunefree.stack.classifier import TuneFreeClassifier
 from tunefree.stack.regressor import TuneFreeRegressor
@@ -131,15 +139,25 @@ class Distributed(ABC):
         with rollback_on_error(self):
             return self._fit_cluster(X, y, sample_weight, client, timeout)
 
-    def _fit_cluster(self, X, y, sample_weight, client, timeout):
-        how = {"classify": is_classifier(self), "guard": self._clips_outliers()}
+    # Whether rows may be tables of text, dates and missing values.
+    _TABLES = False
+
+    def _fit_cluster(self, X, y, sample_weight, client, timeout, **terms):
+        how: Any = {"classify": is_classifier(self), "guard": self._clips_outliers()}
+        how |= {"tables": self._TABLES, "terms": terms}
         cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
         forget_fit(self)
+        if self._TABLES:
+            self._read_tables(cluster, getattr(X, "_meta", None))
         self._fit_parts(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(n, str) for n in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
+
+    def _read_tables(self, cluster, like):
+        """Make the tables of a cluster numbers; `like` is a table without rows."""
+        raise NotImplementedError
 
     def _clips_outliers(self):
         """Whether outliers of a partition are taken as missing."""
@@ -183,14 +201,14 @@ class Distributed(ABC):
         )
         return kind(**self.get_params(deep=False))
 
-    def _lazily(self, method, X):
+    def _lazily(self, method, X, **terms):
         """Call a method of the local estimator: on arrays now, on partitions lazily."""
         local = self.to_local()
         if not hasattr(X, "dask"):
-            return getattr(local, method)(X)
+            return getattr(local, method)(X, **terms)
         if X.ndim != 2:
             raise ValueError(f"X has {X.ndim} dimension; it needs two, rows and columns.")
-        return (_mapped_frame if hasattr(X, "columns") else _mapped_array)(X, local, method)
+        return (_mapped_frame if hasattr(X, "columns") else _mapped_array)(X, local, method, terms)
 
     def predict(self, X: Any) -> Any:
         """Predictions; lazy and of the type of X if X is a Dask collection."""
@@ -226,31 +244,46 @@ class DistributedClassifier(Distributed):
         return self._lazily("decision_function", X)
 
 
-def _mapped_array(X, local, method):
-    meta = _on_block(np.zeros((0, X.shape[1])), local, method)
+def _mapped_array(X, local, method, terms):
+    like = np.zeros((0, X.shape[1]), dtype=X.dtype)
+    meta = _on_block(like, *(np.ones((0, 1)) for _ in terms), local, method, tuple(terms))
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
+    columns = [values.reshape(-1, 1) if values.ndim == 1 else values for values in terms.values()]
     shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
-    return X.map_blocks(_on_block, local, method, dtype=meta.dtype, meta=meta, **shape)
+    shape |= {"dtype": meta.dtype, "meta": meta}
+    return X.map_blocks(_on_block, *columns, local, method, tuple(terms), **shape)
 
 
-def _mapped_frame(X, local, method):
+def _mapped_frame(X, local, method, terms):
     import pandas as pd
 
-    meta = _on_frame(pd.DataFrame(np.zeros((0, X.shape[1])), columns=X.columns), local, method)
-    return X.map_partitions(_on_frame, local, method, meta=meta)
+    how = local, method, tuple(terms)
+    meta = _on_frame(pd.DataFrame(columns=X.columns), *terms, *how)
+    return X.map_partitions(_on_frame, *terms.values(), *how, meta=meta)
 
 
-def _on_block(block, local, method):
-    """A method on a block of rows, which may be empty."""
-    return getattr(local, method)(_nonempty(block))[: block.shape[0]]
+def _on_block(block, *arguments):
+    """A method on a block of rows, which may be empty, and on their terms."""
+    *columns, local, method, names = arguments
+    found = _answers(local, method, block, columns, names)
+    return found[: block.shape[0]]
 
 
-def _on_frame(frame, local, method):
+def _answers(local, method, rows, columns, names):
+    """What a method returns for rows, or for a row in place of none."""
+    if rows.shape[0]:
+        terms = dict(zip(names, map(np.ravel, columns), strict=True))
+        return getattr(local, method)(rows, **terms)
+    return getattr(local, method)(_any_row(rows, local), **dict.fromkeys(names, np.ones(1)))
+
+
+def _on_frame(frame, *arguments):
     """The same as a series or frame; columns that are classes have their names."""
     import pandas as pd
 
-    values = getattr(local, method)(_nonempty(frame))
+    *columns, local, method, names = arguments
+    values = _answers(local, method, frame, columns, names)
     if values.ndim == 1:
         predicted = pd.Series(values, name="prediction")
     else:
@@ -259,12 +292,63 @@ def _on_frame(frame, local, method):
     return predicted.iloc[: len(frame)].set_axis(frame.index)
 
 
-def _nonempty(block):
-    """The block, or one row of zeros if it is empty: local methods need a row."""
-    if block.shape[0]:
-        return block
+def _any_row(block, local):
+    """A row for a block without any, since local methods need one: zeros, and no text or date."""
+    schema = getattr(local, "schema_", None)
     row = np.zeros((1, block.shape[1]))
+    # The local method has an error for another number of columns.
+    if schema is not None and len(schema.columns) == block.shape[1]:
+        values = {NUMBER: 0.0, TRUTH: False, DURATION: timedelta()}
+        row = np.array([[values.get(c.kind) for c in schema.columns]], dtype=object)
     return type(block)(row, columns=block.columns) if hasattr(block, "columns") else row
+
+
+def _same(table):
+    return table
+
+
+class ToNumbers(NamedTuple):
+    """The numbers of a part of a table, by a `TablePreprocessor`."""
+
+    table: Any
+
+    def __call__(self, rows):
+        """The numbers of some rows."""
+        return self.table._numbers_for(self.table, rows, is_new=False)
+
+
+class ToCodes(NamedTuple):
+    """The numbers of a part of a table, and codes of levels."""
+
+    known: Any
+
+    def __call__(self, rows):
+        """The numbers and codes of some rows."""
+        found = coded(rows, self.known, is_new=False).X
+        if not hasattr(found, "column_names"):
+            return found
+        return np.column_stack([column.to_numpy() for column in found.columns])
+
+
+def _columns_of(cluster, like):
+    """The names, summaries and the unit of weights of the tables of a cluster."""
+    found = cluster.total("columns", summarised, merge=joined)
+    summaries = found.summaries
+    if found.names is not None and hasattr(like, "dtypes"):
+        pairs = zip(summaries, like.dtypes, strict=True)
+        summaries = [_in_order(one, dtype) if one.ordered else one for one, dtype in pairs]
+    return found.names, summaries, found.unit()
+
+
+def _in_order(summary, dtype):
+    """The summary of an ordered category, whose type knows the order of its levels."""
+    if summary.kind != CATEGORY or not hasattr(dtype, "categories"):
+        return summary._replace(ordered=False)
+    place = {cell_text(level): k for k, level in enumerate(dtype.categories.tolist())}
+    if not set(summary.values.tolist()) <= set(place):  # Dask does not know them
+        return summary._replace(ordered=False)
+    order = np.argsort([place[level] for level in summary.values.tolist()])
+    return summary._replace(values=summary.values[order], weights=summary.weights[order])
 
 
 def _targets_and_strata(part, estimator):
@@ -276,8 +360,43 @@ def _targets_and_strata(part, estimator):
 
 
 def _moments(part, estimator):
+    part, levels = part.positive(), estimator._levels_of_columns()
+    X = part.X if levels is None else np.ascontiguousarray(levels.numbers(part.X))
+    return Deviations.of(X, _targets_and_strata(part, estimator)[0], part.weights)
+
+
+def _weights_of_levels(part, levels):
+    """The weights of the rows of each level, and of all."""
     part = part.positive()
-    return Deviations.of(part.X, _targets_and_strata(part, estimator)[0], part.weights)
+    found = [design.adjoint(part.weights) for design in levels.indicators(part.X)]
+    return np.concatenate(found), part.weights.sum()
+
+
+def _units(cluster, model, moments, scaled):
+    """The units of columns; indicators of levels keep theirs, and are centred at their shares."""
+    centred, levels = model.fit_intercept, model._levels_of_columns()
+    n = cluster.n_columns - (0 if levels is None else len(levels.codes))
+    columns = Units.of_moments(moments, centred) if scaled else Units.unchanged(n)
+    if levels is None:
+        return columns
+    sums, total = cluster.total("levels", _weights_of_levels, levels, merge=added)
+    centre = np.concatenate([columns.centre, sums / total * centred])
+    return Units(centre, np.concatenate([columns.scale, np.ones_like(sums)]), levels)
+
+
+def _per_unit(part, estimator):
+    """The rows of a partition for an exposure of 1."""
+    family, link = estimator._law()
+    terms = as_columns(part.y), part.weights, part.exposure, part.offset
+    targets, weights, offset = per_exposure(family, link, *terms)
+    y = targets.reshape(part.y.shape)
+    return part._replace(y=y, weights=weights, offset=offset, exposure=None)
+
+
+def _means_of_offsets(part, link):
+    """The weighted sum of the means of offsets, and of the weights."""
+    part = part.positive()
+    return part.weights @ link.mean(part.offset), part.weights.sum()
 
 
 def _batches(part, estimator, columns, seed):
@@ -287,9 +406,10 @@ def _batches(part, estimator, columns, seed):
     processor's cache, and no worker holds a third copy of its rows.
     """
     part = part.positive()
-    X, weights = part.X, part.weights
+    X, weights, offset = part.X, part.weights, part.offset
     targets, strata = _targets_and_strata(part, estimator)
-    visits = hashed_visits(X, targets, weights, seed)
+    hashed = targets if offset is None else np.column_stack([targets, offset])
+    visits = hashed_visits(X, hashed, weights, seed)
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
     folds = Settings.of(estimator).folds(len(rows), 1)
@@ -297,10 +417,13 @@ def _batches(part, estimator, columns, seed):
     size = n_entries(X)
     # For rows with few entries in many columns, sums would cost more than products.
     step = max(1, max(PIECE, 4 * X.shape[1]) * len(weights) // max(1, size))
-    return [
-        Batch(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
-        for p in (slice(start, start + step) for start in range(0, len(rows), step))
-    ]
+    batches = []
+    for start in range(0, len(rows), step):
+        p = slice(start, start + step)
+        known = None if offset is None else offset[rows[p]]
+        design = columns.design(X[rows[p]])
+        batches.append(Batch(design, targets[rows[p]], totals[p], held[p], known))
+    return batches
 
 
 def _held_weight(batches):
@@ -349,11 +472,25 @@ def _descend(model, cluster):
     else:
         model._flat = not cluster.facts[0].n_outputs
     worker = copy(model)  # `model` itself learns on the client meanwhile
+    terms = vars(model).get("row_terms_", ())
+    if terms:
+        cluster = cluster.shown(partial(_per_unit, estimator=worker))
+    has_offset = "offset" in terms or ("exposure" in terms and family.exposure == "offset")
+    learns_law = model._learns_law(family)
+    if learns_law and not getattr(model, "_learns_link", bool)():  # parameters may be given
+        learns_law = any(value is None for value in vars(family).values())
+    if learns_law and (has_offset or model._levels_of_columns() is not None):
+        raise ValueError(
+            "On a cluster the parameters of a family, and link='learned', are not learned with an "
+            "offset or columns of text: name them."
+        )
     moments = cluster.total("moments", _moments, worker, merge=joined)
-    sample = cluster.drawn(seed + 1) if model._learns_law(family) else None
-    columns = Units.unchanged(cluster.n_columns)
-    if setup.settings.standardize:
-        columns = Units.of_moments(moments, model.fit_intercept)
+    sample = cluster.drawn(seed + 1) if learns_law else None
+    columns = _units(cluster, model, moments, bool(setup.settings.standardize))
+    mean_of_offsets = 1.0
+    if has_offset:
+        sums = cluster.total("offsets", _means_of_offsets, link, merge=added)
+        mean_of_offsets = sums[0] / sums[1]
     source = _batches_in_units(cluster, worker, columns, family, seed)
     held = _any_held(cluster, source, len(setup.configurations))
     cluster.parts = None  # from here on the rows are in the learner's units
@@ -361,8 +498,10 @@ def _descend(model, cluster):
     if sample is not None:
         family, link, start = model._law_of(sample, columns)
     elif model.fit_intercept:
-        start = None, index_of_mean(link, family.start(target[None], np.ones(1)))
-    learner = setup._replace(family=family, link=link).learner(2 if held else 1, held)
+        mean = family.start(target[None], np.ones(1)) / mean_of_offsets
+        start = None, index_of_mean(link, mean)
+    setup = setup._replace(family=family, link=link).in_units(columns)
+    learner = setup.learner(2 if held else 1, held)
     most = setup.settings.most_passes
     descent = Descent(columns, len(target), cluster.dtype, most, model._progress)
     result, _ = descent.follow(learner, start, source)
@@ -380,16 +519,136 @@ class _Descends(Distributed):
         _descend(self, cluster)
 
 
-class DaskGLMRegressor(_Descends, glm.GLMRegressor):
+class _DescendsTables(_Descends):
+    """The same on tables with columns of text and categories."""
+
+    _TABLES = True
+
+    def _read_tables(self, cluster, like):
+        self.categories_ = self.schema_ = None
+        if cluster.is_plain:
+            cluster.encoded(_same)
+            return
+        names, summaries, unit = _columns_of(cluster, like)
+        names = [f"x{j}" for j in range(len(summaries))] if names is None else names
+        read = ReadSummaries.of(names, summaries, unit, sentinels=False)
+        known = coded_as(read)
+        warn_of_bad(read.bad, "missing")
+        cluster.encoded(ToCodes(known), len(names))
+        self.categories_, self.schema_ = known.categories, known.schema
+
+
+def _with_terms(X, terms):
+    """Rows without the columns that terms are named after, and the values of these terms."""
+    terms = {name: values for name, values in terms.items() if values is not None}
+    named = [values for values in terms.values() if isinstance(values, str)]
+    if not named:
+        return X, terms
+    columns = list(getattr(X, "columns", ()))
+    for name in named:
+        if name not in columns:
+            raise ValueError(f"{name!r} is no column of X: give one, or an array or series.")
+    found = {key: X[v] if isinstance(v, str) else v for key, v in terms.items()}
+    return X[[name for name in columns if name not in named]], found
+
+
+class DaskGLMRegressor(_DescendsTables, glm.GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
     Each pass is one round: each worker sums up its partitions, and the client takes the step. With
     the same held-out rows the result is the local one up to the order of the sums. The same share
-    of every partition is held out; `n_splits` is only for rows in memory.
+    of every partition is held out; `n_splits` is only for rows in memory. Columns of text and
+    categories are learned as in memory, by the levels of all partitions.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dask.dataframe as dd
+    >>> from distributed import Client
+    >>> from tunefree.dask import DaskGLMRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"city": rng.choice(["Bern", "Rome"], 400)})
+    >>> table["years"] = rng.uniform(0.5, 3.0, 400)
+    >>> claims = rng.poisson(np.where(table.city == "Rome", 2.0, 1.0) * table.years)
+    >>> rows, y = (dd.from_pandas(v, npartitions=2) for v in (table, pd.Series(claims)))
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     model = DaskGLMRegressor("poisson", random_state=0).fit(rows, y, exposure="years")
+    >>> rate = model.to_local().predict(pd.DataFrame({"city": ["Bern", "Rome"]}))
+    >>> bool(1.3 * rate[0] < rate[1] < 2.0 * rate[0])
+    True
     """
 
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        exposure: Any = None,
+        offset: Any = None,
+        client: Any = None,
+        timeout: float = 600.0,
+    ) -> Self:
+        """Learn from rows on a cluster.
 
-class DaskGLMClassifier(_Descends, DistributedClassifier, glm.GLMClassifier):
+        Parameters
+        ----------
+        X, y, sample_weight, client, timeout
+            As for other estimators on a cluster.
+        exposure, offset : Dask array or series of shape (n_samples,), or str, optional
+            As for `tunefree.GLMRegressor`. A name is that of a column of X, which the model then
+            does not learn.
+
+        Returns
+        -------
+        self
+        """
+        X, terms = _with_terms(X, given_terms(exposure, offset))
+        with rollback_on_error(self):
+            return self._fit_cluster(X, y, sample_weight, client, timeout, **terms)
+
+    def _fit_cluster(self, X, y, sample_weight, client, timeout, **terms):
+        self._terms = tuple(terms)
+        try:
+            return super()._fit_cluster(X, y, sample_weight, client, timeout, **terms)
+        finally:
+            del self._terms
+
+    def _fit_on(self, cluster):
+        self.row_terms_ = vars(self).get("_terms", ())
+        super()._fit_on(cluster)
+
+    def predict(self, X: Any, exposure: Any = None, offset: Any = None) -> Any:
+        """Predictions; lazy and of the type of X if X is a Dask collection.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or rows in memory
+        exposure, offset : as in `fit`, optional
+        """
+        X, terms = _with_terms(X, given_terms(exposure, offset))
+        return self._lazily("predict", X, **terms)
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        exposure: Any = None,
+        offset: Any = None,
+    ) -> float:
+        """The score of the local estimator; for Dask collections it is computed now."""
+        X, terms = _with_terms(X, given_terms(exposure, offset))
+        if not hasattr(X, "dask"):
+            return self.to_local().score(X, y, sample_weight, **terms)
+        from dask.base import compute
+
+        offset, weights = terms.get("offset"), sample_weight
+        means = self.predict(X) if offset is None else self.predict(X, offset=offset)
+        found = compute(means, y, weights, terms.get("exposure"))
+        return self._score_of(*(None if a is None else np.asarray(a) for a in found))
+
+
+class DaskGLMClassifier(_DescendsTables, DistributedClassifier, glm.GLMClassifier):
     """`tunefree.GLMClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
@@ -634,8 +893,39 @@ class _Sampled(Distributed):
 
     def _fit_on(self, cluster):
         local: Any = self._local()
+        known = vars(self).pop("_known_table", None)
+        if known is not None:
+            local._known_table = known
         local._fit_rows(cluster)
+        if known is not None:
+            del local._known_table
+            local.table_ = known.plain()
         vars(self).update(vars(local))
+
+
+class _SampledTables(_Sampled):
+    """The same on tables of text, dates, categories and missing values."""
+
+    _TABLES = True
+    get_params: Callable[..., dict]
+
+    def _read_tables(self, cluster, like):
+        vars(self).pop("_known_table", None)
+        own = self.get_params(deep=False)
+        known = inspect.signature(TablePreprocessor).parameters
+        table = TablePreprocessor(**{name: own[name] for name in own if name in known})
+        declared = own["categorical_features"]
+        is_default = declared is None or isinstance(declared, str) or not np.size(declared)
+        if cluster.is_plain and is_default and not own["schema"]:
+            cluster.encoded(_same)
+            return
+        if own.get("cross_fit") is not None:
+            raise ValueError("On a cluster cross_fit= needs numbers without missing values.")
+        names, summaries, unit = _columns_of(cluster, like)
+        warn_of_all = table.learn_summaries(names, summaries, unit)
+        in_parts = copy(table).set_params(sparse_output=table.expects_csr())
+        cluster.encoded(ToNumbers(in_parts), len(table.sources_))
+        self._known_table = KnownTable.of(table, warn_of_all)
 
 
 class DaskKernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
@@ -654,20 +944,25 @@ class DaskKernelRidgeClassifier(
     """`tunefree.KernelRidgeClassifier` on a Dask cluster; see `DaskKernelRidgeRegressor`."""
 
 
-class DaskBoostedTreesRegressor(_Sampled, trees.BoostedTreesRegressor):
+class DaskBoostedTreesRegressor(_SampledTables, trees.BoostedTreesRegressor):
     """`tunefree.BoostedTreesRegressor` on rows of a Dask cluster.
 
     The client learns at most 100,000 distinct rows, drawn evenly by their hash. `fit_source` of one
-    process gives the same bits.
+    process gives the same bits. Tables are read as by `DaskTuneFreeRegressor`.
     """
 
 
-class DaskBoostedTreesClassifier(_Sampled, DistributedClassifier, trees.BoostedTreesClassifier):
+class DaskBoostedTreesClassifier(
+    _SampledTables, DistributedClassifier, trees.BoostedTreesClassifier
+):
     """`tunefree.BoostedTreesClassifier` on a Dask cluster; see `DaskBoostedTreesRegressor`."""
 
 
-class DaskTuneFreeRegressor(_Sampled, TuneFreeRegressor):
-    """`tunefree.TuneFreeRegressor` on rows of a Dask cluster, of numbers.
+class DaskTuneFreeRegressor(_SampledTables, TuneFreeRegressor):
+    """`tunefree.TuneFreeRegressor` on rows of a Dask cluster.
+
+    Columns of text, dates, categories and missing values are read by one schema of all partitions,
+    learned in a first pass. Of each column at most 100,000 distinct values are kept.
 
     The client compares the candidates on 8,000 distinct rows, drawn evenly by their hash. The
     weights of the stack, its calibration and its held-out predictions are from these rows. Then the
@@ -677,7 +972,7 @@ class DaskTuneFreeRegressor(_Sampled, TuneFreeRegressor):
     """
 
 
-class DaskTuneFreeClassifier(_Sampled, DistributedClassifier, TuneFreeClassifier):
+class DaskTuneFreeClassifier(_SampledTables, DistributedClassifier, TuneFreeClassifier):
     """`tunefree.TuneFreeClassifier` on rows of a Dask cluster; see `DaskTuneFreeRegressor`."""
 
 

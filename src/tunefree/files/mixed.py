@@ -106,13 +106,21 @@ def read_numbers(source, **options):
     >>> read_numbers([b"a;y\n1,5;2\n2,5;3\n"]).X.to_pylist()
     [{'a': '1,5'}, {'a': '2,5'}]
     """
+    skipped = options.pop("skipped", None)
+    sound = None if skipped is None else Skipped(skipped.malformed, skipped.unlabelled)
     try:
-        return read(source, **options)
+        table = read(source, skipped=sound, **options)
+        if skipped is not None and sound is not None:
+            skipped.join(sound)
+        return table
     except DataError as problem:
         error = problem
-    if not error.feature or detected(source, options.get("format"))[0] != "csv":
+    if detected(source, options.get("format"))[0] != "csv":
         raise error
-    table = next(mixed_parts(source, whole=True, **options))
+    try:
+        table = next(mixed_parts(source, whole=True, skipped=skipped, **options))
+    except DataError:
+        raise error from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BadCells)  # the first one is the error
         schema, values = learn_columns(table.X, table.X.column_names)

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from tunefree.base import base
 from tunefree.base.progress import CallbackSupport, report_progress
+from tunefree.base.sizes import check_target_sizes
 from tunefree.core.process import product, workers
 from tunefree.core.protocols import Link, MatrixLike, Seed, TargetLike
 from tunefree.parts.families import Matching
@@ -149,6 +150,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         y = check_array(complete(y), ensure_2d=False, input_name="y", dtype=np.float64)
         if y.ndim > 2:
             raise ValueError(f"y has {y.ndim} axes: give one row of k targets for each sample.")
+        check_target_sizes(y)
         targets = as_columns(y)
         samples, k = self._samples(X, targets.shape[1], reset=True)
         check_consistent_length(samples, y)

@@ -131,8 +131,10 @@ class ColumnKind(NamedTuple):
             more.append(f"missing: {listed([repr(m) for m in missing])}")
         return self.kind + (f" ({', '.join(more)})" if more else "")
 
-    def read(self, raw: RawColumn, name: str) -> ColumnValues:
-        """The values of new rows; what is not of the kind is missing and `bad`.
+    def read(self, raw: RawColumn, name: str, is_new: bool = True) -> ColumnValues:
+        """The values of rows; what is not of the kind is missing and `bad`.
+
+        Rows that are not new are a part of those of the fit, whose kind is known.
 
         Raises
         ------
@@ -145,7 +147,7 @@ class ColumnKind(NamedTuple):
             return self._read_nothing(raw)
         if raw.texts is None:
             return self._read_values(raw, name)
-        return self._read_cells(raw, name)
+        return self._read_cells(raw, name, is_new)
 
     def _read_nothing(self, raw):
         n = len(raw.missing)
@@ -177,7 +179,7 @@ class ColumnKind(NamedTuple):
         days = raw.values[~missing]
         of_digits = raw.kind == NUMBER and self.written is not None and bool(len(days))
         if self.kind == DATE and of_digits and days.min() >= FIRST_DAY:
-            return self._read_cells(as_levels(raw), name)
+            return self._read_cells(as_levels(raw), name, True)
         if not same and not missing.all():
             raise _changed(name, self.kind, raw)
         if np.isinf(values).any():
@@ -188,7 +190,7 @@ class ColumnKind(NamedTuple):
             values = np.where(missing, 0.0, values)
         return ColumnValues(self.kind, values, missing)
 
-    def _read_cells(self, raw, name):
+    def _read_cells(self, raw, name, is_new):
         """Text that stands for numbers, dates or truth values."""
         if self.kind == NUMBER and (self.written is None or self.written.is_plain):
             found = self._read_plain(raw)
@@ -202,7 +204,7 @@ class ColumnKind(NamedTuple):
         of_row = np.append(values, np.nan)[codes]
         is_stray = np.append(np.isnan(values) & ~marked, False)[codes]
         present = np.count_nonzero(np.append(~marked, False)[codes])
-        if present >= _FEWEST_ROWS and np.count_nonzero(is_stray) > _MOST_BAD * present:
+        if is_new and present >= _FEWEST_ROWS and np.count_nonzero(is_stray) > _MOST_BAD * present:
             raise _changed(name, self.kind, raw, int(np.argmax(is_stray)))
         is_known = are_markers(raw.cells, self.markers, MISSING)
         bad = np.append(np.isnan(values) & ~is_known, False)[codes]

@@ -83,7 +83,7 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
         column = ColumnKind(kind or raw.kind, zone=raw.zone, whole=whole)
     if column.kind != NUMBER:
         return column
-    return column._replace(sentinels=_sentinels_of(column, raw, facts, sentinels))
+    return column._replace(sentinels=_sentinels_of(column, raw, weights, facts, sentinels))
 
 
 def _learned_levels(raw, kind, facts):
@@ -229,26 +229,36 @@ def _are_days(raw):
     return len(np.unique(100 * year + month)) > 1
 
 
-def _sentinels_of(column, raw, facts, sentinels):
+def _sentinels_of(column, raw, weights, facts, sentinels):
     """Numbers such as -999 that stand apart from all others, and occur several times."""
     if facts.get("markers") is not None:
         return tuple(float(m) for m in facts["markers"] if isinstance(m, int | float))
     if not sentinels:
         return ()
     if raw.texts is None:
-        values = raw.values[~raw.absent]
+        values, missing = raw.values, raw.absent
     else:
-        read = column.read(raw, "")
-        values = read.values[~read.missing]
+        values, missing = column.read(raw, "")[1:3]
+    value = sentinel_of(values[~missing], None if weights is None else weights[~missing])
+    return () if value is None else (value,)
+
+
+def sentinel_of(values: np.ndarray, weights: Any = None) -> float | None:
+    """The number such as -999 that stands apart from all others, and occurs several times.
+
+    Examples
+    --------
+    >>> sentinel_of(np.array([3.0, -999.0, 5.0, -999.0, 4.0, -999.0]))
+    -999.0
+    """
     if not len(values) or values.min() not in SENTINELS:
-        return ()
-    low = values.min()
-    others = values[values > low]
-    n = np.count_nonzero(values == low)
+        return None
+    low = float(values.min())
+    is_low, others = values == low, values[values > low]
+    n = np.count_nonzero(is_low) if weights is None else weights[is_low].sum()
     if n < _FEWEST_SENTINELS or not len(others):
-        return ()
-    apart = others.min() >= 0.0 or others.min() - low > 2.0 * np.ptp(others)
-    return (float(low),) if apart else ()
+        return None
+    return low if others.min() >= 0.0 or others.min() - low > 2.0 * np.ptp(others) else None
 
 
 def _written_of(facts):
@@ -265,8 +275,8 @@ def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str 
     notes = []
     unusual = [marker for marker in column.markers if marker.lower() not in MISSING]
     if unusual and column.kind in WITH_VALUES and raw.texts is not None:
-        n = raw.texts.count(unusual)
-        rows = "1 row" if n == 1 else f"{n} rows"
+        n = weight_of_levels(raw, weights)[are_markers(raw.cells, unusual, ())].sum()
+        rows = "1 row" if n <= 1 else f"{n:.0f} rows"
         notes.append(
             f"{listed([repr(marker) for marker in unusual])} counts as missing, in "
             f"{rows}. schema={{{name!r}: 'category'}} makes it a level."

@@ -22,7 +22,7 @@ class Coded(NamedTuple):
     schema: Any  # None for a table of numbers by their types
 
 
-def coded(X, known=None):
+def coded(X, known=None, is_new=True):
     """A table with codes for the levels of its columns of text and categories.
 
     Parameters
@@ -30,6 +30,8 @@ def coded(X, known=None):
     X : table
     known : Coded, optional
         What `coded` has returned for the rows of a fit. By default it is learned.
+    is_new : bool, default=True
+        Whether rows are new; otherwise they are a part of those of the fit.
 
     Raises
     ------
@@ -51,8 +53,11 @@ def coded(X, known=None):
     if known is None:
         schema, found_columns = learn_columns(X, labels, sentinels=False)
     else:
-        schema, found_columns = known.schema, read_columns(known.schema, X)
-    categories: Any = [None] * len(labels) if known is None else known.categories
+        schema = known.schema
+        found_columns = read_columns(schema, X, is_new=is_new)
+    categories: Any = [None] * len(labels)
+    if known is not None and known.categories is not None:
+        categories = known.categories
     columns, levels = [], []
     for name, found, own in zip(labels, found_columns, categories, strict=True):
         if found.kind == DATE:
@@ -62,14 +67,33 @@ def coded(X, known=None):
             levels.append(None)
             continue
         if known is None:
-            is_used = np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels)) > 0
-            own = found.levels[is_used]
+            own = _used_levels(found)
         place = {level: float(k) for k, level in enumerate(own.tolist())}
         code = [place.get(level, -1.0) for level in found.levels.tolist()]
         columns.append(np.array([*code, -1.0])[found.codes])
         levels.append(own)
     rows = np.column_stack(columns) if names is None else pa.table(columns, names)
     return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
+
+
+def _used_levels(found):
+    """The levels that rows have."""
+    return found.levels[np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels)) > 0]
+
+
+def coded_as(read):
+    """What `coded` needs to know of a table in `ReadSummaries`.
+
+    Raises
+    ------
+    ValueError
+        If a column holds dates.
+    """
+    for name, found in zip(read.schema.names, read.columns, strict=True):
+        if found.kind == DATE:
+            raise ValueError(f"Column {name!r} of X holds dates: give numbers or text.")
+    levels = [None if found.levels is None else _used_levels(found) for found in read.columns]
+    return Coded(None, levels if any(own is not None for own in levels) else None, read.schema)
 
 
 class Levels(NamedTuple):

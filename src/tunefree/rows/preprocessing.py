@@ -7,6 +7,7 @@ Why not scikit-learn's `ColumnTransformer` of `OneHotEncoder` and `SimpleImputer
 medians and for rare levels. skrub would also require pandas.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,7 +35,8 @@ from tunefree.rows.matrices import as_dense, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.quantiles import weighted_quantiles
-from tunefree.rows.schema import Schema, learn_columns, names_in, read_columns
+from tunefree.rows.schema import Schema, learn_columns, names_in, read_columns, warn_of_bad
+from tunefree.rows.summaries import ReadSummaries
 
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
 _DENSE_FROM = 0.25
@@ -218,10 +220,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 "All entries of sample_weight are zero: there is nothing to learn from."
             )
         weights = in_units_of_rows(weights)
-        self.kinds_ = np.full(d, NUMBER, dtype="<U8")
-        self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
-        self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
-        self.phrases_, self.calendar_, self.merged_ = {}, {}, {}
+        self._begin(d)
         used = weights > 0
         declared = np.flatnonzero(self._declared(d))
         schema: Any = None
@@ -233,10 +232,22 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 rows: Any = table.plain
                 self.medians_ = _medians(rows[used], weights[used])
             return None
-        given = self._given_columns(declared)
+        given = self._given_kinds(declared)
         read = learn_columns(table.X, names_in(self), weights, given, self.on_bad_cell)
         self.schema_, columns = read
         near = self._learn_columns(columns, used, weights[used])
+        self._warn_of_columns(self._without_dropped(near))
+        return table, columns
+
+    def _begin(self, d):
+        """Have d columns, of which nothing is known."""
+        self.kinds_ = np.full(d, NUMBER, dtype="<U8")
+        self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
+        self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
+        self.phrases_, self.calendar_, self.merged_ = {}, {}, {}
+
+    def _without_dropped(self, near):
+        """The nearly equal levels to warn of; those that are merged are `merged_`."""
         widths = self._columns_out()
         if not widths.any():
             raise ValueError(
@@ -244,28 +255,65 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             )
         near = {j: merged for j, merged in near.items() if merged and widths[int(j)]}
         self.merged_ = near if self.merge_levels else {}
-        self._warn_of_columns({} if self.merge_levels else near)
-        return table, columns
+        return {} if self.merge_levels else near
 
-    def _given_columns(self, declared):
-        """What is known of columns, some of which are declared as categories."""
+    def _given_kinds(self, declared):
+        """What is known of some columns: the user's schema, and declared categories."""
         names = names_in(self)
         given = dict(self.schema or {})
         for j in declared.tolist():
             given.setdefault(names[j], CATEGORY)
         return given
 
+    def learn_summaries(self, names: Any, summaries: Any, unit: float = 1.0) -> Any:
+        """Learn kinds, medians and levels of a table whose parts were summed up.
+
+        Parameters
+        ----------
+        names : sequence of str, or None
+            Those of the columns.
+        summaries : sequence of ColumnSummary
+        unit : float, default=1
+            What the weight of a row is multiplied by.
+
+        Returns
+        -------
+        callable
+            Warns of what a person should look at.
+        """
+        d = len(summaries)
+        self.n_features_in_ = d
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        self._begin(d)
+        given = self._given_kinds(np.flatnonzero(self._declared(d)))
+        read = ReadSummaries.of(names_in(self), summaries, unit, given)
+        self.schema_, near = read.schema, {}
+        for j, (found, weights) in enumerate(zip(read.columns, read.weights, strict=True)):
+            near |= self._learn_column(j, found, weights > 0.0, weights)
+        near = self._without_dropped(near)
+
+        def warn_of_all():
+            warn_of_bad(read.bad, self.on_bad_cell)
+            self._warn_of_columns(near)
+
+        return warn_of_all
+
     def _learn_columns(self, columns, used, weights):
         """Learn every column; return the nearly equal levels of each."""
         near = {}
         for j, found in enumerate(columns):
-            if found.levels is None:
-                self._learn_numbers(j, found.kind, found.values[used], found.missing[used], weights)
-                continue
-            levels, codes = found.filled(MISSING)
-            texts = _TextColumn(levels, codes[used], weights, found.missing[used])
-            near[str(j)] = self._learn_text(j, texts, found.kind)
+            near |= self._learn_column(j, found, used, weights)
         return near
+
+    def _learn_column(self, j, found, used, weights):
+        """Learn a column; return the nearly equal levels of one of text, by its position."""
+        if found.levels is None:
+            self._learn_numbers(j, found.kind, found.values[used], found.missing[used], weights)
+            return {}
+        levels, codes = found.filled(MISSING)
+        texts = _TextColumn(levels, codes[used], weights, found.missing[used])
+        return {str(j): self._learn_text(j, texts, found.kind)}
 
     def _warn_of_columns(self, near):
         """Warn of nearly equal levels, of what the schema notes, and of dropped columns."""
@@ -351,8 +399,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """
         return self._numbers_for(self, X)
 
-    def _numbers_for(self, estimator, X):
-        """The same for rows of an estimator with this table, which messages name."""
+    def _numbers_for(self, estimator, X, is_new=True):
+        """The same for rows of an estimator with this table, which messages name.
+
+        Rows that are not new are a part of those of the fit.
+        """
         check_is_fitted(self, "kinds_")
         every_number = self._is_every_number
         rows = plain_rows(self, X) if every_number else None
@@ -361,7 +412,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         table = _GivenTable.of(estimator, X, reset=False)
         if table.plain is not None and every_number:
             return table.plain
-        return self._numbers_of(table, read_columns(self.schema_, table.X, self.on_bad_cell))
+        columns = read_columns(self.schema_, table.X, self.on_bad_cell, is_new)
+        return self._numbers_of(table, columns)
 
     @property
     def _is_every_number(self):
@@ -390,6 +442,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             parts = calendar(values)
             columns += [parts[name] for name in self.calendar_[str(j)]]
         return [column[:, None] for column in columns]
+
+    def expects_csr(self) -> bool:
+        """Whether output is CSR, by the kinds of the columns alone, for rows in parts."""
+        if self.sparse_output != "auto":
+            return bool(self.sparse_output)
+        widths = self._columns_out()
+        stored = np.where(self.kinds_ == CATEGORY, np.minimum(widths, 1), widths)
+        return bool(stored.sum() < _DENSE_FROM * widths.sum())
 
     def _gives_csr(self, pieces):
         """Whether the output for dense input is CSR."""
@@ -466,6 +526,40 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class KnownTable(TablePreprocessor):
+    """A `TablePreprocessor` that was fitted before, whose rows have become its numbers.
+
+    An estimator with it as `_known_table` learns such rows. Its `fit` only warns.
+    """
+
+    _warn: Callable
+
+    def fit(self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Warn of what was found before."""
+        self._warn()
+        return self
+
+    def transform(self, X: MatrixLike) -> Any:
+        """The numbers themselves."""
+        return X
+
+    def _numbers_for(self, estimator, X, is_new=True):
+        return X
+
+    @classmethod
+    def of(cls, table: TablePreprocessor, warn_of_all: Any) -> "KnownTable":
+        """The same table; `warn_of_all` warns."""
+        known = cls(**table.get_params(deep=False))
+        vars(known).update(vars(table), _warn=warn_of_all)
+        return known
+
+    def plain(self) -> TablePreprocessor:
+        """The `TablePreprocessor` itself."""
+        table = TablePreprocessor(**self.get_params(deep=False))
+        vars(table).update({name: v for name, v in vars(self).items() if name != "_warn"})
+        return table
 
 
 class _TextColumn(NamedTuple):

@@ -64,14 +64,16 @@ class BadColumn(NamedTuple):
     column: str
     kind: str
     count: int
-    row: int  # the first
+    row: int | None  # the first; None if it is not known
     cell: str
 
     def words(self, place):
-        """A sentence; `place` is where the first one stands."""
+        """A sentence; `place` names the row where the first one stands."""
         cells = "1 cell is" if self.count == 1 else f"{self.count} cells are"
         what = {NUMBER: "no number", DATE: "no date", TRUTH: "no truth value"}.get(self.kind, "bad")
-        return f"column {self.column!r}: {cells} {what}, the first {self.cell!r} in {place}"
+        example = "such as" if self.row is None else "the first"
+        where = "" if self.row is None else f" in {place(self.row)}"
+        return f"column {self.column!r}: {cells} {what}, {example} {self.cell!r}{where}"
 
 
 def bad_words(found, place=lambda row: f"row {row}"):
@@ -80,7 +82,7 @@ def bad_words(found, place=lambda row: f"row {row}"):
     >>> bad_words([BadColumn("a", "number", 2, 7, "n.a.")])
     "Cells that count as missing: column 'a': 2 cells are no number, the first 'n.a.' in row 7."
     """
-    words = [bad.words(place(bad.row)) for bad in found[:_NAMED]]
+    words = [bad.words(place) for bad in found[:_NAMED]]
     more = f"; and in {len(found) - _NAMED} more columns" if len(found) > _NAMED else ""
     return f"Cells that count as missing: {'; '.join(words)}{more}."
 
@@ -209,7 +211,9 @@ def _learned(X, names, weights, given, sentinels):
         yield name, column._replace(note=note_of(name, column, some, weights)), raw
 
 
-def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[ColumnValues]:
+def read_columns(
+    schema: Schema, X: Any, on_bad_cell: str = "missing", is_new: bool = True
+) -> list[ColumnValues]:
     """The values of every column, with one warning, or an error, about bad cells.
 
     Parameters
@@ -217,6 +221,8 @@ def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[C
     schema : Schema
     X : frame, or array of two dimensions
     on_bad_cell : {'missing', 'error'}
+    is_new : bool, default=True
+        Whether rows are new, and may hold another kind than those of the fit, which is an error.
 
     Warns
     -----
@@ -224,24 +230,31 @@ def read_columns(schema: Schema, X: Any, on_bad_cell: str = "missing") -> list[C
         A `DataWarning` that counts the cells that are not of their column's kind.
     """
     named: Any = zip(_named_columns(X, schema.names), schema.columns, strict=True)
-    return _checked(((name, column, raw) for (name, raw), column in named), on_bad_cell)
+    columns = ((name, column, raw) for (name, raw), column in named)
+    return _checked(columns, on_bad_cell, is_new)
 
 
-def _checked(columns, on_bad_cell):
+def _checked(columns, on_bad_cell, is_new=True):
     """The values of (name, kind, column)s, with one warning, or an error, about bad cells."""
     found, bad = [], []
     for name, column, raw in columns:
-        values = column.read(raw, name)
+        values = column.read(raw, name, is_new)
         if values.bad is not None and values.bad.any():
             row = int(np.argmax(values.bad))
             count = int(np.count_nonzero(values.bad))
             bad.append(BadColumn(name, column.kind, count, row, raw.text(row)))
         found.append(values)
+    if is_new:  # of the rows of a fit all bad cells were counted together
+        warn_of_bad(bad, on_bad_cell)
+    return found
+
+
+def warn_of_bad(bad, on_bad_cell):
+    """One warning, or an error, about some `BadColumn`."""
     if bad and on_bad_cell == "error":
         raise ValueError(f"{bad_words(bad).removesuffix('.')}, but on_bad_cell='error'.")
     if bad:
         warn(BadCells(bad), BadCells)
-    return found
 
 
 def typed(schema: Schema, columns: list[ColumnValues]) -> pa.Table:

@@ -50,7 +50,8 @@ class TableRows(NamedTuple):
     def of(cls, estimator, X, y, sample_weight, groups, **checks):
         """The rows of a table, checked."""
         base.check_columns(X)
-        table = TablePreprocessor(
+        known = vars(estimator).get("_known_table")
+        table = known or TablePreprocessor(
             categorical_features=estimator.categorical_features,
             merge_levels=estimator.merge_levels,
             schema=estimator.schema,
@@ -60,7 +61,8 @@ class TableRows(NamedTuple):
         names = _check_feature_names_in(table)[table.sources_]
         Z, y = base.check_rows_and_targets(estimator, Z, y, names=names, **checks)
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
-        if sparse.issparse(Z) and not sparse.issparse(X) and few:  # kernels are solved exactly
+        is_own = known is not None or not sparse.issparse(X)  # whether the user's rows are dense
+        if sparse.issparse(Z) and is_own and few:  # kernels are solved exactly
             Z = Z.toarray()
         weights, parts = base.check_weights(sample_weight, Z, as_given=True), None
         kept = np.flatnonzero(weights > 0)

@@ -159,6 +159,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     categorical_features: Any
     schema: Any
     on_bad_cell: Any
+    _known_table: Any
     n_jobs: int | None
     random_state: Seed
 
@@ -270,6 +271,9 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
     def _table_of(self, X, sample_weight):
         """The `TablePreprocessor` of a table with text or dates, or None; and the numbers."""
+        if "_known_table" in vars(self):  # the rows are its numbers
+            table = self._known_table.fit(X)
+            return table, table.transform(X)
         declared = self.categorical_features
         is_default = isinstance(declared, str) and declared == "from_dtype"
         declares = not (is_default or declared is None or np.size(declared) == 0)
