@@ -273,7 +273,8 @@ def _references(value):
     if isinstance(value, dict) and len(value) == 1:
         (word, content), *_ = value.items()
         if word in ("array", "scalar", "bytes", "csr") and isinstance(content, int | list):
-            specs = content[1:] if word == "csr" else [content]
+            specs: Any = content
+            specs = specs[1:] if word == "csr" else [specs]
             yield from (spec[0] if isinstance(spec, list) else spec for spec in specs)
             return
     if isinstance(value, dict | list):
