@@ -272,7 +272,7 @@ def _references(value):
     if isinstance(value, dict) and len(value) == 1:
         (word, content), *_ = value.items()
         if word in ("array", "scalar", "bytes", "csr") and isinstance(content, int | list):
-            specs = content[1:] if word == "csr" else [content]
+            specs: Any = content[1:] if isinstance(content, list) and word == "csr" else [content]
             yield from (spec[0] if isinstance(spec, list) else spec for spec in specs)
             return
     if isinstance(value, dict | list):
