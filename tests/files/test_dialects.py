@@ -2,12 +2,14 @@
 
 import io
 import itertools
+import random
 
 import numpy as np
 import pytest
 
 from tunefree.files import DataError, read
 from tunefree.files.dialect import sniffed
+from tunefree.files.files import Skipped
 from tunefree.files.mixed import read_mixed
 from tunefree.files.quotes import cells_of, last_row, regular
 from tunefree.files.records import records
@@ -253,3 +255,27 @@ def test_pieces_do_not_matter():
     for size in (1, 5, 64):
         pieces = [text[i : i + size] for i in range(0, len(text), size)]
         assert list(records(pieces, "csv")) == whole
+
+
+@pytest.mark.parametrize("delimiter", [*",;\t| ", "   "])
+@pytest.mark.parametrize("colours", [False, True])
+def test_rows_of_another_length_are_skipped_and_counted(delimiter, colours):
+    """With any delimiter, by the readers of tables and of streams; the first one is named."""
+    draw = random.Random(f"{delimiter}{colours}")
+    rows = [["a", "b", "c", "y"]]
+    for _ in range(100):
+        second = draw.choice(["red", "blue"]) if colours else str(draw.randint(0, 9))
+        rows.append([f"{draw.gauss(0, 1):.3f}", second, str(draw.randint(0, 99)), "1"])
+    odd = sorted(draw.sample(range(2, 101), 15))
+    for k in odd:
+        rows[k] = [*rows[k], "7"] if k % 2 else rows[k][:2]
+    text = ("\n".join(map(delimiter.join, rows)) + "\n").encode()
+    for count in (
+        lambda skipped: read_mixed([text], format="csv", skipped=skipped).X.shape[0],
+        lambda skipped: sum(1 for _ in records([text], "csv", skipped=skipped)),
+    ):
+        skipped = Skipped()
+        assert (count(skipped), skipped.count, skipped.first.line) == (85, 15, odd[0] + 1)
+        with pytest.raises(DataError, match="cells") as problem:
+            count(None)
+        assert problem.value.line == odd[0] + 1

@@ -32,6 +32,7 @@ _SEVERAL = re.compile(r"[+-]?[\d.,]+(\s+[+-]?[\d.,]+)+")  # numbers that blanks 
 _WHOLE = re.compile(r"\d+")
 _UNIT = re.compile(r"[(\[].*[)\]]|[^\d\s]{1,6}(/[^\d\s]{1,4})?")
 _FEWEST = 3  # rows that show what a column holds
+_REGULAR = 0.7  # a table between whose rows some are malformed has this share of whole ones
 
 
 class Dialect(NamedTuple):
@@ -301,7 +302,8 @@ def _score(rows, delimiter):
         columns = zip(*regular[1:], strict=True)
         numbers = [all(_DIGIT_LED.match(c) or c in "?-" for c in column) for column in columns]
         last = [len(row.cells) == width for row in rows[-_FEWEST:]]
-        if not any(numbers) or not all(last) or len(regular) < 2:
+        is_table = all(last) or share >= _REGULAR
+        if not any(numbers) or not is_table or len(regular) < 2:
             return 0.0
     step = max(1, len(regular) * width // 5000)
     cells = [cell for row in regular[::step] for cell in row]

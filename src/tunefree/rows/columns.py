@@ -77,9 +77,9 @@ class Texts:
         return self._coded[1]
 
     def levels(self):
-        """The texts as `Levels` in order, which takes longer than all else for many texts."""
+        """The texts as `TextLevels` in order, which takes longer than all else for many texts."""
         distinct, place = _in_order(self.distinct)
-        return Levels(distinct, place[self.codes])
+        return TextLevels(distinct, place[self.codes])
 
     @cached_property
     def plain(self):
@@ -148,7 +148,7 @@ def as_numbers(values):
     return np.where(np.isnat(values), np.nan, days)
 
 
-class Levels(NamedTuple):
+class TextLevels(NamedTuple):
     """Distinct texts, and the place of each row among them, as of a category."""
 
     distinct: Any
@@ -191,7 +191,7 @@ class RawColumn(NamedTuple):
     kind: str
     values: Any = None  # float64, of the kinds `WITH_VALUES`; 0 where they are absent
     absent: Any = None  # which of them are missing
-    texts: Any = None  # `Texts`, or the `Levels` of a category
+    texts: Any = None  # `Texts`, or the `TextLevels` of a category
     ordered: bool = False  # whether the levels of a category have an order
     zone: str | None = None  # of dates: their time is local
 
@@ -552,7 +552,7 @@ def _of_levels(values, codes, ordered=False):
     used = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
     texts = [cell_text(v) if u else None for v, u in zip(values, used.tolist(), strict=True)]
     own = Texts(_trimmed(as_texts(texts)))
-    levels = Levels(own.distinct, own.codes) if ordered else own.levels()
+    levels = TextLevels(own.distinct, own.codes) if ordered else own.levels()
     codes = np.append(levels.codes, _ABSENT)[codes]
     if not len(levels.distinct):
         return RawColumn(NOTHING, np.zeros(len(codes)), np.ones(len(codes), dtype=bool))

@@ -19,8 +19,8 @@ from tunefree.rows.columns import (
     PLAIN,
     TEXT,
     TRUTH,
-    Levels,
     RawColumn,
+    TextLevels,
     as_texts,
 )
 from tunefree.rows.missing import MISSING
@@ -289,7 +289,7 @@ def as_levels(raw):
     names = ["False", "True"] if raw.kind == TRUTH else None
     levels = [names[int(v)] if names else _level(v) for v in values.tolist()]
     codes = np.where(raw.absent, -1, codes)
-    return RawColumn(TEXT, texts=Levels(as_texts(levels), codes))
+    return RawColumn(TEXT, texts=TextLevels(as_texts(levels), codes))
 
 
 def _level(value):
