@@ -57,7 +57,7 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
     facts : dict
         What the user knows: see `tunefree.rows.schema.check_given`.
     sentinels : bool
-        Whether numbers such as -999 may stand for missing values.
+        Whether numbers such as -999 may stand for missing values, and such as 20190103 for days.
 
     Examples
     --------
@@ -69,12 +69,14 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
     if kind in (CATEGORY, TEXT):
         return _learned_levels(raw, kind, facts)
     if raw.codes is not None and (kind is not None or raw.kind == TEXT):
-        column = _learned_cells(raw, weight_of_levels(raw, weights), facts)
+        column = _learned_cells(raw, weight_of_levels(raw, weights), facts, sentinels)
     elif raw.kind == CATEGORY:
         return _learned_levels(raw, CATEGORY, facts)
-    elif raw.kind == NUMBER and kind in (None, DATE) and _are_days(raw):
-        cells = as_levels(raw)
-        column = _learned_cells(cells, weight_of_levels(cells, weights), {**facts, "kind": DATE})
+    elif (
+        raw.kind == NUMBER and _may_be_days(kind, sentinels) and _are_days(raw.values[~raw.absent])
+    ):
+        cells, facts = as_levels(raw), {**facts, "kind": DATE}
+        column = _learned_cells(cells, weight_of_levels(cells, weights), facts, sentinels)
     elif kind is not None and raw.kind not in (kind, NOTHING) and raw.kind == DATE:
         raise ValueError(f"schema= has the kind {kind!r} for a column of dates.")
     else:
@@ -106,7 +108,12 @@ def _some_are_numbers(levels):
     return False
 
 
-def _learned_cells(raw, counts, facts):
+def _may_be_days(kind, sentinels):
+    """Whether numbers of eight digits may be days, by what the user gives."""
+    return kind == DATE or (kind is None and sentinels)
+
+
+def _learned_cells(raw, counts, facts, sentinels):
     """What text is: numbers, truth values, dates, or text."""
     wanted, given = facts.get("kind"), facts.get("markers")
     used = counts > 0.0
@@ -124,7 +131,8 @@ def _learned_cells(raw, counts, facts):
         return ColumnKind(kind, written, markers)
     if wanted in (None, TRUTH) and not np.isnan(truths(cells)).any():
         return ColumnKind(TRUTH, markers=markers)
-    column = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"))
+    days = _may_be_days(wanted, sentinels)
+    column = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"), days)
     if column is None and wanted is not None:
         column = ColumnKind(wanted)
     if column is None:
@@ -134,7 +142,7 @@ def _learned_cells(raw, counts, facts):
     return column._replace(markers=markers)
 
 
-def _numbers_or_dates(cells, counts, wanted, day_first):
+def _numbers_or_dates(cells, counts, wanted, day_first, days):
     """The `ColumnKind` of cells that are numbers or dates, but for a few; None of others."""
     texts, best, fewest = as_cells(cells), None, 1.0 if wanted else MOST_STRAY
     for kind in (NUMBER, DATE):
@@ -151,13 +159,13 @@ def _numbers_or_dates(cells, counts, wanted, day_first):
         stray = np.isnan(values)
         share = counts[stray].sum() / counts.sum()
         fits = wanted is not None or not stray.any() or are_strays(cells, values, stray, kind)
-        # Of two readings without strays the one as dates counts: 20190103 is a number, too.
+        # Of two readings without strays the one as dates counts, if numbers have other digits.
         if fits and (share < fewest or (best is None and share <= fewest) or share == 0.0):
             whole = kind == NUMBER and all_whole(values[~stray])
             is_plain = kind == NUMBER and written.is_plain
             best, fewest = ColumnKind(kind, None if is_plain else written, whole=whole), share
-            if is_plain and share == 0.0 and values.max() < FIRST_DAY:
-                return best  # no need to look for dates, which takes longer
+            if is_plain and share == 0.0 and not (days and _are_days(values)):
+                return best  # 20190103 is a date by the rule for numbers, whatever holds it
     return best
 
 
@@ -176,12 +184,12 @@ def are_strays(cells, values, stray, kind):
     return not (whole and n_codes >= _FEWEST_CODES and n_codes > 0.5 * len(texts))
 
 
-def _are_days(raw):
+def _are_days(values):
     """Whether numbers are days written with eight digits, such as 20190103."""
-    values = np.unique(raw.values[~raw.absent])
-    if len(values) < _FEWEST_DAYS or values[0] < FIRST_DAY or values[-1] > LAST_DAY:
+    if not len(values) or values.min() < FIRST_DAY or values.max() > LAST_DAY:
         return False
-    if not np.all(values == np.floor(values)):
+    values = np.unique(values)
+    if len(values) < _FEWEST_DAYS or not np.all(values == np.floor(values)):
         return False
     year, month, day = values // 10000, values // 100 % 100, values % 100
     if not (np.all((month >= 1) & (month <= 12)) and np.all((day >= 1) & (day <= 31))):

@@ -32,6 +32,7 @@ from tunefree.rows.kinds import (
     values_as_written,
 )
 from tunefree.rows.learned_kinds import FEW_NUMBERS, MOST_STRAY, are_strays, learned_kind, note_of
+from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.written_numbers import Numbers
 
 # Columns that a message names.
@@ -114,7 +115,8 @@ class Schema(NamedTuple):
         given : dict, optional
             What is known of some columns: see `check_given`.
         sentinels : bool, default=True
-            Whether numbers such as -999 may stand for missing values.
+            Whether numbers such as -999 may stand for missing values, and such as 20190103 for
+            days: not for an estimator of numbers alone.
         """
         numbered = (f"x{j}" for j in range(X.shape[1]))
         names = tuple(numbered if names is None else map(str, names))
@@ -123,6 +125,8 @@ class Schema(NamedTuple):
         if weights is not None and not (weights > 0.0).all():
             used = np.flatnonzero(weights > 0.0)
             weights = weights[used]
+        if weights is not None and len(weights):
+            weights = in_units_of_rows(weights)
         columns = []
         for name, raw in _named_columns(X, names):
             raw = raw if used is None else raw.taken(used)
