@@ -39,6 +39,11 @@ def columns_of(name, seed=0):
         "count": rng.integers(0, 50, N).tolist(),
         "new": (rng.random(N) < 0.5).tolist(),
     }
+    if "Perceptron" not in name:  # which does not scale columns
+        # Days and -999, which are what they are in any container, beside text or alone.
+        days = rng.integers(1, [[9, 28]] * N).tolist()
+        found["stamp"] = [2019_01_00 + 100 * month + day for month, day in days]
+        found["sensor"] = [-999.0] * 5 + (rng.integers(0, 90, N - 5) / 8.0).tolist()
     if name.startswith((*WITH_TEXT, "Stream")):
         found["city"] = rng.choice(["Rome", "Oslo", "Bern"], N).tolist()
         found["grade"] = rng.choice(["a", "b"], N).tolist()
@@ -266,6 +271,31 @@ def test_the_order_of_rows_decides_no_kind(kind):
         assert Schema.of(twice, weights=np.repeat([1.0, 0.0], N)) == schema
 
 
+@pytest.mark.parametrize("name", ["BoostedTreesRegressor", "TuneFreeRegressor"])
+def test_numbers_alone_are_what_they_are_beside_text(name):
+    """20190103 is a day, and -999 a missing value, in an array of floats as in a mixed table."""
+    columns = columns_of(name) | {"size": columns_of("GLM")["size"]}
+    y, numbers = targets(name, columns), {c: columns[c] for c in ("size", "stamp", "sensor")}
+    frame, mixed = pd.DataFrame(numbers), {"city": columns["city"]} | numbers
+    found = dict(made(name).fit(pd.DataFrame(mixed), y).schema_.as_dict())
+    assert found.pop("city") and found["stamp"]["kind"] == "date"
+    assert found["sensor"]["markers"] == [-999.0]
+    containers = {
+        "pandas": frame,
+        "text": frame.astype(str),
+        "floats": frame.to_numpy(),
+        "lists": frame.to_numpy().tolist(),
+        "polars": pl.DataFrame(numbers),
+        "dicts": frame.to_dict("records"),
+    }
+    expected = answers(made(name).fit(frame, y), frame)
+    for container, rows in containers.items():
+        model = made(name).fit(rows, y)
+        kinds = [column.kind for column in model.schema_.columns]
+        assert kinds == ["number", "date", "number"], container
+        assert_same(expected, answers(model, rows), container)
+
+
 CHANGED = {
     "size": ("numbers", "text", "city"),
     "count": ("numbers", "dates", "day"),
@@ -314,6 +344,7 @@ def test_the_unit_of_weights_changes_no_bit_of_a_table(name):
 def test_trees_speak_of_the_columns_of_the_user():
     """Relevances, explanations, pairs and signs are those of columns, not of their levels."""
     columns = columns_of("TuneFree")
+    del columns["stamp"], columns["sensor"]
     rows, y = pd.DataFrame(columns), targets("TuneFreeRegressor", columns)
     model = BoostedTreesRegressor(random_state=0, monotonic_cst={"size": 1}).fit(rows, y)
     assert model.feature_relevances_.shape == (len(columns),)

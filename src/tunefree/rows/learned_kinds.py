@@ -58,7 +58,7 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
     facts : dict
         What the user knows: see `tunefree.rows.schema.check_given`.
     sentinels : bool
-        Whether numbers such as -999 may stand for missing values.
+        Whether numbers such as -999 may stand for missing values, and such as 20190103 for days.
 
     Examples
     --------
@@ -70,12 +70,14 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
     if kind in (CATEGORY, TEXT):
         return _learned_levels(raw, kind, facts)
     if raw.texts is not None and (kind is not None or raw.kind == TEXT):
-        column = _learned_cells(raw, weights, facts)
+        column = _learned_cells(raw, weights, facts, sentinels)
     elif raw.kind == CATEGORY:
         return _learned_levels(raw, CATEGORY, facts)
-    elif raw.kind == NUMBER and kind in (None, DATE) and _are_days(raw):
+    elif (
+        raw.kind == NUMBER and _may_be_days(kind, sentinels) and _are_days(raw.values[~raw.absent])
+    ):
         cells = as_levels(raw)
-        column = _learned_cells(cells, weights, {**facts, "kind": DATE})
+        column = _learned_cells(cells, weights, {**facts, "kind": DATE}, sentinels)
     elif kind is not None and raw.kind not in (kind, NOTHING) and raw.kind == DATE:
         raise ValueError(f"schema= has the kind {kind!r} for a column of dates.")
     else:
@@ -111,7 +113,12 @@ def _some_are_numbers(cells):
     return False
 
 
-def _learned_cells(raw, weights, facts):
+def _may_be_days(kind, sentinels):
+    """Whether numbers of eight digits may be days, by what the user gives."""
+    return kind == DATE or (kind is None and sentinels)
+
+
+def _learned_cells(raw, weights, facts, sentinels):
     """What text is: numbers, truth values, dates, or text."""
     if (found := _plain_numbers(raw, facts)) is not None:
         return found
@@ -135,7 +142,8 @@ def _learned_cells(raw, weights, facts):
         return ColumnKind(kind, written, markers)
     if wanted in (None, TRUTH) and not np.isnan(truths(cells)).any():
         return ColumnKind(TRUTH, markers=markers)
-    found: Any = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"))
+    days = _may_be_days(wanted, sentinels)
+    found: Any = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"), days)
     column, values = found
     if column is not None and column.written is not None:
         raw.texts.keep(column.written, values, used & ~marked)
@@ -168,13 +176,13 @@ def _chosen(cells, chosen):
     return cells.filter(pa.array(chosen))
 
 
-def _numbers_or_dates(cells, counts, wanted, day_first):
+def _numbers_or_dates(cells, counts, wanted, day_first, days):
     """The `ColumnKind` of cells that are numbers or dates, but for a few, and their values.
 
     None of others.
     """
     best, found, fewest = None, None, 1.0 if wanted else MOST_STRAY
-    # Of two readings without strays the one as dates counts: 20190103 is a number, too.
+    # Of two readings without strays the one as dates counts, if numbers have other digits.
     kinds = (DATE,) if wanted is None and are_iso(cells) else (NUMBER, DATE)
     for kind in kinds:
         if wanted not in (None, kind):
@@ -195,8 +203,9 @@ def _numbers_or_dates(cells, counts, wanted, day_first):
             is_plain = kind == NUMBER and written.is_plain
             best, found = ColumnKind(kind, None if is_plain else written, whole=whole), values
             fewest = share
-            is_low = is_plain and values.max() < FIRST_DAY
-            if share == 0.0 and (is_low or not may_all_be_dates(cells)):
+            # 20190103 is a date by the rule for numbers, whatever holds it.
+            is_number = is_plain and not (days and _are_days(values))
+            if share == 0.0 and (is_number or not may_all_be_dates(cells)):
                 break  # no need to look for dates, which takes longer
     return best, found
 
@@ -216,12 +225,12 @@ def are_strays(cells, values, stray, kind):
     return not (whole and n_codes >= _FEWEST_CODES and n_codes > 0.5 * len(texts))
 
 
-def _are_days(raw):
+def _are_days(values):
     """Whether numbers are days written with eight digits, such as 20190103."""
-    values = np.unique(raw.values[~raw.absent])
-    if len(values) < _FEWEST_DAYS or values[0] < FIRST_DAY or values[-1] > LAST_DAY:
+    if not len(values) or values.min() < FIRST_DAY or values.max() > LAST_DAY:
         return False
-    if not np.all(values == np.floor(values)):
+    values = np.unique(values)
+    if len(values) < _FEWEST_DAYS or not np.all(values == np.floor(values)):
         return False
     year, month, day = values // 10000, values // 100 % 100, values % 100
     if not (np.all((month >= 1) & (month <= 12)) and np.all((day >= 1) & (day <= 31))):

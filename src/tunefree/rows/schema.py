@@ -39,6 +39,7 @@ from tunefree.rows.kinds import (
     rows_of_levels,
 )
 from tunefree.rows.learned_kinds import FEW_NUMBERS, MOST_STRAY, are_strays, learned_kind, note_of
+from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.written_numbers import Numbers
 
 # Columns that a message names.
@@ -121,7 +122,8 @@ class Schema(NamedTuple):
         given : dict, optional
             What is known of some columns: see `check_given`.
         sentinels : bool, default=True
-            Whether numbers such as -999 may stand for missing values.
+            Whether numbers such as -999 may stand for missing values, and such as 20190103 for
+            days: not for an estimator of numbers alone.
         """
         return _schema_of([found[:2] for found in _learned(X, names, weights, given, sentinels)])
 
@@ -205,6 +207,8 @@ def _learned(X, names, weights, given, sentinels):
     if weights is not None and not (weights > 0.0).all():
         used = np.flatnonzero(weights > 0.0)
         weights = weights[used]
+    if weights is not None and len(weights):
+        weights = in_units_of_rows(weights)
     for name, raw in _named_columns(X, names):
         some = raw if used is None else raw.taken(used)
         column = learned_kind(some, weights, given.get(name, {}), sentinels)

@@ -151,6 +151,17 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
     return FittedTrees(forests, shares, effects, curves, scores + shift, held)
 
 
+def _needs_table(X):
+    """Whether a table holds more than numbers, by its cells: so it does in any container."""
+    if isinstance(X, list | tuple):
+        X = np.asarray(X)
+    is_array = isinstance(X, np.ndarray) and X.ndim == 2
+    if not (is_array or names_of(X) is not None) or 0 in X.shape:
+        return must_be_read(X)
+    schema = Schema.of(X, names_of(X))
+    return not schema.is_of_numbers or any(column.sentinels for column in schema.columns)
+
+
 class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     """Boosted trees; subclasses define the abstract methods."""
 
@@ -210,8 +221,11 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         return table
 
     def _fit_rows(self, rows, sample: Any = None, like=None):
-        """Learn an even sample of the rows."""
+        """Learn an even sample of the rows; in a stack, of numbers that a table has become."""
+        in_stack = like is not None
         sample = rows.drawn(seed_of(self.random_state), _MOST_SAMPLED, is_classifier(self))
+        if in_stack:
+            return self._fit(self._given(sample.X, sample.y, sample.weights, is_own=False))
         return self.fit(sample.X, sample.y, sample_weight=sample.weights)
 
     def _learn(self, X, y, weights, folds, groups=None, most_rounds=MOST_ROUNDS):
@@ -219,7 +233,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
         Without folds they are automatic.
         """
-        given = self._given(X, y, weights)
+        given = self._given(X, y, weights, is_own=False)
         bins = bins_of(given.X, given.weights)
         codes = bins.codes(given.X)
         sample = BinnedRows(codes, given.targets, given.weights, groups=groups)
@@ -242,11 +256,14 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         seed = seed_of(self.random_state)
         return learn_trees(table, folds, seed, signs, self.n_jobs, self._progress)
 
-    def _given(self, X, y, sample_weight, groups=None, **terms):
-        """The `GivenRows`; `terms` are an exposure and an offset, or None."""
+    def _given(self, X, y, sample_weight, groups=None, is_own=True, **terms):
+        """The `GivenRows`; `terms` are an exposure and an offset, or None.
+
+        `is_own`: whether these are the user's rows, not numbers that a table has become.
+        """
         real = not is_classifier(self)
         vars(self).pop("table_", None)
-        table, X = self._table_of(X, sample_weight)
+        table, X = self._table_of(X, sample_weight) if is_own else (None, X)
         X, y = base.check_rows_and_targets(
             self, X, y, multi_output=real, numeric=real, missing=True
         )
@@ -280,7 +297,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         if not (declares or self.schema):
             check_frame(X)
             rows = as_table(X)
-            if not must_be_read(rows) or Schema.of(rows, names_of(rows)).is_of_numbers:
+            if not _needs_table(rows):
                 return None, X
         table = TablePreprocessor(
             categorical_features=declared, schema=self.schema, on_bad_cell=self.on_bad_cell
