@@ -17,8 +17,8 @@ from tunefree.rows.columns import (
     TEXT,
     TRUTH,
     WITH_VALUES,
-    Levels,
     RawColumn,
+    TextLevels,
     as_texts,
 )
 from tunefree.rows.kinds import as_levels
@@ -90,7 +90,7 @@ class ColumnSummary(NamedTuple):
             codes, is_gap = np.append(codes, -1), np.append(is_gap, True)
             weights = np.append(weights, self.missing or 1.0)
         if self.kind in (TEXT, CATEGORY):
-            texts = Levels(as_texts(self.values.tolist()), codes)
+            texts = TextLevels(as_texts(self.values.tolist()), codes)
             return RawColumn(self.kind, texts=texts, ordered=self.ordered), weights
         numbers = np.append(self.values, 0.0)[codes] if len(self.values) else np.zeros(len(codes))
         return RawColumn(self.kind, numbers.astype(float), is_gap, zone=self.zone), weights

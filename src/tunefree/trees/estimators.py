@@ -256,7 +256,7 @@ class _BoostedTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         seed = seed_of(self.random_state)
         return learn_trees(table, folds, seed, signs, self.n_jobs, self._progress)
 
-    def _given(self, X, y, sample_weight, groups=None, is_own=True, **terms):
+    def _given(self, X, y, sample_weight, groups=None, is_own=True, **terms: Any):
         """The `GivenRows`; `terms` are an exposure and an offset, or None.
 
         `is_own`: whether these are the user's rows, not numbers that a table has become.
@@ -606,7 +606,7 @@ class BoostedTreesRegressor(
         -------
         self
         """
-        terms = {"exposure": exposure, "offset": offset}
+        terms: dict[str, Any] = {"exposure": exposure, "offset": offset}
         return self._fit(self._given(X, y, sample_weight, groups, **terms))
 
     def _law(self):
