@@ -38,7 +38,9 @@ from tunefree.trees.tree import (
     tree_memory,
 )
 
-STEP, RIDGE = 0.12, 3.0
+# The share of a Newton step that a tree takes; the ridge of a leaf, in rows of mean curvature.
+STEP = 0.12
+RIDGE = 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
 _PATIENCE, MOST_ROUNDS = 30, 2000
 # Rows that choose the splits of a tree.
