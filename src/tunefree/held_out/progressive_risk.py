@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Slots of the trace of the risk; the latest predictions that are kept: rows, and numbers, at most.
 N_SLOTS = 512
 _RECENT = 8192
 _RECENT_NUMBERS = 4_000_000

@@ -34,6 +34,7 @@ from tunefree.parts.families import HuberT, quantiles
 from tunefree.parts.links import Identity
 from tunefree.rows.order import summed_by
 
+# The penalty of the squared offsets of classes.
 _OFFSETS = 1e-3
 # Bounds of the weights' logarithms, in units of one over the scores' size.
 _LOG_BOUNDS = (-7.0, 7.0)

@@ -7,6 +7,7 @@ import numpy as np
 
 from tunefree.kernels.kernels import decay
 
+# Rows that a kernel learner predicts together, and support rows of a product at a time.
 BLOCK, TILE = 128, 1024
 
 

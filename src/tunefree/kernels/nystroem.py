@@ -21,6 +21,7 @@ from tunefree.core.process import ALONE
 from tunefree.kernels.factors import factored, parts_of, root_of
 from tunefree.kernels.geometry import gram
 
+# The penalties that compete, from the smallest.
 ALPHAS = np.logspace(-6.0, 3.0, 19)
 # Numbers in a block of kernel values at least, and its rows at least: with fewer the addition of
 # sums would cost more than the products of features.

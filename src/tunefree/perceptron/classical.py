@@ -15,6 +15,7 @@ import numpy as np
 from tunefree.core.jit import kernel, part
 from tunefree.rows.designs import count, entry, index
 
+# Places of the counters: rows since the last mistake, updates, products of rows and weights.
 _STREAK, _UPDATES, _PRODUCTS = 0, 1, 2
 
 

@@ -40,6 +40,7 @@ from tunefree.pistol.kernel_blocked import Cache, KernelBlock, Memory, MemoryEng
 from tunefree.rows.order import Visits
 from tunefree.rows.outliers import DELTA
 
+# The passes after which held-out rows are predicted: any of them may be the last.
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
 # Visits of rows at most, and rows up to which the distances of all pairs are cached.
 VISITS, CACHED = 200_000, 16_384

@@ -19,6 +19,7 @@ from tunefree.rows.moments import RunningMoments
 from tunefree.rows.order import given_visits
 from tunefree.rows.outliers import OutlierFilter, column_caps
 
+# Rows that a stream collects before it opens; later blocks end at multiples or doublings of it.
 FIRST = 64
 # Rows that are learned at a time, of dense and of sparse data.
 _MOST, _MOST_SPARSE = 1024, 8192

@@ -16,6 +16,7 @@ from tunefree.core.jit import kernel
 from tunefree.rows.designs import design_of
 from tunefree.rows.matrices import csr
 
+# Columns that are scaled at a time: temporary arrays stay small.
 _STRIPE = 4096
 
 

@@ -12,6 +12,7 @@ from tunefree.ridge_path.path import SGD, averages, compress
 from tunefree.rows.matrices import take
 from tunefree.rows.order import Visits, hashed_visits
 
+# Penalties of the automatic path.
 _N_ALPHAS = 50
 # The least folds, and the most rows of a fold; up to 2000 rows every fold is held out.
 _FOLDS, _MOST_HELD_OUT, _MOST_CROSS_VALIDATED = 5, 20_000, 2000

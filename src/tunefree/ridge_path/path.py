@@ -25,6 +25,7 @@ from tunefree.core.jit import kernel
 from tunefree.parts.averaging import Geometric, survival
 from tunefree.rows.designs import count, design_of, entry, index
 
+# Columns centred at a time, and rows whose errors are computed: temporary arrays stay small.
 _STRIPE, _BLOCK = 4096, 4096
 _RANK = 1e-14  # smaller eigenvalues, relative to the largest, are rounding
 

@@ -11,6 +11,22 @@ from tunefree.rows.checks import ignore_outlier_warnings
 from tunefree.stack.costs import Plan
 
 
+def check_copies(n_copies, problem):
+    """Refuse more copies than there are rows, or groups, to hold out; None is no copy."""
+    if n_copies is None:
+        return
+    n_units = len(problem.strata)
+    unit = "different rows"
+    if problem.groups is not None:
+        n_units = len(np.unique(problem.groups))
+        unit = "groups"
+    if n_copies > n_units:
+        raise ValueError(
+            f"cross_fit={n_copies} copies each hold out some rows, but there are {n_units} {unit}: "
+            "give a smaller number, such as 5."
+        )
+
+
 def cross_fitted(estimator, X, y, problem):
     """Copies of a stack, each fitted without its fold, with predictions of the fold."""
     if estimator.cross_fit is None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
 from tunefree.base.explanations import BACKGROUND, Explanation, Interaction, as_numbers
@@ -40,12 +40,18 @@ from tunefree.stack.candidates import (
     plan_candidates,
 )
 from tunefree.stack.compression import compress_stack
-from tunefree.stack.copies import cross_fitted
+from tunefree.stack.copies import check_copies, cross_fitted
 from tunefree.stack.costs import Limits
 from tunefree.stack.explain import line_of_stack, terms_of_stack
 from tunefree.stack.from_source import fit_source_rows
 from tunefree.stack.problem import EXCLUDE, StackProblem, TableRows
-from tunefree.stack.report import Importances, Stacked, column_relevances, report_of
+from tunefree.stack.report import (
+    Importances,
+    Stacked,
+    column_relevances,
+    level_relevances,
+    report_of,
+)
 from tunefree.stack.scoring import choose_by_score
 
 _KINDS = ("linear", "kernel", "trees")
@@ -114,7 +120,7 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         limits, kinds, n_landmarks, scorer = self._checked()
         with findings_kept() as notes:
             rows, problem = self._rows_and_problem(X, y, sample_weight, groups, exposure)
-            self._check_copies(problem)
+            check_copies(self.cross_fit, problem)
             candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
             plan, candidates = plan_candidates(candidates, limits, problem)
             problem = self._without_dominant(problem, candidates)
@@ -182,20 +188,6 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
                 raise ValueError(EXCLUDE.format(name, "cv"))
         scorer = None if self.scoring is None else check_scoring(self, self.scoring)
         return limits, kinds, None if most is None else int(most), scorer
-
-    def _check_copies(self, problem):
-        """Refuse more cross-fitted copies than there are rows, or groups, to hold out."""
-        if self.cross_fit is None:
-            return
-        groups, unit = problem.groups, "different rows"
-        n_units = len(problem.strata)
-        if groups is not None:
-            n_units, unit = len(np.unique(groups)), "groups"
-        if self.cross_fit > n_units:
-            raise ValueError(
-                f"cross_fit={self.cross_fit} copies each hold out some rows, but there are "
-                f"{n_units} {unit}: give a smaller number, such as 5."
-            )
 
     def _rows(self, X, y, sample_weight, groups, exposure):
         """The `TableRows` of positive weight."""
@@ -433,14 +425,7 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
     @of_every_label(list)
     def level_relevances_(self) -> dict[str, dict[str, float]]:
         """The shares of the levels of every column of categories, by name."""
-        each, table = self._column_relevances(), self.table_
-        names = _check_feature_names_in(table).tolist()
-        out = {}
-        for j in np.flatnonzero(table.kinds_ == "category").tolist():
-            levels = [*table.levels_[str(j)], "(rare)"]
-            shares = each[table.sources_ == j].tolist()
-            out[names[j]] = dict(zip(levels, shares, strict=False))
-        return out
+        return level_relevances(self._column_relevances(), self.table_)
 
     @property
     @of_every_label(np.stack)

@@ -395,6 +395,17 @@ def _largest(values, names, least):
     return {names[j]: float(values[j]) for j in order if values[j] > least}
 
 
+def level_relevances(relevances, table):
+    """The shares of the levels of every column of categories, by name."""
+    names = _check_feature_names_in(table).tolist()
+    out = {}
+    for j in np.flatnonzero(table.kinds_ == "category").tolist():
+        levels = [*table.levels_[str(j)], "(rare)"]
+        shares = relevances[table.sources_ == j].tolist()
+        out[names[j]] = dict(zip(levels, shares, strict=False))
+    return out
+
+
 def column_relevances(stacked):
     """The mean of the models' relevances, weighted by shares; empty if no model has any."""
     problem, last, shares = stacked.problem, stacked.last, stacked.chosen.stack.shares

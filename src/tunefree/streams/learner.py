@@ -336,7 +336,9 @@ def run_late_rows(stream, vector, past, rows, labels, unlabeled, no_answers):
 # --- the learner ----------------------------------------------------------------------------------
 
 
+# No answers, states or rows.
 _NONE = np.empty((0, 0))
+# The most bytes of states that are kept for labels that come late.
 _LATE_BYTES = 1 << 28
 
 

@@ -8,7 +8,10 @@ plus their distance.
 from tunefree.core.jit import kernel, maximum, minimum
 from tunefree.streams.state import DRIFTS, N_FILTERS, N_LINES, N_MEMBERS, RATES
 
-MOST_VARIANCE, LEAST_CURVATURE = 100.0, 1e-4
+# A weight's variance, up to which drift is added; the least curvature of the loss by which filters
+# learn.
+MOST_VARIANCE = 100.0
+LEAST_CURVATURE = 1e-4
 
 
 @kernel

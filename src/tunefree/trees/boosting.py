@@ -32,6 +32,7 @@ from tunefree.rows.order import in_order
 from tunefree.trees.monotone import increasing
 from tunefree.trees.tree import first_bins, fours_of, packed
 
+# The ridge of a leaf, in rows of mean curvature.
 RIDGE = 3.0
 # Rounds after the minimum of the held-out loss, and the most rounds.
 _PATIENCE, MOST_ROUNDS = 30, 2000
