@@ -255,13 +255,13 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             raise ValueError(ONE_TARGET)
         fits, columns = self._fits_kept(X, y, sample_weight, terms, options)
         (found, _), fit = parts[0], fits[0]
-        values, rows, others = self._with_constant(X, column)
+        name, values, rows, others = self._with_constant(X, column)
         effect = fit.index(columns.of(rows)) - fit.index(columns.of(others))
         information = found.family.curvature(found.link, found.index)
         weights = np.broadcast_to(found.weight * information, found.index.shape)[:, 0]
         effect = effect - effect.mean()
         residuals = effect + found.residuals("working")[:, 0]
-        return PartialResiduals(str(column), values, effect, residuals, weights)
+        return PartialResiduals(name, values, effect, residuals, weights)
 
     def predict_mean_interval(
         self,
@@ -445,7 +445,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         return self._inferred(X, y, sample_weight, exposure, offset, options)[:2]
 
     def _with_constant(self, X, column):
-        """The values of a column, the rows of tables, and these with the column constant."""
+        """A column's name and values, the rows of tables, and these with the column constant."""
         formula = vars(self).get("formula")
         if formula is not None:
             frame = X.to_pandas() if hasattr(X, "to_pandas") else X
@@ -453,9 +453,10 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             name = _named(column, names)
             values = np.asarray(frame[name])
             others = frame.assign(**{name: _middle(values)})
-            return values, self._rows_of_tables(frame), self._rows_of_tables(others)
+            return name, values, self._rows_of_tables(frame), self._rows_of_tables(others)
         names = [str(name) for name in _check_feature_names_in(self)]
-        place = names.index(_named(column, names))
+        name = _named(column, names)
+        place = names.index(name)
         rows = as_dense(self._rows_of_tables(X))
         categories = vars(self).get("categories_")
         levels = None if categories is None else categories[place]
@@ -465,7 +466,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         if levels is not None:
             named = np.array([*map(str, levels), MISSING], dtype=object)
             values = named[values.astype(int)]
-        return values, rows, others
+        return name, values, rows, others
 
     def _rows_of_predictions(self, X, y, sample_weight, exposure, offset, options):
         """The `FittedRows` of `predict`, and Pearson's estimate of the dispersion."""

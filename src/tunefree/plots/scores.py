@@ -180,7 +180,7 @@ class CalibrationDisplay(_OfMeans):
         self.ratio_ = float(weights @ self.target / (weights @ self.prediction))
         ends = [min(predicted.min(), observed.min()), max(predicted.max(), observed.max())]
         ax.plot(ends, ends, color="0.3", linewidth=0.8, label="equal")
-        label = f"groups of equal weight; observed / predicted {self.ratio_:.3f}"
+        label = f"observed / predicted {self.ratio_:.3f}"
         reach = 1.96 * np.nan_to_num(error)
         ax.errorbar(
             predicted, observed, reach, fmt="o", color=COLOURS[0], markersize=4, label=label
@@ -188,7 +188,7 @@ class CalibrationDisplay(_OfMeans):
         if 0.0 < ends[0] and ends[1] > 10.0 * ends[0]:
             ax.set(xscale="log", yscale="log")
         ax.set(xlabel=f"predicted mean {self.unit}", ylabel=f"observed mean {self.unit}")
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        ax.legend(frameon=False, fontsize=8, loc="lower right")
         return self
 
 
