@@ -6,13 +6,15 @@ import sys
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor, load_model, save_model
-from tunefree.files.model import Decoder, Encoder, ModelError
+from tunefree.files.model import Decoder, ModelError
 from tunefree.onnx import to_onnx
+from tunefree.rows.formula_columns import is_plain
 
 formulaic = pytest.importorskip("formulaic")
 sm = pytest.importorskip("statsmodels.api")
@@ -137,7 +139,10 @@ def test_a_search_chooses_among_formulas():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"REGION": "west"}, r"not seen in original dataset\): \{'west'\}\."),
+        (
+            {"REGION": "west"},
+            r"has the level 'west', which fit has not seen; it knows other, south",
+        ),
         ({"REGION": None}, r"`C\(REGION\)` contains null values"),
         ({"DEGREE": np.nan}, "`DEGREE` contains null values"),
         ({"INCOME": 0}, "infinity"),
@@ -197,22 +202,154 @@ def test_targets_are_needed_without_a_formula():
             model.fit(X, y).summary(X)
 
 
-def test_no_file_holds_a_formula(tmp_path):
-    """A formula is code: no model file is written with one, and a forged one is refused."""
-    model, path = _fitted(), tmp_path / "model"
-    with pytest.raises(ModelError, match=r"formula= is code.*formulaic.model_matrix"):
+CODE = [
+    "EXECUTIONS ~ lag(DEGREE)",
+    "EXECUTIONS ~ print(1)",
+    "EXECUTIONS ~ DEGREE.__class__",
+    "EXECUTIONS ~ DEGREE.mean()",
+    "EXECUTIONS ~ {(lambda: 1)()}",
+    "EXECUTIONS ~ I([print(i) for i in (1,)][0])",
+    "EXECUTIONS ~ np.log.__reduce__()",
+    "EXECUTIONS ~ np.lib.npyio.format.os.system('true')",
+    "EXECUTIONS ~ (log)(DEGREE)",
+    "EXECUTIONS ~ I(f'{print(1)}')",
+    "`a` ~ `b`(1)",
+    "y ~ I([print][0](1))",
+]
+
+
+def test_no_file_holds_code(tmp_path):
+    """Other functions than known ones are code: no file is written with it, nor read."""
+    model, path = _fitted("EXECUTIONS ~ hashed(REGION, levels=2) + DEGREE"), tmp_path / "model"
+    with pytest.raises(ModelError, match=r"is code, which.*formulaic.model_matrix"):
         save_model(model, path)
     assert not path.exists()
     with pytest.raises(ModelError, match="formula"):
         to_onnx(model)
-    frame = formulaic.model_matrix(EXECUTIONS, _executions())
-    columns, y = frame.rhs.drop(columns="Intercept"), frame.lhs.iloc[:, 0]
-    save_model(GLMRegressor("poisson", random_state=0).fit(columns, y), path)
-    assert np.array_equal(load_model(path).predict(columns), model.predict(_executions()))
-    forged = Encoder().encode(GLMRegressor(), "model")
-    forged["estimator"][1]["formula"] = "EXECUTIONS ~ print(1)"
-    with pytest.raises(ModelError, match="formula= is code"):
-        Decoder(b"", {}).decode(forged)
+    model = _fitted()
+    for formula in CODE:
+        assert not is_plain(formula), formula
+        setting = model.get_params() | {"formula": formula}
+        with pytest.raises(ModelError, match="is code, which"):
+            Decoder(b"", {})._estimator(GLMRegressor, setting, {}, {})
+
+
+def _motors():
+    rng = np.random.default_rng(0)
+    age, region = rng.uniform(18, 90, 300), rng.choice(["north", "south", "west"], 300)
+    frame = pd.DataFrame({"age": age, "region": region, "months": rng.uniform(1, 12, 300)})
+    rate = 0.3 * np.exp(np.sin(age / 12.0) + 0.5 * (region == "south"))
+    return frame.assign(claims=rng.poisson(rate * frame["months"]), power=rng.integers(1, 4, 300))
+
+
+SPLINES = [
+    "claims ~ bs(age, knots=[30, 50]) * C(region)",
+    "claims ~ cr(age, df=4) - 1",
+    "claims ~ poly(age, 3) + C(region):power",
+    "claims ~ C(region, contr.sum) + center(age):power + I(age > 40) + {age / 10}",
+    "claims ~ cc(age, df=4, constraints='center') + np.log(age) + scale(power)",
+]
+
+
+@pytest.mark.parametrize("formula", SPLINES)
+def test_a_file_keeps_what_a_formula_has_learned(formula, tmp_path, monkeypatch):
+    """Splines, polynomials, contrasts and interactions need no formulaic once they are learned."""
+    frame, intercept = _motors(), "- 1" not in formula
+    model = GLMRegressor("poisson", formula=formula, potential="none", fit_intercept=intercept).fit(
+        frame
+    )
+    table = model.summary()
+    design = formulaic.model_matrix(formula, frame).rhs
+    peer = sm.GLM(frame["claims"], design, sm.families.Poisson()).fit(tol=1e-13)
+    names = ["Intercept" if name == "intercept" else name for name in table.names]
+    np.testing.assert_allclose(table.coef, peer.params[names], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(model.predict(frame), peer.mu, rtol=1e-8)
+    save_model(model, tmp_path / "model")
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    monkeypatch.setitem(sys.modules, "formulaic.errors", None)
+    again = load_model(tmp_path / "model")
+    few = frame.iloc[[5, 3]]
+    assert np.array_equal(again.predict(few), model.predict(frame)[[5, 3]])
+    assert again.score(frame) == model.score(frame)
+    assert str(again.summary()) == str(table) and str(again.anova()) == str(model.anova())
+    with pytest.raises(ValueError, match="'age' is not present"):
+        again.predict(frame.drop(columns="age"))
+
+
+@pytest.mark.parametrize("term", ["bs(age, df=5)", "cr(age, df=4, constraints='center')"])
+def test_beyond_its_knots_a_spline_is_extended_with_a_warning(term):
+    frame = _motors()
+    model = GLMRegressor("gaussian", formula=f"claims ~ {term}", potential="none").fit(frame)
+    old = pd.DataFrame({"age": [85.0, 95.0, 96.0, 97.0, 98.0]})
+    with pytest.warns(
+        UserWarning, match=r"4 values lie beyond the outer knots 18.* of " + term[:2]
+    ):
+        p = model.predict(old)
+    third = np.diff(p[1:], 3)[0]
+    assert np.isfinite(p).all() and (term[0] == "b" or abs(np.diff(p[1:], 2)).max() < 1e-9)
+    step = model.predict(pd.DataFrame({"age": [frame["age"].max()]}))[0]
+    with pytest.warns(UserWarning, match="beyond"):
+        near = model.predict(pd.DataFrame({"age": [frame["age"].max() + 1e-7]}))[0]
+    assert abs(near - step) < 1e-5 and np.isfinite(third)
+
+
+def test_an_offset_in_a_formula_is_that_of_statsmodels():
+    frame = _motors()
+    formula = "claims ~ age + C(region) + offset(log(months))"
+    model = GLMRegressor("poisson", formula=formula, potential="none").fit(frame)
+    offset = np.log(frame["months"])
+    peer = smf.glm("claims ~ age + C(region)", frame, family=sm.families.Poisson(), offset=offset)
+    peer = peer.fit()
+    np.testing.assert_allclose(model.predict(frame), peer.mu, rtol=1e-7)
+    np.testing.assert_allclose(model.summary().llf, peer.llf)
+    assert "C(region) = north" in str(model.summary())
+    bare = GLMRegressor("poisson", formula=formula.split(" + off")[0], potential="none")
+    bare = bare.fit(frame, offset=offset)
+    np.testing.assert_allclose(bare.coef_, model.coef_, rtol=1e-9)
+    assert model.score(frame) == pytest.approx(bare.score(frame, offset=offset))
+    half = GLMRegressor("poisson", formula=formula.replace("log(", "0.5*log("), potential="none")
+    half = half.fit(frame, offset=0.5 * offset)
+    np.testing.assert_allclose(half.coef_, model.coef_, rtol=1e-9)
+    default = GLMRegressor("poisson", formula=formula, random_state=0).fit(frame)
+    theirs = GLMRegressor("poisson", formula=bare.formula, random_state=0)
+    theirs = theirs.fit(frame, offset=offset)
+    for one, other in zip(
+        default.predict_interval(frame),
+        theirs.predict_interval(frame, offset=offset),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other)
+
+
+@pytest.mark.parametrize("formula", [None, "claims ~ age + C(region)"])
+@pytest.mark.parametrize("made", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+def test_a_name_of_a_column_is_its_numbers(formula, made):
+    frame = _motors().assign(w=1.0 + np.arange(300) % 3)
+    features = frame[["age", "region"]]
+    given = {"exposure": frame["months"], "sample_weight": frame["w"]}
+    plain = GLMRegressor("poisson", formula=formula, random_state=0)
+    plain.fit(features, frame["claims"], **given)
+    own = given | {"sample_weight": frame["w"].to_numpy()}
+    model = GLMRegressor("poisson", formula=formula, random_state=0)
+    rows = made(frame[["age", "months", "region", "w"]])
+    model.fit(rows, frame["claims"], exposure="months", sample_weight="w")
+    assert np.array_equal(model.coef_, plain.coef_)
+    exposure = {"exposure": frame["months"]}
+    assert np.array_equal(model.predict(rows), plain.predict(features, **exposure))
+    assert model.score(rows, frame["claims"]) == plain.score(features, frame["claims"], **own)
+    for ours, theirs in zip(
+        model.predict_interval(rows), plain.predict_interval(features, **exposure), strict=True
+    ):
+        assert np.array_equal(ours, theirs)
+    table = plain.summary(features, frame["claims"], **own)
+    assert np.array_equal(model.summary(rows, frame["claims"]).coef, table.coef)
+    with pytest.raises(ValueError, match="exposure='months': X has no such column"):
+        model.predict(made(features))
+    assert np.array_equal(model.predict(made(features), exposure=2.0), plain.predict(features, 2.0))
+    with pytest.raises(ValueError, match="did you mean 'months'"):
+        model.fit(rows, frame["claims"], exposure="month")
+    with pytest.raises(ValueError, match="X is not a frame"):
+        GLMRegressor("poisson").fit(np.ones((3, 1)), [0, 1, 2], exposure="months")
 
 
 def test_without_formulaic_the_extra_is_named(monkeypatch):

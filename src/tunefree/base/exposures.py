@@ -160,13 +160,14 @@ class TakesExposures(PredictsIntervals):
             If there are no held-out predictions, alpha is not between 0 and 1, or an exposure or
             an offset was given to `fit` and not here, or here and not there.
         """
+        exposure, offset = self._terms_of_rows(X, exposure, offset)
         given = self._checked_terms(exposure, offset)
         for name in given:
             if name not in vars(self).get("row_terms_", ()):
                 raise ValueError(
                     f"This {type(self).__name__} was fitted without {name}=: do not give it here."
                 )
-        y = self.predict(X, **given)
+        y = self._mean_of_rows(X, **given)
         if not given:
             return self._intervals(X, y, alpha, joint)
         over: Any = 1.0
@@ -181,6 +182,14 @@ class TakesExposures(PredictsIntervals):
     def _possible(self, ends):
         low, high = self.family_.range
         return np.clip(ends, low, np.inf if vars(self).get("row_terms_") else high)
+
+    def _terms_of_rows(self, X, exposure, offset):
+        """The exposure and the offset of rows; a subclass may find them in X."""
+        return exposure, offset
+
+    def _mean_of_rows(self, X, **terms):
+        """`predict` with terms that `_terms_of_rows` has found."""
+        return self.predict(X, **terms)
 
     def _taken_terms(self, exposure, offset):
         """The given terms, which this estimator takes."""
@@ -225,8 +234,9 @@ class TakesExposures(PredictsIntervals):
         -------
         float
         """
+        exposure, offset = self._terms_of_rows(X, exposure, offset)
         self._taken_terms(exposure, offset)
-        mean = self.predict(X) if offset is None else self.predict(X, offset=offset)
+        mean = self._mean_of_rows(X, **given_terms(None, offset))
         if exposure is None:
             return self._d2(y, mean, sample_weight)
         over = row_term(exposure, mean, "exposure")[:, None]

@@ -197,6 +197,9 @@ class CallbackSupport(Threaded, CallbackSupportMixin):
     def _progress(self):
         return vars(self).get("_active_progress", NO_PROGRESS)
 
+    def _take_columns(self, arguments):
+        """Do nothing; a subclass may take columns of X that are no features."""
+
     def _after_fit(self, X, y, sample_weight):
         """Do nothing; a subclass may add something to a fit."""
 
@@ -253,21 +256,25 @@ def report_progress(fit):
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
         bound = signature.bind(self, *args, **kwargs)
+        with rollback_on_error(self):
+            self._take_columns(bound.arguments)
+            learn(self, bound)
+        return self
+
+    def learn(self, bound):
         arguments = bound.arguments
         arguments["X"] = with_sorted_indices(arguments["X"])  # once: rows are checked again below
         weights = _weights_of_classes(self, arguments.get("y"), arguments.get("sample_weight"))
         if weights is not None:
             arguments["sample_weight"] = weights
         args, kwargs = bound.args[1:], bound.kwargs
-        with rollback_on_error(self):
-            if getattr(self, "_skl_callbacks", None):
-                with_reports(self, arguments, *args, **kwargs)
-            elif getattr(self, "verbose", False):
-                reported(self, NO_PROGRESS, *args, **kwargs)
-            else:
-                fit(self, *args, **kwargs)
-            self._after_fit(arguments["X"], arguments.get("y"), arguments.get("sample_weight"))
-        return self
+        if getattr(self, "_skl_callbacks", None):
+            with_reports(self, arguments, *args, **kwargs)
+        elif getattr(self, "verbose", False):
+            reported(self, NO_PROGRESS, *args, **kwargs)
+        else:
+            fit(self, *args, **kwargs)
+        self._after_fit(arguments["X"], arguments.get("y"), arguments.get("sample_weight"))
 
     return guarded
 

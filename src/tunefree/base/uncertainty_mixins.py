@@ -394,6 +394,14 @@ class CoefficientInferenceMixin(ABC):
         """The targets `y`, or those of a formula."""
         return y
 
+    def _weights_of_rows(self, X: Any, sample_weight: Any) -> Any:
+        """The weights of rows; a subclass may find them in X."""
+        return sample_weight
+
+    def _terms_of_rows(self, X: Any, exposure: Any, offset: Any) -> tuple[Any, Any]:
+        """The exposure and the offset of rows; a subclass may find them in X."""
+        return exposure, offset
+
     def _learns_parameter(self) -> bool:
         """Whether the family has a parameter that `fit` learned."""
         return False
@@ -423,6 +431,8 @@ class CoefficientInferenceMixin(ABC):
     ) -> tuple[list[CoefficientFit], TableColumns, str]:
         """The `CoefficientFit` of every target, the columns, and how far predictions are."""
         check_is_fitted(self)
+        sample_weight = self._weights_of_rows(X, sample_weight)
+        exposure, offset = self._terms_of_rows(X, exposure, offset)
         y = complete(self._targets_given(X, y))
         if y is None:
             raise ValueError("y is missing: only a formula with a left-hand side has it in X.")

@@ -55,6 +55,7 @@ from tunefree.reflectron.reflectron import (
     documented,
 )
 from tunefree.rows import formulas
+from tunefree.rows.columns import column_named, names_of, without_columns
 from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.missing import complete
@@ -62,6 +63,8 @@ from tunefree.rows.units import Units
 from tunefree.uncertainty.inference import Law
 from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
 
+# What a column of X may be that is no feature.
+_ROLES = ("sample_weight", "exposure", "offset")
 # Links that are chosen or learned.
 _LEARNED = ("auto", "learned")
 
@@ -156,7 +159,44 @@ class _Inference(DiagnosticsMixin, MirrorDescent):
         columns, spec = formulas.model_columns(self.formula, X, self.fit_intercept)
         return Coded(columns, None, None), spec, self._targets_given(X, y)
 
+    def _take_columns(self, arguments):
+        """Replace names of columns by their numbers, and take these out of X."""
+        X, self.row_columns_ = arguments["X"], {}
+        for role in _ROLES:
+            values = arguments.get(role)
+            if isinstance(values, str):
+                arguments[role] = column_named(X, values, role)
+                self.row_columns_[role] = values
+        if self.formula is None:
+            arguments["X"] = without_columns(X, self.row_columns_.values())
+
+    def _column_of_role(self, X, values, role):
+        """The numbers of a role: as given, or those of its column in X; else None."""
+        name = values if isinstance(values, str) else vars(self).get("row_columns_", {}).get(role)
+        if name is None or not (values is None or isinstance(values, str)):
+            return values
+        if values is None and role == "sample_weight" and name not in (names_of(X) or ()):
+            return None
+        return column_named(X, name, role)
+
+    def _weights_of_rows(self, X, sample_weight):
+        return self._column_of_role(X, sample_weight, "sample_weight")
+
+    def _terms_of_rows(self, X, exposure, offset):
+        exposure = self._column_of_role(X, exposure, "exposure")
+        offset = self._column_of_role(X, offset, "offset")
+        own = self._offset_of_formula(X)
+        if own is None:
+            return exposure, offset
+        return exposure, own if offset is None else own + np.asarray(offset, dtype=np.float64)
+
+    def _offset_of_formula(self, X):
+        """The sum of the formula's terms ``offset(...)``; None if it has none."""
+        spec = vars(self).get("model_spec_")
+        return None if spec is None else formulas.offset_of(spec, X)
+
     def _coded(self, X):
+        X = without_columns(X, vars(self).get("row_columns_", {}).values())
         spec = vars(self).get("model_spec_")
         if spec is None:
             return super()._coded(X)
@@ -164,7 +204,7 @@ class _Inference(DiagnosticsMixin, MirrorDescent):
 
     def _targets_given(self, X, y):
         if y is None and self.formula is not None:
-            return formulas.targets_of(self.formula, X)
+            return formulas.targets_of(self.formula, X, vars(self).get("model_spec_"))
         return y
 
     def _after_fit(self, X, y, sample_weight):
@@ -214,7 +254,8 @@ class _Inference(DiagnosticsMixin, MirrorDescent):
         categories = vars(self).get("categories_")
         columns = super()._table_columns(rows, weights, reference if categories is None else {})
         if vars(self).get("model_spec_") is not None:
-            return columns._replace(own_terms=formulas.terms_of(self.model_spec_))
+            spec = self.model_spec_
+            return columns._replace(own_terms=formulas.terms_of(spec), of_factors=spec.reference)
         if categories is None:
             return columns
         names = columns.numbers
@@ -299,7 +340,7 @@ class _Inference(DiagnosticsMixin, MirrorDescent):
 
 
 @documented(**_TEXTS)
-class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
+class GLMRegressor(_Inference, TakesExposures, MirrorRegressor):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with nothing to tune.
 
     Mirror descent along the score of the family, in several geometries at once. There is no
@@ -483,6 +524,9 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         self
         """
         rows, self.model_spec_, y = self._encoded(X, y)
+        own = self._offset_of_formula(X)
+        if own is not None:
+            offset = own if offset is None else own + np.asarray(offset, dtype=np.float64)
         X, y = base.check_rows_and_targets(self, rows.X, y, multi_output=True, numeric=True)
         self.categories_, self.schema_ = rows.categories, rows.schema
         if np.shape(y)[1:] == (1,) and not self.__sklearn_tags__().target_tags.multi_output:
@@ -558,6 +602,10 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         UserWarning
             If a prediction is not finite.
         """
+        exposure, offset = self._terms_of_rows(X, exposure, offset)
+        return self._mean_of_rows(X, exposure, offset)
+
+    def _mean_of_rows(self, X, exposure=None, offset=None):
         margins = self._margins(X, getattr(self, "input_limits_", None))
         if offset is not None:
             margins = margins + row_term(offset, margins, "offset")[:, None]
@@ -592,7 +640,8 @@ class GLMRegressor(TakesExposures, _Inference, MirrorRegressor):
         -------
         float
         """
-        return super().score(X, self._targets_given(X, y), sample_weight, exposure, offset)
+        y, weights = self._targets_given(X, y), self._weights_of_rows(X, sample_weight)
+        return super().score(X, y, weights, exposure, offset)
 
     def _evaluated(self, result, held, terms):
         batch, s, (family, link) = held.batch, held.indices, (result.family, result.link)
@@ -869,7 +918,8 @@ class GLMClassifier(_Inference, MirrorClassifier):
         -------
         float
         """
-        return super().score(X, self._targets_given(X, y), sample_weight)
+        y, weights = self._targets_given(X, y), self._weights_of_rows(X, sample_weight)
+        return super().score(X, y, weights)
 
     def _in_order(self, classes, grades=None):
         """Sorted classes; with family='ordinal' in the order of `categories`, or else `grades`."""

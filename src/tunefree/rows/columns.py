@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import compute, types
 from scipy import sparse
 
+from tunefree.core.warn import did_you_mean
 from tunefree.rows.missing import missing_among
 
 NUMBER, TRUTH, DATE, DURATION = "number", "truth", "date", "duration"
@@ -68,6 +69,36 @@ def names_of(X: Any) -> Any:
     if hasattr(X, "column_names"):
         return list(X.column_names)
     return list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else None
+
+
+def column_named(X: Any, name: str, role: str) -> Any:
+    """A column of a frame as an array, by its name; `role` is the argument that names it.
+
+    >>> column_named(pa.table({"a": [1]}), "a", "exposure")
+    array([1])
+    """
+    names = names_of(X)
+    if names is None:
+        raise ValueError(f"{role}={name!r} names a column, and X is not a frame: give the numbers.")
+    if name not in names:
+        meant = did_you_mean(name, names, " (did you mean {}?)") or ""
+        raise ValueError(f"{role}={name!r}: X has no such column{meant}.")
+    column = X.column(name) if hasattr(X, "drop_columns") else X[name]
+    return column.to_numpy()
+
+
+def without_columns(X: Any, names: Any) -> Any:
+    """A frame without the columns of some names, of those that it has.
+
+    >>> without_columns(pa.table({"a": [1], "b": [2]}), ["b", "c"]).column_names
+    ['a']
+    """
+    present = [name for name in names if name in (names_of(X) or ())]
+    if not present:
+        return X
+    if hasattr(X, "drop_columns"):
+        return X.drop_columns(present)
+    return X.drop(columns=present) if hasattr(X, "iloc") else X.drop(present)
 
 
 def as_table(X: Any, names: Any = None) -> Any:

@@ -3,12 +3,24 @@
 The library formulaic reads them, and evaluates Python that they contain.
 """
 
+import ast
 import warnings
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 
-def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Any]:
+from tunefree.rows.formula_columns import (
+    Factor,
+    FormulaColumns,
+    NotPlain,
+    Term,
+    is_plain,
+    learned_state,
+)
+
+
+def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, FormulaColumns]:
     """The columns of a formula without the intercept, and the encoding learned from the rows.
 
     Parameters
@@ -21,7 +33,7 @@ def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Any]:
     Returns
     -------
     columns : pandas.DataFrame of shape (n, n_columns)
-    spec : formulaic.ModelSpec
+    spec : FormulaColumns
         For `encoded` and `terms_of`.
 
     Raises
@@ -40,30 +52,124 @@ def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Any]:
     >>> list(columns), terms_of(spec)
     (['age', 'C(city)[T.v]', 'age:C(city)[T.v]'], ['age', 'C(city)', 'age:C(city)'])
     """
-    right = _sides(formula, intercept)[1]
+    left, right = _sides(formula, intercept)
     if ("1" in map(str, right)) != intercept:
         has = "has no" if intercept else "has an"
         raise ValueError(
             f"formula={formula!r} {has} intercept: with it give fit_intercept={not intercept}."
         )
+    texts = [str(term) for term in right]
+    offsets = [text for text in texts if text.startswith("offset(")]
+    right = type(right)([term for term in right if str(term) not in offsets])
     if len(right) == intercept:
         raise ValueError(f"formula={formula!r} has no column: a model needs one.")
+    frame = _as_pandas(frame, formula)
     matrix = _matrix(right, frame, formula)
-    return _without_intercept(matrix), matrix.model_spec
+    spec = FormulaColumns(
+        formula=formula,
+        target=None if left is None else [str(term) for term in left],
+        offsets=[text[len("offset(") : -1] for text in offsets],
+        terms=_terms(matrix.model_spec),
+        factors={},
+        states={},
+        spec=matrix.model_spec,
+    )
+    plain = _plain(spec, matrix.model_spec)
+    if plain is None:
+        return _without_intercept(matrix), spec
+    own = encoded(formula, plain, frame)
+    if np.allclose(own, _without_intercept(matrix), rtol=1e-9, atol=1e-9):
+        return own, plain
+    return _without_intercept(matrix), spec
 
 
-def encoded(formula: str, spec: Any, frame: Any) -> Any:
+def _terms(spec):
+    """The `Term`s of formulaic's structure."""
+    found = []
+    for own in spec.structure:
+        name, parts = str(own.term), []
+        if name == "1":
+            continue
+        for scoped in own.scoped_terms:
+            texts = [str(scaled.factor.factor) for scaled in scoped.factors]
+            parts.append((texts, [bool(each.reduced) for each in scoped.factors], scoped.scale))
+        factors = [str(factor) for factor in own.term.factors]
+        found.append(Term(name, factors, list(own.columns), parts))
+    return found
+
+
+def _plain(columns, spec):
+    """The columns without formulaic's encoding; None if they need its code."""
+    if not is_plain(columns.formula):
+        return None
+    try:
+        states = {
+            ast.unparse(ast.parse(text, mode="eval")): learned_state(text, state)
+            for text, state in spec.transform_state.items()
+            if state
+        }
+        factors = {
+            text: _factor(text, state[1], state[0].value)
+            for text, state in spec.encoder_state.items()
+        }
+    except (NotPlain, KeyError, ValueError, AttributeError, SyntaxError):
+        return None
+    return columns._replace(factors=factors, states=states, spec=None)
+
+
+def _factor(text, state, kind):
+    """A `Factor` as formulaic has learned it."""
+    expression = text
+    if kind != "categorical":
+        return Factor(expression if not _is_name(text) else f"`{text}`")
+    coding, levels = state["contrasts"].contrasts, list(state["contrasts"].levels)
+    tree = None if _is_name(text) else ast.parse(text, mode="eval").body
+    if isinstance(tree, ast.Call) and ast.unparse(tree.func) == "C":
+        expression = ast.unparse(tree.args[0])
+    expression = f"`{expression}`" if _is_name(expression) else expression
+    full, reduced = (
+        np.asarray(coding.get_coding_matrix(levels, reduced_rank=one, sparse=False), dtype=float)
+        for one in (False, True)
+    )
+    lacking = np.flatnonzero(~reduced.any(axis=1))
+    reference = str(levels[lacking[0]]) if len(lacking) == 1 else None
+    plain = [level.item() if hasattr(level, "item") else level for level in levels]
+    return Factor(expression, plain, full, reduced, reference)
+
+
+def _is_name(text):
+    """Whether a factor is the name of a column, not an expression."""
+    try:
+        return isinstance(ast.parse(text, mode="eval").body, ast.Name)
+    except SyntaxError:
+        return True
+
+
+def encoded(formula: str, spec: FormulaColumns, frame: Any) -> Any:
     """The columns of new rows, by the encoding of `model_columns`; new levels are an error."""
-    return _without_intercept(_matrix(spec, frame, formula))
+    frame = _as_pandas(frame, formula)
+    if spec.spec is not None:
+        return _without_intercept(_matrix(spec.spec, frame, formula))
+    import pandas as pd
+
+    with _named(formula):
+        return pd.DataFrame(spec.of(frame), columns=spec.names, index=frame.index)
 
 
-def terms_of(spec: Any) -> list[str]:
+def offset_of(spec: FormulaColumns, frame: Any) -> Any:
+    """The sum of the terms ``offset(...)`` of rows; None if the formula has none."""
+    if not spec.offsets:
+        return None
+    with _named(spec.formula):
+        return spec.offset(_as_pandas(frame, spec.formula))
+
+
+def terms_of(spec: FormulaColumns) -> list[str]:
     """The term of every column."""
-    terms = [str(term) for term, columns in spec.term_indices.items() for _ in columns]
-    return [term for term in terms if term != "1"]
+    return [term.name for term in spec.terms for _ in term.columns]
 
 
-def containing_terms(spec: Any) -> dict[str, list[str]]:
+def containing_terms(spec: FormulaColumns) -> dict[str, list[str]]:
     """The terms that contain each term, by all of its factors: its interactions.
 
     Examples
@@ -73,16 +179,17 @@ def containing_terms(spec: Any) -> dict[str, list[str]]:
     >>> containing_terms(model_columns("age * C(city)", frame, True)[1])["age"]
     ['age:C(city)']
     """
-    factors = {str(term): set(map(str, term.factors)) for term in spec.term_indices}
-    factors.pop("1", None)
+    factors = {term.name: set(term.factors) for term in spec.terms}
     return {
         name: [other for other, theirs in factors.items() if own < theirs]
         for name, own in factors.items()
     }
 
 
-def targets_of(formula: str, frame: Any) -> Any:
+def targets_of(formula: str, frame: Any, spec: Any = None) -> Any:
     """The left-hand side of a formula: a column of the frame, or numbers made of its columns.
+
+    `spec` are the `FormulaColumns` of a fit; without formulaic's encoding no code is run.
 
     Examples
     --------
@@ -90,6 +197,8 @@ def targets_of(formula: str, frame: Any) -> Any:
     >>> targets_of("np.log2(size) ~ age", pd.DataFrame({"size": [2.0, 8.0]}))
     array([1., 3.])
     """
+    if spec is not None and spec.spec is None:
+        return _plain_targets(spec, frame)
     left = _sides(formula)[0]
     if left is None:
         raise ValueError(f"formula={formula!r} has no left-hand side: give y=.")
@@ -98,6 +207,19 @@ def targets_of(formula: str, frame: Any) -> Any:
         return frame[str(left[0])]
     values = _matrix(left, frame, formula, missing="ignore").to_numpy()
     return values[:, 0] if values.shape[1] == 1 else values
+
+
+def _plain_targets(spec, frame):
+    """The left-hand side of a plain formula."""
+    if spec.target is None:
+        raise ValueError(f"formula={spec.formula!r} has no left-hand side: give y=.")
+    names = list(getattr(frame, "column_names", getattr(frame, "columns", ())))
+    if len(spec.target) == 1 and spec.target[0] in names:
+        return frame[spec.target[0]]
+    frame = _as_pandas(frame, spec.formula)
+    with _named(spec.formula):
+        values = [np.asarray(spec.value(text, frame), dtype=float) for text in spec.target]
+    return values[0] if len(values) == 1 else np.column_stack(values)
 
 
 def _sides(formula, intercept=True):
@@ -117,12 +239,18 @@ def _sides(formula, intercept=True):
     return left, right
 
 
-def _matrix(side, frame, formula, missing="raise"):
-    """The model matrix of one side."""
+def _as_pandas(frame, formula):
+    """A frame of pandas."""
     if hasattr(frame, "to_pandas"):
         frame = frame.to_pandas()
     if not hasattr(frame, "columns"):
         raise ValueError(f"formula={formula!r} needs a frame with named columns, not an array.")
+    return frame
+
+
+def _matrix(side, frame, formula, missing="raise"):
+    """The model matrix of one side."""
+    frame = _as_pandas(frame, formula)
     with _named(formula):
         return side.get_model_matrix(frame, context={}, na_action=missing, output="pandas")
 
@@ -135,11 +263,14 @@ def _without_intercept(matrix):
 @contextmanager
 def _named(formula):
     """Errors of formulaic, and its warning of new levels, as errors that name the formula."""
-    from formulaic.errors import DataMismatchWarning, FormulaicError
-
+    try:
+        from formulaic.errors import DataMismatchWarning, FormulaicError
+    except ImportError:  # columns without code need no formulaic
+        DataMismatchWarning, FormulaicError = UserWarning, ValueError
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DataMismatchWarning)
+            if DataMismatchWarning is not UserWarning:
+                warnings.simplefilter("error", DataMismatchWarning)
             yield
     except DataMismatchWarning as warning:
         words = str(warning).split(". ")[0]

@@ -191,6 +191,7 @@ class TableColumns(NamedTuple):
     numbers: list  # the names of the columns that are not coded
     own_terms: list  # the term of each of these
     coded: list  # of CodedLevels
+    of_factors: Any = {}  # the reference levels of a formula's factors
 
     @property
     def names(self):
@@ -205,7 +206,7 @@ class TableColumns(NamedTuple):
     @property
     def reference(self):
         """The reference levels of columns of categories, by name."""
-        return {
+        return self.of_factors | {
             c.name: c.levels[c.codes.index(c.reference)]
             for c in self.coded
             if c.reference is not None
