@@ -32,12 +32,13 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
-autodoc_default_options = {"members": True, "inherited-members": False}
+autodoc_default_options = {"members": True}  # and inherited ones: see _templates
 autodoc_typehints = "none"  # docstrings have more: shapes
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 exclude_patterns = ["_build", "figures/README*", "results"]
-suppress_warnings = ["config.cache"]
+# Inherited docstrings of scikit-learn refer to its own pages.
+suppress_warnings = ["config.cache", "ref.ref"]
 
 # Formulas are rendered offline, by one of the files of the package.
 _mathjax = resources.files("sphinx-mathjax-offline") / "static" / "mathjax" / "tex-svg.js"

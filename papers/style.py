@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.plots import COLOURS
+from tunefree.plots.drawing import COLOURS
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "x")
 

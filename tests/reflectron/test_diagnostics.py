@@ -256,6 +256,37 @@ def test_partial_residuals_are_the_effect_and_working_residuals(form):
         model.partial_residuals(rows, y, "nothing", **term)
 
 
+@pytest.mark.parametrize("potential", ["auto", "none"])
+def test_terms_of_rows_may_be_columns_or_in_the_formula(potential):
+    X, y, exposure = _counts()
+    frame = X.assign(y=y, months=exposure, known=0.1 * X["x"])
+    given = {"exposure": exposure, "offset": np.asarray(frame["known"])}
+    made = {"family": "poisson", "potential": potential, "random_state": 0}
+    plain = GLMRegressor(**made).fit(X, y, **given)
+    named = GLMRegressor(**made).fit(frame.drop(columns="y"), y, exposure="months", offset="known")
+    formula = "y ~ x + C(k, contr.treatment(base='w')) + offset(known)"
+    written = GLMRegressor(formula=formula, **made).fit(frame, exposure="months")
+    rows = {
+        plain: (X, y, given),
+        named: (frame.drop(columns="y"), y, {}),
+        written: (frame, None, {}),
+    }
+    for of in OF if potential == "none" else OF[:1]:
+        wanted = plain.residuals(X, y, of=of, **given)
+        for model, (table, targets, own) in rows.items():
+            np.testing.assert_allclose(
+                model.residuals(table, targets, of=of, **own), wanted, atol=1e-7
+            )
+    wanted = plain.influence(X, y, **given), plain.predict_mean_interval(X, **given)[1]
+    for model, (table, targets, own) in rows.items():
+        found = model.influence(table, targets, **own), model.predict_mean_interval(table, **own)[1]
+        np.testing.assert_allclose(found[0].cooks_distance, wanted[0].cooks_distance, atol=1e-7)
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-7)
+        partial = model.partial_residuals(table, targets, "x", **own)
+        again = plain.partial_residuals(X, y, "x", **given)
+        np.testing.assert_allclose(partial.residuals, again.residuals, atol=1e-7)
+
+
 def test_what_is_not_defined_is_a_sentence():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2))

@@ -43,6 +43,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
     classes_: np.ndarray
     predict: Any
     predict_proba: Any
+    _mean_of_rows: Any
     _margins: Any
 
     def residuals(
@@ -189,10 +190,10 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         if len(fits) > 1:
             raise ValueError(ONE_TARGET)
         found = influence_of(fits[0], observed)
-        if sample_weight is None:
+        weights = self._weights_of_rows(X, sample_weight)
+        if weights is None:
             return found
-        weights = np.broadcast_to(np.asarray(sample_weight, dtype=float), len(y))
-        return found.among(weights > 0.0)
+        return found.among(np.broadcast_to(np.asarray(weights, dtype=float), len(y)) > 0.0)
 
     def partial_residuals(
         self,
@@ -255,13 +256,13 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             raise ValueError(ONE_TARGET)
         fits, columns = self._fits_kept(X, y, sample_weight, terms, options)
         (found, _), fit = parts[0], fits[0]
-        values, rows, others = self._with_constant(X, column)
+        name, values, rows, others = self._with_constant(X, column)
         effect = fit.index(columns.of(rows)) - fit.index(columns.of(others))
         information = found.family.curvature(found.link, found.index)
         weights = np.broadcast_to(found.weight * information, found.index.shape)[:, 0]
         effect = effect - effect.mean()
         residuals = effect + found.residuals("working")[:, 0]
-        return PartialResiduals(str(column), values, effect, residuals, weights)
+        return PartialResiduals(name, values, effect, residuals, weights)
 
     def predict_mean_interval(
         self,
@@ -328,8 +329,8 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         if kept.problem:
             raise ValueError(f"There is no band of the mean. {_without_advice(kept.problem)}")
         options = CovarianceOptions(cov_type=cov_type, use_t=use_t)
-        rows = self._rows_of_tables(X)
-        terms = self._known_terms(rows, exposure, offset)
+        rows, terms = self._rows_of_tables(X), self._terms_of_rows(X, exposure, offset)
+        terms = self._known_terms(rows, *terms)
         fits = kept.checked(options, {}).coefficient_fits(options)
         bands = [mean_band(fit, kept.columns, rows, alphas, *terms) for fit in fits]
         mean = np.stack([band[0] for band in bands], axis=1)
@@ -413,10 +414,11 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         if y is None:
             raise ValueError("y is missing: only a formula with a left-hand side has it in X.")
         fits, columns = self._fits_kept(X, y, sample_weight, (exposure, offset), options)
+        exposure, offset = self._terms_of_rows(X, exposure, offset)
         rows = self._rows_of_tables(X)
         law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
         A = columns.of(rows)
-        precision = self._precision(sample_weight, rows, options)
+        precision = self._precision(self._weights_of_rows(X, sample_weight), rows, options)
         if len(targets) != len(A):
             raise ValueError(f"y has {len(targets)} rows, and X has {len(A)}.")
         parts = []
@@ -445,7 +447,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         return self._inferred(X, y, sample_weight, exposure, offset, options)[:2]
 
     def _with_constant(self, X, column):
-        """The values of a column, the rows of tables, and these with the column constant."""
+        """A column's name and values, the rows of tables, and these with the column constant."""
         formula = vars(self).get("formula")
         if formula is not None:
             frame = X.to_pandas() if hasattr(X, "to_pandas") else X
@@ -453,9 +455,10 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             name = _named(column, names)
             values = np.asarray(frame[name])
             others = frame.assign(**{name: _middle(values)})
-            return values, self._rows_of_tables(frame), self._rows_of_tables(others)
+            return name, values, self._rows_of_tables(frame), self._rows_of_tables(others)
         names = [str(name) for name in _check_feature_names_in(self)]
-        place = names.index(_named(column, names))
+        name = _named(column, names)
+        place = names.index(name)
         rows = as_dense(self._rows_of_tables(X))
         categories = vars(self).get("categories_")
         levels = None if categories is None else categories[place]
@@ -465,19 +468,19 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         if levels is not None:
             named = np.array([*map(str, levels), MISSING], dtype=object)
             values = named[values.astype(int)]
-        return values, rows, others
+        return name, values, rows, others
 
     def _rows_of_predictions(self, X, y, sample_weight, exposure, offset, options):
         """The `FittedRows` of `predict`, and Pearson's estimate of the dispersion."""
         family, link = self.family_, self.link_
-        terms = given_terms(exposure, offset)
+        known = given_terms(exposure, offset)
+        exposure, offset = self._terms_of_rows(X, exposure, offset)
         if is_classifier(self):
-            mean = self.predict_proba(X, **terms)[:, 1:]
+            mean = self.predict_proba(X, **known)[:, 1:]
             targets = base.places_of(self.classes_, np.asarray(y)).astype(float)[:, None]
         else:
-            if family.exposure == "rate":
-                terms.pop("exposure", None)
-            mean = as_columns(self.predict(X, **terms))
+            over = None if family.exposure == "rate" else exposure
+            mean = as_columns(self._mean_of_rows(X, exposure=over, offset=offset))
             targets = family.targets(as_columns(np.asarray(y)))
         if len(targets) != len(mean):
             raise ValueError(f"y has {len(targets)} rows, and X has {len(mean)}.")
@@ -492,7 +495,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             mean=clipped,
             index=self._margins(X) if index is None else index,
             exposure=_column(over),
-            precision=self._precision(sample_weight, mean, options),
+            precision=self._precision(self._weights_of_rows(X, sample_weight), mean, options),
         )
         return [(rows, rows.dispersion())]
 

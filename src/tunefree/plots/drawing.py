@@ -71,7 +71,7 @@ def trend(ax, x, values, weights, n_bins, groups=None):
         n_bins = max(1, min(n_bins, len(x) // 10))
         groups = equal_groups(x, np.ones(len(x)), n_bins)
     mean, error = means(values, weights, groups)
-    places = np.bincount(groups, x) / np.bincount(groups)
+    places = means(x, weights, groups)[0]
     return ax.errorbar(
         places,
         mean,

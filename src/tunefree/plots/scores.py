@@ -24,7 +24,7 @@ class _OfMeans(Display):
         cls,
         estimator: Any,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         exposure: Any = None,
         offset: Any = None,
@@ -38,7 +38,8 @@ class _OfMeans(Display):
         ----------
         estimator : fitted regressor, or classifier of two classes
         X : as for `predict`
-        y : array-like of shape (n,)
+        y : array-like of shape (n,), optional
+            By default the left-hand side of a formula.
         exposure, offset : array-like of shape (n,), optional
             As for `predict`. With an exposure targets are counts, and the picture is of rates.
         sample_weight : array-like of shape (n,), optional
@@ -47,6 +48,10 @@ class _OfMeans(Display):
             Passed to `plot`.
         """
         terms = given(exposure=exposure, offset=offset)
+        found: Any = getattr(estimator, "_terms_of_rows", None)
+        exposure = exposure if found is None else found(X, exposure, offset)[0]
+        targets: Any = getattr(estimator, "_targets_given", None)
+        y = y if targets is None else targets(X, y)
         if is_classifier(estimator):
             if len(estimator.classes_) != 2:
                 raise ValueError(
@@ -180,7 +185,7 @@ class CalibrationDisplay(_OfMeans):
         self.ratio_ = float(weights @ self.target / (weights @ self.prediction))
         ends = [min(predicted.min(), observed.min()), max(predicted.max(), observed.max())]
         ax.plot(ends, ends, color="0.3", linewidth=0.8, label="equal")
-        label = f"groups of equal weight; observed / predicted {self.ratio_:.3f}"
+        label = f"observed / predicted {self.ratio_:.3f}"
         reach = 1.96 * np.nan_to_num(error)
         ax.errorbar(
             predicted, observed, reach, fmt="o", color=COLOURS[0], markersize=4, label=label
@@ -188,7 +193,7 @@ class CalibrationDisplay(_OfMeans):
         if 0.0 < ends[0] and ends[1] > 10.0 * ends[0]:
             ax.set(xscale="log", yscale="log")
         ax.set(xlabel=f"predicted mean {self.unit}", ylabel=f"observed mean {self.unit}")
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        ax.legend(frameon=False, fontsize=8, loc="lower right")
         return self
 
 
