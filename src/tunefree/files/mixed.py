@@ -135,7 +135,7 @@ def mixed_parts(
     *,
     skipped=None,
     whole=False,
-    part=_PART,
+    part=None,
     format=None,
     header=None,
     delimiter=None,
@@ -145,7 +145,8 @@ def mixed_parts(
 ):
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one.
 
-    Text that need not be in memory at once is parsed in parts of about `part` bytes.
+    Text that need not be in memory at once is parsed in parts of about `part` bytes, 32 MiB by
+    default.
     """
     options = _Options(name_of(source), skipped, target_type)
     kind, source = detected(source, format)
@@ -153,7 +154,7 @@ def mixed_parts(
     if kind == "csv":
         how = {"header": header, "delimiter": delimiter}
         texts = headed(numbered_lines(source), options.path, **how, **columns)
-        found = _whole_rows(texts, None if whole else part)
+        found = _whole_rows(texts, None if whole else part or _PART)
     else:
         batches = frame_batches(source, kind, sheet=sheet, header=header, **columns)
         if whole:

@@ -459,13 +459,15 @@ def _read_block(text, line, layout, path, target_type):
     X, y, weight, spans = X[:rows].copy(), y[:rows].copy(), weight[:rows].copy(), spans[:rows]
     labels, target, found = b"", layout.find(TARGET), _Texts()
     if target:
-        found = _texts_among(spans[np.isnan(y)].tolist(), text, target.position)
+        found = _texts_among(spans[np.isnan(y)], text, target.position)
         if fault := found.stray if target_type is float else found.infinite:
             faults.append(fault)
     if faults:
         raise _error(min(faults), text, line, layout, path)
     if target and target_type is not float:
-        labels = b"".join(text[begin:end] + b"\n" for begin, end in spans.tolist())
+        begins, ends = spans.T.tolist()
+        words = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        labels = b"\n".join([*words, b""])
     stray, absent, nameless = (
         place and _error(place, text, line, layout, path)
         for place in (found.stray, found.absent, found.nameless)
@@ -489,9 +491,13 @@ class _Texts(NamedTuple):
 def _texts_among(spans, text, column):
     """The `_Texts` of the targets that are no numbers."""
     found: Any = {}
-    n_absent = 0
-    for begin, end in spans:
-        cell = decoded(text[begin:end])
+    n_absent, plain = 0, set()  # words of which there is nothing to note any more
+    begins, ends = spans.T.tolist()
+    for begin, end in zip(begins, ends, strict=True):
+        word = text[begin:end]
+        if word in plain:
+            continue
+        cell = decoded(word)
         place = begin, _CELL if cell else _EMPTY, column
         if cell in NO_LABEL:
             found.setdefault("nameless", (begin, _ABSENT if cell else _EMPTY, column))
@@ -502,6 +508,7 @@ def _texts_among(spans, text, column):
         found.setdefault("stray", place)
         if cell.lower().lstrip("+-") in _INFINITE:
             found.setdefault("infinite", place)
+        plain.add(word)
     return _Texts(**found, n_absent=n_absent)
 
 
