@@ -600,7 +600,7 @@ class BoostedTreesRegressor(
         -------
         self
         """
-        terms = {"exposure": exposure, "offset": offset}
+        terms: Any = {"exposure": exposure, "offset": offset}
         return self._fit(self._given(X, y, sample_weight, groups, **terms))
 
     def _law(self):
