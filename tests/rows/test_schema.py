@@ -208,3 +208,20 @@ def test_targets_of_text_are_numbers_or_classes():
     assert targets([f"${v:.2f}" for v in NUMBERS])[0] == NUMBERS[0].round(2)
     found = targets([*map(str, NUMBERS), "oops", "n.a."])
     assert np.isinf(found[-2]) and np.isnan(found[-1])
+
+
+def test_one_note_for_a_marker_of_many_columns():
+    """It lists the columns, and counts the rows of all."""
+    rng = np.random.default_rng(0)
+    frame = {name: rng.uniform(0.0, 9.0, 60).round(2) for name in "abcd"}
+    for values in list(frame.values())[:3]:
+        values[:5] = -200.0
+    texts = {name: rng.integers(0, 900, 60).astype(str) for name in "ef"}
+    texts["e"][:3] = texts["f"][:4] = "missing"
+    table = pa.table({**frame, **texts})
+    with pytest.warns(DataWarning) as found:
+        TablePreprocessor().fit(table)
+    apart, marked = sorted(str(one.message) for one in found)
+    assert apart.startswith("Columns 'a', 'b', 'c': -200 stands apart and counts as missing.")
+    assert "schema={column: {'markers': []}}" in apart
+    assert marked.startswith("Columns 'e', 'f': 'missing' counts as missing, in 7 rows.")

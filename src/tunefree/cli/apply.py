@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tunefree.cli.console import (
     BAD_DATA,
@@ -35,7 +36,7 @@ from tunefree.engine.sources.readers import Replay
 from tunefree.files.files import Named, Skipped, detected, write_atomically
 from tunefree.files.mixed import mixed_parts, read_mixed
 from tunefree.files.model import describe_model, load_model
-from tunefree.files.tables import Column
+from tunefree.files.tables import Column, unnamed
 from tunefree.rows.kinds import PLAIN_NUMBER
 from tunefree.rows.schema import Schema, read_columns, typed
 
@@ -55,9 +56,28 @@ def load(path):
 
 def feature_names(estimator, notes):
     """The names of the columns, from the file if it has names."""
+    if is_stream(estimator):
+        return stream_columns(estimator)
     if notes.get("feature_names") is None:
         notes = notes | {"feature_names": getattr(estimator, "feature_names_in_", None)}
     return [column_name(f"x{j}", notes) for j in range(estimator.n_features_in_)]
+
+
+def is_stream(estimator):
+    """Whether a model has learned rows by their names, one by one: `tunefree stream` does."""
+    return hasattr(estimator, "learn_one")
+
+
+def stream_columns(estimator):
+    """The names of the columns of a stream, in the order of their appearance.
+
+    >>> from tunefree import StreamRegressor
+    >>> model = StreamRegressor()
+    >>> _ = model.learn_one({"a": 1.0, "city": "Rome"}, 2.0)
+    >>> stream_columns(model)
+    ['a', 'city']
+    """
+    return list(dict.fromkeys(name.partition("=")[0] for name in estimator.columns_))
 
 
 # --- Reading in the form that a model expects -----------------------------------------------------
@@ -98,13 +118,14 @@ def read_tables(
             "target": None if labelled else False,
             "skipped": skipped,
             "columns": _names(estimator, notes),
-            "n_features": estimator.n_features_in_ + len(notes.get("beside", ())),
+            "n_features": _n_features(estimator, notes),
             "zero_based": notes.get("zero_based", "auto"),
             "unseen": "ignore",
         }
         settings |= noted | {name: value for name, value in options.items() if value is not None}
         if (large or notes.get("hashed")) and not whole:
-            tables = _parts(notes, source, {"target_type": None if labelled else str} | settings)
+            settings = {"target_type": None if labelled else str} | settings
+            tables = _parts(estimator, notes, source, settings)
         else:
             with working(f"reading {data}"):
                 tables = [read_mixed(source, cells=_has_cells(estimator), **settings)]
@@ -118,9 +139,9 @@ def read_tables(
         note_skipped(skipped)
 
 
-def _parts(notes, source, settings):
+def _parts(estimator, notes, source, settings):
     """Tables, or chunks of a source, of consecutive rows."""
-    if notes.get("kinds"):
+    if notes.get("kinds") or is_stream(estimator):
         settings["format"] = detected(source, settings.get("format"))[0]
         if isinstance(source, Replay):
             source = Named(source.name, source.for_good())
@@ -137,14 +158,23 @@ def _parts(notes, source, settings):
 
 def _names(estimator, notes):
     """Names to match columns by; a model that was saved from Python has its own."""
+    if is_stream(estimator):
+        return None
     names = notes.get("columns") or notes.get("feature_names")
     if names is None and notes.get("task") is None and hasattr(estimator, "feature_names_in_"):
         return estimator.feature_names_in_.tolist()
     return names
 
 
+def _n_features(estimator, notes):
+    """The number of columns of new rows; None if it does not matter."""
+    return None if is_stream(estimator) else estimator.n_features_in_ + len(notes.get("beside", ()))
+
+
 def _has_cells(estimator):
     """Whether some columns of a model are more than plain numbers: their cells must be read."""
+    if is_stream(estimator):
+        return True
     schema = getattr(estimator, "schema_", None)
     if schema is None:
         return False
@@ -162,6 +192,8 @@ def _with_roles(features, notes, value):
 def _as_known(estimator, notes, table, on_bad_cell):
     """A table of cells as the model knows its columns: their names, kinds and values."""
     X: Any = getattr(table, "X", None)
+    if is_stream(estimator):
+        return table._replace(X=_named_rows(stream_columns(estimator), table))
     if not hasattr(X, "rename_columns"):
         return table
     given = list(getattr(estimator, "feature_names_in_", X.column_names))
@@ -172,6 +204,17 @@ def _as_known(estimator, notes, table, on_bad_cell):
     table = table._replace(X=X.rename_columns(names))
     with cells_noted(table):
         return table._replace(X=typed(schema, read_columns(schema, table.X, on_bad_cell)))
+
+
+def _named_rows(names, table):
+    """The columns of a table that have these names, and missing values for others."""
+    X = table.X
+    if not hasattr(X, "column_names"):
+        known = table.feature_names or [unnamed(j) for j in range(X.shape[1])]
+        X = X.toarray() if hasattr(X, "toarray") else X
+        X = pa.table(list(X.T), list(known))
+    gap = pa.nulls(X.num_rows)
+    return pa.table({name: X[name] if name in X.column_names else gap for name in names})
 
 
 def _note_ignored(count):
@@ -266,7 +309,6 @@ def _texts(parts, headed, form):
 
 def _parquet(parts):
     """The bytes of a parquet file with all parts."""
-    import pyarrow as pa
     from pyarrow import parquet
 
     tables = [pa.table(dict(zip(names, columns, strict=True))) for names, columns in parts]

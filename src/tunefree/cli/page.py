@@ -354,7 +354,7 @@ def _thresholds(estimator, rows):
     for k in [1] if len(classes) == 2 else range(len(classes)):
         own = rows.y == classes[k]
         if 0 < own.sum() < len(own):
-            curves.append((plain(classes[k].item()), own, scores[:, k]))
+            curves.append((plain(classes.tolist()[k]), own, scores[:, k]))
     if not curves:
         return []
     curves = sorted(curves, key=lambda curve: -curve[1].sum())[:_MOST_CURVES]
@@ -366,7 +366,7 @@ def _reliability(estimator, rows):
     """Predicted probabilities against observed shares."""
     p, classes = rows.probabilities, estimator.classes_
     if len(classes) == 2:
-        correct, probability, what = rows.y == classes[1], p[:, 1], plain(classes[1].item())
+        correct, probability, what = rows.y == classes[1], p[:, 1], plain(classes.tolist()[1])
     else:
         correct, probability = rows.y == rows.predicted, p.max(axis=1)
         what = "the predicted class"

@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 
-from tunefree.cli.apply import feature_names, load
+from tunefree.cli.apply import feature_names, is_stream, load
 from tunefree.cli.console import BAD_MODEL, answer, failing, shown
 from tunefree.cli.reading import findings_of
 from tunefree.cli.rows import column_label, describe_kinds
 from tunefree.core.format import number
 from tunefree.files.model import describe_model
+from tunefree.rows.columns import NUMBER, TEXT
+from tunefree.rows.kinds import ColumnKind
 from tunefree.rows.schema import Schema
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
@@ -72,6 +74,10 @@ def schema_of(estimator, notes):
     """What the columns of a model are."""
     schema = getattr(estimator, "schema_", None)
     names = feature_names(estimator, notes)
+    if is_stream(estimator):
+        numbers = set(estimator.columns_)
+        kinds = (ColumnKind(NUMBER if name in numbers else TEXT) for name in names)
+        return Schema(tuple(names), tuple(kinds))
     return Schema.of_sparse(names) if schema is None else schema._replace(names=tuple(names))
 
 
@@ -135,8 +141,8 @@ def largest_weights(estimator, notes, most):
     for j in np.argsort(-sizes, kind="stable")[:most].tolist():
         rows.append({"feature": names[j], "weight": float(weights[best[j], j])})
         if len(weights) > 1:
-            k = best[j] if outputs is None else outputs[best[j]]
-            rows[-1]["output"] = k.item()
+            k = int(best[j])
+            rows[-1]["output"] = k if outputs is None else outputs.tolist()[k]
     return rows
 
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.cli.apply import matched_by_us, read_tables
+from tunefree.cli.apply import matched_by_us, plain, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
 from tunefree.cli.rows import named, split_role_columns
 from tunefree.core.format import listed
@@ -57,6 +57,8 @@ def evaluate(estimator, notes, data, whole, **options):
         skipped.warn()
         if rows is None:
             raise DataError("the file has no rows", data)
+        if scores.unknown == scores.n_rows:
+            raise DataError(scores.words_of_none_known(), data)
         rows = rows._replace(drifted=[*scores.words_of_unknown(), *drift.found()])
         for words in rows.drifted:
             note(f"note: {words}")
@@ -105,7 +107,10 @@ def _evaluated(estimator, notes, table):
     if classes is not None and hasattr(estimator, "predict_proba"):
         probabilities = estimator.predict_proba(X)
     if classes is not None and len(classes) == 2:
-        decisions = estimator.decision_function(X)
+        if hasattr(estimator, "decision_function"):
+            decisions = estimator.decision_function(X)
+        elif probabilities is not None:
+            decisions = probabilities[:, 1]
     predicted = estimator.predict(X, **roles)
     return EvaluatedRows(X, table.y, predicted, table.weight, probabilities, decisions, roles)
 
@@ -167,14 +172,25 @@ class Scores:
         """A sentence on rows of classes that the model does not know, as a list; or no sentence."""
         if not self.unknown:
             return []
+        rows = "1 row has" if self.unknown == 1 else f"{self.unknown} rows have"
+        what = "a class that the model does not know"
+        return [f"{rows} {what}, such as {listed(self._unknown_names())}: they count as errors"]
+
+    def words_of_none_known(self):
+        """A sentence on rows none of which has a class of the model."""
+        known = [repr(plain(label)) for label in self.classes.tolist()[:_MOST_UNKNOWN]]
+        return (
+            f"no row has a class that the model knows ({listed(known)}), but "
+            f"{listed(self._unknown_names())}: is another column the target?"
+        )
+
+    def _unknown_names(self):
+        """Some of the classes that the model does not know, and similar ones."""
         labels = [*map(str, self.classes.tolist())]
-        names = [
+        return [
             repr(name) + (did_you_mean(name, labels, " (did you mean {}?)") or "")
             for name in map(str, [*self._unknown_classes][:_MOST_UNKNOWN])
         ]
-        rows = "1 row has" if self.unknown == 1 else f"{self.unknown} rows have"
-        what = "a class that the model does not know"
-        return [f"{rows} {what}, such as {listed(names)}: they count as errors"]
 
     def _rows(self):
         """What was added, as arrays."""

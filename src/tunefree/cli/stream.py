@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import os
+import sys
 import time
 from typing import Any
 
@@ -229,9 +230,17 @@ def run_stream(options):
     note_skipped(skipped)
     if options.model is not None and run.rows:
         with failing(FAILED, options.model):
-            save_model(run.estimator, options.model, notes={"task": task})
+            save_model(run.estimator, options.model, notes=_notes(task, options))
     if options.json:
         answer(json.dumps(run.summary() | {"seconds": time.perf_counter() - start}))
+
+
+def _notes(task, options):
+    """What other commands must know of the data."""
+    notes = {"task": task}
+    if options.target is not None:
+        notes["target"] = [options.target, sys.maxsize]
+    return notes | ({"ids": list(options.id)} if options.id else {})
 
 
 def _check(options):

@@ -1,5 +1,6 @@
 """What the columns of a table are, decided by all of their cells, never by their order."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ _FEWEST_CODES = 3
 _FEWEST_SENTINELS = 3
 # Numbers of eight digits are dates if so many distinct ones are all days of these years.
 _FEWEST_DAYS = 10
+# How a note counts rows.
+_IN_ROWS = re.compile(r", in (\d+) rows?\.")
 # A column of text with this share of numbers is noted.
 _MOSTLY = 0.5
 
@@ -305,6 +308,41 @@ def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str 
     if column.kind == TEXT and raw.kind == TEXT:
         notes += _notes_of_text(name, raw, weight_of_levels(raw, weights))
     return " ".join(notes) or None
+
+
+def notes_of_columns(names: Any, columns: Any) -> list[tuple[str, str]]:
+    """The notes about columns, each with its column; of columns with a like note it is the same.
+
+    Examples
+    --------
+    >>> kinds = [ColumnKind(NUMBER, note=f"-99 stands apart, in {n} rows. ") for n in (3, 4)]
+    >>> notes_of_columns(["a", "b"], kinds)[0]
+    ('a', '-99 stands apart, in 7 rows. ')
+    """
+    found: dict = {}
+    for name, column in zip(names, columns, strict=True):
+        if column.note is None:
+            continue
+        plain = column.note.replace(f"{{{name!r}: ", "{column: ")
+        counts = [int(count) for count in _IN_ROWS.findall(plain)]
+        found.setdefault(_IN_ROWS.sub(", in {} rows.", plain), []).append(
+            (name, column.note, counts)
+        )
+    notes = []
+    for words, like in found.items():
+        if len(like) > 1:
+            sums = np.sum([counts for _, _, counts in like], axis=0).astype(int).tolist()
+            words = "".join(_filled(words.split(", in {} rows."), sums))
+        notes += [(name, words if len(like) > 1 else note) for name, note, _ in like]
+    return notes
+
+
+def _filled(parts, sums):
+    """Parts of a note with the numbers of rows between them."""
+    yield parts[0]
+    for part, rows in zip(parts[1:], sums, strict=True):
+        yield f", in {rows} rows."
+        yield part
 
 
 def _notes_of_text(name, raw, counts):

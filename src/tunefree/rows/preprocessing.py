@@ -31,6 +31,7 @@ from tunefree.core.protocols import MatrixLike
 from tunefree.core.warn import warn
 from tunefree.rows.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.rows.columns import CATEGORY, DATE, NUMBER, TEXT, as_table, names_of
+from tunefree.rows.learned_kinds import notes_of_columns
 from tunefree.rows.matrices import as_dense, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import in_units_of_rows
@@ -319,9 +320,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """Warn of nearly equal levels, of what the schema notes, and of dropped columns."""
         names = names_in(self)
         findings = [Finding(names[int(j)], _similar(merged)) for j, merged in near.items()]
-        for name, column in zip(names, self.schema_.columns, strict=True):
-            if column.note is not None:
-                findings.append(Finding(name, column.note))
+        findings += [Finding(*one) for one in notes_of_columns(names, self.schema_.columns)]
         warn_of(findings)
         if self.dropped_:
             warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")

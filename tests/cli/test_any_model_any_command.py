@@ -1,0 +1,103 @@
+"""Every saved model is used by every command: of `train`, of `stream`, and of Python."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import tunefree
+from tunefree.cli import app
+from tunefree.core.registry import estimator_class
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+N = 90
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame(
+    {
+        "key": [f"r{i}" for i in range(N)],
+        "a": RNG.normal(size=N).round(3),
+        "b": RNG.integers(0, 9, N),
+        "city": RNG.choice(["Rome", "Oslo"], N),
+    }
+)
+NUMBERS = (2.0 * TABLE.a + (TABLE.city == "Rome")).round(3)
+CLASSES = pd.Series(np.where(NUMBERS > 0.4, "hi", "lo"))
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for name, y in (("numbers", NUMBERS), ("classes", CLASSES)):
+        TABLE.assign(y=y).to_csv(folder / f"{name}.csv", index=False)
+        TABLE.iloc[:, ::-1].assign(more="new").to_csv(folder / f"new {name}.csv", index=False)
+    return folder
+
+
+def _of_python(name, y):
+    """A model that Python saved; of numbers alone where it takes no text."""
+    takes_text = name.startswith(("TuneFree", "BoostedTrees", "GLM", "Stream"))
+    rows = TABLE[["a", "b", "city"] if takes_text else ["a", "b"]]
+    kind = estimator_class(name)
+    if name.startswith("Stream"):
+        return kind().partial_fit(rows, y)
+    options = {"candidates": ("linear",)} if name.startswith("TuneFree") else {}
+    return kind(random_state=0, **options).fit(rows, y)
+
+
+MODELS = [
+    *(("python", name) for name in ("TuneFreeClassifier", "BoostedTreesRegressor")),
+    *(("python", name) for name in ("GLMClassifier", "RidgePathRegressor", "PiSTOLClassifier")),
+    *(("python", name) for name in ("StreamClassifier", "StreamRegressor")),
+    *(("train", estimator) for estimator in ("auto", "glm")),
+    *(("stream", task) for task in ("classes", "numbers")),
+]
+
+
+@pytest.mark.parametrize("origin, name", MODELS)
+def test_every_command_takes_the_model(folder, origin, name):
+    """New data may lack the target, have other columns, and these in another order."""
+    is_number = name.endswith(("Regressor", "numbers"))
+    kind, y = ("numbers", NUMBERS) if is_number else ("classes", CLASSES)
+    model, data = folder / f"{origin} {name}.model", folder / f"{kind}.csv"
+    if origin == "python":
+        tunefree.save_model(_of_python(name, y), model)
+    elif origin == "train":
+        run("train", data, model, "--estimator", name, "--id", "key")
+    else:
+        run("stream", data, "--target", "y", "--id", "key", "--model", model)
+    lines = [run("predict", model, folder / f"{part}{kind}.csv").stdout for part in ("", "new ")]
+    assert lines[0] == lines[1] and len(lines[0].splitlines()) == N
+    scores = json.loads(run("eval", model, data, "--target", "y", "--json").stdout)
+    assert scores["n"] == N and (scores["r2"] > 0.5 if is_number else scores["error"] < 0.2)
+    run("report", model, data, "--target", "y", "-o", folder / "page.html")
+    facts = json.loads(run("inspect", model, "--json").stdout)
+    names = [row["column"] for row in facts["columns"]]
+    assert names[:2] == ["a", "b"] and set(names) <= {"a", "b", "city"}
+    # The reverse: Python uses what commands saved.
+    loaded = tunefree.load_model(model)
+    rows = TABLE[names] if hasattr(loaded, "feature_names_in_") or "city" in names else None
+    found = loaded.predict(TABLE[names].to_numpy() if rows is None else rows)
+    assert [*map(str, found.tolist())][:5] == lines[0].splitlines()[:5]
+
+
+def test_classes_that_the_model_does_not_know_end_with_a_sentence(folder):
+    model, data = folder / "m.model", folder / "other.csv"
+    tunefree.save_model(_of_python("GLMClassifier", CLASSES), model)
+    TABLE.assign(y=CLASSES + ".").to_csv(data, index=False)
+    for command in (("eval",), ("report", "-o", folder / "page.html")):
+        name, *more = command
+        out = " ".join(run(name, model, data, "--target", "y", *more, code=3).output.split())
+        assert "no row has a class that the model knows ('hi', 'lo'), but 'lo.'" in out
+        assert "(did you mean 'hi'?)" in out
+    some = TABLE.assign(y=CLASSES.where(np.arange(N) > 8, "new"))
+    some.to_csv(data, index=False)
+    out = " ".join(run("eval", model, data, "--target", "y").output.split())
+    assert "9 rows have a class that the model does not know, such as 'new'" in out
