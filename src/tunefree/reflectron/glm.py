@@ -71,7 +71,8 @@ _LEARNED = ("auto", "learned")
 _FORMULA = """formula : str or None, default=None
         The columns, and y where it is not given, as text: ``"claims ~ age + C(region)"``. It is
         read by formulaic (``pip install 'tunefree[formula]'``), which evaluates the Python in it.
-        All methods then take a frame."""
+        All methods then take a frame. A model file keeps formulas of arithmetic, log, exp, sqrt, C,
+        bs, cr, poly, center, scale, ``a:b``, ``a*b`` and ``offset(...)``."""
 
 _SELECTION = """per_output : bool, default=False
         With several outputs, potential and constraint act on the whole matrix of coefficients (so
@@ -490,12 +491,12 @@ class GLMRegressor(_Inference, TakesExposures, MirrorRegressor):
         self,
         X: MatrixLike,
         y: TargetLike = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
         X_val: MatrixLike = None,
         y_val: TargetLike = None,
         *,
-        exposure: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
     ) -> Self:
         """Learn from rows in memory.
 
@@ -504,14 +505,15 @@ class GLMRegressor(_Inference, TakesExposures, MirrorRegressor):
         X : frame, array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             By default the left-hand side of the formula.
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
+        sample_weight : array-like of shape (n_samples,) or str, optional
+            Whole weights are repetitions. A text is the name of a column of X, also below: it is
+            then no feature, and all methods read it from X.
         X_val, y_val : array-like, optional
             Validation rows, in place of held-out rows.
-        exposure : array-like of shape (n_samples,), optional
+        exposure : array-like of shape (n_samples,) or str, optional
             The duration or size over which y was counted: E[y | x] = exposure * u(<theta, x> + b).
             For a binomial family the number of trials; y is the number of successes.
-        offset : array-like of shape (n_samples,), optional
+        offset : array-like of shape (n_samples,) or str, optional
             Known terms of the index: E[y | x] = u(<theta, x> + b + offset).
 
         Returns
@@ -841,7 +843,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self,
         X: MatrixLike,
         y: TargetLike = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
         X_val: MatrixLike = None,
         y_val: TargetLike = None,
     ) -> Self:
