@@ -259,3 +259,27 @@ def test_an_offset_of_two_classes_is_that_of_statsmodels(link, tmp_path):
         GLMClassifier().fit(X[["x"]], CODES, offset=offset)
     with pytest.raises(ValueError, match="fitted without offset="):
         GLMClassifier().fit(X[["x"]], y).predict(X[["x"]], offset=offset)
+
+
+def amounts(rng, mean, power):
+    """Poisson numbers of gamma amounts: Tweedie's distribution of dispersion 1."""
+    number = rng.poisson(mean ** (2.0 - power) / (2.0 - power))
+    shape, scale = (2.0 - power) / (power - 1.0), (power - 1.0) * mean ** (power - 1.0)
+    return np.where(number > 0, rng.gamma(np.maximum(number, 1) * shape, scale), 0.0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_unknown_parameter_is_that_of_maximum_likelihood_at_every_call(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(1500, 1))
+    mean = np.exp(0.5 * A[:, 0] + 1.0)
+    y = amounts(rng, mean, 4.0 / 3.0)
+    models = [GLMRegressor("tweedie").fit(A, y) for _ in range(2)]  # without a seed
+    assert models[0].family_ == models[1].family_ == models[0].summary().family
+    assert abs(models[0].family_.power - 4.0 / 3.0) < 0.05
+    assert "np.float64" not in repr(models[0].family_)
+    counts = rng.negative_binomial(1.0 / 0.7, 1.0 / (1.0 + 0.7 * mean))
+    model = GLMRegressor("negative_binomial").fit(A, counts)
+    peer = sm.NegativeBinomial(counts, sm.add_constant(A)).fit(disp=0, maxiter=200)
+    assert model.family_.dispersion == pytest.approx(peer.params[-1], rel=1e-3)
+    assert GLMRegressor("negative_binomial").fit(A, counts).family_ == model.family_
