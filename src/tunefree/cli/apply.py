@@ -27,6 +27,7 @@ from tunefree.cli.rows import (
     column_name,
     columns_of,
     note_skipped,
+    of_formula,
     open_data,
     split_role_columns,
     with_targets_only,
@@ -58,6 +59,8 @@ def feature_names(estimator, notes):
     """The names of the columns, from the file if it has names."""
     if is_stream(estimator):
         return stream_columns(estimator)
+    if "of_formula" in notes:
+        return estimator.feature_names_in_.tolist()
     if notes.get("feature_names") is None:
         notes = notes | {"feature_names": getattr(estimator, "feature_names_in_", None)}
     return [column_name(f"x{j}", notes) for j in range(estimator.n_features_in_)]
@@ -128,7 +131,8 @@ def read_tables(
             tables = _parts(estimator, notes, source, settings)
         else:
             with working(f"reading {data}"):
-                tables = [read_mixed(source, cells=_has_cells(estimator), **settings)]
+                has_cells = _has_cells(estimator) or "of_formula" in notes
+                tables = [read_mixed(source, cells=has_cells, **settings)]
                 _note_ignored(tables[0].ignored)
         for table in tables:
             if labelled and notes.get("target_markers"):
@@ -168,7 +172,12 @@ def _names(estimator, notes):
 
 def _n_features(estimator, notes):
     """The number of columns of new rows; None if it does not matter."""
-    return None if is_stream(estimator) else estimator.n_features_in_ + len(notes.get("beside", ()))
+    if is_stream(estimator):
+        return None
+    n_beside = len(notes.get("beside", ()))
+    if "of_formula" in notes:  # it makes other columns of those of the file
+        return len(notes["of_formula"]["names"]) + n_beside
+    return estimator.n_features_in_ + n_beside
 
 
 def _has_cells(estimator):
@@ -194,6 +203,13 @@ def _as_known(estimator, notes, table, on_bad_cell):
     X: Any = getattr(table, "X", None)
     if is_stream(estimator):
         return table._replace(X=_named_rows(stream_columns(estimator), table))
+    if known := notes.get("of_formula"):
+        names = _with_roles(known["names"], notes, lambda role: f"--{role}")
+        number = {"kind": "number"}
+        schema = (known["schema"] or {}) | {f"--{r}": number for r in notes.get("beside", ())}
+        if hasattr(X, "rename_columns"):
+            table = table._replace(X=X.rename_columns(names))
+        return of_formula(table, {"names": names, "schema": schema})
     if not hasattr(X, "rename_columns"):
         return table
     given = list(getattr(estimator, "feature_names_in_", X.column_names))
