@@ -57,6 +57,7 @@ from tunefree.core import parts as _parts
 from tunefree.core.protocols import Model, SavedState
 from tunefree.core.registry import estimator_classes, is_public
 from tunefree.files.files import CHUNK, distinct, write_atomically
+from tunefree.rows.formula_columns import is_plain
 
 FORMAT = 2
 _VERSIONS = {"tunefree": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
@@ -364,7 +365,7 @@ class Encoder:
             return {"csr": [list(value.shape), *(self._collect(a, where) for a in arrays)]}
         if is_public(kind):
             state = _state(value, self._learner)
-            _check_no_code(state.parameters)
+            _check_no_code(state.parameters, state.fitted)
             return {"estimator": [kind.__name__, *(self._items(part, where) for part in state)]}
         name = f"{kind.__module__}.{kind.__qualname__}"
         if _known_class(name) is kind:
@@ -403,12 +404,16 @@ class Encoder:
         return self._collected[id(array)][0]
 
 
-def _check_no_code(parameters):
-    """Refuse a formula: formulaic would execute the Python in it."""
-    if parameters.get("formula") is not None:
+def _check_no_code(parameters, fitted):
+    """Refuse a formula with more than known functions: formulaic would execute it as Python."""
+    formula, columns = parameters.get("formula"), fitted.get("model_spec_")
+    if formula is None:
+        return
+    if type(formula) is not str or not is_plain(formula) or getattr(columns, "spec", 0) is not None:
         raise ModelError(
-            "formula= is code, which a model file never holds: fit without it, on the columns of "
-            "formulaic.model_matrix(formula, frame)"
+            f"formula={formula!r} is code, which a model file never holds: a file can hold "
+            "arithmetic, functions such as log, exp and sqrt, and C, bs, cr, poly, center and "
+            "scale. For others fit on the columns of formulaic.model_matrix(formula, frame)"
         )
 
 
@@ -565,7 +570,7 @@ class Decoder:
     def _estimator(self, cls, parameters, fitted, learner):
         if set(parameters) != set(cls._get_param_names()):
             raise ValueError(f"the parameters of {cls.__name__} differ")
-        _check_no_code(parameters)
+        _check_no_code(parameters, fitted)
         for name in fitted:
             if not _FITTED.fullmatch(name) or hasattr(cls, name) or name in parameters:
                 raise ValueError(f"{name!r} is not a fitted attribute")
