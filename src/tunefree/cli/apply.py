@@ -22,9 +22,10 @@ from tunefree.cli.console import (
     working,
 )
 from tunefree.cli.rows import (
-    cells_noted,
+    cells_counted,
     column_name,
     columns_of,
+    note_cells,
     note_skipped,
     open_data,
     split_role_columns,
@@ -75,6 +76,7 @@ def read_tables(
     labelled,
     whole=False,
     skipped=None,
+    is_repeated=False,
     on_bad_row="error",
     on_bad_cell=None,
     **options,
@@ -83,7 +85,8 @@ def read_tables(
 
     `options` are those of `tunefree.files.read`; where one is None the notes decide. Rows without a
     target are skipped and counted in `skipped` if `labelled`; otherwise the columns of targets and
-    weights may hold anything, or be absent.
+    weights may hold anything, or be absent. What was skipped is printed, unless the reading
+    `is_repeated`.
     """
     with failing(BAD_DATA, data):
         source, large = open_data(data)
@@ -108,9 +111,12 @@ def read_tables(
             with working(f"reading {data}"):
                 tables = [read_mixed(source, cells=_has_cells(estimator), **settings)]
                 _note_ignored(tables[0].ignored)
+        counted: dict = {}
         for table in tables:
-            yield _as_known(estimator, notes, table, on_bad_cell)
-        note_skipped(skipped)
+            yield _as_known(estimator, notes, table, on_bad_cell, counted)
+        if not is_repeated:
+            note_cells(counted)
+            note_skipped(skipped)
 
 
 def _parts(notes, source, settings):
@@ -154,8 +160,11 @@ def _with_roles(features, notes, value):
     return out
 
 
-def _as_known(estimator, notes, table, on_bad_cell):
-    """A table of cells as the model knows its columns: their names, kinds and values."""
+def _as_known(estimator, notes, table, on_bad_cell, counted):
+    """A table of cells as the model knows its columns: their names, kinds and values.
+
+    Cells that are not of their column's kind are `counted`.
+    """
     X: Any = getattr(table, "X", None)
     if not hasattr(X, "rename_columns"):
         return table
@@ -165,7 +174,7 @@ def _as_known(estimator, notes, table, on_bad_cell):
     columns = _with_roles(list(schema.columns), notes, lambda role: PLAIN_NUMBER)
     schema = Schema(tuple(names), tuple(columns))
     table = table._replace(X=X.rename_columns(names))
-    with cells_noted(table):
+    with cells_counted(table, counted):
         return table._replace(X=typed(schema, read_columns(schema, table.X, on_bad_cell)))
 
 
@@ -221,7 +230,10 @@ def _predictions(estimator, notes, predict, options, ids, sizes):
     readings = [columns_of(options) | bad_options(options)]
     if ids:  # they are read like targets, one in each reading
         readings = [readings[0] | {"target": id, "target_type": str} for id in ids]
-    read = [read_tables(estimator, notes, options.data, labelled=False, **r) for r in readings]
+    read = [
+        read_tables(estimator, notes, options.data, labelled=False, is_repeated=k > 0, **reading)
+        for k, reading in enumerate(readings)
+    ]
     for tables in zip(*read, strict=True):
         with failing(BAD_DATA, options.data), working("predicting"), matched_by_us():
             X, roles = split_role_columns(tables[0].X, notes.get("beside"))

@@ -64,7 +64,7 @@ class BadColumn(NamedTuple):
     column: str
     kind: str
     count: int
-    row: int  # the first
+    row: Any  # the first, or its place in a file
     cell: str
 
     def words(self, place):
