@@ -1,6 +1,7 @@
 """What the commands print about a table: findings with the file's names, and a verdict."""
 
 import json
+import random
 
 import numpy as np
 import pandas as pd
@@ -79,3 +80,29 @@ def test_the_verdict_is_everywhere(folder):
     assert first in text and "Predicted and actual" in text and "held out in training" in text
     shown = " ".join(run("inspect", folder / "plain").stdout.split())
     assert "verdict R2 on held-out rows" in shown
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("command", ["predict", "predict --id", "eval", "report"])
+def test_cells_that_do_not_fit_are_noted_once(command, is_large, tmp_path, monkeypatch):
+    """Of all parts of a file, however often it is read; the first one with its place."""
+    draw = random.Random(0)
+    lines = ["key,name,a,b,y"]
+    for k in range(400):
+        a = draw.gauss(0.0, 1.0)
+        lines.append(f"{k},n{k},{a:.3f},{draw.choice('uv')},{int(a > 0.0)}")
+    (tmp_path / "train.csv").write_text("\n".join(lines) + "\n")
+    for k in range(50, 400, 50):
+        lines[k] = lines[k].replace(lines[k].split(",")[2], "oops", 1)
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    ids = ["--id", "key", "--id", "name"]
+    model, data = tmp_path / "m", tmp_path / "new.csv"
+    run("train", tmp_path / "train.csv", model, "--estimator", "trees", *ids)
+    if is_large:
+        monkeypatch.setattr("tunefree.cli.rows._LARGE_FILE", 100)
+        monkeypatch.setattr("tunefree.files.mixed._PART", 2000)
+        monkeypatch.setattr("tunefree.files.files.CHUNK", 1000)
+    more = ids if command == "predict --id" else []
+    result = run(command.split()[0], model, data, *more)
+    assert result.stderr.count("no number") == 1
+    assert f"7 cells are no number, the first 'oops' in {data}:51:" in result.stderr

@@ -23,9 +23,10 @@ from tunefree.cli.console import (
     working,
 )
 from tunefree.cli.rows import (
-    cells_noted,
+    cells_counted,
     column_name,
     columns_of,
+    note_cells,
     note_skipped,
     of_formula,
     open_data,
@@ -99,6 +100,7 @@ def read_tables(
     labelled,
     whole=False,
     skipped=None,
+    is_repeated=False,
     on_bad_row="error",
     on_bad_cell=None,
     **options,
@@ -107,7 +109,8 @@ def read_tables(
 
     `options` are those of `tunefree.files.read`; where one is None the notes decide. Rows without a
     target are skipped and counted in `skipped` if `labelled`; otherwise the columns of targets and
-    weights may hold anything, or be absent.
+    weights may hold anything, or be absent. What was skipped is printed, unless the reading
+    `is_repeated`.
     """
     with failing(BAD_DATA, data):
         source, large = open_data(data)
@@ -134,13 +137,16 @@ def read_tables(
                 has_cells = _has_cells(estimator) or "of_formula" in notes
                 tables = [read_mixed(source, cells=has_cells, **settings)]
                 _note_ignored(tables[0].ignored)
+        counted: dict = {}
         for table in tables:
             if labelled and notes.get("target_markers"):
                 table = with_targets_only(table, notes["target_markers"], skipped)
             if not table.X.shape[0]:
                 continue
-            yield _as_known(estimator, notes, table, on_bad_cell)
-        note_skipped(skipped)
+            yield _as_known(estimator, notes, table, on_bad_cell, counted)
+        if not is_repeated:
+            note_cells(counted)
+            note_skipped(skipped)
 
 
 def _parts(estimator, notes, source, settings):
@@ -198,8 +204,11 @@ def _with_roles(features, notes, value):
     return out
 
 
-def _as_known(estimator, notes, table, on_bad_cell):
-    """A table of cells as the model knows its columns: their names, kinds and values."""
+def _as_known(estimator, notes, table, on_bad_cell, counted):
+    """A table of cells as the model knows its columns: their names, kinds and values.
+
+    Cells that are not of their column's kind are `counted`.
+    """
     X: Any = getattr(table, "X", None)
     if is_stream(estimator):
         return table._replace(X=_named_rows(stream_columns(estimator), table))
@@ -218,7 +227,7 @@ def _as_known(estimator, notes, table, on_bad_cell):
     columns = _with_roles(list(schema.columns), notes, lambda role: PLAIN_NUMBER)
     schema = Schema(tuple(names), tuple(columns))
     table = table._replace(X=X.rename_columns(names))
-    with cells_noted(table):
+    with cells_counted(table, counted):
         return table._replace(X=typed(schema, read_columns(schema, table.X, on_bad_cell)))
 
 
@@ -285,7 +294,10 @@ def _predictions(estimator, notes, predict, options, ids, sizes):
     readings = [columns_of(options) | bad_options(options)]
     if ids:  # they are read like targets, one in each reading
         readings = [readings[0] | {"target": id, "target_type": str} for id in ids]
-    read = [read_tables(estimator, notes, options.data, labelled=False, **r) for r in readings]
+    read = [
+        read_tables(estimator, notes, options.data, labelled=False, is_repeated=k > 0, **reading)
+        for k, reading in enumerate(readings)
+    ]
     for tables in zip(*read, strict=True):
         with failing(BAD_DATA, options.data), working("predicting"), matched_by_us():
             X, roles = split_role_columns(tables[0].X, notes.get("beside"))

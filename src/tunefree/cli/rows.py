@@ -207,26 +207,40 @@ def _without_row_numbers(table):
 
 
 @contextlib.contextmanager
-def cells_noted(table):
-    """Print the warning about cells that are not of their column's kind with their places."""
+def cells_counted(table, counted):
+    """Count cells that are not of their column's kind in a dict, with the place of the first."""
     with warnings.catch_warnings():
+        warnings.simplefilter("always", BadCells)
         show = warnings.showwarning
 
         def showwarning(message, *args, **kwargs):
             if not isinstance(message, BadCells):
                 show(message, *args, **kwargs)
                 return
-            note(f"note: {words_of_bad(message.found, table)}")
+            for bad, place in zip(message.found, _places(message.found, table), strict=True):
+                known = counted.setdefault(bad.column, bad._replace(count=0, row=place))
+                counted[bad.column] = known._replace(count=known.count + bad.count)
 
         warnings.showwarning = showwarning
         yield
 
 
+def note_cells(counted):
+    """Print what `cells_counted` has counted, once for all parts of a file."""
+    if counted:
+        note(f"note: {bad_words([*counted.values()], str)}")
+
+
 def words_of_bad(found, table):
     """The message about bad cells, with their places in the file."""
+    places = _places(found, table)
+    return bad_words([bad._replace(row=p) for bad, p in zip(found, places, strict=True)], str)
+
+
+def _places(found, table):
+    """The place in the file of the first bad cell of each column."""
     names = list(table.X.column_names)
-    places = {bad.row: table.where(bad.row, names.index(bad.column)) for bad in found}
-    return bad_words(found, places.get)
+    return [table.where(bad.row, names.index(bad.column)) for bad in found]
 
 
 # --- Columns that are not features ----------------------------------------------------------------

@@ -65,7 +65,7 @@ class BadColumn(NamedTuple):
     column: str
     kind: str
     count: int
-    row: int | None  # the first; None if it is not known
+    row: Any  # the first, or its place in a file; None if it is not known
     cell: str
 
     def words(self, place):
