@@ -124,8 +124,8 @@ class Scores:
     refuses it).
 
     `classes` are the model's; None for regression. The `family` of a model has a mean deviance,
-    which is a score, too, if it is not the squared error, and so is D2. `calibration()` compares predictions with
-    targets by deciles of the predictions (of two classes: of the probability of the second).
+    which is a score, too, if it is not the squared error, and so is D2. `calibration()` compares
+    predictions with targets by deciles of the predictions (of two classes: of the probability of the second).
 
     >>> y, decisions = np.array([0, 0, 1]), np.array([-1.0, 1.0, 2.0])
     >>> scores = Scores(np.array([0, 1]))
@@ -203,7 +203,7 @@ class Scores:
             variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
             scores["r2"] = 1.0 - scores["mse"] / float(variance) if variance > 0 else None
             if self.family is not None:
-                scores["d2"] = self._d2(rows)
+                scores["d2"] = _d2(self.family, rows)
         elif "decision" in rows:
             from sklearn.metrics import roc_auc_score
 
@@ -228,18 +228,6 @@ class Scores:
                 deviance = self.family.deviance(target, self.family.clipped(mean))[:, 0]
             costs["deviance"] = np.minimum(deviance, _MOST)
         return costs
-
-    def _d2(self, rows):
-        """The share of the deviance of the best constant that is explained; of rates, if any."""
-        names = "target", "predicted", "exposure"
-        y, mean, over = (np.asarray(rows[name], dtype=float)[:, None] for name in names)
-        weight = np.asarray(rows["weight"], dtype=float)
-        with np.errstate(all="ignore"):
-            if self.family.exposure == "offset":
-                return self.family.d2(y, mean, weight, over)
-            if self.family.exposure is None:
-                return self.family.d2(y, mean, weight)
-            return self.family.d2(y / over, mean / over, weight * over[:, 0])
 
     def _risk_interval(self, cost, weight):
         """A 95 % interval of the risk (error or mse) on new rows, and its method."""
@@ -271,3 +259,16 @@ class Scores:
             for i in np.array_split(order, 10)
             if len(i)
         ]
+
+
+def _d2(family, rows):
+    """The share of the deviance of the best constant that is explained; of rates, if any."""
+    names = "target", "predicted", "exposure"
+    y, mean, over = (np.asarray(rows[name], dtype=float)[:, None] for name in names)
+    weight = np.asarray(rows["weight"], dtype=float)
+    with np.errstate(all="ignore"):
+        if family.exposure == "offset":
+            return family.d2(y, mean, weight, over)
+        if family.exposure is None:
+            return family.d2(y, mean, weight)
+        return family.d2(y / over, mean / over, weight * over[:, 0])
