@@ -53,6 +53,26 @@ def test_a_file_with_text_has_a_table_with_reference_levels(here, level):
     np.testing.assert_allclose(p, plain.predict(CLAIMS[["age", "region"]], CLAIMS["months"]))
 
 
+def test_the_page_judges_by_deviance_and_totals(here):
+    run("train", "claims.csv", "model", *GLM, "--exposure", "months", "--potential", "none")
+    run("report", "model", "claims.csv", "-o", "page.html")
+    page, model = (here / "page.html").read_text(), load_model("model")
+    d2 = model.score(CLAIMS[["age", "region"]], CLAIMS["claims"], exposure=CLAIMS["months"])
+    scores = json.loads(run("eval", "model", "claims.csv", "--json").stdout)
+    assert scores["d2"] == pytest.approx(d2, rel=1e-6)
+    assert "of the deviance is explained" in page and "mean rate has the mean deviance" in page
+    assert page.index("mean deviance") < page.index("mean absolute error")
+
+
+def test_an_offset_of_classes_is_read_from_the_file(here):
+    table = CLAIMS.assign(any=np.where(CLAIMS["claims"] > 0, "yes", "no"), known=0.1)
+    table.drop(columns="claims").to_csv("classes.csv", index=False)
+    options = ("--target", "any", "--task", "classification", "--offset", "known")
+    run("train", "classes.csv", "model", "--estimator", "glm", *options)
+    assert set(run("predict", "model", "classes.csv").stdout.split()) <= {"yes", "no"}
+    assert "error" in run("eval", "model", "classes.csv").stdout
+
+
 def test_a_formula_is_that_of_python(here):
     pytest.importorskip("formulaic")
     run("train", "claims.csv", "model", *GLM, "--formula", FORMULA, "--reference", "region=west")

@@ -364,7 +364,7 @@ def _outputs(estimator, notes, options, is_table):
         if options.proba or (is_table and has_proba):
             names, columns = (
                 names + _labels(estimator),
-                columns + estimator.predict_proba(X).T.tolist(),
+                columns + estimator.predict_proba(X, **roles).T.tolist(),
             )
         return names, columns
 

@@ -42,11 +42,12 @@ _TITLES = {
     "error": "error rate",
     "log_loss": "log loss",
     "auc": "area under the ROC curve",
+    "deviance": "mean deviance",
+    "d2": "D², the share of the deviance explained",
     "mse": "mean squared error",
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "r2": "R²",
-    "deviance": "mean deviance",
 }
 
 
@@ -98,7 +99,9 @@ def write_page(output, model, estimator, notes, data, rows, scores):
         top, sections = [], []
         if rows is not None:
             constant, trivial = _best_constant(estimator, rows)
-            top = _verdict(rows, scores, constant, trivial, where) + _warnings(notes, rows)
+            top = _verdict(estimator, rows, scores, constant, trivial, where) + _warnings(
+                notes, rows
+            )
             sections = [_scores_section(scores, trivial, where), *_predictions(estimator, rows)]
         sections = [*_data_as_read(estimator, notes), *sections]
         if report is not None:
@@ -223,7 +226,7 @@ def _repeated(rows, again):
 def _scores(estimator, classes, rows):
     """The scores of these predictions."""
     scores = Scores(classes, getattr(estimator, "family_", None))
-    scores.add(rows.y, rows.predicted, rows.probabilities, rows.decisions, rows.weight)
+    scores.add(*rows.scored)
     return scores.result()
 
 
@@ -237,26 +240,45 @@ def _best_constant(estimator, rows):
     constant.fit(nothing, rows.y, rows.weight)
     p = constant.predict_proba(nothing) if classify else None
     predicted = constant.predict(nothing)
+    if (exposure := rows.roles.get("exposure")) is not None:  # the best rate
+        weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+        predicted = exposure * (weight @ rows.y) / (weight @ exposure)
     rows = rows._replace(predicted=predicted, probabilities=p, decisions=None)
     scores = _scores(estimator, _classes_of(constant), rows)
     return predicted, scores | ({"auc": 0.5} if classify else {})
 
 
-def _verdict(rows, scores, constant, trivial, where):
+def _deviances(estimator, y, predicted):
+    """The unit deviance of every row."""
+    family = estimator.family_
+    y, mean = (np.asarray(a, dtype=float)[:, None] for a in (y, predicted))
+    with np.errstate(all="ignore"):
+        return np.minimum(family.deviance(y, family.clipped(mean))[:, 0], 1e6)
+
+
+def _verdict(estimator, rows, scores, constant, trivial, where):
     """The score, and whether the model is better than a constant, in two sentences."""
     y, (low, high) = rows.y, scores["risk_interval"]
+    weight = np.ones(len(y)) if rows.weight is None else rows.weight
     if "error" in scores:
         words = f"Accuracy {_share(1 - scores['error'])} on the {len(y)} rows {where} (95\u00a0%: "
         words += f"{_share(1 - high)} to {_share(1 - low)}). Always predicting “"
         words += f"{plain(constant[0])}” would reach {_share(1 - trivial['error'])}"
         gain = (rows.predicted != y).astype(float) - (constant != y)
+    elif "d2" in scores and estimator.family_.log_likelihood is not None:
+        words = f"{_share(scores['d2'])} of the deviance is explained (D²) on the {len(y)} rows "
+        words += f"{where}. In total {_text(weight @ rows.predicted)} is predicted, and "
+        words += f"{_text(weight @ y)} observed. Always predicting the mean"
+        words += " rate" if "exposure" in rows.roles else ""
+        words += f" has the mean deviance {_text(trivial['deviance'])}, the model "
+        words += _text(scores["deviance"])
+        gain = _deviances(estimator, y, rows.predicted) - _deviances(estimator, y, constant)
     else:
         words = f"Mean absolute error {_text(scores['mae'])} on the {len(y)} rows {where}"
         if scores["r2"] is not None:
             words += f"; {_share(scores['r2'])} of the variance is explained"
         words += f". Always predicting the mean would give {_text(trivial['mae'])}"
         gain = (rows.predicted - y) ** 2 - (constant - y) ** 2
-    weight = np.ones(len(y)) if rows.weight is None else rows.weight
     mean = np.average(gain, weights=weight)  # of differences on the same rows
     error = 1.96 * np.sqrt(np.square(weight * (gain - mean)).sum()) / weight.sum()
     end = "on these rows the model is not significantly better than that."

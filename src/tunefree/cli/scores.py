@@ -32,6 +32,12 @@ class EvaluatedRows(NamedTuple):
     roles: Any = {}  # exposure and offset
     drifted: Any = ()  # sentences on classes and columns that differ from those of training
 
+    @property
+    def scored(self):
+        """What `Scores.add` takes."""
+        exposure = self.roles.get("exposure")
+        return self.y, self.predicted, self.probabilities, self.decisions, self.weight, exposure
+
 
 def evaluate(estimator, notes, data, whole, **options):
     """Scores, calibration and the `EvaluatedRows` of the last part; of all rows if `whole`."""
@@ -52,7 +58,7 @@ def evaluate(estimator, notes, data, whole, **options):
                 rows = _evaluated(estimator, notes, table)
                 _check_one_output(estimator, rows.predicted, data)
                 drift.add(rows.X)
-            scores.add(rows.y, rows.predicted, rows.probabilities, rows.decisions, rows.weight)
+            scores.add(*rows.scored)
         skipped.check(scores.n_rows, data)
         skipped.warn()
         if rows is None:
@@ -105,10 +111,10 @@ def _evaluated(estimator, notes, table):
     X, roles = split_role_columns(table.X, notes.get("beside"))
     classes, probabilities, decisions = getattr(estimator, "classes_", None), None, None
     if classes is not None and hasattr(estimator, "predict_proba"):
-        probabilities = estimator.predict_proba(X)
+        probabilities = estimator.predict_proba(X, **roles)
     if classes is not None and len(classes) == 2:
         if hasattr(estimator, "decision_function"):
-            decisions = estimator.decision_function(X)
+            decisions = estimator.decision_function(X, **roles)
         elif probabilities is not None:
             decisions = probabilities[:, 1]
     predicted = estimator.predict(X, **roles)
@@ -123,8 +129,8 @@ class Scores:
     refuses it).
 
     `classes` are the model's; None for regression. The `family` of a model has a mean deviance,
-    which is a score, too, if it is not the squared error. `calibration()` compares predictions with
-    targets by deciles of the predictions (of two classes: of the probability of the second).
+    which is a score, too, if it is not the squared error, and so is D2. `calibration()` compares
+    predictions with targets by deciles of the predictions (of two classes: of the probability of the second).
 
     >>> y, decisions = np.array([0, 0, 1]), np.array([-1.0, 1.0, 2.0])
     >>> scores = Scores(np.array([0, 1]))
@@ -140,12 +146,13 @@ class Scores:
         self.family, self._parts = None if is_square else family, []
         self.n_rows, self.unknown, self._unknown_classes = 0, 0, {}
 
-    def add(self, y, predicted, probabilities=None, decisions=None, weight=None):
+    def add(self, y, predicted, probabilities=None, decisions=None, weight=None, exposure=None):
         """Add some rows."""
         self.n_rows += len(y)
         rows = {"weight": np.ones(len(y)) if weight is None else weight}
         if self.classes is None:
             rows |= {"target": y, "predicted": predicted}
+            rows["exposure"] = np.ones(len(y)) if exposure is None else exposure
         else:
             rows |= self._classified(y, predicted, probabilities, decisions)
         self._parts.append(rows)
@@ -211,6 +218,8 @@ class Scores:
             y = rows["target"]
             variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
             scores["r2"] = 1.0 - scores["mse"] / float(variance) if variance > 0 else None
+            if self.family is not None:
+                scores["d2"] = _d2(self.family, rows)
         elif "decision" in rows:
             from sklearn.metrics import roc_auc_score
 
@@ -266,3 +275,16 @@ class Scores:
             for i in np.array_split(order, 10)
             if len(i)
         ]
+
+
+def _d2(family, rows):
+    """The share of the deviance of the best constant that is explained; of rates, if any."""
+    names = "target", "predicted", "exposure"
+    y, mean, over = (np.asarray(rows[name], dtype=float)[:, None] for name in names)
+    weight = np.asarray(rows["weight"], dtype=float)
+    with np.errstate(all="ignore"):
+        if family.exposure == "offset":
+            return family.d2(y, mean, weight, over)
+        if family.exposure is None:
+            return family.d2(y, mean, weight)
+        return family.d2(y / over, mean / over, weight * over[:, 0])
