@@ -227,3 +227,59 @@ def test_the_reference_is_the_level_of_most_rows_whatever_else_is_in_the_model()
             A = X.assign(kind=kind)[columns]
             table = GLMRegressor("poisson", potential="none").fit(A, y, **more).summary()
             assert table.reference["city"] == "b" and table.reference.get("kind", "s") == "s"
+
+
+@pytest.mark.parametrize("link", [None, "probit"])
+def test_an_offset_of_two_classes_is_that_of_statsmodels(link, tmp_path):
+    y, offset = CODES > 0, 0.7 * X["z"].to_numpy()
+    A = sm.add_constant(X[["x"]])
+    family = sm.families.Binomial(None if link is None else sm.families.links.Probit())
+    peer = sm.GLM(1.0 * y, A, family, offset=offset).fit(tol=1e-13)
+    exact = GLMClassifier(link=link, potential="none").fit(X[["x"]], y, offset=offset)
+    p = exact.predict_proba(X[["x"]], offset=offset)[:, 1]
+    np.testing.assert_allclose(p, peer.mu, rtol=1e-7)
+    table = exact.summary(cov_type="nonrobust", use_t=False)
+    np.testing.assert_allclose(table.coef, peer.params[["x", "const"]], rtol=1e-6)
+    if link is None:
+        np.testing.assert_allclose(table.standard_error, peer.bse[["x", "const"]], rtol=1e-6)
+    features, named = X[["x", "z"]], X[["x", "z"]].assign(known=offset)
+    model = GLMClassifier(link=link, random_state=0).fit(named, y, offset="known")
+    again = GLMClassifier(link=link, random_state=0).fit(features, y, offset=offset)
+    assert np.array_equal(model.predict_proba(named), again.predict_proba(features, offset))
+    assert np.abs(again.predict_proba(features, offset)[:, 1] - p).max() < 0.3
+    save_model(exact, tmp_path / "model")
+    for one in (exact, load_model(tmp_path / "model")):
+        for ask in (one.predict, one.predict_proba, one.decision_function):
+            with pytest.raises(ValueError, match="fitted with offset=: give offset="):
+                ask(X[["x"]])
+        with pytest.raises(ValueError, match="fitted with offset=: give offset="):
+            one.score(X[["x"]], y)
+        assert one.score(X[["x"]], y, offset=offset) == np.mean((p > 0.5) == y)
+    with pytest.raises(ValueError, match="for two classes, and y has 3"):
+        GLMClassifier().fit(X[["x"]], CODES, offset=offset)
+    with pytest.raises(ValueError, match="fitted without offset="):
+        GLMClassifier().fit(X[["x"]], y).predict(X[["x"]], offset=offset)
+
+
+def amounts(rng, mean, power):
+    """Poisson numbers of gamma amounts: Tweedie's distribution of dispersion 1."""
+    number = rng.poisson(mean ** (2.0 - power) / (2.0 - power))
+    shape, scale = (2.0 - power) / (power - 1.0), (power - 1.0) * mean ** (power - 1.0)
+    return np.where(number > 0, rng.gamma(np.maximum(number, 1) * shape, scale), 0.0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_unknown_parameter_is_that_of_maximum_likelihood_at_every_call(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(1500, 1))
+    mean = np.exp(0.5 * A[:, 0] + 1.0)
+    y = amounts(rng, mean, 4.0 / 3.0)
+    models = [GLMRegressor("tweedie").fit(A, y) for _ in range(2)]  # without a seed
+    assert models[0].family_ == models[1].family_ == models[0].summary().family
+    assert abs(models[0].family_.power - 4.0 / 3.0) < 0.05
+    assert "np.float64" not in repr(models[0].family_)
+    counts = rng.negative_binomial(1.0 / 0.7, 1.0 / (1.0 + 0.7 * mean))
+    model = GLMRegressor("negative_binomial").fit(A, counts)
+    peer = sm.NegativeBinomial(counts, sm.add_constant(A)).fit(disp=0, maxiter=200)
+    assert model.family_.dispersion == pytest.approx(peer.params[-1], rel=1e-3)
+    assert GLMRegressor("negative_binomial").fit(A, counts).family_ == model.family_

@@ -228,14 +228,19 @@ class TakesExposures(PredictsIntervals):
         X : frame, array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight, exposure, offset : array-like of shape (n_samples,), optional
-            As in `fit`.
+            As in `fit`: an exposure or an offset is needed here if it was given there.
 
         Returns
         -------
         float
+
+        Raises
+        ------
+        ValueError
+            If an exposure or an offset was given to `fit` and not here.
         """
         exposure, offset = self._terms_of_rows(X, exposure, offset)
-        self._taken_terms(exposure, offset)
+        self._checked_terms(exposure, offset)
         mean = self._mean_of_rows(X, **given_terms(None, offset))
         if exposure is None:
             return self._d2(y, mean, sample_weight)

@@ -26,6 +26,7 @@ from tunefree.cli.rows import (
     column_name,
     columns_of,
     note_skipped,
+    of_formula,
     open_data,
     split_role_columns,
 )
@@ -54,6 +55,8 @@ def load(path):
 
 def feature_names(estimator, notes):
     """The names of the columns, from the file if it has names."""
+    if "of_formula" in notes:
+        return estimator.feature_names_in_.tolist()
     if notes.get("feature_names") is None:
         notes = notes | {"feature_names": getattr(estimator, "feature_names_in_", None)}
     return [column_name(f"x{j}", notes) for j in range(estimator.n_features_in_)]
@@ -97,7 +100,7 @@ def read_tables(
             "target": None if labelled else False,
             "skipped": skipped,
             "columns": _names(estimator, notes),
-            "n_features": estimator.n_features_in_ + len(notes.get("beside", ())),
+            "n_features": _n_features(estimator, notes) + len(notes.get("beside", ())),
             "zero_based": notes.get("zero_based", "auto"),
             "unseen": "ignore",
         }
@@ -106,7 +109,8 @@ def read_tables(
             tables = _parts(notes, source, {"target_type": None if labelled else str} | settings)
         else:
             with working(f"reading {data}"):
-                tables = [read_mixed(source, cells=_has_cells(estimator), **settings)]
+                has_cells = _has_cells(estimator) or "of_formula" in notes
+                tables = [read_mixed(source, cells=has_cells, **settings)]
                 _note_ignored(tables[0].ignored)
         for table in tables:
             yield _as_known(estimator, notes, table, on_bad_cell)
@@ -138,6 +142,11 @@ def _names(estimator, notes):
     return names
 
 
+def _n_features(estimator, notes):
+    """The number of columns that are features; a formula makes others of them."""
+    return len(notes["of_formula"]["names"]) if "of_formula" in notes else estimator.n_features_in_
+
+
 def _has_cells(estimator):
     """Whether some columns of a model are more than plain numbers: their cells must be read."""
     schema = getattr(estimator, "schema_", None)
@@ -157,6 +166,13 @@ def _with_roles(features, notes, value):
 def _as_known(estimator, notes, table, on_bad_cell):
     """A table of cells as the model knows its columns: their names, kinds and values."""
     X: Any = getattr(table, "X", None)
+    if known := notes.get("of_formula"):
+        names = _with_roles(known["names"], notes, lambda role: f"--{role}")
+        number = {"kind": "number"}
+        schema = (known["schema"] or {}) | {f"--{r}": number for r in notes.get("beside", ())}
+        if hasattr(X, "rename_columns"):
+            table = table._replace(X=X.rename_columns(names))
+        return of_formula(table, {"names": names, "schema": schema})
     if not hasattr(X, "rename_columns"):
         return table
     given = list(getattr(estimator, "feature_names_in_", X.column_names))

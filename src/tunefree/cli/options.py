@@ -318,7 +318,26 @@ class TrainOptions(NamedTuple):
         _option(
             _GLM,
             "NAME",
-            "geometry of the regularization: euclidean, hypentropy, p_norm, ... (default: chosen)",
+            "geometry of the regularization: euclidean, hypentropy, p_norm, ... (default: chosen); "
+            "none: maximum likelihood",
+        ),
+    ] = None
+    formula: Annotated[
+        str | None,
+        _option(
+            _GLM,
+            "TEXT",
+            "target and columns as in R, such as 'claims ~ age + C(region)', with bs, cr, poly, "
+            "a:b, a*b and offset(...)",
+        ),
+    ] = None
+    reference: Annotated[
+        list[str] | None,
+        _option(
+            _GLM,
+            "COLUMN=LEVEL",
+            "reference level of a column in the table of coefficients (default: that of most "
+            "rows); may be repeated",
         ),
     ] = None
     categories: Annotated[
@@ -463,7 +482,10 @@ class ReportOptions(NamedTuple):
 
 
 class InspectOptions(NamedTuple):
-    """Show the contents of MODEL: estimator, data, columns, candidates, versions, weights."""
+    """Show the contents of MODEL: estimator, data, columns, candidates, versions, weights.
+
+    Of a GLM the table of coefficients, too, with standard errors and tests.
+    """
 
     model: ModelFile
     json: Json = False

@@ -41,6 +41,9 @@ def run_inspect(options):
         candidates = [dict(zip(head, row, strict=True)) for row in rows]
         title = "validation on held-out rows"
     print_table(title, candidates)
+    if facts["coefficients"] is not None:
+        answer(str(table_of(estimator, notes)))
+        answer("")
     weights = facts["largest_weights"]
     is_stack = weights and "relevance" in weights[0]
     print_table("most important columns" if is_stack else "largest weights", weights)
@@ -64,7 +67,29 @@ def _collect(path, estimator, notes, every):
         "verdict": None if report is None else " ".join(report.judgement()),
         "leaderboard": getattr(estimator, "leaderboard_", []),
         "largest_weights": largest_weights(estimator, notes, _MOST_PRINTED),
+        "coefficients": _as_facts(table_of(estimator, notes)),
     }
+
+
+def table_of(estimator, notes):
+    """The table of coefficients of a GLM, why it has none, or None of other models."""
+    if getattr(estimator, "likelihood_", None) is None:
+        return None
+    try:
+        return estimator.summary(reference=notes.get("reference"))
+    except ValueError as problem:
+        return f"No table of coefficients: {problem}"
+
+
+def _as_facts(table):
+    """A table of coefficients as plain values."""
+    if table is None or isinstance(table, str):
+        return table
+    columns = {heading: values.tolist() for heading, values in table.columns().items()}
+    found: dict = {"names": table.names} | columns
+    if table.statistics is not None:
+        found |= table.statistics._asdict()
+    return found | {"reference": table.reference, "note": table.note}
 
 
 def schema_of(estimator, notes):

@@ -9,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from tunefree.cli.console import BAD_DATA, USAGE, failing, flag, note, stop, working
@@ -19,7 +20,14 @@ from tunefree.files.mixed import read_mixed, read_numbers
 from tunefree.files.tables import IGNORED, unnamed
 from tunefree.rows.cells import value_of
 from tunefree.rows.columns import of_arrow
-from tunefree.rows.schema import BadCells, Schema, bad_words, numbers_among, read_columns
+from tunefree.rows.schema import (
+    BadCells,
+    Schema,
+    bad_words,
+    numbers_among,
+    read_columns,
+    typed,
+)
 
 # Files, and standard input, of more bytes are not loaded into memory.
 _LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
@@ -255,6 +263,31 @@ def without_roles(table, positions) -> Any:
     slots = np.where(is_gone, IGNORED, table.slots - np.searchsorted(gone, table.slots))
     more = {"feature_names": rest(table.feature_names), "schema": schema, "slots": slots}
     return table._replace(X=X, **more), roles
+
+
+# --- Formulas -------------------------------------------------------------------------------------
+
+
+def of_formula(table, known=None) -> Any:
+    """A table whose columns a formula can name: numbers and text, as learned.
+
+    `known` is what `notes_of_formula` has noted of the rows of a fit.
+    """
+    names = table.feature_names if known is None else known["names"]
+    if names is None:
+        stop("--formula needs a file whose columns have names", USAGE)
+    if not _is_frame(table.X):
+        return table._replace(X=pa.table([*np.asarray(table.X).T], list(names)))
+    schema = table.schema
+    if known is not None:
+        schema = Schema.of(table.X, names, None, known["schema"])
+    return table._replace(X=typed(schema, read_columns(schema, table.X)), schema=None)
+
+
+def notes_of_formula(table):
+    """What is known of the columns that a formula can name."""
+    schema = None if table.schema is None else table.schema.as_dict()
+    return {"of_formula": {"names": table.feature_names, "schema": schema}}
 
 
 # --- Notes ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -44,6 +45,8 @@ from tunefree.cli.rows import (
     named_report,
     note_skipped,
     notes_of,
+    notes_of_formula,
+    of_formula,
     open_data,
     positions_of,
     read_rows,
@@ -79,6 +82,7 @@ class Trained(NamedTuple):
 def run_train(options):
     """Carry out ``tunefree train``; `options` is a `TrainOptions`."""
     check_outputs(options)
+    options = _with_target_of_formula(options)
     source, why = _opened(options)
     done = _from_table(source, options) if why is None else _from_source(source, why, options)
     note_skipped(done.skipped)
@@ -111,10 +115,49 @@ def _opened(options):
             source, large = open_data(data)
             if large:
                 why = "large standard input" if data == "-" else "a large file"
+    if why and (options.formula or options.reference):
+        stop(f"--formula and --reference are not available with {why}", USAGE)
     if why:
         for role in _role_columns(options):
             stop(f"--{role} is not available with {why}: rows are learned as they are read", USAGE)
     return source, why
+
+
+def _with_target_of_formula(options):
+    """The options with the left-hand side of the formula as the target."""
+    if options.formula is None or "~" not in options.formula:
+        return options
+    target = options.formula.partition("~")[0].strip().strip("`")
+    if not target:
+        return options._replace(formula=options.formula.strip().removeprefix("~"))
+    if not re.fullmatch(r"[^()+*/<>=]+", target):
+        stop(f"--formula: the left-hand side {target} is no column: add one to the file", USAGE)
+    if options.target not in (None, target):
+        stop(f"--target is {options.target}, and the target of --formula is {target}", USAGE)
+    right = options.formula.partition("~")[2].strip()
+    return options._replace(target=target, formula=right)
+
+
+def _reference_of(options):
+    """The reference levels, by column."""
+    levels = {}
+    for text in options.reference or ():
+        column, equals, level = text.partition("=")
+        if not (column and equals and level):
+            stop(f"--reference {text}: write COLUMN=LEVEL, such as region=north", USAGE)
+        levels[column] = level
+    return levels
+
+
+def _with_reference(formula, levels):
+    """A formula whose factors have reference levels."""
+    for column, level in levels.items():
+        found = re.compile(rf"\bC\(\s*{re.escape(column)}\s*\)")
+        if not found.search(formula):
+            stop(f"--reference {column}={level}: --formula has no C({column})", USAGE)
+        base = level if re.fullmatch(r"-?\d+(\.\d+)?", level) else repr(level)
+        formula = found.sub(f"C({column}, contr.treatment(base={base}))", formula)
+    return formula
 
 
 # --- The task -------------------------------------------------------------------------------------
@@ -199,7 +242,7 @@ _ESTIMATORS = {
 # Options that are parameters of an estimator, by their names there, and those that are of its fit.
 _SAME = (
     "loss quantile family link potential categories compress budget max_memory scoring merge_levels"
-    " schema on_bad_cell cv"
+    " schema on_bad_cell cv formula"
 ).split()
 _PARAMETERS = dict(zip(_SAME, _SAME, strict=True)) | {
     "passes": "max_iter",
@@ -240,6 +283,8 @@ def make_estimator(options, task, table=None):
             stop(f"{flag(option)} is for {_owners(name, option, task)}", USAGE)
     settings = {_PARAMETERS[o]: value for o, value in given.items() if o in _PARAMETERS}
     settings |= _parsed(given, task, table)
+    if options.formula is not None:
+        settings["formula"] = _with_reference(options.formula, _reference_of(options))
     if name == "separator":
         settings |= {"method": "auto", "stop": "margin"}
     else:
@@ -354,7 +399,12 @@ def _from_table(source, options):
     _check_dropped(options, table.feature_names)
     task, reason = _choose_task(options, table.y)
     estimator = make_estimator(options, task, table)  # wrong options stop here, before any work
+    reference = _reference_of(options)
+    if reference and options.estimator != "glm":
+        stop("--reference is for --estimator glm", USAGE)
     table, roles, more = _split(table, options)
+    if options.formula is not None:
+        more |= notes_of_formula(table)
     reading = reading_of(table, options.format)
     notes = notes_of(table, task) | more | {"reading": reading}
     y = _as_whole_numbers(table.y) if task == "classification" else table.y
@@ -366,7 +416,11 @@ def _from_table(source, options):
         working(f"training on {len(y)} rows"),
         _reported(estimator, notes, table) as found,
     ):
-        estimator.fit(table.X, y, sample_weight=table.weight, **roles)
+        X = table.X if options.formula is None else of_formula(table).X
+        estimator.fit(X, y, sample_weight=table.weight, **roles)
+        if reference and options.formula is None:
+            estimator.summary(reference=reference)  # an unknown level stops here
+            notes["reference"] = reference
     seconds = time.perf_counter() - start
     reading |= {
         "findings": [*table.notes, *found],

@@ -481,7 +481,7 @@ class Tweedie(Positive):
 
     def at(self, share: float) -> "Family":
         """The power at a share of its range."""
-        return Tweedie(1.05 + 0.9 * share)
+        return Tweedie(1.05 + 0.9 * float(share))
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The power by which squared residuals grow with the mean: pseudo-likelihood."""

@@ -33,7 +33,8 @@ def _gives_probabilities(estimator):
     return own or np.isfinite(estimator._levels()).all()
 
 
-def _has_probabilities(estimator):
+def has_probabilities(estimator):
+    """Whether an estimator has `predict_proba`; or else an AttributeError with the reason."""
     if not _gives_probabilities(estimator):
         raise AttributeError(
             f"predict_proba needs a link of bounded range, not {estimator.link!r}."
@@ -49,14 +50,15 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
     def _link(self):
         return link_of(self.link, "logit")
 
-    def _fit_labels(self, X, y, sample_weight, X_val, y_val, grades=None):
-        """Learn from rows in memory."""
+    def _fit_labels(self, X, y, sample_weight, X_val, y_val, grades=None, offset=None):
+        """Learn from rows in memory; an offset, of two classes, is added to their indices."""
         X, y = base.check_rows_and_targets(self, X, y)
         weights = base.check_weights(sample_weight, X)
         base.encode_labels(y)
         kept = np.flatnonzero(weights > 0.0)
         if len(kept) < len(weights):
             X, y, weights = take(X, kept), y[kept], weights[kept]
+            offset = None if offset is None else offset[kept]
         classes = self._in_order(base.encode_labels(y, fewest=2)[0], grades)
         setup = self._setup(self._law(classes))
         codes = base.places_of(classes, y)
@@ -71,7 +73,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
             validation = X_val, y_val, ones
         self.classes_, self.class_count_ = classes, counts
         targets = self._targets(codes, classes)
-        return self._fit(setup, Training(X, targets, weights, codes, validation))
+        return self._fit(setup, Training(X, targets, weights, codes, validation, offset))
 
     @available_if(is_streamed)
     @all_or_nothing
@@ -178,7 +180,10 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
 
         With several ordered classes the logarithms of their probabilities.
         """
-        margins = self._margins(X)
+        return self._decisions(self._margins(X))
+
+    def _decisions(self, margins):
+        """Margins above the middle of the link's range, from indices."""
         if self.family_.tied and len(self.classes_) > 2:
             p = self.family_.probabilities(margins.astype(np.float64))
             return np.log(np.maximum(p, 1e-300)).astype(self.coef_.dtype)
@@ -191,7 +196,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
             margins = self.link_.mean(margins) - middle
         return base.squeezed(margins.astype(self.coef_.dtype, copy=False))
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Means of the model as shares of the link's range; for several classes normalised to 1.
 
@@ -207,7 +212,8 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         same = [(held.targets == row).all(axis=1) for row in each]
         p, codes = self._probabilities(s), np.argmax(same, axis=0)
         tied = self.family_.tied  # thresholds are no log-odds of classes
-        free = self.fit_intercept and not tied and result.parts[1] is None
+        plain = self.fit_intercept and batch.offset is None
+        free = plain and not tied and result.parts[1] is None
         if free and hasattr(self.link_, "inverse"):
             mean = batch.weights @ batch.targets / batch.weights.sum()
             null = target_margin(self.link_, mean)

@@ -4,7 +4,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.base import base
@@ -42,7 +44,7 @@ from tunefree.parts.families import (
     family_of,
 )
 from tunefree.parts.links import LINKS, link_range, target_margin
-from tunefree.reflectron.classifier import MirrorClassifier
+from tunefree.reflectron.classifier import MirrorClassifier, has_probabilities
 from tunefree.reflectron.descent import DescentResult, Training
 from tunefree.reflectron.likelihood import distance, line_of, most_likely, warn_aliased
 from tunefree.reflectron.potentials import Potential
@@ -71,7 +73,8 @@ _LEARNED = ("auto", "learned")
 _FORMULA = """formula : str or None, default=None
         The columns, and y where it is not given, as text: ``"claims ~ age + C(region)"``. It is
         read by formulaic (``pip install 'tunefree[formula]'``), which evaluates the Python in it.
-        All methods then take a frame."""
+        All methods then take a frame. A model file keeps formulas of arithmetic, log, exp, sqrt, C,
+        bs, cr, poly, center, scale, ``a:b``, ``a*b`` and ``offset(...)``."""
 
 _SELECTION = """per_output : bool, default=False
         With several outputs, potential and constraint act on the whole matrix of coefficients (so
@@ -495,12 +498,12 @@ class GLMRegressor(_Inference, TakesExposures, MirrorRegressor):
         self,
         X: MatrixLike,
         y: TargetLike = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
         X_val: MatrixLike = None,
         y_val: TargetLike = None,
         *,
-        exposure: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
+        exposure: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
     ) -> Self:
         """Learn from rows in memory.
 
@@ -509,14 +512,15 @@ class GLMRegressor(_Inference, TakesExposures, MirrorRegressor):
         X : frame, array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             By default the left-hand side of the formula.
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
+        sample_weight : array-like of shape (n_samples,) or str, optional
+            Whole weights are repetitions. A text is the name of a column of X, also below: it is
+            then no feature, and all methods read it from X.
         X_val, y_val : array-like, optional
             Validation rows, in place of held-out rows.
-        exposure : array-like of shape (n_samples,), optional
+        exposure : array-like of shape (n_samples,) or str, optional
             The duration or size over which y was counted: E[y | x] = exposure * u(<theta, x> + b).
             For a binomial family the number of trials; y is the number of successes.
-        offset : array-like of shape (n_samples,), optional
+        offset : array-like of shape (n_samples,) or str, optional
             Known terms of the index: E[y | x] = u(<theta, x> + b + offset).
 
         Returns
@@ -538,6 +542,9 @@ class GLMRegressor(_Inference, TakesExposures, MirrorRegressor):
         self.row_terms_ = tuple(given_terms(exposure, offset))
         if self._is_unpenalized():
             return self._fit_likelihood(X, y, given_weights, X_val, law, exposure, offset)
+        if learned is None:
+            law = self._with_likely_parameter(X, y, given_weights, law, exposure, given_offset)
+            family, link = law
         setup = self._setup(law, learned_link=learned)
         if X_val is not None and self.row_terms_:
             raise ValueError("X_val= cannot be combined with exposure= or offset=.")
@@ -553,6 +560,26 @@ class GLMRegressor(_Inference, TakesExposures, MirrorRegressor):
         self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
         self._keep_likelihood(X, y, given_weights, exposure, given_offset)
         return self
+
+    def _with_likely_parameter(self, X, y, weights, law, exposure, offset):
+        """The law with the family's unknown parameter at its maximum likelihood.
+
+        It depends on no held-out rows. Where there is no such maximum, or rows are too many, the
+        descent learns the parameter.
+        """
+        self.family_, self.link_ = law
+        self.constraint_ = self.constraint
+        if not self._learns_parameter():
+            return law
+        try:
+            columns = self._table_columns(X, weights, {})
+            check_work(X.shape[0], len(columns.names), 1, True)
+            with np.errstate(all="ignore"):
+                own, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
+                fits = self._fits_of(columns.of(X), columns, own, targets, weights, None)
+        except ValueError:
+            return law
+        return (fits[0].family, law[1]) if len(fits) == 1 else law
 
     def _fit_likelihood(self, X, y, weights, X_val, law, exposure, offset):
         """Learn by maximum likelihood from checked rows."""
@@ -846,9 +873,11 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self,
         X: MatrixLike,
         y: TargetLike = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
         X_val: MatrixLike = None,
         y_val: TargetLike = None,
+        *,
+        offset: ArrayLike | str | None = None,
     ) -> Self:
         """Learn from rows in memory.
 
@@ -857,10 +886,12 @@ class GLMClassifier(_Inference, MirrorClassifier):
         X : frame, array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), optional
             By default the left-hand side of the formula.
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
+        sample_weight : array-like of shape (n_samples,) or str, optional
+            Whole weights are repetitions. A text is the name of a column of X, also below.
         X_val, y_val : array-like, optional
             Validation rows, in place of held-out rows.
+        offset : array-like of shape (n_samples,) or str, optional
+            For two classes: known terms of the index, P(y = 1 | x) = u(<theta, x> + b + offset).
 
         Returns
         -------
@@ -869,18 +900,26 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self._law()
         rows, self.model_spec_, y = self._encoded(X, y)
         self.categories_ = rows.categories
-        grades = _grades_of(y)
+        grades, offset = _grades_of(y), self._terms_of_rows(X, None, offset)[1]
+        self.row_terms_ = tuple(given_terms(None, offset))
+        if offset is not None:
+            if X_val is not None:
+                raise ValueError("X_val= cannot be combined with offset=.")
+            labels = base.encode_labels(np.asarray(complete(y)))[0]
+            if len(labels) > 2:
+                raise ValueError(f"offset= is for two classes, and y has {len(labels)}.")
+            offset = row_term(offset, rows.X, "offset")
         if self._is_unpenalized():
-            self._fit_likelihood(rows.X, y, sample_weight, X_val, grades)
+            self._fit_likelihood(rows.X, y, sample_weight, X_val, grades, offset)
         else:
-            self._fit_labels(rows.X, y, sample_weight, X_val, y_val, grades)
+            self._fit_labels(rows.X, y, sample_weight, X_val, y_val, grades, offset)
             X = base.check_rows(self, rows.X)
             weights = base.check_weights(sample_weight, X, as_given=True)
-            self._keep_likelihood(X, np.asarray(complete(y)), weights)
+            self._keep_likelihood(X, np.asarray(complete(y)), weights, None, offset)
         self.schema_ = rows.schema
         return self
 
-    def _fit_likelihood(self, X, y, sample_weight, X_val, grades):
+    def _fit_likelihood(self, X, y, sample_weight, X_val, grades, offset):
         """Learn by maximum likelihood."""
         self._check_unpenalized(X_val)
         if self.class_weight is not None:
@@ -898,20 +937,72 @@ class GLMClassifier(_Inference, MirrorClassifier):
         self.classes_ = classes
         self.class_count_ = np.bincount(codes, weights[weights > 0.0])
         self.constraint_ = None
-        self._solve(X, y, weights)
+        self._solve(X, y, weights, None, offset)
 
     def _means_of(self, margins):
         """Probabilities at indices."""
         return self._probabilities(margins)
 
+    def _margins(self, X, limits=None, offset=None):
+        margins, offset = super()._margins(X, limits), self._terms_of_rows(X, None, offset)[1]
+        self._check_offset(offset)
+        if offset is None:
+            return margins
+        return margins + row_term(offset, margins, "offset")[:, None]
+
+    def _check_offset(self, offset):
+        """Refuse rows without an offset that the model was fitted with, or with another one."""
+        own = "offset" in vars(self).get("row_terms_", ())
+        if own and offset is None:
+            raise ValueError(
+                f"This {type(self).__name__} was fitted with offset=: give offset= for these rows, "
+                "too."
+            )
+        if offset is not None and not own:
+            raise ValueError(
+                f"This {type(self).__name__} was fitted without offset=: do not give it here."
+            )
+
+    def predict(self, X: MatrixLike, offset: ArrayLike | str | None = None) -> np.ndarray:
+        """The most likely class of every row, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,) or str, optional
+            As in `fit`: needed here if it was given there.
+        """
+        scores = self.decision_function(X, offset)
+        return self.classes_[base.codes_of(scores.reshape(len(scores), -1))]
+
+    def decision_function(self, X: MatrixLike, offset: ArrayLike | str | None = None) -> np.ndarray:
+        """Margins above the middle of the link's range: (n_samples,), or one for each class.
+
+        With several ordered classes the logarithms of their probabilities. `offset` is as in `fit`.
+        """
+        return self._decisions(self._margins(X, offset=offset))
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: MatrixLike, offset: ArrayLike | str | None = None) -> np.ndarray:
+        """Means of the model as shares of the link's range; for several classes normalised to 1.
+
+        Shape (n_samples, n_classes). `offset` is as in `fit`.
+        """
+        margins = self._margins(X, offset=offset)
+        return self._probabilities(margins).astype(self.coef_.dtype, copy=False)
+
     def score(
-        self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
+        self,
+        X: MatrixLike,
+        y: TargetLike = None,
+        sample_weight: ArrayLike | str | None = None,
+        offset: ArrayLike | str | None = None,
     ) -> float:
         """The share of rows whose class is predicted.
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, offset
             As in `fit`.
 
         Returns
@@ -919,7 +1010,7 @@ class GLMClassifier(_Inference, MirrorClassifier):
         float
         """
         y, weights = self._targets_given(X, y), self._weights_of_rows(X, sample_weight)
-        return super().score(X, y, weights)
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=weights))
 
     def _in_order(self, classes, grades=None):
         """Sorted classes; with family='ordinal' in the order of `categories`, or else `grades`."""
@@ -949,6 +1040,13 @@ class GLMClassifier(_Inference, MirrorClassifier):
     def _estimand(self, y):
         codes = base.places_of(self.classes_, y)
         return self._smooth(self._targets(codes, self.classes_))
+
+    def _estimand_of_rows(self, y, exposure, offset):
+        self._check_offset(offset)
+        law, targets = super()._estimand_of_rows(y, exposure, None)
+        if offset is None:
+            return law, targets
+        return law._replace(offset=row_term(offset, targets, "offset")), targets
 
 
 def _with_link(family, link):
