@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from test_summary_statistics import SETS, _fitted, _peer
+from test_summary_statistics import SETS, _fitted, _peer, sm
 
 from tunefree import GLMClassifier, GLMRegressor
 from tunefree.parts.families import NegativeBinomial, Quantile, Tweedie
@@ -179,6 +179,25 @@ def test_two_classes_have_residuals_and_bands():
         np.testing.assert_allclose(ours, theirs)
     r = model.residuals(X, labels, "response", of="predictions")
     np.testing.assert_allclose(r, (labels == "yes") - model.predict_proba(X)[:, 1])
+
+
+def test_two_classes_have_an_offset():
+    made, _, _ = SETS["spector"]
+    X, y, _ = made()
+    offset = np.linspace(-0.5, 0.5, len(y))
+    model = GLMClassifier(potential="none").fit(X, y, offset=offset)
+    peer = _fitted(_peer(X, y, sm.families.Binomial(), offset=offset))
+    for of in OF:
+        _near(model.residuals(X, y, offset=offset, of=of), peer.resid_deviance)
+    _near(model.influence(X, y, offset=offset).leverage, peer.get_hat_matrix_diag())
+    ends = model.predict_mean_interval(X, offset=offset, cov_type="nonrobust", use_t=False)[1]
+    theirs = peer.get_prediction(peer.model.exog, offset=offset).summary_frame()
+    _near(ends[:, 0, 0], theirs["mean_ci_lower"])
+    for call in (model.predict_mean_interval, lambda X: model.residuals(X, y, of="predictions")):
+        with pytest.raises(ValueError, match="was fitted with offset="):
+            call(X)
+    with pytest.raises(ValueError, match="takes no exposure="):
+        model.predict_mean_interval(X, exposure=1.0, offset=offset)
 
 
 def test_bands_are_wider_far_from_the_rows_and_unknown_levels_have_none():

@@ -1,5 +1,6 @@
 """What a generalized linear model's rows show of it: residuals, influence, bands of the mean."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
     classes_: np.ndarray
     predict: Any
     predict_proba: Any
+    _check_offset: Any
+    _checked_terms: Any
     _mean_of_rows: Any
     _margins: Any
 
@@ -398,16 +401,21 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
 
     def _known_terms(self, rows, exposure, offset):
         """The exposure of which the mean is a multiple, and the offset, checked; 1 and 0."""
-        check: Any = getattr(self, "_checked_terms", None)
-        given = {} if check is None else check(exposure, offset)
-        for name in given_terms(exposure, offset):
-            if name not in given:
-                raise ValueError(f"{type(self).__name__} takes no {name}=.")
+        self._check_terms(exposure, offset)
         over, shift = (
             row_term(values, rows, name)
             for name, values in (("exposure", exposure), ("offset", offset))
         )
         return 1.0 if over is None else over, 0.0 if shift is None else shift
+
+    def _check_terms(self, exposure, offset):
+        """Refuse terms that `fit` did not have, and rows without those that it had."""
+        if not is_classifier(self):
+            self._checked_terms(exposure, offset)
+            return
+        if exposure is not None:
+            raise ValueError(f"{type(self).__name__} takes no exposure=.")
+        self._check_offset(offset)
 
     def _rows_of_likelihood(self, X, y, sample_weight, exposure, offset, options):
         """The `FittedRows` and the dispersion of every target, of the maximum likelihood fit."""
@@ -473,14 +481,17 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
     def _rows_of_predictions(self, X, y, sample_weight, exposure, offset, options):
         """The `FittedRows` of `predict`, and Pearson's estimate of the dispersion."""
         family, link = self.family_, self.link_
-        known = given_terms(exposure, offset)
+        known = given_terms(None, offset)
         exposure, offset = self._terms_of_rows(X, exposure, offset)
+        self._check_terms(exposure, offset)
         if is_classifier(self):
             mean = self.predict_proba(X, **known)[:, 1:]
+            margins = functools.partial(self._margins, X, **known)
             targets = base.places_of(self.classes_, np.asarray(y)).astype(float)[:, None]
         else:
             over = None if family.exposure == "rate" else exposure
             mean = as_columns(self._mean_of_rows(X, exposure=over, offset=offset))
+            margins = functools.partial(self._margins, X)
             targets = family.targets(as_columns(np.asarray(y)))
         if len(targets) != len(mean):
             raise ValueError(f"y has {len(targets)} rows, and X has {len(mean)}.")
@@ -493,7 +504,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             link=link,
             y=targets,
             mean=clipped,
-            index=self._margins(X) if index is None else index,
+            index=margins() if index is None else index,
             exposure=_column(over),
             precision=self._precision(self._weights_of_rows(X, sample_weight), mean, options),
         )

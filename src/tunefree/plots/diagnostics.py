@@ -115,9 +115,9 @@ class QQDisplay(Display):
     """Quantile residuals over the quantiles of the normal distribution, with a band.
 
     Of a true model all points are in the band in `level` of samples, whatever the family. The band
-    is of all points at once; each has the same chance to leave it. Source: Aldor-Noiman, Brown, Buja,
-    Rolke and Stine 2013 (the band, with its asymptotic level of Gontscharuk and Finner 2017); Dunn
-    and Smyth 1996 (the residuals).
+    is of all points at once; each has the same chance to leave it. Source: Aldor-Noiman, Brown,
+    Buja, Rolke and Stine 2013 (the band); Gontscharuk and Finner 2017 (of many rows); Dunn and
+    Smyth 1996 (the residuals).
 
     Parameters
     ----------
