@@ -155,7 +155,7 @@ def _needs_table(X):
     """Whether a table holds more than numbers, by its cells: so it does in any container."""
     if isinstance(X, list | tuple):
         X = np.asarray(X)
-    is_array = isinstance(X, np.ndarray) and X.ndim == 2
+    is_array = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biufOUSMm"
     if not (is_array or names_of(X) is not None) or 0 in X.shape:
         return must_be_read(X)
     schema = Schema.of(X, names_of(X))
