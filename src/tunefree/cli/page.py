@@ -99,9 +99,8 @@ def write_page(output, model, estimator, notes, data, rows, scores):
         top, sections = [], []
         if rows is not None:
             constant, trivial = _best_constant(estimator, rows)
-            top = _verdict(estimator, rows, scores, constant, trivial, where) + _warnings(
-                notes, rows
-            )
+            top = _verdict(estimator, rows, scores, constant, trivial, where)
+            top += _warnings(notes, rows)
             sections = [_scores_section(scores, trivial, where), *_predictions(estimator, rows)]
         sections = [*_data_as_read(estimator, notes), *sections]
         if report is not None:

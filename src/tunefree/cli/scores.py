@@ -130,7 +130,8 @@ class Scores:
 
     `classes` are the model's; None for regression. The `family` of a model has a mean deviance,
     which is a score, too, if it is not the squared error, and so is D2. `calibration()` compares
-    predictions with targets by deciles of the predictions (of two classes: of the probability of the second).
+    predictions with targets by deciles of the predictions (of two classes: of the probability of
+    the second).
 
     >>> y, decisions = np.array([0, 0, 1]), np.array([-1.0, 1.0, 2.0])
     >>> scores = Scores(np.array([0, 1]))
