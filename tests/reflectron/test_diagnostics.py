@@ -206,6 +206,10 @@ def test_bands_are_wider_far_from_the_rows_and_unknown_levels_have_none():
     new = pd.DataFrame({"x": [0.0, 3.0, 0.0], "k": ["v", "v", "z"]})
     with pytest.warns(UserWarning, match="1 rows have a level"):
         mean, ends = model.predict_mean_interval(new, exposure=1.0)
+    for kind in ("deviance", "quantile"):
+        with pytest.warns(UserWarning, match="1 rows have a level"):
+            r = model.residuals(new, [1, 2, 3], kind, exposure=np.ones(3))
+        assert np.isnan(r).tolist() == [False, False, True]
     width = (ends[:, 1] / ends[:, 0]).ravel()
     assert width[1] > width[0] and np.isnan(mean[2]) and np.isnan(ends[2]).all()
     new_targets = model.predict_interval(new[:2], 0.05, exposure=1.0)[1]

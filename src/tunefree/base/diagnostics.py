@@ -21,7 +21,7 @@ from tunefree.uncertainty.inference import CovarianceOptions, are_frequencies
 from tunefree.uncertainty.influence import Influence, influence_of
 from tunefree.uncertainty.intervals import rates
 from tunefree.uncertainty.kept import ONE_TARGET
-from tunefree.uncertainty.mean_bands import mean_band
+from tunefree.uncertainty.mean_bands import mean_band, unknown_rows
 from tunefree.uncertainty.nested import LikelihoodRatioTest, nested_test
 from tunefree.uncertainty.residuals import (
     FittedRows,
@@ -96,7 +96,8 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         Returns
         -------
         ndarray of the shape of y
-            With several quantiles one column each.
+            With several quantiles one column each. NaN, with a warning, for rows with a level that
+            the fit has no coefficient of.
 
         Raises
         ------
@@ -429,6 +430,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         precision = self._precision(self._weights_of_rows(X, sample_weight), rows, options)
         if len(targets) != len(A):
             raise ValueError(f"y has {len(targets)} rows, and X has {len(A)}.")
+        unknown = unknown_rows(columns, rows)
         parts = []
         pairs = zip(fits, law.of_outputs(len(fits)), as_columns(targets).T, strict=True)
         for fit, own, target in pairs:
@@ -442,6 +444,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
                 index=np.reshape(s + own.offset, (-1, 1)),
                 exposure=_column(own.exposure),
                 precision=precision,
+                known=~unknown[:, None],
             )
             parts.append((found, fit.statistics.scale))
         return parts

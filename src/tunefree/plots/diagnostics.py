@@ -83,7 +83,8 @@ class ResidualsDisplay(Display):
         if getattr(estimator, "classes_", None) is not None:
             y = np.asarray(y) == estimator.classes_[1]
         fitted = np.asarray(y, dtype=float).reshape(errors.shape) - errors
-        return cls(np.ravel(fitted), np.ravel(found), kind=kind).plot(ax, **options)
+        known = np.isfinite(found)
+        return cls(fitted[known], found[known], kind=kind).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, n_bins: int = 20) -> Self:
         """Draw a dot for each row, and the mean residual of groups with its interval of 95 %.
@@ -175,7 +176,7 @@ class QQDisplay(Display):
             random_state=random_state,
             **given(exposure=exposure, offset=offset),
         )
-        return cls(np.ravel(found), level=level).plot(ax)
+        return cls(found[np.isfinite(found)], level=level).plot(ax)
 
     def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Normal quantiles of the ordered rows, and the ends of the band."""
@@ -416,7 +417,8 @@ class PartialResidualDisplay(Display):
         """
         terms = given(exposure=exposure, offset=offset)
         found = estimator.partial_residuals(X, y, column, sample_weight, **terms)
-        return cls(*found).plot(ax, **options)
+        known = np.isfinite(found.residuals)
+        return cls(found.name, *(part[known] for part in found[1:])).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, n_bins: int = 12) -> Self:
         """Draw a dot for each row, the effect, and the mean of groups with intervals of 95 %.

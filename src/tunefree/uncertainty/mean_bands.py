@@ -31,12 +31,8 @@ def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
     with np.errstate(over="ignore"):
         mean = exposure * np.asarray(fit.link.mean(index))
         ends = exposure[:, None, None] * np.asarray(fit.link.mean(ends))
-    unknown = columns.unknown_levels(rows)
+    unknown = unknown_rows(columns, rows)
     if unknown.any():
-        warn(
-            f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: their "
-            "means are NaN."
-        )
         mean, ends = np.where(unknown, np.nan, mean), ends.copy()
         ends[unknown] = np.nan
     if fit.aliased:
@@ -45,3 +41,14 @@ def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
             "as 0 here: means and intervals hold where new rows keep to the same dependence."
         )
     return mean, ends
+
+
+def unknown_rows(columns, rows):
+    """Which rows have a level without a coefficient, with a warning."""
+    unknown = columns.unknown_levels(rows)
+    if unknown.any():
+        warn(
+            f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: their "
+            "means are NaN."
+        )
+    return unknown

@@ -62,6 +62,7 @@ class FittedRows(NamedTuple):
     index: np.ndarray
     exposure: Any  # of shape (n, 1), of which y is a rate; or 1
     precision: Any  # of shape (n, 1); or 1
+    known: Any = True  # of shape (n, 1): False for rows without a mean, whose residuals are NaN
 
     def residuals(self, kind: str, scale: Any = 1.0, random_state: Any = None) -> np.ndarray:
         """The residuals of a kind, of the shape of the targets.
@@ -75,6 +76,10 @@ class FittedRows(NamedTuple):
         array([-1.,  3.])
         """
         check_kind(kind, self.family)
+        return np.where(self.known, self._of_kind(kind, scale, random_state), np.nan)
+
+    def _of_kind(self, kind, scale, random_state):
+        """The residuals of all rows."""
         error = self.y - self.mean
         if kind == "response":
             return self.exposure * error
