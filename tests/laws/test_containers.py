@@ -89,7 +89,9 @@ def test_lists_are_arrays(name):
             arguments["y"] = y
         if "sample_weight" in parameters:
             arguments["sample_weight"] = GIVEN["sample_weight"]
-        if "cov_type" in parameters:
+        if "column" in parameters:
+            arguments["column"] = 0
+        if {"cov_type", "groups"} <= parameters.keys():
             arguments |= {"cov_type": "cluster", "groups": GIVEN["groups"]}
         expected = method(**arguments)
         found = method(**{key: _as_list(value) for key, value in arguments.items()})
@@ -114,7 +116,8 @@ def test_exposures_and_offsets_are_arrays_lists_or_scalars(name):
                 parameters = inspect.signature(method).parameters
                 if term not in parameters:
                     continue
-                arguments = {"X": X} | ({"y": COUNTS} if "y" in parameters else {})
+                known = {"y": COUNTS, "column": 0}
+                arguments = {"X": X} | {k: v for k, v in known.items() if k in parameters}
                 expected = method(**arguments, **{term: array})
                 found = getattr(other, method_name)(**arguments, **{term: form})
                 assert _same(expected, found), (method_name, term)

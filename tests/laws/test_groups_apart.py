@@ -9,6 +9,7 @@ from tunefree.held_out import predictions as held_out
 from tunefree.held_out.predictions import automatic_folds, folds_within, is_cross_validation
 from tunefree.stack.candidates import BoostedTrees, ThreeFolds, make_candidates
 from tunefree.trees import estimators as trees
+from tunefree.trees.forests import Oblivious
 
 RNG = np.random.default_rng(0)
 N, GROUPS = 400, np.repeat(np.arange(100), 4)
@@ -25,7 +26,7 @@ def grouped_rows(n_groups, size, seed):
 @pytest.mark.parametrize("make", [BoostedTreesRegressor, BoostedTreesClassifier])
 def test_targets_of_a_group_do_not_choose_the_rounds_of_their_own_prediction(make, monkeypatch):
     monkeypatch.setattr(held_out, "FEW_ROWS", 100)  # one fold, as of 2,000 rows
-    monkeypatch.setattr(trees, "_SHARES", np.ones(1))
+    monkeypatch.setattr(trees, "SHAPES", (Oblivious(3),))
     X = RNG.normal(size=(N, 2))
     y = X[:, 0] + RNG.normal(size=100)[GROUPS]
     folds = automatic_folds(np.zeros(N, np.int64), GROUPS)

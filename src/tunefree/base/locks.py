@@ -27,7 +27,7 @@ _PREDICTS = (
 # Methods that read fitted attributes.
 _READS = (
     *_PREDICTS, "predict_venn_abers", "predict_one", "predict_proba_one", "predict_set_one",
-    "predict_interval_one",
+    "predict_interval_one", "predict_mean_interval",
 )  # fmt: skip
 # Methods that change a learner, row by row or chunk by chunk.
 _UPDATES = ("learn_one", "partial_fit")

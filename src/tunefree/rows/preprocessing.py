@@ -533,12 +533,19 @@ class KnownTable(TablePreprocessor):
     An estimator with it as `_known_table` learns such rows. Its `fit` only warns.
     """
 
-    _warn: Callable
+    _warn: Callable[[], None]
 
     def fit(self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Warn of what was found before."""
         self._warn()
         return self
+
+    def fit_transform(
+        self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Warn of what was found before; the numbers themselves."""
+        self._warn()
+        return X
 
     def transform(self, X: MatrixLike) -> Any:
         """The numbers themselves."""

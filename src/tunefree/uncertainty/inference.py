@@ -723,7 +723,9 @@ class _Terms(NamedTuple):
         """The degrees of freedom and chi2 of the models without `above`, and without `own`, too."""
         larger, smaller = self._without(above), self._without(np.union1d(own, above))
         rise = max(smaller[0] - larger[0], 0.0)
-        return larger[1] - smaller[1], rise / self.fit.statistics.scale
+        with np.errstate(divide="ignore", invalid="ignore"):  # the dispersion of a perfect fit is 0
+            chi2 = np.divide(rise, self.fit.statistics.scale)
+        return larger[1] - smaller[1], float(chi2)
 
     def _without(self, columns):
         """The deviance and the number of coefficients of the model without some columns."""
