@@ -1,5 +1,6 @@
 """Plots of predicted means against what was observed, for any estimator that predicts means."""
 
+from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ from tunefree.plots.drawing import COLOURS, Display, equal_groups, given, means
 
 
 @dataclass(eq=False, repr=False)
-class _OfMeans(Display):
+class _OfMeans(Display, ABC):
     """Base of Displays of targets and predicted means, both per unit of exposure."""
 
     target: np.ndarray
@@ -129,9 +130,9 @@ class _OfMeans(Display):
         predicted = means(self.prediction[used], weights[used], groups)[0]
         return predicted, *means(self.target[used], weights[used], groups)
 
+    @abstractmethod
     def plot(self, ax: Any = None, *, n_bins: int = 10) -> Self:
         """Draw on axes, by default on new ones."""
-        raise NotImplementedError
 
 
 @dataclass(eq=False, repr=False)
