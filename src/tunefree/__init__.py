@@ -43,10 +43,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
         RidgePathRegressor as RidgePathRegressor,
         sgd_ridge_path as sgd_ridge_path,
     )
-    from tunefree.trees.estimators import (
-        BoostedTreesClassifier as BoostedTreesClassifier,
-        BoostedTreesRegressor as BoostedTreesRegressor,
-    )
+    from tunefree.trees.classifier import BoostedTreesClassifier as BoostedTreesClassifier
+    from tunefree.trees.regressor import BoostedTreesRegressor as BoostedTreesRegressor
     from tunefree.streams.classifier import StreamClassifier as StreamClassifier
     from tunefree.streams.regressor import StreamRegressor as StreamRegressor
     from tunefree.files.model import load_model as load_model, save_model as save_model

@@ -9,7 +9,7 @@ from tunefree.held_out import predictions as held_out
 from tunefree.held_out.predictions import automatic_folds, folds_within, is_cross_validation
 from tunefree.stack.candidates import BoostedTrees, ThreeFolds, make_candidates
 from tunefree.trees import boosting
-from tunefree.trees import estimators as trees
+from tunefree.trees import learning as trees
 from tunefree.trees.forests import Oblivious
 
 RNG = np.random.default_rng(0)

@@ -3,8 +3,8 @@
 from importlib import import_module
 
 ESTIMATORS = {
-    "BoostedTreesClassifier": "tunefree.trees.estimators",
-    "BoostedTreesRegressor": "tunefree.trees.estimators",
+    "BoostedTreesClassifier": "tunefree.trees.classifier",
+    "BoostedTreesRegressor": "tunefree.trees.regressor",
     "RidgePathRegressor": "tunefree.ridge_path.estimators",
     "ClassicalPerceptron": "tunefree.perceptron.estimators",
     "GLMClassifier": "tunefree.reflectron.glm",

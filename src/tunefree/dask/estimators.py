@@ -50,7 +50,8 @@ from tunefree.rows.summaries import ReadSummaries
 from tunefree.rows.units import Units
 from tunefree.stack.classifier import TuneFreeClassifier
 from tunefree.stack.regressor import TuneFreeRegressor
-from tunefree.trees import estimators as trees
+from tunefree.trees.classifier import BoostedTreesClassifier
+from tunefree.trees.regressor import BoostedTreesRegressor
 
 PIECE = 1 << 19  # numbers that fit into the processor's cache
 _BLOCK = 4096
@@ -944,7 +945,7 @@ class DaskKernelRidgeClassifier(
     """`tunefree.KernelRidgeClassifier` on a Dask cluster; see `DaskKernelRidgeRegressor`."""
 
 
-class DaskBoostedTreesRegressor(_SampledTables, trees.BoostedTreesRegressor):
+class DaskBoostedTreesRegressor(_SampledTables, BoostedTreesRegressor):
     """`tunefree.BoostedTreesRegressor` on rows of a Dask cluster.
 
     The client learns at most 100,000 distinct rows, drawn evenly by their hash. `fit_source` of one
@@ -952,9 +953,7 @@ class DaskBoostedTreesRegressor(_SampledTables, trees.BoostedTreesRegressor):
     """
 
 
-class DaskBoostedTreesClassifier(
-    _SampledTables, DistributedClassifier, trees.BoostedTreesClassifier
-):
+class DaskBoostedTreesClassifier(_SampledTables, DistributedClassifier, BoostedTreesClassifier):
     """`tunefree.BoostedTreesClassifier` on a Dask cluster; see `DaskBoostedTreesRegressor`."""
 
 
@@ -986,8 +985,8 @@ ON_CLUSTER: dict[type, Any] = {
     ridge.RidgePathRegressor: DaskRidgePathRegressor,
     kernel_ridge.KernelRidgeClassifier: DaskKernelRidgeClassifier,
     kernel_ridge.KernelRidgeRegressor: DaskKernelRidgeRegressor,
-    trees.BoostedTreesClassifier: DaskBoostedTreesClassifier,
-    trees.BoostedTreesRegressor: DaskBoostedTreesRegressor,
+    BoostedTreesClassifier: DaskBoostedTreesClassifier,
+    BoostedTreesRegressor: DaskBoostedTreesRegressor,
     TuneFreeClassifier: DaskTuneFreeClassifier,
     TuneFreeRegressor: DaskTuneFreeRegressor,
 }

@@ -44,7 +44,8 @@ from tunefree.rows.scaling import asinh_scaling, show
 from tunefree.stack import costs
 from tunefree.stack.costs import Cost, Step
 from tunefree.trees.boosting import MOST_ROUNDS
-from tunefree.trees.estimators import BoostedTreesClassifier, BoostedTreesRegressor
+from tunefree.trees.classifier import BoostedTreesClassifier
+from tunefree.trees.regressor import BoostedTreesRegressor
 
 # Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
 MOST_COLUMNS = 2000
