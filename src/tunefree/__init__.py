@@ -34,10 +34,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from tunefree.pistol.classifier import PiSTOLClassifier as PiSTOLClassifier
     from tunefree.pistol.regressor import PiSTOLRegressor as PiSTOLRegressor
     from tunefree.reflectron.classifier import ReflectronClassifier as ReflectronClassifier
-    from tunefree.reflectron.glm import (
-        GLMClassifier as GLMClassifier,
-        GLMRegressor as GLMRegressor,
-    )
+    from tunefree.reflectron.glm.classifier import GLMClassifier as GLMClassifier
+    from tunefree.reflectron.glm.regressor import GLMRegressor as GLMRegressor
     from tunefree.reflectron.reflectron import ReflectronRegressor as ReflectronRegressor
     from tunefree.ridge_path.estimators import (
         RidgePathRegressor as RidgePathRegressor,

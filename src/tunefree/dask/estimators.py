@@ -30,8 +30,10 @@ from tunefree.kernel_ridge import estimators as kernel_ridge
 from tunefree.parts.averaging import Geometric
 from tunefree.parts.links import index_of_mean
 from tunefree.perceptron import estimators as perceptron
-from tunefree.reflectron import classifier, glm, reflectron
+from tunefree.reflectron import classifier, reflectron
 from tunefree.reflectron.descent import Descent, Settings, fold_order
+from tunefree.reflectron.glm.classifier import GLMClassifier
+from tunefree.reflectron.glm.regressor import GLMRegressor
 from tunefree.reflectron.mirror import NONE, Batch
 from tunefree.ridge_path import estimators as ridge
 from tunefree.ridge_path import least_squares
@@ -553,7 +555,7 @@ def _with_terms(X, terms):
     return X[[name for name in columns if name not in named]], found
 
 
-class DaskGLMRegressor(_DescendsTables, glm.GLMRegressor):
+class DaskGLMRegressor(_DescendsTables, GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
     Each pass is one round: each worker sums up its partitions, and the client takes the step. With
@@ -649,7 +651,7 @@ class DaskGLMRegressor(_DescendsTables, glm.GLMRegressor):
         return self._score_of(*(None if a is None else np.asarray(a) for a in found))
 
 
-class DaskGLMClassifier(_DescendsTables, DistributedClassifier, glm.GLMClassifier):
+class DaskGLMClassifier(_DescendsTables, DistributedClassifier, GLMClassifier):
     """`tunefree.GLMClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
@@ -977,8 +979,8 @@ class DaskTuneFreeClassifier(_SampledTables, DistributedClassifier, TuneFreeClas
 
 # The estimator on a cluster of each local one.
 ON_CLUSTER: dict[type, Any] = {
-    glm.GLMClassifier: DaskGLMClassifier,
-    glm.GLMRegressor: DaskGLMRegressor,
+    GLMClassifier: DaskGLMClassifier,
+    GLMRegressor: DaskGLMRegressor,
     classifier.ReflectronClassifier: DaskReflectronClassifier,
     reflectron.ReflectronRegressor: DaskReflectronRegressor,
     perceptron.OptimisticPerceptron: DaskOptimisticPerceptron,

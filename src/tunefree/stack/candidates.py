@@ -37,7 +37,8 @@ from tunefree.pistol.kernel_classifier import KernelPiSTOLClassifier
 from tunefree.pistol.kernel_regressor import KernelPiSTOLRegressor
 from tunefree.pistol.regressor import PiSTOLRegressor
 from tunefree.reflectron.constraints import Monotone
-from tunefree.reflectron.glm import GLMClassifier, GLMRegressor
+from tunefree.reflectron.glm.classifier import GLMClassifier
+from tunefree.reflectron.glm.regressor import GLMRegressor
 from tunefree.ridge_path.estimators import RidgePathRegressor
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.scaling import asinh_scaling, show
