@@ -1,5 +1,7 @@
 """Plots of what fitted models keep: risks, candidates, weights, drift, intervals."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field

@@ -1,5 +1,7 @@
 """Plots of predicted means against what was observed, for any estimator that predicts means."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self

@@ -1,5 +1,7 @@
 """Generalized linear models: families, links, exposures, inference."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, Self
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Boosted trees, whose rounds and shapes held-out rows choose."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import nullcontext
