@@ -3,6 +3,8 @@
 Messages name what is wrong.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

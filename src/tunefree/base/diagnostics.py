@@ -1,5 +1,7 @@
 """What a generalized linear model's rows show of it: residuals, influence, bands of the mean."""
 
+from __future__ import annotations
+
 import functools
 from typing import Any
 
@@ -341,7 +343,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         ends = np.stack([band[1] for band in bands], axis=1)
         return (mean, ends) if kept.are_several or len(fits) > 1 else (mean[:, 0], ends[:, 0])
 
-    def compare_lr_test(self, restricted: "DiagnosticsMixin") -> LikelihoodRatioTest:
+    def compare_lr_test(self, restricted: DiagnosticsMixin) -> LikelihoodRatioTest:
         r"""The likelihood-ratio test of this model against a smaller one that is nested in it.
 
         The hypothesis is that the columns of this model that the smaller lacks have no effect. With

@@ -1,5 +1,7 @@
 """Uncertainty of every fitted estimator: intervals, sets, risks and coefficients."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Linear PiSTOL for numbers."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 import numpy as np

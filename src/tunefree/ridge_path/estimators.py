@@ -1,5 +1,7 @@
 """Least squares by averaged SGD: a whole regularization path from one run, or exactly."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
