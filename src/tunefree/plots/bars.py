@@ -1,15 +1,9 @@
 """Plots of what a model is made of: candidates, weights, and what columns add to a score."""
 
-<<<<<<< HEAD:src/tunefree/plots/bars.py
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-=======
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
->>>>>>> h6:src/tunefree/plots/fitted.py
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np

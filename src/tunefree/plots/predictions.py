@@ -1,11 +1,7 @@
 """Plots of predictions beside the targets: intervals, and means of groups of rows."""
 
-<<<<<<< HEAD:src/tunefree/plots/predictions.py
-=======
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
->>>>>>> h6:src/tunefree/plots/scores.py
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
