@@ -30,6 +30,7 @@ from tunefree.core.registry import ESTIMATORS
 from tunefree.core.warn import warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
 from tunefree.rows.columns import (
+    CATEGORY,
     DATE,
     DURATION,
     as_table,
@@ -121,8 +122,9 @@ def _check_numeric(estimator, schema, X):
     columns = zip(schema.names, schema.columns, raw_columns(X), strict=True)
     for name, column, raw in columns:
         if column.kind not in WITH_NUMBERS:
-            is_date = column.kind == DATE
-            what = "dates or times" if is_date else f"text such as {_text_among(raw)!r:.60}"
+            is_date, is_category = column.kind == DATE, column.kind == CATEGORY
+            what = "categories" if is_category else f"text such as {_text_among(raw)!r:.60}"
+            what = "dates or times" if is_date else what
             raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
 
 

@@ -30,6 +30,7 @@ from tunefree.rows.kinds import (
     FIRST_DAY,
     KINDS,
     LAST_DAY,
+    SECONDS,
     SENTINELS,
     WITH_NUMBERS,
     ColumnKind,
@@ -135,6 +136,7 @@ class Schema(NamedTuple):
         """
         low, high = X.min(axis=0), X.max(axis=0)
         may_be_days = (low >= FIRST_DAY) & (high <= LAST_DAY)
+        may_be_days |= (low >= FIRST_DAY * SECONDS) & (high < (LAST_DAY + 1) * SECONDS)
         if np.isin(low, SENTINELS).any() or may_be_days.any():
             return None
         columns = tuple(ColumnKind(NUMBER, whole=all_whole(x)) for x in X.T)
