@@ -34,19 +34,15 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from tunefree.pistol.classifier import PiSTOLClassifier as PiSTOLClassifier
     from tunefree.pistol.regressor import PiSTOLRegressor as PiSTOLRegressor
     from tunefree.reflectron.classifier import ReflectronClassifier as ReflectronClassifier
-    from tunefree.reflectron.glm import (
-        GLMClassifier as GLMClassifier,
-        GLMRegressor as GLMRegressor,
-    )
+    from tunefree.reflectron.glm.classifier import GLMClassifier as GLMClassifier
+    from tunefree.reflectron.glm.regressor import GLMRegressor as GLMRegressor
     from tunefree.reflectron.reflectron import ReflectronRegressor as ReflectronRegressor
     from tunefree.ridge_path.estimators import (
         RidgePathRegressor as RidgePathRegressor,
         sgd_ridge_path as sgd_ridge_path,
     )
-    from tunefree.trees.estimators import (
-        BoostedTreesClassifier as BoostedTreesClassifier,
-        BoostedTreesRegressor as BoostedTreesRegressor,
-    )
+    from tunefree.trees.classifier import BoostedTreesClassifier as BoostedTreesClassifier
+    from tunefree.trees.regressor import BoostedTreesRegressor as BoostedTreesRegressor
     from tunefree.streams.classifier import StreamClassifier as StreamClassifier
     from tunefree.streams.regressor import StreamRegressor as StreamRegressor
     from tunefree.files.model import load_model as load_model, save_model as save_model

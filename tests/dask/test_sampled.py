@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from tunefree.core.registry import estimator_class
 from tunefree.kernel_ridge import solvers as ridge
-from tunefree.trees import estimators as trees
+from tunefree.trees import estimator as trees
 
 pytest.importorskip("distributed")
 

@@ -19,7 +19,7 @@ from tunefree.base.from_source import SourceSample
 from tunefree.core.blas import eigh
 from tunefree.kernel_ridge import solvers as ridge
 from tunefree.kernels.nystroem import accumulate, make_landmarks, solve
-from tunefree.trees import estimators as trees
+from tunefree.trees import estimator as trees
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (900, 2))

@@ -8,7 +8,8 @@ from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, TuneFreeRegr
 from tunefree.held_out import predictions as held_out
 from tunefree.held_out.predictions import automatic_folds, folds_within, is_cross_validation
 from tunefree.stack.candidates import BoostedTrees, ThreeFolds, make_candidates
-from tunefree.trees import estimators as trees
+from tunefree.trees import boosting
+from tunefree.trees import learning as trees
 from tunefree.trees.forests import Oblivious
 
 RNG = np.random.default_rng(0)
@@ -27,14 +28,17 @@ def grouped_rows(n_groups, size, seed):
 def test_targets_of_a_group_do_not_choose_the_rounds_of_their_own_prediction(make, monkeypatch):
     monkeypatch.setattr(held_out, "FEW_ROWS", 100)  # one fold, as of 2,000 rows
     monkeypatch.setattr(trees, "SHAPES", (Oblivious(3),))
-    X = RNG.normal(size=(N, 2))
-    y = X[:, 0] + RNG.normal(size=100)[GROUPS]
+    # How long learning goes on depends on all rows: here it ends at the same round.
+    monkeypatch.setattr(boosting, "_PATIENCE", 60)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2))
+    y = X[:, 0] + rng.normal(size=100)[GROUPS]
     folds = automatic_folds(np.zeros(N, np.int64), GROUPS)
     (_, out), own = folds[0], GROUPS[folds[0][1]]
 
     def predicted(y):
         y = y > 0.0 if make is BoostedTreesClassifier else y
-        return make(random_state=0)._learn(X, y, np.ones(N), folds, GROUPS)
+        return make(random_state=0)._learn(X, y, np.ones(N), folds, GROUPS, most_rounds=60)
 
     before, moved = predicted(y), np.zeros(len(out), dtype=bool)
     for group in np.unique(own)[:3]:

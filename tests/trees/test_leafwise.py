@@ -6,7 +6,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from test_shapley import brute_force
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, save_model
-from tunefree.trees import estimators
+from tunefree.trees import learning
 from tunefree.trees.bins import bins_of
 from tunefree.trees.forests import Leafwise, LeafwiseForest, Oblivious
 from tunefree.trees.leafwise import leaf_memory, paths
@@ -17,7 +17,7 @@ from tunefree.trees.tree import first_bins, fours_of, packed
 @pytest.fixture(autouse=True)
 def every_forest_is_leafwise(monkeypatch):
     """Few rows have leaf-wise trees, too."""
-    monkeypatch.setattr(estimators, "SHAPES", (Leafwise(8),))
+    monkeypatch.setattr(learning, "SHAPES", (Leafwise(8),))
 
 
 def problem(n=400, seed=0):
@@ -146,7 +146,7 @@ def test_a_graph_predicts_the_same(monkeypatch):
     pytest.importorskip("onnx")
     from tunefree.onnx import to_onnx
 
-    monkeypatch.setattr(estimators, "SHAPES", (Oblivious(2), Leafwise(8)))
+    monkeypatch.setattr(learning, "SHAPES", (Oblivious(2), Leafwise(8)))
     X, y = problem()
     model = BoostedTreesRegressor(random_state=0).fit(X, y)
     assert {type(forest).__name__ for forest in model.forests_} >= {"LeafwiseForest"}
@@ -183,7 +183,7 @@ def test_quantiles_and_classes_and_exposures_are_learned():
 
 def test_rules_for_few_rows_are_learned_as_by_a_peer(monkeypatch):
     """Three rules of three columns each: beside scikit-learn's leaf-wise trees."""
-    monkeypatch.setattr(estimators, "SHAPES", (Leafwise(),))
+    monkeypatch.setattr(learning, "SHAPES", (Leafwise(),))
     random = np.random.default_rng(3)
     X = random.uniform(size=(4000, 12))
     high = X > 0.5

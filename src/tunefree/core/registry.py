@@ -3,12 +3,12 @@
 from importlib import import_module
 
 ESTIMATORS = {
-    "BoostedTreesClassifier": "tunefree.trees.estimators",
-    "BoostedTreesRegressor": "tunefree.trees.estimators",
+    "BoostedTreesClassifier": "tunefree.trees.classifier",
+    "BoostedTreesRegressor": "tunefree.trees.regressor",
     "RidgePathRegressor": "tunefree.ridge_path.estimators",
     "ClassicalPerceptron": "tunefree.perceptron.estimators",
-    "GLMClassifier": "tunefree.reflectron.glm",
-    "GLMRegressor": "tunefree.reflectron.glm",
+    "GLMClassifier": "tunefree.reflectron.glm.classifier",
+    "GLMRegressor": "tunefree.reflectron.glm.regressor",
     "DynamicsReflectron": "tunefree.reflectron.dynamics",
     "KernelOptimisticPerceptron": "tunefree.perceptron.estimators",
     "KernelPiSTOLClassifier": "tunefree.pistol.kernel_classifier",

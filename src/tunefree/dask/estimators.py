@@ -30,8 +30,10 @@ from tunefree.kernel_ridge import estimators as kernel_ridge
 from tunefree.parts.averaging import Geometric
 from tunefree.parts.links import index_of_mean
 from tunefree.perceptron import estimators as perceptron
-from tunefree.reflectron import classifier, glm, reflectron
+from tunefree.reflectron import classifier, reflectron
 from tunefree.reflectron.descent import Descent, Settings, fold_order
+from tunefree.reflectron.glm.classifier import GLMClassifier
+from tunefree.reflectron.glm.regressor import GLMRegressor
 from tunefree.reflectron.mirror import NONE, Batch
 from tunefree.ridge_path import estimators as ridge
 from tunefree.ridge_path import least_squares
@@ -50,7 +52,8 @@ from tunefree.rows.summaries import ReadSummaries
 from tunefree.rows.units import Units
 from tunefree.stack.classifier import TuneFreeClassifier
 from tunefree.stack.regressor import TuneFreeRegressor
-from tunefree.trees import estimators as trees
+from tunefree.trees.classifier import BoostedTreesClassifier
+from tunefree.trees.regressor import BoostedTreesRegressor
 
 PIECE = 1 << 19  # numbers that fit into the processor's cache
 _BLOCK = 4096
@@ -552,7 +555,7 @@ def _with_terms(X, terms):
     return X[[name for name in columns if name not in named]], found
 
 
-class DaskGLMRegressor(_DescendsTables, glm.GLMRegressor):
+class DaskGLMRegressor(_DescendsTables, GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
     Each pass is one round: each worker sums up its partitions, and the client takes the step. With
@@ -648,7 +651,7 @@ class DaskGLMRegressor(_DescendsTables, glm.GLMRegressor):
         return self._score_of(*(None if a is None else np.asarray(a) for a in found))
 
 
-class DaskGLMClassifier(_DescendsTables, DistributedClassifier, glm.GLMClassifier):
+class DaskGLMClassifier(_DescendsTables, DistributedClassifier, GLMClassifier):
     """`tunefree.GLMClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
@@ -944,7 +947,7 @@ class DaskKernelRidgeClassifier(
     """`tunefree.KernelRidgeClassifier` on a Dask cluster; see `DaskKernelRidgeRegressor`."""
 
 
-class DaskBoostedTreesRegressor(_SampledTables, trees.BoostedTreesRegressor):
+class DaskBoostedTreesRegressor(_SampledTables, BoostedTreesRegressor):
     """`tunefree.BoostedTreesRegressor` on rows of a Dask cluster.
 
     The client learns at most 100,000 distinct rows, drawn evenly by their hash. `fit_source` of one
@@ -952,9 +955,7 @@ class DaskBoostedTreesRegressor(_SampledTables, trees.BoostedTreesRegressor):
     """
 
 
-class DaskBoostedTreesClassifier(
-    _SampledTables, DistributedClassifier, trees.BoostedTreesClassifier
-):
+class DaskBoostedTreesClassifier(_SampledTables, DistributedClassifier, BoostedTreesClassifier):
     """`tunefree.BoostedTreesClassifier` on a Dask cluster; see `DaskBoostedTreesRegressor`."""
 
 
@@ -978,16 +979,16 @@ class DaskTuneFreeClassifier(_SampledTables, DistributedClassifier, TuneFreeClas
 
 # The estimator on a cluster of each local one.
 ON_CLUSTER: dict[type, Any] = {
-    glm.GLMClassifier: DaskGLMClassifier,
-    glm.GLMRegressor: DaskGLMRegressor,
+    GLMClassifier: DaskGLMClassifier,
+    GLMRegressor: DaskGLMRegressor,
     classifier.ReflectronClassifier: DaskReflectronClassifier,
     reflectron.ReflectronRegressor: DaskReflectronRegressor,
     perceptron.OptimisticPerceptron: DaskOptimisticPerceptron,
     ridge.RidgePathRegressor: DaskRidgePathRegressor,
     kernel_ridge.KernelRidgeClassifier: DaskKernelRidgeClassifier,
     kernel_ridge.KernelRidgeRegressor: DaskKernelRidgeRegressor,
-    trees.BoostedTreesClassifier: DaskBoostedTreesClassifier,
-    trees.BoostedTreesRegressor: DaskBoostedTreesRegressor,
+    BoostedTreesClassifier: DaskBoostedTreesClassifier,
+    BoostedTreesRegressor: DaskBoostedTreesRegressor,
     TuneFreeClassifier: DaskTuneFreeClassifier,
     TuneFreeRegressor: DaskTuneFreeRegressor,
 }

@@ -4,21 +4,15 @@
 curves of one estimator use scikit-learn's own `LearningCurveDisplay`.
 """
 
+from tunefree.plots.bars import ExplanationDisplay, LeaderboardDisplay, WeightsDisplay
+from tunefree.plots.curves import DriftDisplay, RiskCurveDisplay
 from tunefree.plots.diagnostics import (
     LeverageDisplay,
     PartialResidualDisplay,
     QQDisplay,
     ResidualsDisplay,
 )
-from tunefree.plots.fitted import (
-    DriftDisplay,
-    ExplanationDisplay,
-    IntervalDisplay,
-    LeaderboardDisplay,
-    RiskCurveDisplay,
-    WeightsDisplay,
-)
-from tunefree.plots.scores import CalibrationDisplay, LiftDisplay
+from tunefree.plots.predictions import CalibrationDisplay, IntervalDisplay, LiftDisplay
 
 __all__ = [
     "CalibrationDisplay",

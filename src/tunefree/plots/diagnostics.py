@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from tunefree.plots.drawing import COLOURS, Display, given, trend
+from tunefree.plots.drawing import COLOURS, THIN, Display, given, legend, trend
 
 # Most rows of a draw, and draws, from which the level of a band at single rows is found.
 _MOST_ROWS, _DRAWS = 1000, 1000
@@ -100,14 +100,14 @@ class ResidualsDisplay(Display):
         self
         """
         ax = self._on(ax)
-        ax.axhline(0.0, color="0.5", linewidth=0.8)
+        ax.axhline(0.0, **THIN)
         ax.plot(self.fitted, self.residuals, ".", color=COLOURS[5], markersize=4, alpha=0.5)
         trend(ax, self.fitted, self.residuals, np.ones(len(self.fitted)), n_bins)
         low, high = self.fitted.min(), self.fitted.max()
         if 0.0 < low and high > 10.0 * low and high > 1.0:
             ax.set_xscale("log")
         ax.set(xlabel="fitted mean", ylabel=f"{self.kind} residual")
-        ax.legend(frameon=False, fontsize=8)
+        legend(ax)
         return self
 
 
@@ -216,7 +216,7 @@ class QQDisplay(Display):
                     expected[rows], found[rows], marker, color=colour, markersize=4, label=label
                 )
         ax.set(xlabel="normal quantile", ylabel="quantile residual")
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        legend(ax, loc="upper left")
         return self
 
 
@@ -326,7 +326,7 @@ class LeverageDisplay(Display):
         self
         """
         ax = self._on(ax)
-        ax.axhline(0.0, color="0.5", linewidth=0.8)
+        ax.axhline(0.0, **THIN)
         ax.plot(self.leverage, self.resid_studentized, ".", color=COLOURS[0], markersize=5)
         distance = np.nan_to_num(self.cooks_distance, nan=-1.0)
         for i in np.argsort(-distance, kind="stable")[:most]:
@@ -349,7 +349,7 @@ class LeverageDisplay(Display):
             xlim=(0.0, right),
             ylim=(low, high),
         )
-        ax.legend(frameon=False, fontsize=8)
+        legend(ax)
         return self
 
 
@@ -459,5 +459,5 @@ class PartialResidualDisplay(Display):
         ax.set_ylim(min(low, self.effect.min()), max(high, self.effect.max()))
         label = self.name.replace("$", r"\$")
         ax.set(xlabel=label, ylabel="added to the index")
-        ax.legend(frameon=False, fontsize=8)
+        legend(ax)
         return self

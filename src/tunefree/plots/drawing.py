@@ -1,14 +1,23 @@
 """What Displays share: axes, colours, rows of bars."""
 
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 # Okabe and Ito 2008: colours that colour-blind readers can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+THIN = {"color": "0.5", "linewidth": 0.8}  # lines at 0, or at what is equal
 STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
 
 
-class Display:
-    """Base of Displays: the axes and the figure that they are drawn into."""
+class Display(ABC):
+    """Base of Displays: data, and the axes and the figure that they were last drawn into."""
+
+    @abstractmethod
+    def plot(self, ax: Any = None, **options: Any) -> Self:
+        """Draw on axes, by default on new ones."""
 
     def _on(self, ax):
         """The given axes, or new ones."""
@@ -22,6 +31,44 @@ class Display:
             ax = pyplot.subplots(layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
         return ax
+
+
+class FittedDisplay(Display):
+    """Displays of a fitted estimator, without further data."""
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
+        """Plot from a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no such data.
+        """
+        check_is_fitted(estimator)
+        if several := vars(estimator).get("label_models_"):
+            raise ValueError(
+                f"This {type(estimator).__name__} has {len(several)} labels: draw one of its "
+                "label_models_."
+            )
+        return cls(**cls._data_of(estimator)).plot(ax, **options)
+
+    @staticmethod
+    @abstractmethod
+    def _data_of(estimator) -> dict[str, Any]:
+        """The arguments of the Display."""
+
+
+def legend(ax, **options):
+    """The names of lines and dots."""
+    ax.legend(frameon=False, fontsize=8, **options)
 
 
 def bars(ax, names, values, errors, colours):

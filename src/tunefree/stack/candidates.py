@@ -38,7 +38,8 @@ from tunefree.pistol.kernel_classifier import KernelPiSTOLClassifier
 from tunefree.pistol.kernel_regressor import KernelPiSTOLRegressor
 from tunefree.pistol.regressor import PiSTOLRegressor
 from tunefree.reflectron.constraints import Monotone
-from tunefree.reflectron.glm import GLMClassifier, GLMRegressor
+from tunefree.reflectron.glm.classifier import GLMClassifier
+from tunefree.reflectron.glm.regressor import GLMRegressor
 from tunefree.ridge_path.estimators import RidgePathRegressor
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.scaling import asinh_scaling, show
@@ -46,7 +47,8 @@ from tunefree.stack import costs
 from tunefree.stack.costs import Cost, Step
 from tunefree.stack.schedule import limited, schedule_of
 from tunefree.trees.boosting import MOST_ROUNDS
-from tunefree.trees.estimators import BoostedTreesClassifier, BoostedTreesRegressor
+from tunefree.trees.classifier import BoostedTreesClassifier
+from tunefree.trees.regressor import BoostedTreesRegressor
 
 # Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
 MOST_COLUMNS = 2000

@@ -10,10 +10,14 @@ from sklearn.utils.validation import validate_data
 
 from tunefree.base import base
 from tunefree.base.sizes import warn_of_entries, warn_of_streamed_targets
+from tunefree.core.warn import DataWarning, warn
+from tunefree.rows.columns import NUMBER
 from tunefree.rows.matrices import as_dense, canonical, check_frame
+from tunefree.rows.schema import BadColumn, warn_of_bad
 from tunefree.streams.learner import Mixture
 from tunefree.streams.rows import (
     PLAIN,
+    NamedNumbers,
     array_rows,
     as_records,
     features,
@@ -27,6 +31,15 @@ from tunefree.streams.state import DIAGONAL, MOST_WHOLE, SPARSE, WHOLE
 # Beyond this many names of columns, new names share existing columns.
 _MOST_COLUMNS = 1 << 16
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
+
+
+def _is_strange(row, names):
+    """Whether a row has keys, and none of them stands for a column."""
+    known = names.keys()
+    if not (row and known.isdisjoint(row) and known.isdisjoint(row.texts)):
+        return False
+    levels = tuple(f"{name}=" for name in row.texts)
+    return not any(name.startswith(levels) for name in names)
 
 
 class ReadsRows:
@@ -81,7 +94,8 @@ class ReadsRows:
         """
         check_frame(X)
         if hasattr(X, "columns") and len(X):
-            X = frame_rows(X, self._ready, self._ready and self.columns_ is not None)
+            has_names = self._ready and self.columns_ is not None
+            X = frame_rows(X, self._ready, self._names() if has_names else None)
         records = as_records(X)
         if records is not None:
             return records
@@ -143,15 +157,22 @@ class ReadsRows:
     def _row(self, x):
         """The columns and values of a row to predict: new names are ignored."""
         row = self._read(x)
-        return self._places(row) if type(row) is dict else row
+        if type(row) is not NamedNumbers:
+            return row
+        self._warn_of_unknown([row])
+        return self._places(row)
 
     def _places(self, row):
         """The columns and values of numbers by names; names without a column are ignored."""
         names = self._names()
         if self.mixture_.form != SPARSE:
             absent = math.nan if self.columns_ is None else 0.0
-            return _NO_COLUMNS, np.array([row.get(name, absent) for name in names], dtype=float)
-        found = {}
+            values = np.array([row.get(name, absent) for name in names], dtype=float)
+            for name in row.texts:
+                if name in names:  # a number that comes as text is unknown, and not 0
+                    values[names[name]] = math.nan
+            return _NO_COLUMNS, values
+        found = {names[name]: math.nan for name in row.texts if name in names}
         for name, value in row.items():
             j = names.get(name)
             if j is None and len(names) >= _MOST_COLUMNS:  # the name shares the column of another
@@ -169,10 +190,30 @@ class ReadsRows:
             starts = np.cumsum([0, *(len(columns) for columns, _ in places)])
             columns = np.concatenate([columns for columns, _ in places])
             return starts, columns, np.concatenate([values for _, values in places])
+        values = np.array([self._places(row)[1] for row in found])
+        return np.arange(len(found) + 1) * values.shape[1], _NO_COLUMNS, values.ravel()
+
+    def _warn_of_unknown(self, rows):
+        """Count in warnings what is lost of rows to predict."""
         names = self._names()
-        absent = math.nan if self.columns_ is None else 0.0
-        values = np.array([[row.get(name, absent) for name in names] for row in found], dtype=float)
-        return np.arange(len(found) + 1) * len(names), _NO_COLUMNS, values.ravel()
+        strange = [i for i, row in enumerate(rows) if names and _is_strange(row, names)]
+        if strange:
+            keys = ", ".join(map(repr, list(rows[strange[0]])[:3]))
+            warn(
+                f"{len(strange)} of {len(rows)} rows have no column of this stream, the first "
+                f"X[{strange[0]}] with {keys}: nothing of them is used.",
+                DataWarning,
+            )
+        bad: dict[str, BadColumn] = {}
+        for i, row in enumerate(rows):
+            if names.keys().isdisjoint(row.texts):
+                continue
+            for name, text in row.texts.items():
+                if name in names and f"{name}={text}" not in names:
+                    first = bad.setdefault(name, BadColumn(name, NUMBER, 0, i, text))
+                    bad[name] = first._replace(count=first.count + 1)
+        if bad:
+            warn_of_bad([*bad.values()], "missing")
 
     def _names(self):
         """Columns by their names."""

@@ -23,7 +23,7 @@ from tunefree.streams.bounds import stream_mixing
 from tunefree.streams.columns import ReadsRows
 from tunefree.streams.drift import POINT
 from tunefree.streams.learner import Mixture
-from tunefree.streams.rows import as_records, split_labels
+from tunefree.streams.rows import NamedNumbers, as_records, split_labels
 from tunefree.streams.state import DRIFTS, NARROW, RATES
 
 # Most predictions that wait for their label.
@@ -108,7 +108,9 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
             raise NotFittedError(f"This {type(self).__name__} has not learned any row yet.")
         X = self._as_records(X)
         if as_records(X) is not None:
-            return self.mixture_.ask(self._all_places(self._read_records(X)))
+            rows = self._read_records(X)
+            self._warn_of_unknown(rows)
+            return self.mixture_.ask(self._all_places(rows))
         return self.mixture_.ask(self._matrix(X, reset=False)[0])
 
     # --- learning ---
@@ -146,7 +148,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
         asked = None if key is None else vars(self).get("_waiting", {}).get(key)
         if label is None:
             self._pass(row)
-        elif type(row) is dict:
+        elif type(row) is NamedNumbers:
             self._learn_names(row, label, w, asked)
         else:
             columns, values = row
@@ -158,7 +160,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
     def _pass(self, row):
         """Take a row without a label: it is one of the rows by which labels come late."""
         if len(self.mixture_.past):
-            columns, values = self._places(row) if type(row) is dict else row
+            columns, values = self._places(row) if type(row) is NamedNumbers else row
             self.mixture_.learn_row(columns, values, 0, 0.0)
 
     def _learn_names(self, row, label, w, asked=None):

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.utils import column_or_1d
 
+from tunefree.core.warn import DataWarning, warn
 from tunefree.rows.cells import value_of
 from tunefree.rows.columns import (
     DATE,
@@ -27,6 +28,8 @@ from tunefree.rows.columns import (
 )
 
 _NUMBERS = (Real, Decimal, np.bool_)
+# Columns that a warning names.
+_NAMED = 5
 # Values of these types are numbers, or None, without a closer look.
 PLAIN = frozenset(
     {float, int, bool, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_}
@@ -108,6 +111,12 @@ def _place(row, key):
 # --- rows with names ------------------------------------------------------------------------------
 
 
+class NamedNumbers(dict):
+    """The numbers of a row by the names of their columns; `texts` are its cells of text by key."""
+
+    __slots__ = ("texts",)
+
+
 def record_of(x: Any, named=False):
     """A row with names as a mapping; None of other rows.
 
@@ -174,7 +183,7 @@ def _column_name(key, value):
 
 
 def features(x, row=None):
-    """The numbers of a mapping by the names of their columns.
+    """The `NamedNumbers` of a mapping.
 
     Text that stands for a number, such as "3.5", "$944.00" or "7%", is that number. Other text has
     a column of its own, where it is 1. What is missing is NaN.
@@ -195,12 +204,14 @@ def features(x, row=None):
     >>> features({"size": 3, "kind": "red", "age": None})
     {'size': 3.0, 'kind=red': 1.0, 'age': nan}
     """
-    found = {}
+    found = NamedNumbers()
+    found.texts = {}
     for key, value in x.items():
         name = key if type(key) is str else _name_of(key)
         if type(value) is not float:
             value = read(value)
             if type(value) is str:
+                found.texts[name] = value
                 name, value = f"{name}={value}", 1.0
             else:
                 value = _as_float(value, row, key)
@@ -217,11 +228,20 @@ def features(x, row=None):
     return found
 
 
-def frame_rows(X, began, has_names):
+def frame_rows(X, began, known):
     """The rows of a frame as dicts where a stream has names or begins with text, else the frame.
 
     Text is read cell by cell, as in dicts: the sizes of chunks decide nothing.
+
+    Parameters
+    ----------
+    X : frame
+    began : bool
+        Whether the stream has begun.
+    known : collection of str, or None
+        The names of the stream, if it has names. What the frame lacks of them is missing.
     """
+    has_names = known is not None
     columns = _cells_of(X, list(names_of(X)))
     not_numeric = [name for name, cells in columns.items() if not _are_numbers(cells, began)]
     if began and not has_names and not_numeric:
@@ -230,8 +250,23 @@ def frame_rows(X, began, has_names):
         )
     if not (has_names or not_numeric):
         return _of_numbers(X, columns)
+    columns |= dict.fromkeys(_lacking(columns, known or ()), [None] * len(X))
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _lacking(columns, known):
+    """The known names that no column of a frame stands for, with a warning that names them.
+
+    In a dict a name that is absent is 0, as a word that a text does not have; in a table it is a
+    column that is missing.
+    """
+    texts = tuple(f"{name}=" for name in columns)
+    lacking = [name for name in known if name not in columns and not name.startswith(texts)]
+    if lacking:
+        names = ", ".join(map(repr, lacking[:_NAMED])) + (", ..." if lacking[_NAMED:] else "")
+        warn(f"X lacks {names} of this stream's columns: they count as missing.", DataWarning)
+    return lacking
 
 
 def array_rows(X):
@@ -406,12 +441,12 @@ def split_labels(y: Any, real):
         y = column_or_1d(y, warn=True)
     if y.ndim != 1:
         return y, np.ones(len(y) if y.ndim else 0, dtype=bool)  # refused by what checks labels
+    if y.dtype.kind in "mM":
+        raise ValueError("y holds dates or times: give numbers, such as days since a date.")
     if y.dtype.kind == "O":
         return _split_objects(y.tolist(), real)
     if y.dtype.kind == "f":
         known = ~np.isnan(y)
-    elif y.dtype.kind in "mM":
-        known = ~np.isnat(y)
     else:
         known = np.ones(len(y), dtype=bool)
     if known.all():

@@ -1,4 +1,4 @@
-"""Boosted oblivious trees."""
+"""Boosted trees."""
 
 from tunefree.core.registry import lazy_names
 

@@ -288,7 +288,8 @@ def boost(sample, folds, options, shapes, most_rounds, report):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
     A row's own loss does not choose the round of its held-out prediction: with several folds the
-    other folds choose it, with one fold the other half of its rows, or of its groups.
+    other folds choose it, with one fold the other half of its rows, or of its groups. All of them
+    decide only how many rounds there are to choose from.
 
     After some rounds `report` is called once for every shape: it returns whether these were the
     last. Returned is a list of `Boosted`. A clock (`core.clock`) ends the rounds of all shapes.

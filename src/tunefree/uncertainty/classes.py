@@ -66,7 +66,12 @@ def leverages(A, E, bread):
     k, m, p = E.shape
     wide = E.reshape(-1, p)
     in_B = (wide @ bread @ wide.T).reshape(k, m, k, m)
-    return np.stack([np.einsum("ni,iaj,nj->na", A, in_B[:, :, :, b], A) for b in range(m)], axis=2)
+    quadratic = np.empty((len(A), m, m))
+    for a in range(m):
+        for b in range(m):
+            # A matrix product: einsum over both columns takes ten times as long.
+            quadratic[:, a, b] = ((A @ in_B[:, a, :, b]) * A).sum(axis=1)
+    return quadratic
 
 
 def _rest(H, Q):

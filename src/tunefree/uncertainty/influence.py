@@ -110,7 +110,7 @@ def influence_of(fit: Any, observed: bool = True) -> Influence:
     weight = precision * law.slope(found.s, sample.y) if observed else information
     inverse = np.linalg.inv(A.T @ ((counts * weight)[:, None] * A))
     expected = np.linalg.inv(A.T @ ((counts * information)[:, None] * A))
-    leverage = weight * np.einsum("ij,jk,ik->i", A, inverse, A)
+    leverage = weight * ((A @ inverse) * A).sum(axis=1)
     left = np.where(leverage < 1.0 - _WHOLE_LEVERAGE, 1.0 - leverage, np.nan)
     scale, k = fit.statistics.scale, A.shape[1]
     rows = FittedRows(

@@ -26,8 +26,8 @@ from tunefree.uncertainty.inference import (
 # HC1 is a multiple of HC0.
 _KEPT_TYPES = ("nonrobust", "HC0", "HC2", "HC3")
 # Work that a fit spends on its table, and on the tests of terms: rows times squared columns (times
-# terms). Measured on one core: a table of 2e7 takes .4 s, tests of 4e8 take 5 s. Beyond them tables
-# need the rows.
+# terms). Measured by hand on one core: a table of 2e7 takes .4 s, tests of 4e8 take 5 s. Beyond
+# them tables need the rows.
 MOST_WORK = 4e8
 _MOST_WORK_OF_TERMS = 4e7
 ONE_TARGET = "Terms are tested for one target: fit each target by itself."

@@ -24,7 +24,7 @@ def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
     """
     A = columns.of(rows)
     D, index = fit.design(A), fit.index(A) + offset
-    error = np.sqrt(np.einsum("ij,jk,ik->i", D, np.nan_to_num(fit.covariance), D))
+    error = np.sqrt(((D @ np.nan_to_num(fit.covariance)) * D).sum(axis=1))
     reach = student.ppf(1.0 - 0.5 * alphas, fit.df_denom) * error[:, None]
     ends = np.stack([index[:, None] - reach, index[:, None] + reach], axis=1)
     exposure = np.broadcast_to(exposure, index.shape)

@@ -1,17 +1,132 @@
-"""Plots of predicted means against what was observed, for any estimator that predicts means."""
+"""Plots of predictions beside the targets: intervals, and means of groups of rows."""
 
-from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from tunefree.plots.drawing import COLOURS, Display, equal_groups, given, means
+from tunefree.plots.drawing import (
+    COLOURS,
+    THIN,
+    Display,
+    equal_groups,
+    given,
+    legend,
+    means,
+)
 
 
 @dataclass(eq=False, repr=False)
-class _OfMeans(Display, ABC):
+class IntervalDisplay(Display):
+    """Prediction intervals over the predictions, with the targets.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (n,)
+    intervals : ndarray of shape (n, 2)
+    target : ndarray of shape (n,), optional
+    share : float, default=0.9
+        Nominal coverage.
+    sample_weight : ndarray of shape (n,), optional
+        Weights of the rows in the share of targets inside.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import KernelRidgeRegressor
+    >>> from tunefree.plots import IntervalDisplay
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = KernelRidgeRegressor(random_state=0).fit(X, X[:, 0])
+    >>> IntervalDisplay.from_estimator(model, X).intervals.shape
+    (60, 2)
+    """
+
+    prediction: np.ndarray
+    intervals: np.ndarray
+    _: KW_ONLY
+    target: np.ndarray | None = None
+    share: float = 0.9
+    sample_weight: np.ndarray | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        alpha: float = 0.1,
+        output: int = 0,
+        exposure: Any = None,
+        offset: Any = None,
+        sample_weight: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the intervals of an estimator with `predict_interval`.
+
+        Parameters
+        ----------
+        estimator : fitted regressor
+        X : as for `predict`
+        y : array-like of shape (n,) or (n, n_targets), optional
+        alpha : float, default=0.1
+        output : int, default=0
+            Which target.
+        exposure, offset : array-like of shape (n,), optional
+            As for `predict_interval`: needed if they were given to `fit`.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows in the share of targets inside.
+        ax : matplotlib Axes, optional
+        """
+        terms = given(exposure=exposure, offset=offset)
+        predictions, ends = estimator.predict_interval(X, alpha=alpha, **terms)
+        n, y = len(predictions), None if y is None else np.asarray(y, dtype=float)
+        target = None if y is None else y.reshape(n, -1)[:, output]
+        ends = ends.reshape(n, -1, 2)[:, output]
+        predictions = predictions.reshape(n, -1)[:, output]
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        options: Any = {"target": target, "share": 1.0 - alpha, "sample_weight": weights}
+        return cls(predictions, ends, **options).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw one bar for each row, and its target as a dot: orange outside the interval.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        ax = self._on(ax)
+        order = np.argsort(self.prediction, kind="stable")
+        predictions, (low, high) = self.prediction[order], self.intervals[order].T
+        label = f"{self.share:.0%} intervals"
+        ax.vlines(predictions, low, high, color=COLOURS[5], alpha=0.35, linewidth=1.2, label=label)
+        ax.plot(predictions, predictions, color="0.3", linewidth=0.8)
+        if self.target is not None:
+            y = self.target[order]
+            inside = (low <= y) & (y <= high)
+            weights = None if self.sample_weight is None else self.sample_weight[order]
+            inside_label = f"{np.average(inside, weights=weights):.1%} of targets inside"
+            for rows, colour, label in (
+                (inside, COLOURS[0], inside_label),
+                (~inside, COLOURS[1], "outside"),
+            ):
+                ax.plot(predictions[rows], y[rows], ".", color=colour, markersize=4, label=label)
+        ax.set(xlabel="prediction", ylabel="target")
+        legend(ax)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class _OfMeans(Display):
     """Base of Displays of targets and predicted means, both per unit of exposure."""
 
     target: np.ndarray
@@ -130,10 +245,6 @@ class _OfMeans(Display, ABC):
         predicted = means(self.prediction[used], weights[used], groups)[0]
         return predicted, *means(self.target[used], weights[used], groups)
 
-    @abstractmethod
-    def plot(self, ax: Any = None, *, n_bins: int = 10) -> Self:
-        """Draw on axes, by default on new ones."""
-
 
 @dataclass(eq=False, repr=False)
 class CalibrationDisplay(_OfMeans):
@@ -182,8 +293,8 @@ class CalibrationDisplay(_OfMeans):
         """
         ax = self._on(ax)
         predicted, observed, error = self.groups(n_bins)
-        weights = np.ones(len(self.target)) if self.weights is None else self.weights
-        self.ratio_ = float(weights @ self.target / (weights @ self.prediction))
+        observed_mean = np.average(self.target, weights=self.weights)
+        self.ratio_ = float(observed_mean / np.average(self.prediction, weights=self.weights))
         ends = [min(predicted.min(), observed.min()), max(predicted.max(), observed.max())]
         ax.plot(ends, ends, color="0.3", linewidth=0.8, label="equal")
         label = f"observed / predicted {self.ratio_:.3f}"
@@ -194,7 +305,7 @@ class CalibrationDisplay(_OfMeans):
         if 0.0 < ends[0] and ends[1] > 10.0 * ends[0]:
             ax.set(xscale="log", yscale="log")
         ax.set(xlabel=f"predicted mean {self.unit}", ylabel=f"observed mean {self.unit}")
-        ax.legend(frameon=False, fontsize=8, loc="lower right")
+        legend(ax, loc="lower right")
         return self
 
 
@@ -250,7 +361,7 @@ class LiftDisplay(_OfMeans):
         mean = np.average(self.target, weights=self.weights)
         self.lift_, place = observed / mean, np.arange(1, len(observed) + 1)
         reach = 1.96 * np.nan_to_num(error) / mean
-        ax.axhline(1.0, color="0.5", linewidth=0.8)
+        ax.axhline(1.0, **THIN)
         ax.errorbar(
             place, self.lift_, reach, fmt="o-", color=COLOURS[0], markersize=4, label="observed"
         )
@@ -262,5 +373,5 @@ class LiftDisplay(_OfMeans):
             ylim=(0.0, None) if min(self.lift_.min(), predicted.min()) >= 0.0 else None,
         )
         ax.set_xticks(place)
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        legend(ax, loc="upper left")
         return self
