@@ -1,9 +1,10 @@
-"""The plan of a fit: what each candidate costs and which are skipped, computed before work starts.
+"""The plan of a fit: what each candidate costs, and which are limited or skipped.
 
 Costs are formulas of the data's shape, fitted to the upper end of measurements. Time is in seconds
 of the reference core, which makes 2e10 multiply-adds a second in a product of matrices. Memory is
 in bytes at the peak. Candidates beyond the time or memory allowed are made smaller, the most
-expensive first, or skipped. A plan given as `budget=` is followed again, also on another machine.
+expensive first, or skipped. With a budget of clock time this is only what is foreseen: see
+`schedule`. A plan given as `budget=` is followed again, also on another machine.
 """
 
 import re
@@ -22,8 +23,8 @@ from tunefree.rows.designs import n_entries
 
 # Seconds allowed when no budget is given: five minutes of the reference core.
 _DEFAULT = 300.0
-# Fits take about so much of the formulas below, which are upper ends: candidates of 1,000 to 100,000
-# rows took .05 to .6.
+# Fits take about so much of the formulas below, which are upper ends: candidates of 1,000 to
+# 100,000 rows took .05 to .6.
 _TYPICAL = 0.3
 # If a few rounds of trees would take more of the time than this, fewer rows are learned, but not
 # fewer than so many.
