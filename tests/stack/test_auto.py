@@ -25,6 +25,7 @@ from tunefree.stack import candidates
 from tunefree.stack.candidates import Candidate, evaluate_candidates
 from tunefree.stack.costs import Plan, Step, shape_of
 from tunefree.stack.problem import StackProblem
+from tunefree.stack.schedule import Fixed
 from tunefree.uncertainty.calibration import Slopes
 
 
@@ -75,7 +76,8 @@ def test_a_candidate_is_never_judged_on_rows_it_has_seen():
             X, X[:, 0], np.ones(n), strata, None, automatic_folds(strata, None), False,
             Targets(np.ones(1)), shape_of(X, 1), 0, (),
         )  # fmt: skip
-        (result,) = evaluate_candidates([Candidate("spy", Spy())], plan, problem, NoProgress())
+        schedule = Fixed(plan, [Candidate("spy", Spy())])
+        (result,) = evaluate_candidates(schedule, problem, NoProgress())
         assert len(result.rows) == (n if n < 2000 else n // 5)
         np.testing.assert_array_equal(result.scores[:, 0], X[result.rows, 0])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
 from tunefree.core.process import amount, machine_memory
-from tunefree.stack.costs import Cost, Limits, Step, machine_speed
+from tunefree.stack.costs import _TYPICAL, Cost, Limits, Step, machine_speed
 
 
 class Runner(NamedTuple):
@@ -79,12 +79,13 @@ def test_the_dearest_is_made_smaller_first_and_what_is_left_says_so():
 
 def test_seconds_of_the_clock_are_those_of_this_machine_from_the_call_on(monkeypatch):
     assert 0.01 < machine_speed() < 100 and machine_memory() > 1e8
-    monkeypatch.setattr("tunefree.stack.costs.machine_speed", lambda: 0.5)
+    # Fits take _TYPICAL of the formulas: two seconds of the clock for each of the plan.
+    monkeypatch.setattr("tunefree.stack.costs.machine_speed", lambda: 0.5 * _TYPICAL)
     each = [Runner("a", Cost(1, 1)), Runner("b", Cost(3, 1), (50,))]
     limits = Limits("9s", None)
     options = [sizes_of(c) for c in each]
     assert limits.plan_for(options).expected.seconds == 8
-    limits.start -= 2  # reading the table has taken time
+    monkeypatch.setattr(limits.clock, "seconds", 7)  # reading the table has taken time
     assert limits.plan_for(options).expected.seconds == 5
     assert Limits("2 min", None).seconds == 120 and Limits(np.float32(3), None).seconds == 3
     assert amount(Limits(None, "1.5GB").bytes) == "1.5 GB"
@@ -104,7 +105,7 @@ def test_a_limited_fit_can_be_repeated_from_its_plan_and_its_file(make, tmp_path
     assert "Gaussian kernel to 250 landmarks" in repr(model.report_)
     save_model(model, tmp_path / "m")
     known = load_model(tmp_path / "m").plan_
-    assert known == model.plan_
+    assert known == model.plan_.timeless()
     again = make(budget=known, random_state=0).fit(X, y)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     with pytest.raises(MemoryError, match="'ridge on ranks and levels', the cheapest candidate"):

@@ -26,6 +26,8 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic, overload
 
+from tunefree.core.clock import compiling
+
 # Typed as Any: type checkers know neither names that are set at import, nor that arguments of
 # decorated functions are removed.
 _config: Any = config
@@ -78,7 +80,8 @@ def _compiler(function, fastmath, borrows=False) -> Any:
         collects = gc.isenabled()
         gc.disable()
         try:
-            return whole(*args)
+            with compiling():
+                return whole(*args)
         finally:
             if collects:
                 gc.enable()

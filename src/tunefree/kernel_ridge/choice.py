@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from tunefree.core.clock import clock
 from tunefree.held_out.predictions import weighted_mean
 from tunefree.kernel_ridge import solvers as ridge
 from tunefree.kernel_ridge.solvers import (
@@ -106,16 +107,24 @@ def _best_transform(problem, views):
 def choose_solution(problem):
     """The solution of least held-out risk, and the problem in the units of its kernel.
 
-    Solvers are tried from cheap to expensive while the risk falls.
+    Solvers are tried from cheap to expensive while the risk falls and the time suffices: how long
+    one takes is told by the one before.
     """
     best: Any = None
     least = np.inf
+    time = clock()
+    rate = 0.0  # seconds for a multiply-add
     for solver in solvers(problem):
+        if best is not None and rate * solver.work(problem) > time.left():
+            time.cut_at(len(best.coef))
+            continue
+        start = time.spent()
         found = solver.solve(problem)
+        rate = (time.spent() - start) / solver.work(problem)
         risk, before = problem.risk(found.held_out), least
         if best is None or risk < least:
             best, least = found, risk
-        if risk > (1.0 - _FALL) * before:
+        if risk > (1.0 - _FALL) * before or isinstance(solver, AllRowsSolver):
             break
     if problem.options.n_landmarks == "all" and not problem.exact:
         best = _unless_rounded_away(problem, best)
@@ -164,8 +173,12 @@ def solvers(problem):
     sizes = sorted({min(half, n) for half in halves if half >= _START})
     if not all_rows_affordable(n, problem.A.shape[1]):
         return [LandmarkSolver(size, pivoted) for size in sizes]
-    deciding = [size for size in sizes if size <= _DECIDING]
-    return [*(LandmarkSolver(size, pivoted) for size in deciding), AllRowsSolver()]
+    deciding = [LandmarkSolver(size, pivoted) for size in sizes if size <= _DECIDING]
+    if clock().left() == np.inf:
+        return [*deciding, AllRowsSolver()]
+    # If the time is too short for all rows, there are more landmarks.
+    more = [LandmarkSolver(size, pivoted) for size in sizes if size > _DECIDING]
+    return [*deciding, AllRowsSolver(), *more]
 
 
 def pivots_pay(problem):

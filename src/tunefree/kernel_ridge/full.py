@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tunefree.core.blas import potrf, potrs, syrk, trmm, trsm
+from tunefree.core.clock import clock
 from tunefree.kernels.exact import SINGLE_MANY, exact
 from tunefree.kernels.factors import factored
 from tunefree.kernels.nystroem import Landmarks, make_landmarks
@@ -328,6 +329,8 @@ def full(problem, n_landmarks):
     enough = -1.0
     share = _DONE * _LABELS if problem.options.labels else _DONE
     values, level, reached = np.zeros((held, k)), zero, zero
+    time = clock()
+    start = time.spent()
     for n_steps, current in enumerate(_steps(preconditioner, Y[:n], weights[:n], beta, fit), 1):
         may_go_on = current.sum() > enough and n_steps < _MOST
         if may_go_on and n_steps % _EACH:
@@ -339,7 +342,9 @@ def full(problem, n_landmarks):
         # The residual that all rows must reach: if the last steps were in vain, that before them.
         reached = residual if stalls else current
         enough = share * new_risk * total
-        if stalls or n_steps >= _MOST or current.sum() <= enough:
+        # All rows take as many steps again.
+        is_late = time.spent() - start > time.left()
+        if stalls or n_steps >= _MOST or current.sum() <= enough or is_late:
             break
         risk, residual = new_risk, current
     predictions = values + level

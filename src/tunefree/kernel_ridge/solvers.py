@@ -148,6 +148,10 @@ class Solution(NamedTuple):
 class ExactSolver(NamedTuple):
     """All rows, by a factor of their matrix."""
 
+    def work(self, problem):
+        """Multiply-adds of a solution, about."""
+        return len(problem.A) ** 3 / 3
+
     def solve(self, problem):
         """The solution, with rows of the inverse if no groups are held out."""
         p = problem
@@ -169,6 +173,11 @@ class LandmarkSolver(NamedTuple):
     n_landmarks: int
     pivoted: bool = False  # whether they are drawn by their residuals
 
+    def work(self, problem):
+        """Multiply-adds of a solution, about."""
+        n, m = len(problem.A), self.n_landmarks
+        return n * m * (m + problem.A.shape[1]) + 20.0 * m**3
+
     def solve(self, problem):
         """The solution, in single precision for many rows; see `in_double_precision`."""
         p, landmarks = problem, _features(problem, self.centers(problem))
@@ -189,6 +198,11 @@ class LandmarkSolver(NamedTuple):
 
 class AllRowsSolver(NamedTuple):
     """All rows, by conjugate gradients."""
+
+    def work(self, problem):
+        """Multiply-adds of a solution, about: kernel values of two times some 50 steps."""
+        (n, d), k = problem.A.shape, problem.Y.shape[1]
+        return 50.0 * n**2 * (25 + d / 2 + 4 * k)
 
     def solve(self, problem):
         """The solution, whose kernel has a new scale of the rates."""

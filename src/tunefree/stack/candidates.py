@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from tunefree.core.clock import limited as limited_time
 from tunefree.core.process import workers
 from tunefree.held_out.predictions import (
     FEW_ROWS,
@@ -44,6 +45,7 @@ from tunefree.rows.matrices import as_dense
 from tunefree.rows.scaling import asinh_scaling, show
 from tunefree.stack import costs
 from tunefree.stack.costs import Cost, Step
+from tunefree.stack.schedule import limited, schedule_of
 from tunefree.trees.boosting import MOST_ROUNDS
 from tunefree.trees.classifier import BoostedTreesClassifier
 from tunefree.trees.regressor import BoostedTreesRegressor
@@ -65,6 +67,8 @@ _RATED = 4
 # Landmarks to which a plan may limit a kernel: of few rows, and of many.
 _FEWER = (1000, 500, 250)
 _MORE = (4000, 2000, 1000)
+# Landmarks for which the time must suffice.
+_LEAST_LANDMARKS = 500
 # Landmarks of kernels that are fitted fold by fold.
 _LANDMARKS_OF_FOLDS = 1000
 # Kernels of more rows than this wait for a pilot on so many rows, which must lower the stack's
@@ -79,6 +83,10 @@ _TREES_NAME = "boosted trees"
 _TREE_ROWS = 100
 # Trees predict a row in the time of about so many kernel values.
 _TREE_COST = 1500
+# So many rounds of all rows must fit into the time, else fewer rows are learned.
+_FEW_ROUNDS = 200
+# And so many must, else trees are skipped.
+_LEAST_ROUNDS = 20
 # Rounds to which a plan may limit them.
 _FEWER_ROUNDS = (1000, 500, 250)
 
@@ -201,12 +209,23 @@ class Candidate:
     limits: tuple = ()  # to which a plan may limit it, the largest first
     unit = "landmarks"  # of the limits
     cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
+    ends_early = False  # whether it keeps what it has when the time is over
+
+    def share_of_refit(self, n_rows):
+        """The cost of the fit to all rows over that of the evaluation on so many held-out rows."""
+        if type(self.evaluation) is OneFit:
+            return 0.0
+        return 1.25 if n_rows >= FEW_ROWS else 1.0 / self.evaluation._n_folds(n_rows)
 
     def total_cost(self, shape, folds=None):
         """The `Cost` of the evaluation, on `folds` if they are given, and of the last fit."""
         whole = self.cost(shape)
         parts = [self.cost(shape.rows(n)) for n in self.evaluation.sizes(shape.n, folds)]
         return Cost(whole.seconds + sum(part.seconds for part in parts), whole.bytes)
+
+    def least_cost(self, shape):
+        """The `Cost` below which it is not begun, if it ends early; else None."""
+        return
 
     def fit(self, X, y, weights, donor=None):
         """A `Fitted` candidate; `donor` is a model whose view of the columns is reused."""
@@ -315,12 +334,21 @@ class RidgeOnRanks(KernelRidge):
 class PilotedKernel(KernelRidge):
     """The better kernel for many rows, if a pilot on few rows improves the stack."""
 
+    ends_early = True
+
     def cost(self, shape):
         """The `Cost` of two pilots and one fit."""
+        return self._with_pilots(shape, super().cost(shape))
+
+    def least_cost(self, shape):
+        """The `Cost` of the pilots, and of few landmarks."""
+        kernel = self.estimator.kernel
+        return self._with_pilots(shape, costs.kernel_ridge_cost(shape, kernel, _LEAST_LANDMARKS))
+
+    def _with_pilots(self, shape, whole):
         few = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS))
         landmarks = self.estimator.n_landmarks
-        pilots = [costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS]
-        each = [super().cost(shape), *pilots]
+        each = [whole, *(costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS)]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
 
     def evaluate(self, problem, others):
@@ -359,6 +387,7 @@ class BoostedTrees(Candidate):
 
     most_rounds: int = MOST_ROUNDS
     unit = "rounds"
+    ends_early = True
 
     def total_cost(self, shape, folds=None):
         """The `Cost` of the evaluation and the last fit, which are one."""
@@ -369,6 +398,10 @@ class BoostedTrees(Candidate):
             if not is_cross_validation(folds):  # and those of `_looking_back`, on fewer rows
                 count += sum(1 + len(folds_within(train, folds)) for train, _ in folds)
         return costs.trees_cost(shape, count, self.most_rounds)
+
+    def least_cost(self, shape):
+        """The `Cost` of few rounds."""
+        return costs.trees_cost(shape, 1, _LEAST_ROUNDS)
 
     def limited(self, limit):
         """The candidate of so many rounds."""
@@ -622,38 +655,46 @@ def _estimator(problem, models, **options):
 
 
 def plan_candidates(candidates, limits, problem):
-    """The `Plan` within `limits` of time and memory, and the candidates as it limits them."""
+    """The schedule of candidates (`schedule`) within `limits` of time and memory."""
     shape = problem.shape
     folds = problem.folds if problem.given or problem.groups is not None else None
 
-    def within(candidate, limit):
-        return candidate if limit is None else candidate.limited(limit)
-
     def step(candidate, limit):
-        seconds, size = within(candidate, limit).total_cost(shape, folds)
+        seconds, size = limited(candidate, limit).total_cost(shape, folds)
         return Step(candidate.name, seconds, size, limit, candidate.unit)
 
-    plan = limits.plan_for([[step(c, limit) for limit in (None, *c.limits)] for c in candidates])
-    steps = {step.candidate: step for step in plan.steps}
-    return plan, [within(c, steps[c.name].limit) for c in candidates]
+    sizes = [[step(c, limit) for limit in (None, *c.limits)] for c in candidates]
+    leasts = {c.name: c.least_cost(shape) for c in candidates if c.ends_early}
+    return schedule_of(candidates, limits, sizes, leasts, problem.sample)
 
 
-def _side_by_side(candidates, plan, problem):
-    """Kernels of few rows, which use one thread each, and none of the other's predictions."""
+def rows_to_learn(limits, problem, kinds):
+    """How many rows are learned: fewer than there are only if trees of all take too long.
+
+    Rows that are held out by groups, by `cv`, or with an exposure, are all learned.
+    """
+    plain = not problem.given and problem.groups is None and problem.terms is None
+    if not plain or "trees" not in kinds or problem.shape.d > MOST_COLUMNS:
+        return problem.shape.n
+    trees = BoostedTrees(_TREES_NAME, None, OneFit(), most_rounds=_FEW_ROUNDS)
+    return limits.rows_for(problem.shape, lambda shape: trees.total_cost(shape).seconds)
+
+
+def _runs_beside(candidate, plan, problem):
+    """Whether it is a kernel of few rows: of one thread each, without each other's scores."""
     if problem.shape.n >= FEW_ROWS or plan.bytes is not None:
-        return []
-    return [c for c in candidates if type(c) is KernelRidge and type(c.evaluation) is OneFit]
+        return False
+    return type(candidate) is KernelRidge and type(candidate.evaluation) is OneFit
 
 
-def evaluate_candidates(candidates, plan, problem, callbacks):
+def evaluate_candidates(schedule, problem, callbacks):
     """Evaluate candidates on held-out rows.
 
     Parameters
     ----------
-    candidates : list of Candidate
-        From cheap to expensive; those that use the entries of others come last.
-    plan : Plan
-        Which candidates are limited or skipped.
+    schedule : Fixed or ByClock
+        The candidates from cheap to expensive, those that use the entries of others last; and which
+        of them are limited or skipped.
     problem : StackProblem
     callbacks
         Called for every candidate; they may stop the evaluation (`tunefree.base.progress`).
@@ -664,52 +705,62 @@ def evaluate_candidates(candidates, plan, problem, callbacks):
     """
     entries: list[Entry] = []
     ahead: dict[str, Entry] = {}  # of kernels that were evaluated with the one before them
-    reasons = {step.candidate: step.reason for step in plan.steps}
+    candidates = schedule.candidates
     comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
-    in_threads = _side_by_side([c for c in candidates if not reasons[c.name]], plan, problem)
 
-    def status(candidate):
+    def status(turn):
         """Why a candidate is not evaluated; None if it is."""
         if callbacks.stopped:
             return "skipped: a callback stopped the fit"
-        if reasons[candidate.name]:
-            return f"skipped: {reasons[candidate.name]}"
+        if turn.reason:
+            return f"skipped: {turn.reason}"
         if comparable:
             return None
         first = all(e.status != "finished" for e in entries)
         return "finished" if first else "too few rows to compare"
 
     callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
-    for candidate in candidates:
-        reason = status(candidate)
+    for i, candidate in enumerate(candidates):
+        if candidate.name in ahead:
+            callbacks.begin(candidate.name)
+            entries.append(ahead[candidate.name])
+            callbacks.evaluated(entries[-1], problem.weights)
+            callbacks.end()
+            continue
+        turn = schedule.turn(candidate, entries)
+        reason = status(turn)
         if reason is not None:
             entries.append(Entry.unscored(candidate, reason))
             callbacks.evaluated(entries[-1], problem.weights)
             continue
         callbacks.begin(candidate.name)
-        if candidate.name not in ahead:
-            group = in_threads if candidate in in_threads else [candidate]
-            ahead |= _evaluated(group, problem, entries)
+        turns = [turn]
+        if _runs_beside(candidate, schedule.plan, problem):
+            others = [c for c in candidates[i + 1 :] if _runs_beside(c, schedule.plan, problem)]
+            turns += [t for t in (schedule.turn(c, entries) for c in others) if not t.reason]
+        ahead |= _evaluated(turns, problem, entries, schedule)
         entries.append(ahead[candidate.name])
         callbacks.evaluated(entries[-1], problem.weights)
         callbacks.end()
     return entries
 
 
-def _evaluated(candidates, problem, others):
+def _evaluated(turns, problem, others, schedule):
     """The `Entry` of each candidate by name, after those of `others`; several in threads."""
 
-    def timed(candidate):
-        start = time.perf_counter()
-        entry = candidate.evaluate(problem, list(others))
-        return entry._replace(seconds=time.perf_counter() - start)
+    def timed(turn):
+        with limited_time(turn.seconds) as own:
+            entry = turn.candidate.evaluate(problem, list(others))
+        return entry._replace(seconds=own.spent()), own.cut
 
-    if len(candidates) == 1:
-        found = [timed(candidates[0])]
+    if len(turns) == 1:
+        found = [timed(turns[0])]
     else:
-        with workers(candidates[0].estimator.n_jobs) as team:
-            found = team.map(timed, candidates)
-    return {entry.candidate.name: entry for entry in found}
+        with workers(turns[0].candidate.estimator.n_jobs) as team:
+            found = team.map(timed, turns)
+    for turn, (entry, cut) in zip(turns, found, strict=True):
+        schedule.ended(turn.candidate, entry.seconds, cut)
+    return {entry.candidate.name: entry for entry, _ in found}
 
 
 class LastFits(NamedTuple):

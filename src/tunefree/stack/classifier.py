@@ -41,10 +41,13 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, Tune
         The kinds of candidates to evaluate.
     budget : float, str, Plan or None, default=None
         Seconds for evaluation and fitting. They are seconds of a reference core, computed from the
-        data's shape, so that the choice is the same on every machine (None: 300). Text such as
-        '60s' is clock time from the call on; the machine's speed is then measured first.
-        Candidates beyond the budget are made smaller or skipped, the most expensive first, before
-        any work starts (`plan_`); the cheapest one always runs. A plan of another fit is followed.
+        data's shape, so that the choice is the same on every machine (None: 300): candidates beyond
+        them are made smaller or skipped, the most expensive first, before any work starts. Text
+        such as '60s' is clock time from the call on, without the time of the compiler. The plan is
+        then made again before every candidate, with the time that is left, and trees and kernels
+        that the time is too short for keep the rounds or landmarks that they have. If it is too
+        short for some rounds of trees on all rows, a sample of rows is learned. The cheapest
+        candidate always runs. A plan of another fit, `plan_`, is followed.
     max_memory : float, str or None, default=None
         Bytes that the fit may take in addition to the data, or text such as '2GB'. Candidates that
         need more are made smaller or skipped. None: three quarters of what the process may have.
@@ -154,8 +157,9 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, Tune
         The shares of training rows in the deciles or levels of each column, with which
         `column_drift` compares new rows.
     plan_ : Plan
-        The candidates, their limits, and their cost in seconds and bytes at most, fixed before any
-        work started. Given as `budget=` it is followed again.
+        The candidates, their limits, and their cost in seconds and bytes: what was foreseen, what
+        they took, and why some were skipped. Given as `budget=` it is followed again. Model files
+        keep it without the times.
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part

@@ -1,17 +1,18 @@
-"""The plan of a fit: what each candidate costs and which are skipped, computed before work starts.
+"""The plan of a fit: what each candidate costs, and which are limited or skipped.
 
 Costs are formulas of the data's shape, fitted to the upper end of measurements. Time is in seconds
 of the reference core, which makes 2e10 multiply-adds a second in a product of matrices. Memory is
 in bytes at the peak. Candidates beyond the time or memory allowed are made smaller, the most
-expensive first, or skipped. A plan given as `budget=` is followed again, also on another machine.
+expensive first, or skipped. With a budget of clock time this is only what is foreseen: see
+`schedule`. A plan given as `budget=` is followed again, also on another machine.
 """
 
 import re
-import time
 from typing import NamedTuple
 
 import numpy as np
 
+from tunefree.core import clock
 from tunefree.core.format import duration
 from tunefree.core.parameters import bytes_of
 from tunefree.core.process import amount, machine_memory, one_blas_thread
@@ -22,6 +23,12 @@ from tunefree.rows.designs import n_entries
 
 # Seconds allowed when no budget is given: five minutes of the reference core.
 _DEFAULT = 300.0
+# Fits take about so much of the formulas below, which are upper ends: candidates of 1,000 to
+# 100,000 rows took .05 to .6.
+_TYPICAL = 0.3
+# If a few rounds of trees would take more of the time than this, fewer rows are learned, but not
+# fewer than so many.
+_FOR_FEW_ROUNDS, FEWEST_SAMPLED = 0.4, 2000
 # Seconds of the speed test on the reference core.
 _PROBE = 0.0095
 # Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
@@ -142,10 +149,14 @@ class Step(NamedTuple):
     limit: int | None = None  # landmarks or rows that it is limited to; None without a limit
     unit: str = ""  # of the limit: 'landmarks' or 'rows'
     reason: str = ""  # why it is skipped; '' if it is not
+    used: float | None = None  # seconds of the clock that its evaluation took
 
 
 class Plan(NamedTuple):
-    """What a fit evaluates, fixed before it starts; given as `budget=` it is followed again.
+    """What a fit evaluates; given as `budget=` it is followed again.
+
+    It is fixed before the fit starts, or, if the budget is clock time, made again before every
+    candidate.
 
     Attributes
     ----------
@@ -155,13 +166,16 @@ class Plan(NamedTuple):
     bytes : float or None
         The memory allowed, if it was given.
     speed : float
-        Of the machine in units of the reference core, if the budget is clock time; else 1.
+        Seconds of the plan for a second of the clock, if the budget is clock time; else 1.
+    rows : int or None
+        The rows that are learned, if the time is too short for all.
     """
 
     steps: tuple
     seconds: float
     bytes: float | None
     speed: float = 1.0
+    rows: int | None = None
 
     @property
     def expected(self):
@@ -170,21 +184,32 @@ class Plan(NamedTuple):
         seconds = sum(s.seconds for s in included)
         return Cost(seconds / self.speed, max(s.bytes for s in included))
 
+    def timeless(self):
+        """The plan without measured times, as model files keep it."""
+        return self._replace(steps=tuple(step._replace(used=None) for step in self.steps))
+
     @property
     def limitations(self):
         """A sentence on candidates that were made smaller; '' if none was."""
         limited = [
             f"{s.candidate} to {s.limit} {s.unit}" for s in self.steps if s.limit and not s.reason
         ]
+        if self.rows is not None:
+            limited.append(f"all to {self.rows} rows")
         return f"Limited by the plan: {', '.join(limited)}." if limited else ""
 
     def __repr__(self):
         cost = self.expected
         memory = f"{amount(cost.bytes)} in addition to the data"
-        lines = [f"Plan: at most {duration(cost.seconds)} and {memory}"]
+        used = [step.used for step in self.steps if step.used is not None]
+        took = f"; candidates took {duration(sum(used))}" if used else ""
+        lines = [f"Plan: at most {duration(cost.seconds)} and {memory}{took}"]
+        if self.rows is not None:
+            lines.append(f"  a sample of {self.rows} rows, which the time suffices for")
         for step in self.steps:
             words = f"{duration(step.seconds / self.speed)}, {amount(step.bytes)}"
             words += f", limited to {step.limit} {step.unit}" if step.limit else ""
+            words += "" if step.used is None else f"; took {duration(step.used)}"
             lines.append(f"  {step.candidate}: {step.reason or words}")
         return "\n".join(lines)
 
@@ -206,26 +231,46 @@ class Limits:
     """
 
     def __init__(self, budget, max_memory):
-        self.start = time.perf_counter()
         self.given = None if max_memory is None else bytes_of(max_memory)
         self.bytes = self.given or machine_memory()
         self.plan = budget if isinstance(budget, Plan) else None
         self.measured = isinstance(budget, str)  # in clock time
         is_default = budget is None or self.plan is not None
         self.seconds = _DEFAULT if is_default else _seconds_of(budget)
+        self.clock = clock.Clock(self.seconds)
 
-    def plan_for(self, sizes):
+    def plan_for(self, sizes, rows=None):
         """The `Plan` for candidates, each with a list of `Step`, the largest first."""
         if self.plan is not None:
             return _followed(self.plan, [each[0].candidate for each in sizes])
-        speed, allowed = 1.0, self.seconds
-        if self.measured:
-            speed = machine_speed()
-            allowed = (self.seconds - (time.perf_counter() - self.start)) * speed
-        planned = _within_time(self._within_memory(sizes), sizes, allowed, speed)
-        return Plan(tuple(planned), self.seconds, self.given, speed)
+        speed = self.speed()
+        allowed = self.left() * speed if self.measured else self.seconds
+        planned = _within_time(self.within_memory(sizes), sizes, allowed, speed)
+        return Plan(tuple(planned), self.seconds, self.given, speed, rows)
 
-    def _within_memory(self, sizes):
+    def speed(self):
+        """Seconds of the formulas that a fit takes in a second, if the budget is clock time."""
+        return machine_speed() / _TYPICAL if self.measured else 1.0
+
+    def left(self):
+        """Seconds of the clock that are left; infinity if the budget is none of clock time."""
+        return self.clock.left() if self.measured else float("inf")
+
+    def rows_for(self, shape, seconds):
+        """How many of the rows are learned: all, or the half so often that the time suffices.
+
+        `seconds(shape)` are those of the reference core for some rounds of trees.
+        """
+        if self.plan is not None:
+            return self.plan.rows or shape.n
+        n = shape.n
+        time = self.left() * self.speed() if self.measured else self.seconds
+        allowed = _FOR_FEW_ROUNDS * time
+        while n >= 2 * FEWEST_SAMPLED and seconds(shape.rows(n)) > allowed:
+            n //= 2
+        return n
+
+    def within_memory(self, sizes):
         """The largest step of each candidate that fits the memory: one runs after the other."""
         planned: list[Step] = []
         for steps in sizes:
@@ -293,9 +338,9 @@ def machine_speed():
     with one_blas_thread():
         took: list[float] = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = clock.now()
             for _ in range(4):
                 np.matmul(A, A)
             np.sort(values)
-            took.append(time.perf_counter() - start)
+            took.append(clock.now() - start)
     return _PROBE / min(took)

@@ -40,6 +40,7 @@ from tunefree.stack.candidates import (
     fit_all_rows,
     make_candidates,
     plan_candidates,
+    rows_to_learn,
 )
 from tunefree.stack.compression import compress_stack
 from tunefree.stack.copies import check_copies, cross_fitted
@@ -123,11 +124,12 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         with findings_kept() as notes:
             rows, problem = self._rows_and_problem(X, y, sample_weight, groups, exposure)
             check_copies(self.cross_fit, problem)
+            problem = problem.sampled(rows_to_learn(limits, problem, kinds))
             candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
-            plan, candidates = plan_candidates(candidates, limits, problem)
-            problem = self._without_dominant(problem, candidates)
+            schedule = plan_candidates(candidates, limits, problem)
+            problem = self._without_dominant(problem, schedule.candidates)
         with ignore_outlier_warnings():
-            entries = evaluate_candidates(candidates, plan, problem, self._progress)
+            entries = evaluate_candidates(schedule, problem, self._progress)
             problem, entries = with_loss_of_stack(problem, entries)
             chosen, scores, compression = choose_stack(entries, problem), {}, None
             if scorer is not None and finished(entries):
@@ -138,7 +140,7 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
             last = fit_all_rows(chosen, entries, problem, self._progress)
             chosen = with_sum_of_all_rows(chosen, last.fits, problem)
             problem = with_limit_of_stack(problem, chosen)
-        seconds = time.perf_counter() - limits.start
+        plan, seconds = schedule.result(), limits.clock.spent()
         self._publish(
             rows,
             Stacked(problem, entries, chosen, last, plan, skipped, scores, compression, seconds),
@@ -164,9 +166,9 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         with findings_kept() as notes:
             _, problem = self._rows_and_problem(X, y, sample_weight)
             candidates, _ = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
-            plan, candidates = plan_candidates(candidates, limits, problem)
-            self._without_dominant(problem, candidates)
-        return plan, notes
+            schedule = plan_candidates(candidates, limits, problem)
+            self._without_dominant(problem, schedule.candidates)
+        return schedule.plan, notes
 
     @property
     def schema_(self) -> Any:
@@ -408,7 +410,8 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         if "report_" not in state:  # of several labels: each model has its own
             return state
         report = self.report_.timeless()
-        return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
+        times = {"seconds_": None, "plan_": report.plan}
+        return state | {"report_": report, "leaderboard_": report.leaderboard} | times
 
     @property
     @of_every_label(np.stack)

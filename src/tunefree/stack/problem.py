@@ -31,6 +31,8 @@ from tunefree.uncertainty.intervals import Residuals
 
 # Rows from which correlations of columns are computed.
 _MOST_CORRELATED = 1000
+# A sample has so many rows of every class, if there are so many.
+_FEWEST_OF_CLASS = 20
 EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
 
 
@@ -246,6 +248,7 @@ class StackProblem(NamedTuple):
     terms: Any = None  # `Terms` of rows with an exposure
     signs: Any = None  # in which direction predictions may change with each column
     targets: Any = None  # `ClassTargets` or `NumberTargets`
+    sample: int | None = None  # so many of the table's rows, and some of rare classes; None if all
 
     is_sparse = TableRows.is_sparse
 
@@ -253,6 +256,26 @@ class StackProblem(NamedTuple):
     def classify(self):
         """Whether targets are classes."""
         return self.score.task == "classification"
+
+    def sampled(self, n):
+        """The problem of the first n rows, which are in random order, and of rare classes."""
+        if n >= self.shape.n:
+            return self
+        is_in = np.arange(self.shape.n) < n
+        for stratum in np.unique(self.strata):
+            is_in[np.flatnonzero(self.strata == stratum)[:_FEWEST_OF_CLASS]] = True
+        rows = np.flatnonzero(is_in)
+        X, strata = self.X[rows], self.strata[rows]
+        return self._replace(
+            X=X,
+            y=self.y[rows],
+            weights=self.weights[rows],
+            strata=strata,
+            folds=automatic_folds(strata),
+            shape=shape_of(X, self.score.n_outputs),
+            numbers=self.numbers[rows],
+            sample=n,
+        )
 
     def held(self):
         """Whether each row is held out."""

@@ -179,7 +179,8 @@ class Report(NamedTuple):
     def timeless(self):
         """The report without measured times, as model files keep it."""
         board = [{**row, "seconds": None} for row in self.leaderboard]
-        return self._replace(leaderboard=board, seconds=None, refit_seconds=None)
+        plan = self.plan.timeless()
+        return self._replace(leaderboard=board, plan=plan, seconds=None, refit_seconds=None)
 
     def heading(self):
         """The first line."""

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree.core.clock import clock
 from tunefree.core.process import team
 from tunefree.rows.order import in_order
 from tunefree.trees.monotone import increasing
@@ -44,6 +45,8 @@ _MOST_SPLIT_ROWS = 131_072
 _TRIAL, _FAR = 480, 1.25
 # The shares of shapes that held-out rows choose among are multiples of one over this.
 _QUARTERS = 4
+# Seconds of a round of the learner of all rows, as a share of those of a round of all learners.
+_SHARE_OF_ALL = 0.6
 # For more outputs than this, splits are found on so many random projections of them.
 _MOST_OUTPUTS = 4
 
@@ -202,30 +205,34 @@ def n_reports(most_rounds):
 class ShapeLearners:
     """Learners of trees of one shape: one without each fold, and one of all rows."""
 
-    def __init__(self, sample, folds, options, shape, halt):
+    def __init__(self, sample, folds, options, shape, halt, most_rounds):
+        self._most_rounds = most_rounds
         self._boosters = [
             Booster(sample.part(train), sample.part(out), options, shape, halt)
             for train, out in folds
         ]
         self._last = Booster(sample, sample.part(slice(0, 0)), options, shape, halt)
-        self._n_rounds, self._best, self._curve = 0, 0, np.empty(0)
+        self.n_rounds, self._best, self._curve = 0, 0, np.empty(0)
 
-    def is_over(self, most_rounds):
+    def is_over(self):
         """Whether the held-out loss has not fallen for some rounds, or they are enough."""
-        return self._n_rounds >= min(most_rounds, self._best + _PATIENCE)
+        if self.n_rounds >= self._most_rounds:
+            return True
+        # The end does not depend on how many rounds are learned between two looks.
+        return self.n_rounds % _PATIENCE == 0 and self.n_rounds >= self._best + _PATIENCE
 
     def is_trial(self):
         """Whether learners that are far behind end here."""
-        return self._n_rounds == _TRIAL
+        return self.n_rounds == _TRIAL
 
     def least_risk(self):
         """The least held-out loss so far."""
         return self._curve[self._best]
 
-    def tasks(self):
+    def tasks(self, n_more):
         """More rounds of every learner, as functions; of all rows those that are surely kept."""
-        self._n_rounds += _PATIENCE
-        ends = [self._best, *[self._n_rounds] * len(self._boosters)]
+        self.n_rounds += n_more
+        ends = [self._best, *[self.n_rounds] * len(self._boosters)]
         learners = [self._last, *self._boosters]
         return [partial(b.run, end) for b, end in zip(learners, ends, strict=True)]
 
@@ -244,6 +251,39 @@ class ShapeLearners:
         return Boosted(forest, scores, self._curve / total)
 
 
+class Pace:
+    """How many rounds are learned between two looks at the held-out loss.
+
+    They are `_PATIENCE`, or, if the task has a clock, as many as the time suffices for, by the
+    rounds so far. What is learned does not depend on it.
+    """
+
+    def __init__(self, most_rounds):
+        self._clock, self._most_rounds = clock(), most_rounds
+        self._each, self._before = 0.0, 0  # seconds a round, and the rounds that came last
+
+    def next(self, n_rounds):
+        """The number of rounds that come next; 0 if the time is over."""
+        most = min(_PATIENCE - n_rounds % _PATIENCE, self._most_rounds - n_rounds)
+        left = self._clock.left()
+        if left == np.inf:
+            return most
+        if not n_rounds:
+            return 1
+        # The learner of all rows is yet to learn the last rounds and the next ones.
+        spare = left / max(self._each, 1e-9) - _SHARE_OF_ALL * self._before
+        n_more = min(most, int(spare / (1.0 + _SHARE_OF_ALL)))
+        if n_more < 1:
+            self._clock.cut_at(n_rounds)
+            return 0
+        # Less than all at once: the first rounds say little about the next ones.
+        return min(n_more, max(1, n_rounds))
+
+    def learned(self, n_rounds, seconds):
+        """Note how long the last rounds took."""
+        self._each, self._before = seconds / n_rounds, n_rounds
+
+
 def boost(sample, folds, options, shapes, most_rounds, report):
     """Choose the number of rounds by held-out rows, and learn as many from all rows.
 
@@ -252,25 +292,31 @@ def boost(sample, folds, options, shapes, most_rounds, report):
     decide only how many rounds there are to choose from.
 
     After some rounds `report` is called once for every shape: it returns whether these were the
-    last. Returned is a list of `Boosted`.
+    last. Returned is a list of `Boosted`. A clock (`core.clock`) ends the rounds of all shapes.
     """
     halt = threading.Event()
-    sweeps = [ShapeLearners(sample, folds, options, shape, halt) for shape in shapes]
-    running, stopped = sweeps, False
+    sweeps = [ShapeLearners(sample, folds, options, s, halt, most_rounds) for s in shapes]
+    running, stopped, pace = sweeps, False, Pace(most_rounds)
     while running and not stopped:
         if running[0].is_trial():
             running = _able(running, sweeps)
+        n_more = pace.next(running[0].n_rounds) if running else 0
+        if not n_more:
+            break
+        start = clock().spent()
         # The last shapes take longest.
-        tasks = [task for sweep in reversed(running) for task in sweep.tasks()]
+        tasks = [task for sweep in reversed(running) for task in sweep.tasks(n_more)]
         try:
             team().map(lambda task: task(), tasks)
         except BaseException:  # such as Ctrl-C: the other threads end, too
             halt.set()
             raise
+        pace.learned(n_more, clock().spent() - start)
         for sweep in running:
             sweep.find_best()
-            stopped = report()
-        running = [sweep for sweep in running if not sweep.is_over(most_rounds)]
+            if sweep.n_rounds % _PATIENCE == 0 or sweep.is_over():
+                stopped = report()
+        running = [sweep for sweep in running if not sweep.is_over()]
     return team().map(ShapeLearners.result, sweeps)
 
 

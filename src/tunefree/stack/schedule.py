@@ -1,0 +1,153 @@
+"""Which candidate comes next, and how long it may take: by a plan, or by the clock.
+
+With a budget of clock time the plan is made again before every candidate. How long candidates take
+is told by formulas of the data's shape, and by the candidates of the same kind that have run. A
+candidate may take the time that is left, less what those after it need, and less the time for the
+fits to all rows and the report. Some end early, and keep the rounds or landmarks that they have.
+"""
+
+from typing import NamedTuple
+
+from tunefree.core.format import duration
+from tunefree.held_out.predictions import finished
+
+# Those that follow may leave a candidate at least this share of the time that is left; trees, which
+# gain most a second, more.
+_SHARE, _SHARE_OF_ANYTIME = 0.2, 0.6
+# The report takes about so much of the time that was spent before the first candidate.
+_REPORT = 0.5
+# A candidate that took less than this says nothing about the next ones.
+_MEASURED = 0.05
+
+
+class Turn(NamedTuple):
+    """What a candidate may do."""
+
+    candidate: object  # limited to what the time or memory suffices for
+    reason: str = ""  # why it is skipped; '' if it is not
+    seconds: float = float("inf")  # of the clock, in which it ends
+
+
+class Fixed:
+    """A plan that was made before the fit."""
+
+    def __init__(self, plan, candidates):
+        self.plan = plan
+        self._steps = {step.candidate: step for step in plan.steps}
+        self._reasons = {name: step.reason for name, step in self._steps.items()}
+        self.candidates = [limited(c, self._steps[c.name].limit) for c in candidates]
+
+    def turn(self, candidate, entries):
+        """The `Turn` of a candidate, after the entries of others."""
+        return Turn(candidate, self._reasons[candidate.name])
+
+    def ended(self, candidate, seconds, cut):
+        """Note the seconds that a candidate has taken, and the limit where it was cut short."""
+        name = candidate.name
+        self._steps[name] = self._steps[name]._replace(used=seconds)
+
+    def result(self):
+        """The `Plan` that was followed."""
+        steps = (self._steps[step.candidate] for step in self.plan.steps)
+        return self.plan._replace(steps=tuple(steps))
+
+
+class ByClock(Fixed):
+    """A plan that is made again before every candidate, with the time that is left.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is foreseen.
+    candidates : list of Candidate
+    limits : Limits
+    sizes : list of list of Step
+        The sizes of each candidate that memory suffices for, the largest first.
+    leasts : dict of str to Cost
+        Of candidates that end early: what they need at least.
+    """
+
+    def __init__(self, plan, candidates, limits, sizes, leasts):
+        whole = plan._replace(steps=tuple(s._replace(limit=None, reason="") for s in plan.steps))
+        super().__init__(whole, candidates)
+        self._limits, self._leasts, self._ratios = limits, leasts, {}
+        self._sizes = {steps[0].candidate: steps for steps in sizes}
+        self._waiting = [c for c in candidates if self._sizes[c.name]]
+        self._spent_before = limits.clock.spent()
+
+    def turn(self, candidate, entries):
+        """The `Turn` of a candidate, after the entries of others."""
+        self._waiting = [c for c in self._waiting if c.name != candidate.name]
+        sizes = self._sizes[candidate.name]
+        if all(step.reason for step in sizes):  # for want of memory
+            self._steps[candidate.name] = sizes[-1]
+            return Turn(candidate, sizes[-1].reason)
+        left = self._limits.left() - self._reserve(entries)
+        share = _SHARE_OF_ANYTIME if candidate.ends_early else _SHARE
+        allowed = left - self._needed_by_others((1.0 - share) * left)
+        is_first = not finished(entries)
+        for step in sizes:
+            seconds = self._foreseen(candidate, step)
+            least = min(seconds, self._least(candidate, seconds))
+            if least <= allowed or (is_first and step is sizes[-1]):
+                self._steps[candidate.name] = step._replace(seconds=seconds * self.plan.speed)
+                return Turn(limited(candidate, step.limit), "", allowed)
+        reason = f"would take {duration(least)}, beyond the budget"
+        self._steps[candidate.name] = sizes[-1]._replace(reason=reason)
+        return Turn(candidate, reason)
+
+    def ended(self, candidate, seconds, cut):
+        """Note the seconds that a candidate has taken, and the limit where it was cut short."""
+        name = candidate.name
+        step = self._steps[name]
+        foreseen = step.seconds / self.plan.speed / self._ratios.get(type(candidate), 1.0)
+        if cut is None and max(seconds, foreseen) > _MEASURED:
+            self._ratios[type(candidate)] = seconds / foreseen
+        limit = step.limit if cut is None else cut
+        self._steps[name] = step._replace(used=seconds, limit=limit)
+
+    def _needed_by_others(self, most):
+        """Seconds of the clock for those that follow, at most so many."""
+        needed = 0.0
+        for candidate in self._waiting:
+            sizes = self._sizes[candidate.name]
+            seconds = [self._foreseen(candidate, step) for step in (sizes[0], sizes[-1])]
+            if min(self._least(candidate, s) for s in seconds) <= most:
+                needed += seconds[0]
+        return min(needed, most)
+
+    def _foreseen(self, candidate, step):
+        """The seconds of the clock that a size of a candidate takes."""
+        return step.seconds / self.plan.speed * self._ratios.get(type(candidate), 1.0)
+
+    def _least(self, candidate, seconds):
+        """The seconds of the clock that a candidate of `seconds` needs at least."""
+        if candidate.name not in self._leasts:
+            return seconds
+        return self._leasts[candidate.name].seconds / self.plan.speed
+
+    def _reserve(self, entries):
+        """Seconds for the fit of a candidate to all rows, and for the report."""
+        refits = [e.seconds * e.candidate.share_of_refit(len(e.rows)) for e in finished(entries)]
+        return max(refits, default=0.0) + _REPORT * self._spent_before
+
+
+def limited(candidate, limit):
+    """The candidate of so many landmarks, rows or rounds; None is no limit."""
+    return candidate if limit is None else candidate.limited(limit)
+
+
+def schedule_of(candidates, limits, sizes, leasts, rows):
+    """The schedule within `Limits`.
+
+    `sizes` are the steps of each candidate, the largest first; `leasts` are the least costs, by
+    name, of candidates that end early; `rows` is the size of a sample, or None.
+    """
+    plan = limits.plan_for(sizes, rows)
+    if not limits.measured:
+        return Fixed(plan, candidates)
+    fitting = []
+    for steps, step in zip(sizes, limits.within_memory(sizes), strict=True):
+        smaller = [s for s in steps if s.bytes <= limits.bytes]
+        fitting.append(smaller or [step])
+    return ByClock(plan, candidates, limits, fitting, leasts)
