@@ -26,6 +26,9 @@ WIDE = """(() => {
     ...out.slice(0, 5).map(e => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`)];
 })()"""
 BROKEN = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
+# Tables that are wider than their place.
+CUT = """[...document.querySelectorAll(".scroll > table")].filter(e =>
+  e.scrollWidth > e.parentNode.clientWidth + 1).map(e => e.textContent.slice(0, 60))"""
 # The corner of the first figure of a page: where it is, once it is in sight.
 CORNER = """(() => { const figure = document.querySelector("article p > img");
   figure.scrollIntoView({block: "center", behavior: "instant"});
@@ -124,5 +127,6 @@ def test_a_report_is_printed_dark_on_white(browser, reports, name, scheme):
     browser.look(718, scheme, media="print")  # A4 within its margins
     browser.open(reports[name])
     assert browser.run(WIDE) == []
+    assert browser.run(CUT) == []  # paper does not scroll
     assert browser.run("getComputedStyle(document.body).color") == "rgb(29, 33, 38)"
     assert browser.pdf().count(b"/Type /Page\n") > 0
