@@ -49,8 +49,9 @@ html_static_path, mathjax_path = [str(_mathjax), "style.css", "breaks.js"], _mat
 html_css_files, html_js_files = ["style.css"], ["breaks.js"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
+html_context = {"default_mode": "auto"}
 # Pages without subpages need no sidebar.
-_SINGLE = "glossary index installation performance reliability start tour troubleshooting"
+_SINGLE = "glossary index installation performance reliability stable start tour troubleshooting"
 html_sidebars = dict.fromkeys(_SINGLE.split(), [])
 html_theme_options = {
     "navigation_with_keys": False,
