@@ -19,7 +19,6 @@ from tunefree.parts.links import index_of_mean
 from tunefree.rows.levels import MISSING
 from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.missing import complete
-from tunefree.uncertainty.inference import CovarianceOptions, are_frequencies
 from tunefree.uncertainty.influence import Influence, influence_of
 from tunefree.uncertainty.intervals import rates
 from tunefree.uncertainty.kept import ONE_TARGET
@@ -31,6 +30,7 @@ from tunefree.uncertainty.residuals import (
     check_kind,
     refuse_classes,
 )
+from tunefree.uncertainty.samples import CovarianceOptions, are_frequencies
 
 _OF = ("likelihood", "predictions")
 
