@@ -42,7 +42,7 @@ from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import as_repetitions
-from tunefree.rows.schema import Schema, learn_columns, read_columns
+from tunefree.rows.schema import Schema, learn_columns, read_columns, what_targets_are
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 FLOATS = [np.float64, np.float32]
@@ -217,6 +217,8 @@ def _text_for_numbers(estimator, y):
             name = type(estimator).__name__
             other = name.replace("Regressor", "Classifier")
             other = other if other in ESTIMATORS else "TuneFreeClassifier"
+            if y.ndim == 1 and (what := what_targets_are(y)) is not None:
+                return f"y holds {what}."
             words = f"y holds text such as {value!r}, and {name} predicts numbers"
             return f"{words}: use {other} for classes."
     return None

@@ -71,7 +71,7 @@ def _are_columns(document):
     """Whether an object may hold a table: columns (lists or objects), or an array of rows."""
     values = [*document.values()]
     kinds = {type(value) for value in values}
-    return kinds in ({list}, {dict}) or any(map(_is_table, values))
+    return kinds in ({list}, {dict}) or any(_is_table(v) or _holds_records(v) for v in values)
 
 
 def _is_table(value):
@@ -106,6 +106,9 @@ def json_batches(source, target, aside):
         rows = [flat(row) for row in _records(_loaded(text, name), name)]
         return _from_rows(rows, target, aside) if rows else []
     lines = [line.strip() for line in text.split(b"\n")]
+    if any(line.endswith(b"},") for line in lines):  # the lines of an array, without its brackets
+        lines = [line[:-1] if line.endswith(b"},") else line for line in lines]
+        text = b"\n".join(lines) + b"\n"
     n_rows = len(lines) - lines.count(b"")
     if not n_rows:
         return []
@@ -151,6 +154,8 @@ def _records(found, name):
     object that holds one of these, such as ``{"data": [...]}``.
     """
     if isinstance(found, list):
+        if len(found) > 1 and all(isinstance(row, list) for row in found):
+            return _records_of_lists(found, name)
         for number, row in enumerate(found, 1):
             if not isinstance(row, dict):
                 raise DataError(f"item {number} of the array is no record: {str(row)[:40]!r}", name)
@@ -165,14 +170,36 @@ def _records(found, name):
             return [dict(zip(found, row, strict=True)) for row in zip(*lists, strict=True)]
     objects = [value for value in found.values() if isinstance(value, dict)]
     if len(objects) == len(found) > 0:
-        if all(key.isdigit() for key in found):  # a record for each row number
+        # A record for each row number, or for each of many names.
+        widest = max(map(len, objects))
+        if all(key.isdigit() for key in found) or len(found) > max(widest, 2):
             return objects
         keys = list(dict.fromkeys(key for column in objects for key in column))
         return [{name: column.get(key) for name, column in found.items()} for key in keys]
     tables = [rows for rows in lists if _is_table(rows)]
     if len(tables) == 1:
         return tables[0]
+    within = [value for value in objects if not tables and _holds_records(value)]
+    if len(within) == 1:
+        return _records(within[0], name)
     raise DataError("the JSON holds neither an array of records nor an object of columns", name)
+
+
+def _holds_records(value):
+    """Whether an object holds an array of records, perhaps within another object."""
+    return isinstance(value, dict) and any(
+        _is_table(inner) or _holds_records(inner) for inner in value.values()
+    )
+
+
+def _records_of_lists(rows, name):
+    """The records of an array of arrays; the first one has the names if it holds texts alone."""
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        raise DataError("the arrays within the array have several lengths", name)
+    is_header = all(isinstance(cell, str) for cell in rows[0])
+    names = rows[0] if is_header else [f"column {j + 1}" for j in range(width)]
+    return [dict(zip(names, row, strict=True)) for row in rows[is_header:]]
 
 
 def _read_lines(text):
