@@ -1,93 +1,116 @@
-"""Budgets: whether a fit ends in time and within its memory, and the cost of less time.
+"""Budgets: whether fits end in time and use it, and what less time costs.
 
-python benchmarks/budget.py --data DIR [--only NAME ...]
+python benchmarks/budget.py [--rows N ...] [--seconds S ...] [--wall]
 
-Every table is learned (at most 16,000 rows; 4,000 tested) by `TuneFree*` without a budget, then
-with 1/2, 1/4, ... of that wall time, down to a second, and with an eighth of its memory (80 MB at
-least).
-Planned: the estimate in `plan_` for this machine, in seconds and MB, without the data. Wall: from
-the call on; if it exceeds the CPU seconds, the machine was busy. Peak: memory allocated by NumPy,
-without the data, in a second fit (tracemalloc) without a time limit. Loss: share of errors, or
-squared error over the variance of the targets, on test rows. Limits: landmarks of Lk and Gk
-(Laplace and Gaussian kernel), rows of kP (kernel PiSTOL); - is skipped.
+Made tables of 20 columns (Friedman's first function, with noise 1; two classes of a smooth score
+with an interaction) are learned by `TuneFree*` with each budget of clock time, and tested on 20,000
+rows. Used: time of the call over the budget. Loss: squared error over the variance of the targets,
+or log-loss, with its standard error. Worse: by how many standard errors of the difference the loss
+is above that with the budget before; the fits of the same table are compared row by row. Cut: what
+was limited or skipped.
+
+The clock is that of the process (CPU seconds, one thread), so that other processes do not matter;
+with --wall it is the clock on the wall, with all threads.
 """
 
 import argparse
-import contextlib
 import time
-import tracemalloc
-from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import make_friedman1
 
-import tables
+import tunefree
 from _tables import console, table
-from tunefree.stack.costs import machine_speed
+from tunefree.core import clock
 
-NAMES = ("magic04", "kin40k", "letter", "spam", "satellite")
+_TESTED = 20_000
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of data sets")
-    parser.add_argument("--only", nargs="*", default=NAMES)
+    parser.add_argument("--rows", type=int, nargs="*", default=[1000, 10_000, 100_000, 300_000])
+    parser.add_argument("--seconds", type=int, nargs="*", default=[2, 10, 60])
+    parser.add_argument("--only", nargs="*", choices=("numbers", "classes"))
+    parser.add_argument("--wall", action="store_true")
     options = parser.parse_args()
-    tables.warm_up()
-    tables.MOST_LEARNED, rows, over = 16_000, [], []
-    with contextlib.suppress(KeyboardInterrupt):
-        for name in options.only:
-            console.print(f"[dim]{name}[/dim]")
-            data = tables.load(name, options.data)
-            full = row(data, None, None)
-            rows.append((name, *full))
-            budget = float(full[3]) / 2
-            while budget > 1.0:
-                rows.append(("", *row(data, budget, None)))
-                over.append(float(rows[-1][4]) / budget)
-                budget /= 2
-            rows.append(("", *row(data, None, f"{max(float(full[4]) / 8, 80):.0f}MB")))
-    table(
-        "Budgets",
-        ("table", "shape", "allowed", "planned s", "wall s", "CPU s", "planned MB", "peak MB",
-         "loss", "limits"),
-        rows,
-    )  # fmt: skip
-    console.print(
-        f"Wall over budget: {np.mean(over):.2f} on average, {max(over):.2f} at most, above 1.2 in "
-        f"{sum(np.array(over) > 1.2)} of {len(over)}."
-    )
+    if not options.wall:
+        clock.now = time.process_time
+    n_jobs = None if options.wall else 1
+    for kind in options.only or ("numbers", "classes"):
+        for n in (1000, 12_000):  # kernels are compiled
+            fitted(kind, n, None, n_jobs)
+    rows, used = [], []
+    for kind in options.only or ("numbers", "classes"):
+        for n in options.rows:
+            before = None
+            for seconds in options.seconds:
+                model, share = fitted(kind, n, seconds, n_jobs)
+                losses = losses_of(model, kind, n)
+                worse = "" if before is None else f"{difference(losses, before):.1f}"
+                rows.append(
+                    (
+                        kind,
+                        f"{n:,}",
+                        f"{seconds}",
+                        f"{share:.2f}",
+                        f"{losses.mean():.4f}",
+                        worse,
+                        cut_of(model.plan_),
+                    )
+                )
+                console.print("[dim]" + "  ".join(rows[-1]) + "[/dim]")
+                used.append(share)
+                before = losses
+    table("Budgets", ("targets", "rows", "budget s", "used", "loss", "worse", "cut"), rows)
+    middle = np.median(used)
+    console.print(f"Used: {max(used):.2f} of the budget at most, {middle:.2f} in the median.")
 
 
-def row(data, budget, memory):
-    import tunefree
+def data(kind, n):
+    """Rows to learn and to test."""
+    if kind == "numbers":
+        X, y = make_friedman1(n + _TESTED, 20, noise=1.0, random_state=0)
+        return X[_TESTED:], y[_TESTED:], X[:_TESTED], y[:_TESTED]
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n + _TESTED, 20))
+    score = X[:, :5].sum(axis=1) + 2.0 * X[:, 0] * np.abs(X[:, 1])
+    y = score + rng.logistic(size=len(X)) > 0.0
+    return X[_TESTED:], y[_TESTED:], X[:_TESTED], y[:_TESTED]
 
-    given = None if budget is None else f"{budget:.3f}s"
-    make = getattr(tunefree, f"TuneFree{data.task}")
-    speed = machine_speed()
-    start, busy = time.perf_counter(), time.process_time()
-    model = make(budget=given, max_memory=memory, random_state=0).fit(data.X_train, data.y_train)
-    wall, busy = time.perf_counter() - start, time.process_time() - busy
-    peak = ""
-    if budget is None:
-        tracemalloc.start()
-        make(budget=model.plan_, random_state=0).fit(data.X_train, data.y_train)
-        peak = f"{tracemalloc.get_traced_memory()[1] / 1e6:.0f}"
-        tracemalloc.stop()
-    predicted = model.predict(data.X_test)
-    loss = np.mean(predicted != data.y_test)
-    if data.task == "Regressor":
-        loss = np.mean(np.square(predicted - data.y_test)) / np.var(data.y_test)
-    seconds, size = model.plan_.expected
-    seconds *= model.plan_.speed / speed
-    gone = [
-        f"{'-' if s.reason else s.limit} {''.join(word[0] for word in s.candidate.split())}"
-        for s in model.plan_.steps if s.limit or s.reason
-    ]  # fmt: skip
-    allowed = memory or (f"{budget:.1f} s" if budget else "")
-    return (
-        "{}x{}".format(*data.X_train.shape), allowed, f"{seconds:.1f}", f"{wall:.1f}",
-        f"{busy:.1f}", f"{size / 1e6:.0f}", peak, f"{loss:.4f}", ", ".join(gone),
-    )  # fmt: skip
+
+def fitted(kind, n, seconds, n_jobs):
+    """A fit, and the share of its budget that the call took."""
+    X, y, _, _ = data(kind, n)
+    name = "TuneFreeRegressor" if kind == "numbers" else "TuneFreeClassifier"
+    budget = None if seconds is None else f"{seconds}s"
+    whole = clock.Clock()
+    model = getattr(tunefree, name)(budget=budget, random_state=0, n_jobs=n_jobs).fit(X, y)
+    return model, whole.spent() / (seconds or 1)
+
+
+def losses_of(model, kind, n):
+    """The losses of the rows that are tested."""
+    _, _, Z, t = data(kind, n)
+    if kind == "numbers":
+        return np.square(model.predict(Z) - t) / np.var(t)
+    return -np.log(model.predict_proba(Z)[np.arange(len(t)), t.astype(int)])
+
+
+def difference(losses, before):
+    """The mean difference in its standard errors; 0 if there is none."""
+    gaps = losses - before
+    error = gaps.std() / np.sqrt(len(gaps))
+    return gaps.mean() / error if error else 0.0
+
+
+def cut_of(plan):
+    """What a plan has limited or skipped."""
+    found = [] if plan.rows is None else [f"{plan.rows:,} rows"]
+    for step in plan.steps:
+        if step.limit or step.reason:
+            short = "".join(word[0] for word in step.candidate.split())
+            found.append(f"{short} {'-' if step.reason else step.limit}")
+    return ", ".join(found)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import numpy as np
 
 from tunefree.base.locks import Threaded, rollback_on_error
 from tunefree.core.format import duration, number
+from tunefree.core.progress import clear, shown
 from tunefree.engine.run import run
 from tunefree.held_out.predictions import weighted_mean
 from tunefree.rows.matrices import with_sorted_indices
@@ -122,6 +123,7 @@ class Progress(NoProgress):
 
 
 def _to_stderr(line):
+    clear()
     print(line, file=sys.stderr, flush=True)
 
 
@@ -258,7 +260,8 @@ def report_progress(fit):
         bound = signature.bind(self, *args, **kwargs)
         with rollback_on_error(self):
             self._take_columns(bound.arguments)
-            learn(self, bound)
+            with shown(type(self).__name__, on_stderr=bool(getattr(self, "verbose", False))):
+                learn(self, bound)
         return self
 
     def learn(self, bound):

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import typer
 
+from tunefree.core import progress
 from tunefree.core.process import interruptible
 from tunefree.core.warn import did_you_mean
 
@@ -42,6 +43,7 @@ def shown(text):
 
 def note(message):
     """Print a message on stderr."""
+    progress.clear()
     typer.echo(shown(str(message)), err=True)
 
 
@@ -113,11 +115,8 @@ def failing(code, path):
 
 @contextlib.contextmanager
 def working(what):
-    """Show a spinner on stderr while something runs, if that is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status(what) if console.is_terminal else contextlib.nullcontext():
+    """Show on stderr what is done, and how far it is: a line on a terminal, else now and then."""
+    with progress.shown(what, announces=False):
         yield
 
 

@@ -629,9 +629,10 @@ def _learn(source, estimator, classes, options):
     if one_pass and hasattr(estimator, "progressive_risk") and sys.stderr.isatty():
         settings["on_chunk"] = _Progress(classify)
     if options.checkpoint is None:
-        estimator.fit_source(source, **settings)
+        with working("training"):
+            estimator.fit_source(source, **settings)
         return
-    with resumable(options) as saved:
+    with resumable(options) as saved, working("training"):
         estimator.fit_source(source, checkpoint=saved, **settings)
 
 

@@ -36,6 +36,11 @@ def compiling():
                 _total += now() - _since
 
 
+def is_compiling():
+    """Whether a kernel is compiled or loaded, in any thread."""
+    return _running > 0
+
+
 def seconds_of_compiler():
     """Seconds in which kernels were compiled or loaded, in any thread."""
     with _lock:

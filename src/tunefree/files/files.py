@@ -25,6 +25,7 @@ import zlib
 from functools import partial
 from typing import Any
 
+from tunefree.core.progress import task
 from tunefree.core.warn import DataWarning, warn
 
 CHUNK = 1 << 21
@@ -583,7 +584,7 @@ def _chunks(source, size, start, change: Any):
                 head, before, start = b"", start, 0
         pieces = itertools.chain([head], iter(lambda: take(size), b""))
         if is_file:
-            pieces = _whole_file(pieces, stream, before, path)
+            pieces = _whole_file(pieces, stream, before, path, kind is None)
         if kind == _ZIP:
             pieces = _unzip(pieces, size, path)
         elif kind is not None:
@@ -592,14 +593,19 @@ def _chunks(source, size, start, change: Any):
         yield from _from_byte(change(filter(None, pieces)), start)
 
 
-def _whole_file(pieces, stream, read, path):
+def _whole_file(pieces, stream, read, path, is_plain):
     """Pass on the pieces of a file; an error if it ends before the size it had at the start."""
     size = os.fstat(stream.fileno()).st_size
     if read > size + 1:  # 1: a newline may have been added to the last line
         raise DataError(f"the file has {size} bytes, but reading must continue at {read}", path)
-    for piece in pieces:
-        read += len(piece)
-        yield piece
+    with task(f"reading {path}", "rows" if is_plain else "bytes") as own:
+        rows = 0
+        for piece in pieces:
+            read += len(piece)
+            if own.is_shown:
+                rows += piece.count(b"\n")
+                own.at(rows if is_plain else read, read / max(size, 1))
+            yield piece
     if read < size:
         raise DataError(f"the file shrank while it was read: {read} of {size} bytes", path)
 

@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from tunefree.core.clock import limited as limited_time
 from tunefree.core.process import workers
+from tunefree.core.progress import task
 from tunefree.held_out.predictions import (
     FEW_ROWS,
     Entry,
@@ -738,7 +739,8 @@ def evaluate_candidates(schedule, problem, callbacks):
         if _runs_beside(candidate, schedule.plan, problem):
             others = [c for c in candidates[i + 1 :] if _runs_beside(c, schedule.plan, problem)]
             turns += [t for t in (schedule.turn(c, entries) for c in others) if not t.reason]
-        ahead |= _evaluated(turns, problem, entries, schedule)
+        with task(f"candidate {i + 1} of {len(candidates)}, {candidate.name}"):
+            ahead |= _evaluated(turns, problem, entries, schedule)
         entries.append(ahead[candidate.name])
         callbacks.evaluated(entries[-1], problem.weights)
         callbacks.end()
@@ -779,7 +781,8 @@ def fit_all_rows(chosen, entries, problem, callbacks):
         candidate, fitted = entry.candidate, entry.fitted
         if fitted is None:
             callbacks.begin(f"{candidate.name} on all rows")
-            fitted = candidate.fit(*problem[:3], donor)
+            with task(f"{candidate.name} on all rows"):
+                fitted = candidate.fit(*problem[:3], donor)
             callbacks.end()
             names.append(candidate.name)
         fits.append(fitted.without_held_out())

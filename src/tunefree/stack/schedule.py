@@ -71,6 +71,7 @@ class ByClock(Fixed):
         whole = plan._replace(steps=tuple(s._replace(limit=None, reason="") for s in plan.steps))
         super().__init__(whole, candidates)
         self._limits, self._leasts, self._ratios = limits, leasts, {}
+        self._begun: dict[str, float] = {}  # seconds of candidates that have had their turn
         self._sizes = {steps[0].candidate: steps for steps in sizes}
         self._waiting = [c for c in candidates if self._sizes[c.name]]
         self._spent_before = limits.clock.spent()
@@ -82,7 +83,7 @@ class ByClock(Fixed):
         if all(step.reason for step in sizes):  # for want of memory
             self._steps[candidate.name] = sizes[-1]
             return Turn(candidate, sizes[-1].reason)
-        left = self._limits.left() - self._reserve(entries)
+        left = self._limits.left() - self._reserve(entries) - sum(self._begun.values())
         share = _SHARE_OF_ANYTIME if candidate.ends_early else _SHARE
         allowed = left - self._needed_by_others((1.0 - share) * left)
         is_first = not finished(entries)
@@ -91,6 +92,7 @@ class ByClock(Fixed):
             least = min(seconds, self._least(candidate, seconds))
             if least <= allowed or (is_first and step is sizes[-1]):
                 self._steps[candidate.name] = step._replace(seconds=seconds * self.plan.speed)
+                self._begun[candidate.name] = min(seconds, max(allowed, 0.0))
                 return Turn(limited(candidate, step.limit), "", allowed)
         reason = f"would take {duration(least)}, beyond the budget"
         self._steps[candidate.name] = sizes[-1]._replace(reason=reason)
@@ -100,6 +102,7 @@ class ByClock(Fixed):
         """Note the seconds that a candidate has taken, and the limit where it was cut short."""
         name = candidate.name
         step = self._steps[name]
+        del self._begun[name]
         foreseen = step.seconds / self.plan.speed / self._ratios.get(type(candidate), 1.0)
         if cut is None and max(seconds, foreseen) > _MEASURED:
             self._ratios[type(candidate)] = seconds / foreseen

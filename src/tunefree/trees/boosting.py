@@ -29,6 +29,7 @@ import numpy as np
 
 from tunefree.core.clock import clock
 from tunefree.core.process import team
+from tunefree.core.progress import task
 from tunefree.rows.order import in_order
 from tunefree.trees.monotone import increasing
 from tunefree.trees.tree import first_bins, fours_of, packed
@@ -251,7 +252,7 @@ class ShapeLearners:
         return Boosted(forest, scores, self._curve / total)
 
 
-class Pace:
+class Rounds:
     """How many rounds are learned between two looks at the held-out loss.
 
     They are `_PATIENCE`, or, if the task has a clock, as many as the time suffices for, by the
@@ -296,27 +297,29 @@ def boost(sample, folds, options, shapes, most_rounds, report):
     """
     halt = threading.Event()
     sweeps = [ShapeLearners(sample, folds, options, s, halt, most_rounds) for s in shapes]
-    running, stopped, pace = sweeps, False, Pace(most_rounds)
-    while running and not stopped:
-        if running[0].is_trial():
-            running = _able(running, sweeps)
-        n_more = pace.next(running[0].n_rounds) if running else 0
-        if not n_more:
-            break
-        start = clock().spent()
-        # The last shapes take longest.
-        tasks = [task for sweep in reversed(running) for task in sweep.tasks(n_more)]
-        try:
-            team().map(lambda task: task(), tasks)
-        except BaseException:  # such as Ctrl-C: the other threads end, too
-            halt.set()
-            raise
-        pace.learned(n_more, clock().spent() - start)
-        for sweep in running:
-            sweep.find_best()
-            if sweep.n_rounds % _PATIENCE == 0 or sweep.is_over():
-                stopped = report()
-        running = [sweep for sweep in running if not sweep.is_over()]
+    running, stopped, pace = sweeps, False, Rounds(most_rounds)
+    with task("boosted trees", "rounds", most_rounds) as rounds:
+        while running and not stopped:
+            if running[0].is_trial():
+                running = _able(running, sweeps)
+            n_more = pace.next(running[0].n_rounds) if running else 0
+            if not n_more:
+                break
+            start = clock().spent()
+            # The last shapes take longest.
+            learners = [run for sweep in reversed(running) for run in sweep.tasks(n_more)]
+            try:
+                team().map(lambda run: run(), learners)
+            except BaseException:  # such as Ctrl-C: the other threads end, too
+                halt.set()
+                raise
+            rounds.advance(n_more)
+            pace.learned(n_more, clock().spent() - start)
+            for sweep in running:
+                sweep.find_best()
+                if sweep.n_rounds % _PATIENCE == 0 or sweep.is_over():
+                    stopped = report()
+            running = [sweep for sweep in running if not sweep.is_over()]
     return team().map(ShapeLearners.result, sweeps)
 
 

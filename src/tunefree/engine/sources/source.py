@@ -18,10 +18,19 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._version import __version__
+from tunefree.core.progress import task
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
 from tunefree.files.arrays import FRAMES, taken, with_targets
-from tunefree.files.files import FORMATS, DataError, Skipped, detected, fingerprint, name_of
+from tunefree.files.files import (
+    FORMATS,
+    PACKED,
+    DataError,
+    Skipped,
+    detected,
+    fingerprint,
+    name_of,
+)
 from tunefree.files.files import chunks as text_pieces
 from tunefree.rows.matrices import stacked
 
@@ -210,12 +219,24 @@ class Source:
         elif rows or mark.skip:
             found = on_grid(found, rows or 4096, mark)
         self.rows = mark.row
-        for chunk in ahead(found):
-            self.rows = chunk.mark.row
-            yield chunk
+        with task(f"reading {self.name}", "rows") as own:
+            size = self._size() if own.is_shown else None
+            for chunk in ahead(found):
+                self.rows = chunk.mark.row
+                own.at(self.rows, chunk.mark.place[0] / size if size else None)
+                yield chunk
         if not self.is_sample:
             self.skipped.check(self.rows, self.name)
             self.skipped.warn()
+
+    def _size(self):
+        """The bytes of a plain text file, which marks count; None for others."""
+        path = self.reader.path if self._is_text else None
+        if path is None or not os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            is_packed = file.read(8).startswith(tuple(PACKED))
+        return None if is_packed else os.path.getsize(path)
 
     @property
     def _is_text(self):
