@@ -570,7 +570,8 @@ def _chunks(source, size, start, change: Any):
     with opened as stream:
         take: Any = getattr(stream, "read1", stream.read)  # what a pipe has now, without waiting
         head = piece = take(size)
-        while piece and len(head) < len(_ZSTD):  # a pipe may give less than requested
+        # A pipe may give less than requested; a whole line is not compressed.
+        while piece and len(head) < len(_ZSTD) and not head.endswith(b"\n"):
             piece = take(size)
             head += piece
         kind, before = next(filter(head.startswith, PACKED), None), 0
@@ -803,11 +804,12 @@ def write_atomically(path, pieces, check=lambda path: None):
     If the pieces raise an error, or `check(path of the new file)`, nothing is changed. A device or
     a pipe is written directly.
     """
-    path = os.path.realpath(path)  # replace the target of a link, not the link
     if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
-            file.writelines(pieces)
+        with open(path, "wb", buffering=0) as file:
+            for piece in pieces:
+                _write_all(file, piece)
         return
+    path = os.path.realpath(path)  # replace the target of a link, not the link
     folder, name = os.path.split(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
     try:
@@ -828,6 +830,13 @@ def write_atomically(path, pieces, check=lambda path: None):
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _write_all(file, piece):
+    """Write bytes to a file without a buffer: a pipe may take fewer of them at a time."""
+    left = memoryview(piece)
+    while left.nbytes:
+        left = left[file.write(left) :]
 
 
 def _mode(path):

@@ -19,6 +19,7 @@ from tunefree.files.files import (
     distinct,
     json_row,
     name_of,
+    skip,
     whole_lines,
 )
 from tunefree.rows.missing import MISSING
@@ -95,33 +96,83 @@ def flat(row, before=""):
     return out
 
 
-def json_batches(source, target, aside):
+def json_batches(source, target, aside, skipped=None):
     """The record batches of JSON."""
-    import pyarrow
-
     shape, source = json_shape(source)
     text = b"".join(whole_lines(chunks(source)))
     name = name_of(source)
     if shape == "document":
         rows = [flat(row) for row in _records(_loaded(text, name), name)]
         return _from_rows(rows, target, aside) if rows else []
-    lines = [line.strip() for line in text.split(b"\n")]
-    if any(line.endswith(b"},") for line in lines):  # the lines of an array, without its brackets
-        lines = [line[:-1] if line.endswith(b"},") else line for line in lines]
-        text = b"\n".join(lines) + b"\n"
-    n_rows = len(lines) - lines.count(b"")
-    if not n_rows:
+    lines, text = _lines_of(text)
+    if not lines:
         return []
-    if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
+    table = _quick_table(text, len(lines))
+    if table is not None:
+        first = flat(json.loads(decoded(lines[0][1])))
+        return _with_last(table, first).to_batches()
+    rows = [flat(row) for row in _rows_of(lines, name, skipped)]
+    return _from_rows(rows, target, aside) if rows else []
+
+
+def lines_table(text, place, skipped, keep=()) -> Any:
+    r"""Some lines of JSON as a table of all their columns, and the values of some as they are.
+
+    The table is None without rows. `place` is the file and the number of the first line. Malformed
+    rows are skipped if `skipped` counts them.
+
+    >>> text = b'{"id": 0, "a": 1}\n{"id": "0", "a": 2}\n'
+    >>> table, kept = lines_table(text, ("rows.jsonl", 1), None, ["id"])
+    >>> table.column("id").to_pylist(), kept
+    (['0', '0'], {'id': [0, '0']})
+    """
+    name, first = place
+    lines, text = _lines_of(text, first)
+    table = _quick_table(text, len(lines)) if lines else None
+    rows: Any = []
+    if table is None or keep:
+        rows = [flat(row) for row in _rows_of(lines, name, skipped)]
+    if table is None and rows:
+        table = table_of(_with_nulls(rows, "", ()))
+    return table, {name: [row.get(name) for row in rows] for name in keep}
+
+
+def _lines_of(text, first=1):
+    """Numbered lines that are not empty, and their text.
+
+    Where these are the lines of an array without its brackets, the commas behind them are left out.
+    """
+    lines = [(k, line.strip()) for k, line in enumerate(text.split(b"\n"), first)]
+    lines = [(k, line) for k, line in lines if line]
+    if any(line.endswith(b"},") for _, line in lines):
+        lines = [(k, line[:-1] if line.endswith(b"},") else line) for k, line in lines]
+        text = b"\n".join(line for _, line in lines) + b"\n"
+    return lines, text
+
+
+def _quick_table(text, n_rows):
+    """A table of plain lines by pyarrow; None if they are not plain."""
+    import pyarrow
+
+    if any(
+        line[:1] + line[-1:] not in (b"", b"{}") for line in map(bytes.strip, text.split(b"\n"))
+    ):
+        return None
+    try:
+        table = _read_lines(text)
+    except pyarrow.ArrowInvalid:
+        return None
+    return _flattened(table) if table.num_rows == n_rows else None
+
+
+def _rows_of(lines, name, skipped):
+    """The objects of numbered lines."""
+    for k, line in lines:
         try:
-            table = _read_lines(text)
-            if table.num_rows == n_rows:
-                first = flat(json.loads(decoded(next(filter(None, lines)))))
-                return _with_last(_flattened(table), first).to_batches()
-        except pyarrow.ArrowInvalid:
-            pass
-    rows = [flat(json_row(decoded(line), (name, k))) for k, line in enumerate(lines, 1) if line]
-    return _from_rows(rows, target, aside)
+            yield json_row(decoded(line), (name, k))
+        except DataError as error:
+            error.row = True
+            skip(error, skipped)
 
 
 def _from_rows(rows, target, aside):

@@ -68,6 +68,7 @@ class Table(NamedTuple):
     gaps: Any = None  # of cells: how many of each feature are missing
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
     dialect: Any = None  # the `Dialect` of text
+    kept: Any = None  # the cells of columns that are copied as they are, by name
 
 
 class Layout(NamedTuple):
@@ -101,6 +102,15 @@ class Layout(NamedTuple):
         if not len(found):
             return None
         return Column(None if self.names is None else self.names[found[0]], int(found[0]))
+
+    def positions(self, columns, path):
+        """The positions of columns given by name or position, by name; a `Column` may be absent."""
+        header, found = _Header(self.names, len(self.slots), (path,)), {}
+        for column in columns:
+            position = header.position(column)
+            if position is not None:
+                found[column.name if isinstance(column, Column) else column] = position
+        return found
 
     def table(self, X, y, weight, path):
         """A `Table` of rows with these columns."""
