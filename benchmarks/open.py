@@ -14,6 +14,9 @@ minutes, or that ends in an error, has failed; it counts as the constant predict
 
 Every finished method and table is appended to docs/results/open.csv. CPU seconds are those of a
 fit with its search, microseconds those of a predicted row.
+
+``--methods "AutoGluon, 60 s" "CatBoost, 50 trials"`` runs those that search, too: hours of work.
+They have a table of their own, of the tables that they have finished.
 """
 
 import argparse
@@ -38,8 +41,8 @@ from _tables_peers import measured
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SPLITS, TESTED = 3, 0.25
-# CPU seconds of a fit with its prediction; a process without progress ends after `STALLED` seconds.
-LONGEST, STALLED = 600, 3600.0
+STALLED = 3600.0  # seconds after which a process without progress ends; more for a long method
+AT_DEFAULTS = [name for name, method in METHODS.items() if not method.searches]
 FIELDS = (
     "table", "kind", "rows", "columns", "method", "split", "tested", "loss", "log_loss", "cpu",
     "predict", "wall", "failure",
@@ -63,7 +66,7 @@ def arguments():
     )
     parser.add_argument("--half", choices=("sealed", "open"), default="sealed")
     parser.add_argument("--only", nargs="+", metavar="TABLE", help="these tables only")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=AT_DEFAULTS)
     parser.add_argument("--jobs", type=int, default=2, help="methods at the same time")
     parser.add_argument("--rows", type=Path, default=DOCS / "results/open.csv", metavar="FILE")
     parser.add_argument("--figures", type=Path, default=DOCS / "figures", metavar="DIR")
@@ -123,7 +126,9 @@ def task_of(kind):
 class Job:
     """A method on the splits of a table, in a process of its own."""
 
-    def __init__(self, frame, method, longest=LONGEST, stalled=STALLED):
+    def __init__(self, frame, method, longest=None, stalled=None):
+        longest = longest or METHODS[method].longest
+        stalled = max(STALLED, 2.0 * longest) if stalled is None else stalled
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe(duplex=False)
         self.process = context.Process(
@@ -136,7 +141,7 @@ class Job:
             "columns": frame.X.shape[1], "method": method,
         }  # fmt: skip
         self.longest, self.stalled, self.rows = longest, stalled, []
-        self.warm, self.since = False, time.monotonic()
+        self.warm, self.since = METHODS[method].searches, time.monotonic()
 
     def ended(self):
         """Read what has come; whether the last split is done, or failed for all of them."""
@@ -178,7 +183,9 @@ def fit_all(pipe, frame, method, longest):
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silence, stream)
-    for data in (made(task_of(frame.kind)), *splits(frame)):
+    # Imports and compilation of seconds do not matter in a search of minutes.
+    first = [] if METHODS[method].searches else [made(task_of(frame.kind))]
+    for data in (*first, *splits(frame)):
         start, spent = time.perf_counter(), int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (spent + longest, resource.RLIM_INFINITY))
         try:
