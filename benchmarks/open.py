@@ -17,6 +17,8 @@ fit with its search, microseconds those of a predicted row.
 
 ``--methods "AutoGluon, 60 s" "CatBoost, 50 trials"`` runs those that search, too: hours of work.
 They have a table of their own, of the tables that they have finished.
+
+``--half press --data CLONE`` runs a second list, by another rule: `_press.py`.
 """
 
 import argparse
@@ -36,6 +38,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 import _data
 import _frames
+import _press
 from _open_methods import METHODS
 from _tables_peers import measured
 
@@ -64,7 +67,8 @@ def arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--half", choices=("sealed", "open"), default="sealed")
+    parser.add_argument("--half", choices=("sealed", "open", "press"), default="sealed")
+    parser.add_argument("--data", metavar="DIR", help="of --half press: the clone (`_press.py`)")
     parser.add_argument("--only", nargs="+", metavar="TABLE", help="these tables only")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=AT_DEFAULTS)
     parser.add_argument("--jobs", type=int, default=2, help="methods at the same time")
@@ -76,7 +80,7 @@ def arguments():
 
 def shuffled(half, only):
     """Names and lines of the list, in random order."""
-    lines = _frames.in_list(half)
+    lines = _press.in_list() if half == "press" else _frames.in_list(half)
     names = np.random.default_rng(0).permutation(sorted(lines))
     return {name: lines[name] for name in names if not only or name in only}
 
@@ -94,7 +98,7 @@ def run(options):
         if task_of(lines[name]["kind"]) in METHODS[method].tasks
         and (name, method) not in results.known
     ]
-    clock, todo, running = Clock(len(work)), jobs(work, lines), []
+    clock, todo, running = Clock(len(work)), jobs(work, lines, options.data), []
     try:
         while len(running) < options.jobs and (job := next(todo, None)):
             running.append(job)
@@ -110,12 +114,13 @@ def run(options):
             job.stop()
 
 
-def jobs(work, lines):
+def jobs(work, lines, data):
     """Start the pieces of work, one by one."""
     frame = None
     for name, method in work:
         if frame is None or frame.name != name:
-            frame = _frames.load(lines[name])
+            line = lines[name]
+            frame = _press.load(line, data) if "file" in line else _frames.load(line)
         yield Job(frame, method)
 
 
