@@ -1,13 +1,13 @@
 """A second list of real tables: those behind the articles of a newspaper, for one comparison.
 
-The files are the csv of a clone of the public repository fivethirtyeight/data. The rules were written down, and
-`press.csv` was made by them, before any method was fitted to one of its tables; no default was, or
-will be, chosen on them.
+The files are the csv of a clone of the public repository fivethirtyeight/data. The rules were
+written down, and `press.csv` was made by them, before any method was fitted to one of its tables;
+no default was, or will be, chosen on them.
 
 Folders in the order of their names, and in each the files in the order of their paths: the first
-file that suits. Up to a megabyte, 300 to 50,000 rows and 4 to 100 columns; the columns and the target are what the
-rules of `_frames.py` make of them. Folders of tables that the library's tests, examples or field
-files have are left out.
+file that suits. Up to a megabyte, 300 to 50,000 rows and 4 to 100 columns; the columns and the
+target are what the rules of `_frames.py` make of them. Folders of tables that the library's tests,
+examples or field files have are left out.
 
     python benchmarks/_press.py CLONE            # prints the list: press.csv
     python benchmarks/open.py --half press --data CLONE --rows docs/results/press.csv

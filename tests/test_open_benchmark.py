@@ -96,7 +96,9 @@ def test_a_run_goes_on_where_it_ended(tmp_path):
     benchmark = import_module("open")
     path = tmp_path / "rows.csv"
     methods = ["Constant", "Logistic / ridge CV", "LinearSVC CV"]
-    options = Namespace(half="open", only=["MASS/Boston"], methods=methods, jobs=2, rows=path)
+    options = Namespace(
+        half="open", data=None, only=["MASS/Boston"], methods=methods, jobs=2, rows=path
+    )
     benchmark.run(options)
     whole = pd.read_csv(path)
     assert whole.failure.isna().all() and (whole.groupby("method").size() == 3).all()
