@@ -8,8 +8,14 @@ from tunefree.trees import boosting
 
 # Where the checks' rows at random would use up all passes, fewer say the same.
 FEWER = {
-    "DynamicsReflectron": {"max_iter": 20},
-    "KernelOptimisticPerceptron": {"max_iter": 500},
+    "DynamicsReflectron": {"max_iter": 5},
+    "GLMClassifier": {"max_iter": 20},
+    "GLMRegressor": {"max_iter": 20},
+    "KernelOptimisticPerceptron": {"max_iter": 200},
+    "OptimisticPerceptron": {"max_iter": 200},
+    "ReflectronClassifier": {"max_iter": 20},
+    "ReflectronRegressor": {"max_iter": 20},
+    "SharedReflectron": {"max_iter": 20},
 }
 ESTIMATORS = [made(**FEWER.get(name, {})) for name, made in estimator_classes().items()]
 
