@@ -130,6 +130,7 @@ def test_a_page_without_data_and_of_a_plain_model(folder):
     text = (folder / "plain.html").read_text()
     assert {"Largest weights", "Leaderboard"} < {*headings(text)}
     assert "held out in training" in text
+    assert "its space is taken by" in text
 
 
 def test_points_of_a_chart_are_where_the_axes_say():

@@ -7,8 +7,12 @@ import warnings
 import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from scipy import sparse
 
+from tunefree.files import arrays
+from tunefree.files.arrays import row_blocks
 from tunefree.files.files import DataError, Skipped
 from tunefree.files.mixed import read_mixed
 
@@ -110,3 +114,44 @@ def test_a_web_page_is_called_so(tmp_path):
     path.write_text("\n<!DOCTYPE html><html><table><tr><td>1</td></tr></table></html>\n")
     with pytest.raises(DataError, match="this is a web page"):
         read(path)
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns", "float32", "whole", "sparse"])
+def test_arrays_of_an_archive_are_mapped_to_the_same_blocks(kind, tmp_path, monkeypatch):
+    X = RNG.normal(size=(50, 4)).round(2)
+    X = {"columns": np.asfortranarray(X), "float32": X.astype(np.float32)}.get(kind, X)
+    X = (10 * X).astype(np.int32) if kind == "whole" else X
+    path = tmp_path / "t.npz"
+    if kind == "sparse":
+        own = sparse.csr_array(X * (X > 0))
+        parts = {"data": own.data, "indices": own.indices, "indptr": own.indptr, "shape": X.shape}
+        np.savez(path, **parts, y=np.arange(50))
+    else:
+        np.savez(path, X=X, y=np.arange(50))
+
+    def blocks():
+        found = [(b[0].toarray() if sparse.issparse(b[0]) else b[0], b[1])
+                 for b in row_blocks(str(path), "npz", target=None)]  # fmt: skip
+        return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+
+    expected = blocks()
+    monkeypatch.setattr(arrays, "_MAPPED", 0)
+    monkeypatch.setattr(arrays, "_ENTRIES", 20)
+    for one, other in zip(expected, blocks(), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    content = bytearray(path.read_bytes())
+    content[300] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="not a valid npz file"):
+        blocks()
+
+
+def test_records_and_lists_in_parquet_are_those_of_json(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows = [{"a": {"b": float(k), "l": "uv"[k % 2]}, "n": [1] * (k % 3), "y": k} for k in range(N)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet")
+    (tmp_path / "t.json").write_text(json.dumps(rows))
+    one, other = read(tmp_path / "t.parquet"), read(tmp_path / "t.json")
+    assert one.X.column_names == ["a.b", "a.l", "n.count"]
+    assert one.X.to_pylist() == other.X.to_pylist()

@@ -409,3 +409,25 @@ def test_intervals_of_targets_with_an_atom_are_those_of_any_container(name):
     ]
     assert_same(found[0], found[1], "dicts")
     assert_same(found[0], found[2], "lists")
+
+
+NAMES = {
+    "whole numbers": lambda d: list(range(d)),
+    "pairs": lambda d: pd.MultiIndex.from_tuples([("a", j) for j in range(d)]),
+    "days": lambda d: pd.date_range("2024-01-01", periods=d),
+}
+
+
+@pytest.mark.parametrize("name", OF_TABLES)
+def test_names_that_are_no_text_name_nothing(name):
+    """As those of a file that pandas reads without a header, of numbers by type and as text."""
+    columns = {key: columns_of(name)[key] for key in ("count", "new")}
+    columns["size"] = columns_of("GLM")["size"]
+    columns["count"] = [0 if v is None else v for v in columns["count"]]
+    y, frame = targets(name, columns), pd.DataFrame(columns).astype(float)
+    expected = answers(made(name).fit(frame.to_numpy(), y), frame.to_numpy())
+    names = NAMES[drawn(name, NAMES, 1)[0]](3)
+    for rows in (frame.set_axis(names, axis=1), frame.astype(str).set_axis(names, axis=1)):
+        model = made(name).fit(rows, y)
+        assert_same(expected, answers(model, rows), names)
+        assert_same(expected, answers(model, frame.to_numpy()), names)

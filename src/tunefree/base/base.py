@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn._config import config_context
@@ -35,6 +34,7 @@ from tunefree.rows.columns import (
     DURATION,
     as_table,
     must_be_read,
+    named_table,
     names_of,
     raw_columns,
 )
@@ -114,7 +114,7 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
         schema = known.get("schema_") or Schema.of_sparse(labels)
         found = read_columns(schema, X, on_bad_cell)
     columns = [np.where(c.missing, np.nan, c.values) for c in found]
-    return np.column_stack(columns) if names is None else pa.table(columns, names)
+    return named_table(columns, names)
 
 
 def _check_numeric(estimator, schema, X):

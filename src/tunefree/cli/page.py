@@ -21,10 +21,11 @@ from tunefree.cli.changed import permuted_scores, taken_rows
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.figures import PageTable, some
 from tunefree.cli.reading import findings_of
-from tunefree.cli.report import largest_weights, overview
+from tunefree.cli.report import largest_weights, overview, words_of_parts
 from tunefree.cli.rows import columns_of, fingerprints, named_report
 from tunefree.cli.scores import EvaluatedRows, Scores, evaluate
 from tunefree.core.format import listed, number
+from tunefree.core.process import amount
 from tunefree.files.arrays import taken
 from tunefree.files.files import write_atomically
 from tunefree.files.model import describe_model
@@ -145,10 +146,14 @@ def _facts(model, estimator, notes):
     """The estimator, its data and its versions."""
     classes = _classes_of(estimator)
     names = None if classes is None else classes.tolist()
-    facts = overview(describe_model(model), notes, names, most=12)
+    described = describe_model(model)
+    facts = overview(described, notes, names, most=12)
     kernels = getattr(estimator, "support_", getattr(estimator, "dual_coef_", None))
     if kernels is not None:
         facts.append(("predictor", f"a sum of {len(kernels)} kernel functions"))
+    facts.append(("model file", amount(described["bytes"])))
+    parts = words_of_parts(described["parts"], described["bytes"])
+    facts.append(("its space is taken by", parts))
     facts.append(("page written", datetime.date.today().isoformat()))
     return Section("Model", PageTable((), facts))
 

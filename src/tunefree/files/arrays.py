@@ -2,7 +2,8 @@
 
 An ``.npy`` file is a table whose last column is the target. An ``.npz`` file holds the features as
 ``X``, or as ``data, indices, indptr, shape`` (what `scipy.sparse.save_npz` writes), and ``y`` and
-``weight`` if it has them; it is loaded whole. Nothing in either is ever unpickled.
+``weight`` if it has them; arrays that are not compressed are mapped, others are loaded whole.
+Nothing in either is ever unpickled.
 """
 
 import io
@@ -32,7 +33,7 @@ from tunefree.files.files import (
     unpacked,
 )
 from tunefree.files.formats import arff, noted, notes_of, statistics, workbook
-from tunefree.files.json_tables import json_batches
+from tunefree.files.json_tables import flattened, json_batches
 from tunefree.files.quotes import regular
 from tunefree.files.tables import TARGET, WEIGHT, assign, headed, set_aside, unnamed
 from tunefree.rows.designs import n_entries
@@ -40,6 +41,7 @@ from tunefree.rows.missing import NO_LABEL, complete, unlabelled
 
 _ENTRIES = 500_000
 _ROWS = 8192
+_MAPPED = 1 << 24  # arrays of an archive of more bytes are mapped, not loaded
 _NO_NAME = re.compile(r"__index_level_\d+__")  # of an index without a name
 # Formats whose columns have names and types.
 FRAMES = ("parquet", "arrow", "jsonl", "excel", "arff", "stata", "spss", "sas")
@@ -177,7 +179,7 @@ def frame_batches(
         "sas": lambda path: statistics(path, format).to_batches(),
     }
     try:
-        for batch in readers[format](path):
+        for batch in map(flattened, readers[format](path)):
             begin, start = min(start, len(batch)), start - min(start, len(batch))
             for first in range(begin, len(batch), _ROWS):
                 yield batch.slice(first, _ROWS)
@@ -407,7 +409,15 @@ def _table(path, start, columns):
 
 def _archive(path, start, columns):
     with open(path, "rb") as file, NpzFile(file) as archive:
-        parts = {name: archive[name] for name in archive.files}
+        packed: Any = archive.zip
+        members = {m.filename.removesuffix(".npy"): m for m in packed.infolist()}
+        parts: Any = {}
+        for name in archive.files:
+            is_large = members[name].file_size > _MAPPED
+            stored = members[name].compress_type == zipfile.ZIP_STORED
+            parts[name] = (
+                _mapped_member(path, file, members[name]) if is_large and stored else archive[name]
+            )
     if "X" in parts:
         X = parts["X"]
         if X.ndim != 2 or X.dtype.kind not in "fiub":
@@ -423,7 +433,41 @@ def _archive(path, start, columns):
     for name, values in (("y", y), ("weight", weight)):
         if values is not None and values.shape[:1] != X.shape[:1]:
             raise DataError(f"{name} has {len(values)} rows, X has {X.shape[0]}", path)
-    X = X if X.dtype == np.float32 else X.astype(np.float64)
+    kind = np.float32 if X.dtype == np.float32 else np.float64
     y = y.astype(np.float64) if y is not None and y.dtype.kind in "iub" else y
     for part in spans(X.shape[0], n_entries(X), start):
-        yield *taken(part, X, y, weight), None, part.start
+        rows, *others = taken(part, X, y, weight)
+        rows = rows.astype(kind) if sparse.issparse(rows) else np.array(rows, dtype=kind)
+        yield rows, *others, None, part.start
+
+
+def _mapped_member(path, file, member):
+    """An array of an archive that is not compressed, mapped into memory; its checksum is checked.
+
+    A file of the archive is preceded by 30 bytes, its name, and what the archiver adds.
+    """
+    file.seek(member.header_offset)
+    head = file.read(30)
+    if len(head) < 30:
+        raise zipfile.BadZipFile("the archive is truncated")
+    first = member.header_offset + 30 + sum(np.frombuffer(head[26:30], "<u2").tolist())
+    file.seek(first)
+    checksum, left = 0, member.file_size
+    while left and (piece := file.read(min(CHUNK, left))):
+        checksum, left = zlib.crc32(piece, checksum), left - len(piece)
+    if left or checksum != member.CRC:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for file {member.filename!r}")
+    file.seek(first)
+    version = np.lib.format.read_magic(file)
+    readers: Any = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise ValueError(f"an array of format {version}")
+    shape, in_columns, dtype = readers[version](file)
+    n_bytes = dtype.itemsize * int(np.prod(shape))
+    if dtype.hasobject or file.tell() + n_bytes > first + member.file_size:
+        raise ValueError("an array of Python's objects, or one that is cut off")
+    order = "F" if in_columns else "C"
+    return np.memmap(path, dtype, "r", offset=file.tell(), shape=shape, order=order)

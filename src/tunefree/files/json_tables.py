@@ -261,6 +261,24 @@ def _read_lines(text):
     return arrow_json.read_json(pyarrow.BufferReader(text), blocks)
 
 
+def flattened(batch):
+    """A batch without records and lists in its cells, as `flat` makes of a record.
+
+    >>> import pyarrow
+    >>> nested = pyarrow.table({"a": [{"b": 1, "c": [2, 3]}], "d": ["x"]}).to_batches()[0]
+    >>> flattened(nested).to_pydict()
+    {'a.b': [1], 'a.c.count': [2], 'd': ['x']}
+    """
+    import pyarrow
+    from pyarrow import types
+
+    if not len(batch) or not any(types.is_nested(field.type) for field in batch.schema):
+        return batch
+    table = _flattened(pyarrow.Table.from_batches([batch])).combine_chunks()
+    found = table.to_batches()[0]
+    return found.replace_schema_metadata(batch.schema.metadata)
+
+
 def _flattened(table):
     """A table without records and lists in its cells."""
     from pyarrow import compute, types
@@ -269,7 +287,8 @@ def _flattened(table):
         table = table.flatten()
     names, columns = [], []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        is_list = types.is_list(column.type)
+        kind = column.type
+        is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
         names.append(f"{name}.count" if is_list else name)
         columns.append(compute.list_value_length(column) if is_list else column)
     return type(table).from_arrays(columns, names)

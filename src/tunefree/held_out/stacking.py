@@ -111,6 +111,12 @@ def choose_stack(entries, problem):
     optimism = max(e.optimism for e in evaluated)
     groups = problem.groups_of(rows)
     stack = score.stack([e.scores for e in evaluated], y, weights, optimism, groups)
+    # A search on few rows may cost a stack its step, and not those that did not search.
+    honest = [e for e in evaluated if e.optimism == 0.0]
+    if optimism and honest:
+        other = score.stack([e.scores for e in honest], y, weights, 0.0, groups)
+        if np.sum(weights @ other.losses) < np.sum(weights @ stack.losses):
+            stack, evaluated = other, honest
     best = lowest(evaluated, problem.weights)
     order = [i for i in np.argsort(-stack.shares, kind="stable") if stack.shares[i] > 0.0]
     if not order:

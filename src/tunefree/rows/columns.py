@@ -272,6 +272,17 @@ def without_columns(X: Any, names: Any) -> Any:
     return X.drop(columns=present) if hasattr(X, "iloc") else X.drop(present)
 
 
+def named_table(columns: list, names: Any) -> Any:
+    """Columns as a table of Arrow; as an array if not all names are text, which then name nothing.
+
+    >>> named_table([np.ones(1)], ["a"]).column_names, named_table([np.ones(1)], [0])
+    (['a'], array([[1.]]))
+    """
+    if names is None or not all(isinstance(name, str) for name in names):
+        return np.column_stack(columns)
+    return pa.table(columns, list(names))
+
+
 def as_table(X: Any, names: Any = None) -> Any:
     """Rows in lists as an array, or, of dicts, as a table of Arrow; anything else as it is.
 

@@ -3,9 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from tunefree.rows.columns import DATE, as_table, must_be_read, names_of
+from tunefree.rows.columns import DATE, as_table, must_be_read, named_table, names_of
 from tunefree.rows.designs import Categorical, Dense, Split
 from tunefree.rows.matrices import check_frame
 from tunefree.rows.schema import learn_columns, read_columns
@@ -72,9 +71,7 @@ def coded(X, known=None, is_new=True):
         code = [place.get(level, -1.0) for level in found.levels.tolist()]
         columns.append(np.array([*code, -1.0])[found.codes])
         levels.append(own)
-    # Numbers and pairs as names are no names for scikit-learn.
-    has_names = names is not None and all(isinstance(name, str) for name in names)
-    rows = pa.table(columns, names) if has_names else np.column_stack(columns)
+    rows = named_table(columns, names)
     return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
 
 

@@ -13,7 +13,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from sklearn.utils import column_or_1d
 
 from tunefree.core.warn import DataWarning, warn
@@ -23,6 +22,7 @@ from tunefree.rows.columns import (
     DURATION,
     as_table,
     must_be_read,
+    named_table,
     names_of,
     raw_columns,
 )
@@ -296,7 +296,7 @@ def _of_numbers(X, columns):
     """A frame of numbers whose cells have been read."""
     if not must_be_read(X):
         return X
-    return pa.table({name: np.array(c, dtype=np.float64) for name, c in columns.items()})
+    return named_table([np.array(c, dtype=np.float64) for c in columns.values()], list(columns))
 
 
 def _cells_of(X, names):
