@@ -157,10 +157,10 @@ def test_an_exposure_is_an_offset_of_counts():
     other = glm("poisson").fit(X, y, offset=np.log(e))
     assert one.family_ == Poisson()
     assert np.abs(one.coef_ - THETA).max() < 0.05 and np.abs(one.coef_ - other.coef_).max() < 0.05
-    assert np.allclose(one.predict(X, exposure=e), e * one.predict(X))
-    assert np.allclose(other.predict(X, offset=np.log(e)), e * other.predict(X))
+    assert np.allclose(one.predict(X, exposure=e), e * one.predict(X, exposure=1))
+    assert np.allclose(other.predict(X, offset=np.log(e)), e * other.predict(X, offset=0))
     assert one.score(X, y, exposure=e) == pytest.approx(
-        metrics.d2_tweedie_score(y / e, one.predict(X), power=1, sample_weight=e)
+        metrics.d2_tweedie_score(y / e, one.predict(X, exposure=1), power=1, sample_weight=e)
     )
     tries = np.full(1500, 20.0)
     wins = np.random.default_rng(4).binomial(20, 1.0 / (1.0 + np.exp(-ETA)))
