@@ -449,7 +449,7 @@ def _deviance(sample, found):
 def _null_deviance(sample):
     """The deviance of the best constant."""
     y, family = sample.y, sample.law.family
-    if sample.labels:
+    if sample.labels and np.ndim(sample.law.offset) == 0:
         constant = np.broadcast_to(family.start(y, sample.weights), y.shape)
         return float(sample.weights @ classes.deviances(family, constant, y))
     constant = sample.without(np.arange(len(sample.names)))._replace(intercept=True)
@@ -814,7 +814,8 @@ def _minimum_of_classes(sample, columns):
     share = sample.weights / sample.weights.sum()
     E = classes.parameters(family, A.shape[1], m)
     _check_rows(sample, E.shape[2])
-    theta, s, converged = classes.most_likely(A, E, y, share, family, sample.intercept)
+    given = E, y, share, family, sample.intercept, sample.law.offset
+    theta, s, converged = classes.most_likely(A, *given)
     guessed = (s > 0.0).sum(axis=1) if family.tied else s.argmax(axis=1)
     separable = bool((guessed == codes).all())
     if separable or not converged or np.abs(s).max() > _LARGEST_INDEX:
