@@ -52,9 +52,13 @@ class Leaves(dict):
 def published(model, X):
     """Predictions and fitted attributes."""
     leaves = Leaves()
+    own = {}
+    if type(model).__name__ == "GLMRegressor":  # rates, where an exposure was given
+        neutral = {"exposure": 1.0, "offset": 0.0}
+        own = {name: neutral[name] for name in vars(model).get("row_terms_", ())}
     for verb in ("predict", "decision_function", "predict_proba", "transform"):
         if hasattr(model, verb):
-            leaves.add(verb, getattr(model, verb)(X))
+            leaves.add(verb, getattr(model, verb)(X, **own))
     for name in getattr(model, "_ON_DEMAND", ()):
         hasattr(model, name)  # a stream's read-out is made when it is asked for
     for name in sorted(vars(model)):

@@ -5,7 +5,16 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tunefree import BoostedTreesRegressor, GLMRegressor
 
@@ -74,3 +83,32 @@ def test_a_name_of_a_column_needs_no_routing(formula):
     np.testing.assert_allclose(found["d2"], by_hand(MODELS["glm"], term), atol=1e-9)
     assert (found["poisson"] > -1.5).all()
     assert GridSearchCV(model, {"link": [None]}, cv=CV).fit(X, Y, **given).best_score_ > 0.0
+
+
+@pytest.mark.parametrize("term", ["exposure", "offset"])
+def test_no_tool_of_scikit_learn_compares_rates_with_counts(term):
+    """They call predict without the terms: an error, not a number."""
+    words = f"was fitted with {term}=: give {term}=.*name a column of X"
+    model = GLMRegressor("poisson", potential="none").fit(FEATURES, Y, **{term: TERMS[term]})
+    scoring = "neg_mean_poisson_deviance"
+    with pytest.raises(ValueError, match=words):
+        model.predict(FEATURES)
+    with pytest.raises(ValueError, match=words):
+        permutation_importance(model, FEATURES, Y, scoring=scoring)
+    with pytest.raises(ValueError, match=words):
+        own = {"cv": CV, "scoring": scoring, "error_score": "raise"}
+        cross_val_score(model, FEATURES, Y, params={term: TERMS[term]}, **own)
+    neutral = {"exposure": 1, "offset": 0}[term]
+    rates = model.predict(FEATURES, **{term: neutral})
+    np.testing.assert_allclose(rates * MONTHS, model.predict(FEATURES, **{term: TERMS[term]}))
+
+
+def test_a_pipeline_and_a_curve_split_what_is_routed():
+    given = {"exposure": MONTHS}
+    with config_context(enable_metadata_routing=True):
+        model = MODELS["glm"]().set_fit_request(exposure=True).set_score_request(exposure=True)
+        pipe = make_pipeline(StandardScaler(), model)
+        found = cross_val_score(pipe, FEATURES, Y, cv=CV, params=given)
+        np.testing.assert_allclose(found, by_hand(MODELS["glm"], "exposure"))
+        curve = learning_curve(model, FEATURES, Y, cv=CV, train_sizes=[1.0], params=given)
+        np.testing.assert_allclose(curve[2][0], by_hand(MODELS["glm"], "exposure"))

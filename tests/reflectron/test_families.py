@@ -157,10 +157,10 @@ def test_an_exposure_is_an_offset_of_counts():
     other = glm("poisson").fit(X, y, offset=np.log(e))
     assert one.family_ == Poisson()
     assert np.abs(one.coef_ - THETA).max() < 0.05 and np.abs(one.coef_ - other.coef_).max() < 0.05
-    assert np.allclose(one.predict(X, exposure=e), e * one.predict(X))
-    assert np.allclose(other.predict(X, offset=np.log(e)), e * other.predict(X))
+    assert np.allclose(one.predict(X, exposure=e), e * one.predict(X, exposure=1))
+    assert np.allclose(other.predict(X, offset=np.log(e)), e * other.predict(X, offset=0))
     assert one.score(X, y, exposure=e) == pytest.approx(
-        metrics.d2_tweedie_score(y / e, one.predict(X), power=1, sample_weight=e)
+        metrics.d2_tweedie_score(y / e, one.predict(X, exposure=1), power=1, sample_weight=e)
     )
     tries = np.full(1500, 20.0)
     wins = np.random.default_rng(4).binomial(20, 1.0 / (1.0 + np.exp(-ETA)))
@@ -486,3 +486,16 @@ def test_stochastic_steps_learn_families_that_are_weights():
     stream = glm("gamma", potential="euclidean").partial_fit(some, y)
     assert stream.score(some, y) > 0.1 and json.dumps(stream.leaderboard_)
     assert not hasattr(glm("quantile"), "partial_fit")
+
+
+@pytest.mark.parametrize(("family", "link"), [("poisson", "softplus"), ("gaussian", "identity")])
+@pytest.mark.parametrize("shift", [0.0, -50.0, 50.0])
+def test_a_constant_in_the_offset_is_in_the_intercept_alone(family, link, shift):
+    """Also where the offset, as a mean, is near 0."""
+    rng = np.random.default_rng(0)
+    rows, offset = rng.normal(size=(2000, 2)), rng.normal(size=2000)
+    mean = np.log1p(np.exp(rows[:, 0] + offset))
+    y = rng.poisson(mean) if family == "poisson" else rows[:, 0] + offset + rng.normal(size=2000)
+    model = GLMRegressor(family, link, random_state=0).fit(rows, y, offset=offset + shift)
+    assert np.abs(model.coef_ - [1.0, 0.0]).max() < 0.15
+    assert abs(model.intercept_ + shift) < 0.15

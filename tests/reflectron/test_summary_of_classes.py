@@ -269,3 +269,33 @@ def test_ordered_classes_of_another_link_are_saved(link, tmp_path):
     again = load_model(tmp_path / "m.tunefree")
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert again.family_ == model.family_
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_an_offset_of_ordered_classes_is_that_of_statsmodels(link):
+    """It is added to the index: the table, predictions, and the test of the constant."""
+    ordinal_model = pytest.importorskip("statsmodels.miscmodels.ordinal_model")
+    rng = np.random.default_rng(0)
+    X, offset = rng.normal(size=(500, 2)), 2.0 + rng.normal(size=500)
+    noise = rng.logistic(size=500) if link == "logit" else rng.normal(size=500)
+    y = np.digitize(X @ [1.0, -0.5] + offset + noise, [1.0, 2.5, 3.5])
+    model = GLMClassifier("ordinal", link, potential="none").fit(X, y, offset=offset)
+    peer = ordinal_model.OrderedModel(y, X, distr=link, offset=offset)
+    peer = peer.fit(method="bfgs", disp=0, gtol=1e-8)
+    table = model.summary(cov_type="nonrobust")
+    np.testing.assert_allclose(table.coef[:2], peer.params[:2], rtol=1e-6)
+    np.testing.assert_allclose(table.standard_error[:2], peer.bse[:2], rtol=1e-5)
+    np.testing.assert_allclose(table.llf, peer.llf, rtol=1e-9)
+    p = model.predict_proba(X, offset=offset)
+    np.testing.assert_allclose(p, peer.predict(X, offset=offset), atol=1e-6)
+    alone = GLMClassifier("ordinal", link, potential="none").fit(X[:, :1], y, offset=offset)
+    assert alone.summary().null_deviance == pytest.approx(table.null_deviance)
+    near = GLMClassifier("ordinal", link, random_state=0).fit(X, y, offset=offset)
+    assert np.abs(near.predict_proba(X, offset=offset) - p).mean() < 0.02
+    zero = GLMClassifier("ordinal", link, potential="none").fit(X, y, offset=np.zeros(500))
+    plain = GLMClassifier("ordinal", link, potential="none").fit(X, y)
+    np.testing.assert_allclose(zero.coef_, plain.coef_)
+    with pytest.raises(ValueError, match="give offset= for these rows"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="two classes or family='ordinal'"):
+        GLMClassifier().fit(X, y, offset=offset)

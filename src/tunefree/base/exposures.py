@@ -204,6 +204,21 @@ class TakesExposures(PredictsIntervals):
                 )
         return given
 
+    def _check_predicted(self, exposure, offset):
+        """Refuse rows to predict without the terms that the model was fitted with.
+
+        Their means would be rates, which scorers of scikit-learn compare with counts.
+        """
+        given = given_terms(exposure, offset)
+        for name in vars(self).get("row_terms_", ()):
+            if name not in given:
+                other = "exposure=1 for rates" if name == "exposure" else "offset=0 for none"
+                raise ValueError(
+                    f"This {type(self).__name__} was fitted with {name}=: give {name}= for these "
+                    f"rows, too ({other}). Scorers of scikit-learn give none: name a column of "
+                    f"X instead, or use score, to which {name} can be routed."
+                )
+
     def _checked_terms(self, exposure, offset):
         """The given terms, with all that the model was fitted with."""
         given = self._taken_terms(exposure, offset)
@@ -243,7 +258,8 @@ class TakesExposures(PredictsIntervals):
         """
         exposure, offset = self._terms_of_rows(X, exposure, offset)
         self._checked_terms(exposure, offset)
-        mean = self._mean_of_rows(X, **given_terms(None, offset))
+        one = None if exposure is None else 1.0
+        mean = self._mean_of_rows(X, **given_terms(one, offset))
         return self._score_of(mean, y, sample_weight, exposure)
 
     def _score_of(self, mean, y, sample_weight, exposure):

@@ -645,9 +645,9 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
             return self.to_local().score(X, y, sample_weight, **terms)
         from dask.base import compute
 
-        offset, weights = terms.get("offset"), sample_weight
-        means = self.predict(X) if offset is None else self.predict(X, offset=offset)
-        found = compute(means, y, weights, terms.get("exposure"))
+        own = given_terms(None, terms.get("offset"))
+        means = self._lazily("_mean_of_rows", X, **own)
+        found = compute(means, y, sample_weight, terms.get("exposure"))
         return self._score_of(*(None if a is None else np.asarray(a) for a in found))
 
 

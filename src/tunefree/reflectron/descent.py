@@ -15,7 +15,7 @@ from tunefree.core.warn import none_of, warn
 from tunefree.engine.run import Batches, run
 from tunefree.parts import averaging
 from tunefree.parts.families import Family, Matching
-from tunefree.parts.links import LINKS, check_increasing, index_of_mean
+from tunefree.parts.links import LINKS, Exp, check_increasing, index_of_mean
 from tunefree.reflectron.alphatron import KernelMap
 from tunefree.reflectron.choice import (
     MOST_COLUMNS,
@@ -229,9 +229,14 @@ class Setup(NamedTuple):
             mean = learns @ batch.targets / learns.sum(axis=1, keepdims=True)
         else:
             mean = np.array([family.start(batch.targets, each) for each in learns])
-        if batch.offset is not None:  # the mean rate, if the link is the logarithm
+        if batch.offset is None:
+            return None, index_of_mean(link, mean)
+        if isinstance(link, Exp):  # the mean rate
             mean = mean / np.average(link.mean(batch.offset), weights=batch.weights)
-        return None, index_of_mean(link, mean)
+            return None, index_of_mean(link, mean)
+        index = index_of_mean(link, mean)
+        middle = np.average(batch.offset, weights=batch.weights)
+        return None, None if index is None else index - middle
 
     def _last_start(self, columns, k):
         """The coefficients and intercepts of the last fit, in the units of the columns."""

@@ -174,7 +174,7 @@ def reduced_factors(terms: list[Term]) -> set[str]:
     }
 
 
-def tree_of(text: str) -> ast.expr:
+def tree_of(text: str) -> Any:
     """The syntax tree of an expression; names in backticks are calls of ``Q``.
 
     Examples
@@ -324,7 +324,8 @@ def _polynomials(state, x, text):
     """Orthogonal polynomials, by their recurrence."""
     alpha, norms = state["alpha"], state["norms"]
     if "ends" in state:  # files of 0.2.0 have none
-        _beyond(x, *state["ends"], text, "least and largest value")
+        low, high = state["ends"]
+        _beyond(x, low, high, text, "least and largest value")
     P = [np.ones_like(x)]
     for k, own in enumerate(alpha):
         P.append((x - own) * P[k] - (norms[k] / norms[k - 1] * P[k - 1] if k else 0.0))

@@ -171,7 +171,7 @@ def _plain(columns, spec, frame):
         return None
     names = set(map(str, frame.columns))
     try:
-        states = {
+        states: dict[str, dict] = {
             ast.unparse(_with_names(text, columns.formula, names)): learned_state(text, state)
             for text, state in spec.transform_state.items()
             if state

@@ -101,17 +101,18 @@ def studentized(H, Q, r):
     return r + (root @ change)[:, :, 0]
 
 
-def most_likely(A, E, y, share, family, intercept):
+def most_likely(A, E, y, share, family, intercept, offset=0.0):
     """Parameters and indices of the largest likelihood, and whether they were found.
 
-    Newton's steps, halved until the loss falls.
+    Newton's steps, halved until the loss falls. The offset, a number a row, is in all indices.
     """
+    offset = np.reshape(offset, (-1, 1))
     start = np.zeros(E.shape[:2])
     if intercept:
-        constant = family.start(y, share)
+        constant = family.start(y, share) - float(np.mean(offset))
         start[-1] = constant if family.tied else constant - constant[0]
     theta = np.linalg.pinv(E.reshape(-1, E.shape[2])) @ start.ravel()
-    s = A @ (E @ theta)
+    s = A @ (E @ theta) + offset
     loss, size = share @ deviances(family, s, y), np.inf
     for _ in range(_MOST_STEPS):
         r, H = family.residuals(None, s, y)[0], family.hessian(s, y)
@@ -131,7 +132,7 @@ def most_likely(A, E, y, share, family, intercept):
                 break
             part *= 0.5
         theta, loss = theta - part * step, lower
-        s = A @ (E @ theta)
+        s = A @ (E @ theta) + offset
         if size <= _CONVERGED * max(1.0, float(np.abs(s).max())):
             break
     return theta, s, size <= 1e-6 * max(1.0, float(np.abs(s).max()))

@@ -247,7 +247,7 @@ def deviance_of(sample, found):
 def _null_deviance(sample):
     """The deviance of the best constant."""
     y, family = sample.y, sample.law.family
-    if sample.labels:
+    if sample.labels and np.ndim(sample.law.offset) == 0:
         constant = np.broadcast_to(family.start(y, sample.weights), y.shape)
         return float(sample.weights @ classes.deviances(family, constant, y))
     constant = sample.without(np.arange(len(sample.names)))._replace(intercept=True)

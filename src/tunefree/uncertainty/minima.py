@@ -71,7 +71,8 @@ def _minimum_of_classes(sample, columns):
     share = sample.weights / sample.weights.sum()
     E = classes.parameters(family, A.shape[1], m)
     _check_rows(sample, E.shape[2])
-    theta, s, converged = classes.most_likely(A, E, y, share, family, sample.intercept)
+    given = E, y, share, family, sample.intercept, sample.law.offset
+    theta, s, converged = classes.most_likely(A, *given)
     guessed = (s > 0.0).sum(axis=1) if family.tied else s.argmax(axis=1)
     separable = bool((guessed == codes).all())
     if separable or not converged or np.abs(s).max() > _LARGEST_INDEX:

@@ -182,7 +182,8 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         X_val, y_val : array-like, optional
             Validation rows, in place of held-out rows.
         offset : array-like of shape (n_samples,) or str, optional
-            For two classes: known terms of the index, P(y = 1 | x) = u(<theta, x> + b + offset).
+            Known terms of the index: of two classes P(y = 1 | x) = u(<theta, x> + b + offset), of
+            ordered ones P(y <= j | x) = u(threshold_j - <theta, x> - offset). Not for others.
 
         Returns
         -------
@@ -197,8 +198,10 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
             if X_val is not None:
                 raise ValueError("X_val= cannot be combined with offset=.")
             labels = base.encode_labels(np.asarray(complete(y)))[0]
-            if len(labels) > 2:
-                raise ValueError(f"offset= is for two classes, and y has {len(labels)}.")
+            if len(labels) > 2 and not isinstance(self._law()[0], Ordinal):
+                raise ValueError(
+                    f"offset= is for two classes or family='ordinal', and y has {len(labels)}."
+                )
             offset = row_term(offset, rows.X, "offset")
         if self._is_unpenalized():
             self._fit_likelihood(rows.X, y, sample_weight, X_val, grades, offset)

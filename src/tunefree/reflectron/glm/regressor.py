@@ -319,13 +319,19 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
-        exposure, offset : array-like of shape (n_samples,), optional
-            As in `fit`: the means are those of counts over the exposure.
+        exposure, offset : number, array-like of shape (n_samples,) or str, optional
+            As in `fit`, and needed if they were given there: the means are those of counts over
+            the exposure. ``exposure=1`` gives rates.
 
         Returns
         -------
         ndarray
             Within `prediction_limits_`, times the exposure.
+
+        Raises
+        ------
+        ValueError
+            If an exposure or an offset was given to `fit` and not here.
 
         Warns
         -----
@@ -333,6 +339,7 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
             If a prediction is not finite.
         """
         exposure, offset = self._terms_of_rows(X, exposure, offset)
+        self._check_predicted(exposure, offset)
         return self._mean_of_rows(X, exposure, offset)
 
     def _mean_of_rows(self, X, exposure=None, offset=None):
