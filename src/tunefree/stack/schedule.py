@@ -12,7 +12,7 @@ from tunefree.core.format import duration
 from tunefree.held_out.predictions import finished
 
 # Those that follow may leave a candidate at least this share of the time that is left; trees, which
-# gain most a second, more.
+# gain most a second, more. Chosen, and checked by benchmarks/budget.py.
 _SHARE, _SHARE_OF_ANYTIME = 0.2, 0.6
 # The report takes about so much of the time that was spent before the first candidate.
 _REPORT = 0.5
