@@ -2,11 +2,13 @@
 
 A class has a `name` and `model(task, X)`: an unfitted estimator, for the `task` "Classifier" or
 "Regressor". `fit` gets a frame of numbers (NaN: missing) and text (None: missing), and numbers or
-class codes 0, 1, ... All is at its defaults, with one thread and seed 0. What a method does not
-read itself is encoded as its documentation advises.
+class codes 0, 1, ... All is at its defaults, with one thread and seed 0, but for methods
+with `searches`: they run only if they are named. What a method does not read itself is encoded as
+its documentation advises.
 """
 
 import numpy as np
+from scipy.stats import loguniform, randint, uniform
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -19,10 +21,12 @@ from sklearn.ensemble import (
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, KFold, ParameterSampler, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.metaestimators import available_if
 
 from _frames import _is_text
 from _league_peers import ALPHA_KERNEL, C_KERNEL, GAMMA, RIDGE_GRID, Standardised
@@ -33,6 +37,16 @@ METHODS = {}
 SEARCHED, LEARNED = 3_000, 8_000
 # Rarer levels of text are one column if a column has more.
 LEVELS = 100
+# Random settings of CatBoost, as its documentation's page on tuning names them.
+TRIALS = 50
+CATBOOST_SPACE = {
+    "learning_rate": loguniform(0.01, 0.3),
+    "depth": randint(3, 11),
+    "l2_leaf_reg": loguniform(0.5, 30.0),
+    "random_strength": loguniform(0.1, 10.0),
+    "bagging_temperature": uniform(0.0, 1.0),
+    "iterations": [300, 1000, 2000],
+}
 
 
 class Method:
@@ -40,6 +54,8 @@ class Method:
 
     name = ""
     tasks = ("Classifier", "Regressor")
+    searches = False  # minutes to hours of search: not at its defaults
+    longest = 600  # CPU seconds of a fit with its prediction
 
     def __init_subclass__(cls):
         METHODS[cls.name] = cls
@@ -167,6 +183,108 @@ class Kernel(Method):
             return KernelMachine(X, task, SVC(cache_size=1000), "svc", {"C": C_KERNEL})
         ridge = KernelRidge(kernel="rbf")
         return Standardised(KernelMachine(X, task, ridge, "kernelridge", {"alpha": ALPHA_KERNEL}))
+
+
+class TunedCatBoost(Method):
+    """CatBoost, the best of 50 random settings in five folds, refitted to all rows."""
+
+    name, searches, longest = "CatBoost, 50 trials", True, 24 * 3600
+
+    def model(self, task, X):
+        return RandomSearch(task, X)
+
+
+def _is_classifier(model):
+    return model.task == "Classifier"
+
+
+class RandomSearch(BaseEstimator):
+    """CatBoost with the settings of least held-out loss; scikit-learn cannot copy CatBoost's."""
+
+    def __init__(self, task, X):
+        self.task, self.X = task, X
+
+    def fit(self, X, y):
+        folds = list(_folds(self.task).split(X, y))
+        trials = ParameterSampler(CATBOOST_SPACE, TRIALS, random_state=0)
+        best = min(trials, key=lambda settings: self._loss(settings, X, y, folds))
+        self.model_ = self._fitted(best, X, y)
+        self.classes_ = getattr(self.model_[-1], "classes_", None)
+        return self
+
+    def _fitted(self, settings, X, y):
+        model = CatBoost().model(self.task, self.X)
+        model[-1].set_params(**settings, random_seed=0)
+        return model.fit(X, y)
+
+    def _loss(self, settings, X, y, folds):
+        losses = []
+        for learned, held in folds:
+            model = self._fitted(settings, X.iloc[learned], y[learned])
+            if self.task == "Classifier":
+                p, labels = model.predict_proba(X.iloc[held]), model[-1].classes_
+                losses.append(log_loss(y[held], p, labels=labels))
+            else:
+                losses.append(np.mean((y[held] - model.predict(X.iloc[held])) ** 2))
+        return np.mean(losses)
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+    @available_if(_is_classifier)
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+class AutoGluon(Method):
+    """AutoGluon's preset `best_quality` with a minute of wall time on one core."""
+
+    name, searches, longest = "AutoGluon, 60 s", True, 1800
+
+    def model(self, task, X):
+        import autogluon.tabular  # noqa: F401
+
+        return Gluon(task)
+
+
+class Gluon(BaseEstimator):
+    """AutoGluon's predictor as an estimator; its files lie in the current folder."""
+
+    def __init__(self, task):
+        self.task = task
+
+    def fit(self, X, y):
+        from autogluon.tabular import TabularPredictor
+
+        classify, n_classes = self.task == "Classifier", len(np.unique(y))
+        kind = ("binary" if n_classes == 2 else "multiclass") if classify else "regression"
+        metric = "log_loss" if classify else "root_mean_squared_error"
+        self.names_ = [f"c{j}" for j in range(X.shape[1])]
+        predictor = TabularPredictor("y", problem_type=kind, eval_metric=metric, verbosity=0)
+        self.predictor_ = predictor.fit(
+            self._frame(X).assign(y=y),
+            presets="best_quality",
+            time_limit=60,
+            num_cpus=1,
+            num_gpus=0,
+            ag_args_ensemble={"fold_fitting_strategy": "sequential_local"},  # folds in this process
+            ds_args={"memory_safe_fits": False, "enable_ray_logging": False},
+        )
+        if classify:
+            self.classes_ = np.array(self.predictor_.class_labels)
+        return self
+
+    def _frame(self, X):
+        return X.set_axis(self.names_, axis=1)
+
+    def predict(self, X):
+        if self.task == "Classifier":  # the most likely class: no threshold is moved
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return self.predictor_.predict(self._frame(X)).to_numpy()
+
+    @available_if(_is_classifier)
+    def predict_proba(self, X):
+        return self.predictor_.predict_proba(self._frame(X))[list(self.classes_)].to_numpy()
 
 
 class KernelMachine(BaseEstimator):

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import wilcoxon
 
+from _open_methods import METHODS
 from _tables import console, table
 from tables import geometric
 
@@ -41,14 +42,18 @@ ratio: the geometric mean of CPU s / CPU s of CatBoost."""
 
 def show(path, figures):
     """Print the tables and draw the figures, of the tables that every method has finished."""
-    rows = completed(pd.read_csv(path))
+    read = pd.read_csv(path)
+    searched = read["method"].isin([name for name, m in METHODS.items() if m.searches])
+    rows = completed(read[~searched])
     if rows.empty:
         console.print("No table is finished yet.")
         return
     everywhere = rows.groupby("method")["table"].nunique() == rows["table"].nunique()
     general = rows[rows["method"].isin(everywhere.index[everywhere])]
     overview("All tables", general)
-    against_ours(general)
+    against_ours(f"Beside {OURS}", general)
+    for method in sorted(set(read.loc[searched, "method"])):
+        beside_search(method, read)
     for kind in KINDS:
         overview(f"Kind: {kind}", rows[rows["kind"] == kind])
     for size, bounds in SIZES.items():
@@ -172,7 +177,14 @@ def overview(title, rows):
     table(f"{title}: {len(found)} tables", columns, lines)
 
 
-def against_ours(rows):
+def beside_search(method, read):
+    """One that searches, on the tables that it has finished, with the constant for failed fits."""
+    pair = completed(read[read["method"].isin([OURS, REFERENCE, method, BASELINE])])
+    if not pair.empty:
+        against_ours(f"Beside {method}, {pair['table'].nunique()} tables", pair)
+
+
+def against_ours(title, rows):
     """Every method beside ours: ratios, and the number of tables on which ours is better."""
     found, cpu = losses(rows), rows.pivot_table(index="table", columns="method", values="cpu")
     lines = []
@@ -180,12 +192,12 @@ def against_ours(rows):
         relative = found[name] / found[OURS]
         better, worse = (relative > 1 + EQUAL).sum(), (relative < 1 - EQUAL).sum()
         lines.append([
-            name, f"{np.exp(np.log(relative).mean()):.2f}",
+            name, f"{np.exp(np.log(relative).mean()):.2f}", f"{relative.median():.2f}",
             f"{np.exp(np.log(cpu[name] / cpu[OURS]).mean()):.2f}",
             better, len(found) - better - worse, worse,
         ])  # fmt: skip
-    columns = ["method", "loss / ours", "CPU / ours", "ours better", "equal", "worse"]
-    table(f"Beside {OURS}", columns, lines)
+    columns = ["method", "loss / ours", "median", "CPU / ours", "ours better", "equal", "worse"]
+    table(title, columns, lines)
 
 
 def by_table(rows):

@@ -18,9 +18,12 @@ import numpy as np
 from _tables import console, table
 from tunefree.parts import families
 from tunefree.rows.levels import TableColumns
-from tunefree.uncertainty.inference import CovarianceOptions, Law, inferred, terms_tested
+from tunefree.uncertainty.inference import inferred
+from tunefree.uncertainty.laws import Law
 from tunefree.uncertainty.mean_bands import mean_band
 from tunefree.uncertainty.nested import nested_test
+from tunefree.uncertainty.samples import CovarianceOptions
+from tunefree.uncertainty.terms import terms_tested
 
 NAMES, ROWS, EFFECT, CONSTANT = list("abcd"), 300, 0.5, 0.5
 GROUPS = [["b", "c"], "d"]

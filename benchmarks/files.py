@@ -1,7 +1,7 @@
 """Files as people have them: looked at, trained, evaluated, reported and predicted from the shell.
 
 python benchmarks/files.py --data DIR [--only NAME ...] [--records N] [--budget TIME]
-                           [--without peer report ...] [--cache FILE]
+                           [--without peer report ...] [--cache FILE] [--page FILE]
 
 `files.csv` lists the files, their targets, and what is odd in them. Three quarters of the records
 of each, drawn at random, are learned, with the header, the delimiters, the quotes and the ends of
@@ -11,7 +11,9 @@ predictions must be equal. ``--records`` takes at most so many, and ``--budget``
 
 Ours: R2 of numbers, log-loss of classes, on the rows that were held out. CatBoost: the same rows,
 read by our schema: numbers, dates as their parts, categories and text as categories; defaults but
-for 300 iterations. An interrupted run with ``--cache FILE`` goes on where it stopped.
+for 300 iterations. An interrupted run with ``--cache FILE`` goes on where it stopped. ``--page
+docs/results/files.csv`` writes the table of the page docs/field.md; files that were not run have no
+scores there.
 """
 
 import argparse
@@ -55,6 +57,8 @@ def main():
             found[row["file"]] = verdict(row, path, options)
             keep(options.cache, found)
     shown([(row, found[row["file"]]) for row in files if row["file"] in found], options.notes)
+    if options.page is not None:
+        page(options.page, [(row, found.get(row["file"], {})) for row in listed()])
 
 
 def arguments():
@@ -66,6 +70,7 @@ def arguments():
     parser.add_argument("--without", nargs="+", choices=PARTS, default=[], help="steps to skip")
     parser.add_argument("--cache", type=Path, help="keeps the results of finished files")
     parser.add_argument("--notes", action="store_true", help="also what training prints on stderr")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the documentation's table")
     return parser.parse_args()
 
 
@@ -248,6 +253,34 @@ def shown(rows, with_notes):
                         console.print(f"    {line}", markup=False)
     good = sum(seen["verdict"] == "good" for _, seen in rows)
     console.print(f"{good} of {len(rows)} files pass every step.")
+
+
+PAGE = ("file", "what is odd in it", "read as", "score", "ours", "CatBoost")
+WORDS = {"number": "numbers", "date": "dates", "text": "text", "nothing": "empty"}
+
+
+def page(path, rows):
+    """Write the table of the documentation."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(PAGE)
+        for row, seen in rows:
+            scores = [f"{seen[name]:.3f}" if name in seen else "" for name in ("score", "peer")]
+            read = in_words(row["kinds"])
+            fails = "" if seen.get("verdict", "good") == "good" else f"; fails: {seen['verdict']}"
+            about = (row["file"].removesuffix(".gz"), row["odd"], read + fails)
+            writer.writerow([*about, seen.get("measure", ""), *scores])
+
+
+def in_words(kinds):
+    """The kinds of columns as a person says them.
+
+    >>> in_words("39 number 1 date")
+    '39 numbers, 1 date'
+    """
+    words = kinds.split()
+    counted = zip(words[::2], words[1::2], strict=True)
+    return ", ".join(f"{n} {kind if n == '1' else WORDS[kind]}" for n, kind in counted)
 
 
 def cells(row, seen):

@@ -14,6 +14,11 @@ minutes, or that ends in an error, has failed; it counts as the constant predict
 
 Every finished method and table is appended to docs/results/open.csv. CPU seconds are those of a
 fit with its search, microseconds those of a predicted row.
+
+``--methods "AutoGluon, 60 s" "CatBoost, 50 trials"`` runs those that search, too: hours of work.
+They have a table of their own, of the tables that they have finished.
+
+``--half press --data CLONE`` runs a second list, by another rule: `_press.py`.
 """
 
 import argparse
@@ -33,13 +38,14 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 import _data
 import _frames
+import _press
 from _open_methods import METHODS
 from _tables_peers import measured
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SPLITS, TESTED = 3, 0.25
-# CPU seconds of a fit with its prediction; a process without progress ends after `STALLED` seconds.
-LONGEST, STALLED = 600, 3600.0
+STALLED = 3600.0  # seconds after which a process without progress ends; more for a long method
+AT_DEFAULTS = [name for name, method in METHODS.items() if not method.searches]
 FIELDS = (
     "table", "kind", "rows", "columns", "method", "split", "tested", "loss", "log_loss", "cpu",
     "predict", "wall", "failure",
@@ -61,9 +67,10 @@ def arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--half", choices=("sealed", "open"), default="sealed")
+    parser.add_argument("--half", choices=("sealed", "open", "press"), default="sealed")
+    parser.add_argument("--data", metavar="DIR", help="of --half press: the clone (`_press.py`)")
     parser.add_argument("--only", nargs="+", metavar="TABLE", help="these tables only")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=AT_DEFAULTS)
     parser.add_argument("--jobs", type=int, default=2, help="methods at the same time")
     parser.add_argument("--rows", type=Path, default=DOCS / "results/open.csv", metavar="FILE")
     parser.add_argument("--figures", type=Path, default=DOCS / "figures", metavar="DIR")
@@ -73,7 +80,7 @@ def arguments():
 
 def shuffled(half, only):
     """Names and lines of the list, in random order."""
-    lines = _frames.in_list(half)
+    lines = _press.in_list() if half == "press" else _frames.in_list(half)
     names = np.random.default_rng(0).permutation(sorted(lines))
     return {name: lines[name] for name in names if not only or name in only}
 
@@ -91,7 +98,7 @@ def run(options):
         if task_of(lines[name]["kind"]) in METHODS[method].tasks
         and (name, method) not in results.known
     ]
-    clock, todo, running = Clock(len(work)), jobs(work, lines), []
+    clock, todo, running = Clock(len(work)), jobs(work, lines, options.data), []
     try:
         while len(running) < options.jobs and (job := next(todo, None)):
             running.append(job)
@@ -107,12 +114,13 @@ def run(options):
             job.stop()
 
 
-def jobs(work, lines):
+def jobs(work, lines, data):
     """Start the pieces of work, one by one."""
     frame = None
     for name, method in work:
         if frame is None or frame.name != name:
-            frame = _frames.load(lines[name])
+            line = lines[name]
+            frame = _press.load(line, data) if "file" in line else _frames.load(line)
         yield Job(frame, method)
 
 
@@ -123,7 +131,9 @@ def task_of(kind):
 class Job:
     """A method on the splits of a table, in a process of its own."""
 
-    def __init__(self, frame, method, longest=LONGEST, stalled=STALLED):
+    def __init__(self, frame, method, longest=None, stalled=None):
+        longest = longest or METHODS[method].longest
+        stalled = max(STALLED, 2.0 * longest) if stalled is None else stalled
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe(duplex=False)
         self.process = context.Process(
@@ -136,7 +146,7 @@ class Job:
             "columns": frame.X.shape[1], "method": method,
         }  # fmt: skip
         self.longest, self.stalled, self.rows = longest, stalled, []
-        self.warm, self.since = False, time.monotonic()
+        self.warm, self.since = METHODS[method].searches, time.monotonic()
 
     def ended(self):
         """Read what has come; whether the last split is done, or failed for all of them."""
@@ -178,7 +188,9 @@ def fit_all(pipe, frame, method, longest):
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silence, stream)
-    for data in (made(task_of(frame.kind)), *splits(frame)):
+    # Imports and compilation of seconds do not matter in a search of minutes.
+    first = [] if METHODS[method].searches else [made(task_of(frame.kind))]
+    for data in (*first, *splits(frame)):
         start, spent = time.perf_counter(), int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (spent + longest, resource.RLIM_INFINITY))
         try:

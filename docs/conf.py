@@ -12,6 +12,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+from sklearn.base import BaseEstimator  # noqa: E402
+
 import tunefree  # noqa: E402
 
 project = "tunefree"
@@ -31,8 +33,9 @@ extensions = [
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 autosummary_generate = True
+autosummary_context = {"grouped": lambda module, name: _grouped(module, name)}
 toc_object_entries_show_parents = "hide"
-autodoc_default_options = {"members": True}  # and inherited ones: see _templates
+autodoc_default_options = {"members": True}  # of estimators in groups: see _templates
 autodoc_typehints = "none"  # docstrings have more: shapes
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -46,8 +49,9 @@ html_static_path, mathjax_path = [str(_mathjax), "style.css", "breaks.js"], _mat
 html_css_files, html_js_files = ["style.css"], ["breaks.js"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
+html_context = {"default_mode": "auto"}
 # Pages without subpages need no sidebar.
-_SINGLE = "glossary index installation performance reliability start tour troubleshooting"
+_SINGLE = "field glossary index installation performance reliability stable start tour troubleshooting"
 html_sidebars = dict.fromkeys(_SINGLE.split(), [])
 html_theme_options = {
     "navigation_with_keys": False,
@@ -107,6 +111,40 @@ TABLES = {
     "parts.averaging": "AVERAGES",
     "kernels": "KERNELS",
 }
+
+# Methods and attributes of estimators by what they are for; the first group that matches has it.
+SURE = r"(mean_)?interval\w*|set|set_one|venn_abers"
+MEMBERS = {
+    "Fit": r"fit|partial_fit|fit_source|fit_transform|learn_one|to_local",
+    "Predict": rf"predict(_(?!({SURE})$)\w*)?|decision_function|transform|simulate|score",
+    "Uncertainty": rf"predict_({SURE})|\w*(risk|error)\w*|excess",
+    "Explain": r"explain|interactions|column_drift|drift_|\w*(importances|relevances)_"
+    r"|(dual_)?coefs?(_names)?_|intercepts?_",
+    "Statistics": r"summary|coef_interval|anova|compare_lr_test|influence|\w*residuals"
+    r"|regret_bound",
+    "More": r"\w+",
+}
+# scikit-learn's own, and the export's.
+ROUTING = re.compile(r"set_\w+|get_params|get_metadata_routing|onnx\w*")
+
+
+def _grouped(module, name):
+    """{group: (kind of directive, name) of its members} of an estimator; of other classes {}."""
+    made = getattr(import_module(module), name)
+    if not issubclass(made, BaseEstimator):
+        return {}
+    groups = {title: [] for title in MEMBERS}
+    for member in dir(made):
+        value = inspect.getattr_static(made, member)
+        kind = "property" if isinstance(value, property) else "method"
+        told = kind == "property" or callable(getattr(made, member))
+        if member.startswith("_") or not told or ROUTING.fullmatch(member):
+            continue
+        title = next(t for t, pattern in MEMBERS.items() if re.fullmatch(pattern, member))
+        taken_back = title == "Fit" and kind == "property"  # it only raises, on clusters
+        if inspect.getdoc(getattr(made, member)) and not taken_back:
+            groups[title].append((kind, member))
+    return {title: found for title, found in groups.items() if found}
 
 
 def _public(module):

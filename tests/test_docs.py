@@ -7,8 +7,6 @@ from pathlib import Path
 import matplotlib.pyplot
 import pytest
 
-import tunefree
-
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MADE = {"_build", "api", "auto_examples"}
@@ -88,15 +86,3 @@ def test_troubleshooting_quotes_the_messages_of_the_library():
     texts = "\n".join(text for text in _constants() if isinstance(text, str))
     assert len(messages) > 40
     assert [p for m in messages for p in m.split("…") if p.strip() not in texts] == []
-
-
-def test_pages_of_estimators_list_the_methods_that_they_inherit():
-    template = (ROOT / "docs/_templates/autosummary/class.rst").read_text()
-    assert ":inherited-members: BaseEstimator" in template
-    # Members of BaseEstimator, and of what comes after it, are left to scikit-learn's pages.
-    for name in tunefree.__all__:
-        made = getattr(tunefree, name)
-        order = [c.__name__ for c in getattr(made, "__mro__", ())]
-        if "BaseEstimator" in order:
-            after = made.__mro__[order.index("BaseEstimator") :]
-            assert not [c for c in after if c.__module__.startswith("tunefree")], name

@@ -32,6 +32,31 @@ def test_the_sealed_list_is_what_the_rules_call_sealed():
     assert not set(frames.in_list("sealed")) & set(frames.in_list("open"))
 
 
+def test_the_second_list_has_one_table_of_a_folder():
+    press = import_module("_press")
+    lines = press.in_list()
+    folders = [name.partition("/")[0] for name in lines]
+    assert len(set(folders)) == len(folders) >= 40
+    assert not press.KNOWN & set(folders)
+    assert all(press.ROWS[0] <= int(line["rows"]) <= press.ROWS[1] for line in lines.values())
+
+
+def test_a_folder_gives_its_first_table_that_has_a_target(tmp_path):
+    press = import_module("_press")
+    rows = "".join(f"{i % 7},{i % 5 + i / 1e3},{i % 11},{(i * i) % 97 + 0.5}\n" for i in range(400))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/few.csv").write_text("p,q,r,s\n1,2,3,4\n")
+    (tmp_path / "b/many.csv").write_text(f"p,q,r,s\n{rows}")
+    (frame,) = press.frames(tmp_path)
+    assert (frame.name, frame.target, frame.kind) == ("b/many.csv", "s", "numbers")
+
+
+def test_methods_that_search_run_only_when_they_are_named():
+    benchmark, methods = import_module("open"), import_module("_open_methods")
+    searching = {name for name, method in methods.METHODS.items() if method.searches}
+    assert searching and not searching & set(benchmark.AT_DEFAULTS)
+
+
 def test_ranks_share_places_and_sum_to_a_constant():
     summary = import_module("_open_summary")
     losses = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 3.0], "c": [5.0, 1.0]})
@@ -71,7 +96,9 @@ def test_a_run_goes_on_where_it_ended(tmp_path):
     benchmark = import_module("open")
     path = tmp_path / "rows.csv"
     methods = ["Constant", "Logistic / ridge CV", "LinearSVC CV"]
-    options = Namespace(half="open", only=["MASS/Boston"], methods=methods, jobs=2, rows=path)
+    options = Namespace(
+        half="open", data=None, only=["MASS/Boston"], methods=methods, jobs=2, rows=path
+    )
     benchmark.run(options)
     whole = pd.read_csv(path)
     assert whole.failure.isna().all() and (whole.groupby("method").size() == 3).all()

@@ -1,10 +1,7 @@
 """BLAS threads: one within fits and predictions, what was there after them, and the same bits."""
 
-import json
 import multiprocessing
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -12,11 +9,12 @@ from threading import Barrier
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import is_classifier
 
 from tunefree import PiSTOLClassifier
 from tunefree.core import process as _process
 from tunefree.core.process import one_blas_thread, product
-from tunefree.core.registry import ESTIMATORS
+from tunefree.core.registry import ESTIMATORS, estimator_class
 
 # Every public estimator, with little to do where that is asked for; 220 columns make products of
 # which OpenBLAS gives a part to each of its threads. Streams call no BLAS.
@@ -42,41 +40,6 @@ MODELS = {
     "TuneFreeClassifier": {"candidates": ["linear", "kernel"]},
     "TuneFreeRegressor": {"candidates": ["linear", "kernel"]},
 }
-CHILD = """
-import hashlib, json, sys, warnings
-import numpy as np
-import tunefree
-from tunefree.core import process as _process
-from tunefree.core.process import _libraries
-from tunefree.core.registry import estimator_class
-from sklearn.base import is_classifier
-warnings.simplefilter("ignore")
-rng = np.random.default_rng(0)
-X = rng.normal(size=(300, 220)) * rng.lognormal(size=220)
-y = np.tanh(X[:, :5] @ rng.normal(size=5)) + 0.1 * rng.normal(size=300)
-labels = np.digitize(y, [-0.5, 0.5])
-out, entered, enter = {}, [], _process._enter
-_process._enter = lambda me: (entered.append(me), enter(me))
-for name, parameters in json.loads(sys.argv[1]).items():
-    model = estimator_class(name)(**parameters)
-    if "random_state" in model.get_params():
-        model.set_params(random_state=0)
-    if name == "DynamicsReflectron":
-        model.fit(np.tanh(X[:, :100]).reshape(6, 50, 100))
-        entered.clear()
-        said = model.predict(X[:, :100])
-    else:
-        # Trees call no BLAS, and take longest: few columns here, none in the stacks.
-        rows = X[:, :20] if name.startswith("Boosted") else X
-        model.fit(rows[:200], (labels if is_classifier(model) else y)[:200])
-        entered.clear()
-        said = getattr(model, "decision_function", model.predict)(rows)
-    # Trees call no BLAS to predict.
-    assert entered or name.startswith("Boosted"), f"{name} predicts without the limit"
-    out[name] = hashlib.sha256(said.tobytes()).hexdigest()
-shared, own = _libraries()
-print(json.dumps([[lib.get_num_threads() for lib in shared + own], out]))
-"""
 
 
 def threads():
@@ -94,19 +57,25 @@ def two():
     _process._set(zip(libraries, before, strict=True))
 
 
-@pytest.fixture(scope="module")
-def said():
-    """What all estimators say of some rows, after fits in processes of one and of two threads."""
-    children = {}
-    for n in ("1", "2"):
-        environment = os.environ | {f"{k}_NUM_THREADS": n for k in ("OPENBLAS", "OMP", "MKL")}
-        children[n] = subprocess.run(
-            [sys.executable, "-c", CHILD, json.dumps(MODELS)],
-            env=environment, capture_output=True, text=True, timeout=600,
-        )  # fmt: skip
-    for child in children.values():
-        assert child.returncode == 0, child.stderr
-    return {n: json.loads(child.stdout) for n, child in children.items()}
+def learned(name):
+    """A fitted estimator, and rows for it to predict."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 220)) * rng.lognormal(size=220)
+    y = np.tanh(X[:, :5] @ rng.normal(size=5)) + 0.1 * rng.normal(size=300)
+    model = estimator_class(name)(**MODELS[name])
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    if name == "DynamicsReflectron":
+        return model.fit(np.tanh(X[:, :100]).reshape(6, 50, 100)), X[:, :100]
+    # Trees call no BLAS, and take longest: few columns here, none in the stacks.
+    rows = X[:, :20] if name.startswith("Boosted") else X
+    target = np.digitize(y, [-0.5, 0.5]) if is_classifier(model) else y
+    return model.fit(rows[:200], target[:200]), rows
+
+
+def said(model, rows):
+    """The bytes of the decisions or predictions."""
+    return getattr(model, "decision_function", model.predict)(rows).tobytes()
 
 
 def test_every_public_estimator_is_here():
@@ -114,15 +83,19 @@ def test_every_public_estimator_is_here():
     assert set(ESTIMATORS) - single == set(MODELS)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
-def test_the_number_of_blas_threads_changes_no_bit(said, name):
-    assert len({models[name] for _, models in said.values()}) == 1
-
-
-def test_the_processes_had_those_threads(said):
-    assert set(said["1"][0]) == {1}
-    if (os.cpu_count() or 1) > 1:
-        assert set(said["2"][0]) == {2}
+def test_the_number_of_blas_threads_changes_no_bit(two, name, monkeypatch):
+    entered, enter = [], _process._enter
+    monkeypatch.setattr(_process, "_enter", lambda me: (entered.append(me), enter(me)))
+    model, rows = learned(name)
+    entered.clear()
+    with_two = said(model, rows)
+    # Trees call no BLAS to predict.
+    assert entered or name.startswith("Boosted"), f"{name} predicts without the limit"
+    assert threads() == two
+    _process._set((library, 1) for library in sum(_process._libraries(), []))
+    assert said(*learned(name)) == with_two
 
 
 @one_blas_thread()

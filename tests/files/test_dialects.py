@@ -236,7 +236,7 @@ def test_a_given_delimiter_is_used():
     text = b"a;b,y\n1;2,3\n4;5,6\n"
     assert read_mixed([text], format="csv", delimiter=",").feature_names == ["a;b"]
     with pytest.raises(DataError, match="--delimiter"):
-        read([b"a:y\n1:2\n3:4\n"], format="csv")
+        read([b"a+y\n1+2\n3+4\n"], format="csv")
 
 
 @pytest.mark.parametrize("delimiter", DELIMITERS)

@@ -55,6 +55,8 @@ def columns_of(name, seed=0):
         days = rng.integers(0, 400, N).tolist()
         found["day"] = [start + timedelta(days=day) for day in days]
         found["day"][9] = None
+        found["spent"] = [timedelta(minutes=day * 11) for day in days]
+        found["at"] = [(start + timedelta(minutes=day * 3)).time() for day in days]
         found["sent"] = [(start + timedelta(days=day)).strftime("%d.%m.%Y") for day in days]
     return found
 

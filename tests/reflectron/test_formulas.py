@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ def _affairs():
 
 
 EXECUTIONS = "EXECUTIONS ~ C(REGION) * DEGREE + np.log(INCOME)"
-AFFAIRS = "had ~ C(occupation) + C(rate_marriage):age + np.sqrt(yrs_married)"
+AFFAIRS = "had ~ C(occupation, Treatment(1.0)) + C(rate_marriage):age + np.sqrt(yrs_married)"
 SETS = {
     "cpunish": (_executions, EXECUTIONS, GLMRegressor("poisson"), sm.families.Poisson()),
     "fair": (_affairs, AFFAIRS, GLMClassifier(), sm.families.Binomial()),
@@ -243,7 +244,7 @@ def _motors():
 
 
 SPLINES = [
-    "claims ~ bs(age, knots=[30, 50]) * C(region)",
+    "claims ~ bs(age, knots=[30, 50]) * C(region, Treatment('north'))",
     "claims ~ cr(age, df=4) - 1",
     "claims ~ poly(age, 3) + C(region):power",
     "claims ~ C(region, contr.sum) + center(age):power + I(age > 40) + {age / 10}",
@@ -293,6 +294,58 @@ def test_beyond_its_knots_a_spline_is_extended_with_a_warning(term):
     assert abs(near - step) < 1e-5 and np.isfinite(third)
 
 
+@pytest.mark.parametrize("name", ["age", "my age"])
+def test_beyond_its_rows_a_polynomial_warns_by_name_and_count(name):
+    frame = _motors().rename(columns={"age": name})
+    formula = f"claims ~ poly(`{name}`, 2)"
+    model = GLMRegressor("gaussian", formula=formula, potential="none").fit(frame)
+    words = rf"2 values lie beyond the least and largest value 18.* of poly\(`?{name}"
+    with pytest.warns(UserWarning, match=words):
+        model.predict(pd.DataFrame({name: [15.0, 95.0, 50.0]}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        few = model.predict(frame.iloc[:3])
+    np.testing.assert_allclose(few, model.predict(frame)[:3])
+
+
+@pytest.mark.parametrize("kind", ["text", "categories", "numbers", "truth"])
+def test_a_factor_has_one_reference_with_and_without_a_formula(kind):
+    """It is the level of most rows; of several the first by name; a level without rows is none."""
+    u, v, w = {"numbers": [1, 2, 3], "truth": [False, True, True]}.get(kind, list("uvw"))
+    frame = pd.DataFrame({"a": [w, v, u, v, w] * 40, "x": np.arange(200.0) % 7})
+    if kind == "categories":
+        frame["a"] = pd.Categorical(frame["a"], categories=list("zwuvy"))
+    y = np.random.default_rng(0).poisson(2.0, 200)
+    for term in ("C(a)", "C(a) * x", "x + C(a)"):
+        model = GLMRegressor("poisson", formula=term, potential="none").fit(frame, y)
+        table = model.summary()
+        assert list(table.reference.values()) == [str(v)]
+        assert not table.aliased
+    text = frame if kind == "categories" else frame.assign(a="n" + frame["a"].astype(str))
+    plain = GLMRegressor("poisson", potential="none").fit(text, y).summary()
+    model = GLMRegressor("poisson", formula="x + C(a)", potential="none").fit(frame, y)
+    assert plain.reference["a"].removeprefix("n") == str(v)
+    np.testing.assert_allclose(np.sort(plain.coef), np.sort(model.summary().coef), atol=1e-9)
+    own = GLMRegressor("poisson", formula=f"C(a, Treatment({w!r}))", potential="none").fit(frame, y)
+    assert list(own.summary().reference.values()) == [str(w)]
+    if kind == "text":
+        own = GLMRegressor("poisson", formula="C(a, levels=['w', 'u', 'v'])", potential="none")
+        assert list(own.fit(frame, y).summary().reference.values()) == ["w"]
+
+
+@pytest.mark.parametrize("term", ["bs(`my x`, df=4)", "`my x`", "np.log(`my x`)", "C(`my x` > 2)"])
+def test_names_with_blanks_are_those_of_other_names(term):
+    """Whatever rows are predicted together; two alike names with a state are refused."""
+    frame = pd.DataFrame({"my x": np.linspace(1.0, 4.0, 100), "my-x": np.arange(100.0)})
+    y = np.random.default_rng(0).poisson(2.0, 100)
+    model = GLMRegressor("poisson", formula=term, potential="none").fit(frame, y)
+    renamed = frame.rename(columns={"my x": "x"})
+    plain = GLMRegressor("poisson", formula=term.replace("`my x`", "x"), potential="none")
+    assert np.array_equal(model.predict(frame)[:3], plain.fit(renamed, y).predict(renamed.iloc[:3]))
+    with pytest.raises(ValueError, match="cannot be kept for new rows"):
+        GLMRegressor("poisson", formula="scale(`my x`) + center(`my-x`)").fit(frame, y)
+
+
 def test_an_offset_in_a_formula_is_that_of_statsmodels():
     frame = _motors()
     formula = "claims ~ age + C(region) + offset(log(months))"
@@ -302,7 +355,7 @@ def test_an_offset_in_a_formula_is_that_of_statsmodels():
     peer = peer.fit()
     np.testing.assert_allclose(model.predict(frame), peer.mu, rtol=1e-7)
     np.testing.assert_allclose(model.summary().llf, peer.llf)
-    assert "C(region) = north" in str(model.summary())
+    assert "C(region) = west" in str(model.summary())  # that of most rows
     bare = GLMRegressor("poisson", formula=formula.split(" + off")[0], potential="none")
     bare = bare.fit(frame, offset=offset)
     np.testing.assert_allclose(bare.coef_, model.coef_, rtol=1e-9)

@@ -8,9 +8,12 @@ import pytest
 
 from tunefree.parts.families import Gamma, Poisson
 from tunefree.rows.levels import TableColumns
-from tunefree.uncertainty.inference import CovarianceOptions, Law, inferred, terms_tested
+from tunefree.uncertainty.inference import inferred
+from tunefree.uncertainty.laws import Law
 from tunefree.uncertainty.mean_bands import mean_band
 from tunefree.uncertainty.nested import nested_test
+from tunefree.uncertainty.samples import CovarianceOptions
+from tunefree.uncertainty.terms import terms_tested
 
 NAMES, N, DRAWS = list("abc"), 150, 200
 DRAWN = {

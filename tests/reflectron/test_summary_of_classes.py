@@ -9,7 +9,9 @@ from tunefree import GLMClassifier, load_model, save_model
 from tunefree.parts.families import Binomial, MultinomialLogit, Ordinal
 from tunefree.parts.links import LINKS
 from tunefree.uncertainty import classes
-from tunefree.uncertainty.inference import CovarianceOptions, Law, inferred
+from tunefree.uncertainty.inference import inferred
+from tunefree.uncertainty.laws import Law
+from tunefree.uncertainty.samples import CovarianceOptions
 
 sm = pytest.importorskip("statsmodels.api")
 from statsmodels.miscmodels.ordinal_model import OrderedModel  # noqa: E402

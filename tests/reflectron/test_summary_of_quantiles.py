@@ -7,8 +7,10 @@ from scipy import sparse
 from tunefree import GLMRegressor
 from tunefree.parts.families import Quantile
 from tunefree.parts.links import LINKS
-from tunefree.uncertainty.inference import CovarianceOptions, Law, inferred
+from tunefree.uncertainty.inference import inferred
+from tunefree.uncertainty.laws import Law
 from tunefree.uncertainty.quantiles import least_pinball, plane
+from tunefree.uncertainty.samples import CovarianceOptions
 
 sm = pytest.importorskip("statsmodels.api")
 

@@ -8,7 +8,9 @@ from scipy import sparse
 from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor
 from tunefree.parts.families import HuberT, InverseGaussian, NegativeBinomial, Tweedie
 from tunefree.parts.links import LINKS
-from tunefree.uncertainty.inference import Law, inferred, terms_tested
+from tunefree.uncertainty.inference import inferred
+from tunefree.uncertainty.laws import Law
+from tunefree.uncertainty.terms import terms_tested
 
 sm = pytest.importorskip("statsmodels.api")
 FAMILIES = sm.families

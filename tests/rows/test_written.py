@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tunefree.rows.written_dates import Dates
+from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers
 
 SEEDS = range(4)
@@ -457,3 +458,164 @@ def test_a_learned_column_reads_other_full_dates():
     cells = ["2018-06-01", "1-Jun-18", "01/06/2018", "June 1, 2018"]
     assert_reads(found, cells, [np.datetime64("2018-06-01", "us")] * 4)
     assert np.isnat(read(found, "20180601", "2018-06", "18:00", "5")).all()
+
+
+# --- other scripts, marks of both kinds, and what means the same ---
+
+SCRIPTS = {"full width": "\uff10", "Arabic": "\u0660", "Persian": "\u06f0", "Hindi": "\u0966"}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("around", ["{}", "{} kg", "-{}", "20{}%"])
+def test_digits_of_any_script_are_digits(script, around):
+    table = {ord("0") + k: chr(ord(SCRIPTS[script]) + k) for k in range(10)}
+    cells = [around.format(f"{v:.2f}") for v in np.random.default_rng(0).uniform(1, 9, 30)]
+    other = [cell.translate(table) for cell in cells]
+    np.testing.assert_array_equal(
+        read(numbers_of(*other), *other), read(numbers_of(*cells), *cells)
+    )
+    days = [day(i).strftime("%d.%m.%Y") for i in range(30)]
+    other = [cell.translate(table) for cell in days]
+    np.testing.assert_array_equal(read(dates_of(*other), *other), read(dates_of(*days), *days))
+
+
+def day(i):
+    return datetime(2019, 1, 1) + timedelta(days=97 * i)
+
+
+@pytest.mark.parametrize("around", ["{}", "{} €", "$ {}"])
+def test_marks_of_both_kinds_in_one_column(around):
+    values = np.random.default_rng(0).uniform(1, 1e6, 60).round(2)
+    cells = [
+        around.format(with_marks(v, 2, *((",", ".") if i % 3 else (".", ","))))
+        for i, v in enumerate(values)
+    ]
+    found = numbers_of(*cells)
+    assert "both" in found.words() or "some with a decimal comma" in found.words()
+    assert_reads(found, cells, values)
+    usual = numbers_of(*[cell for i, cell in enumerate(cells) if i % 3])
+    assert np.isnan(read(usual, "1.234,50")).all()  # of one kind the other is none
+
+
+ALIKE = {
+    "{} m²": ["{} m2", "{} m^2"],
+    "{} l/¹⁰⁰ km": ["{} l/100 km", "{} l/100km"],
+    "{}": ["{}*", "{} [a]", "{} ± 0.5", "{}+/-1", "'{}", '="{}"', "{}×10^0", "{}‡", "~{}"],
+}
+
+
+@pytest.mark.parametrize("plain", ALIKE)
+def test_what_means_the_same_is_read_alike(plain):
+    values = np.random.default_rng(0).uniform(1, 90, 30).round(1)
+    for form in ALIKE[plain]:
+        cells = [(form if i % 3 else plain).format(v) for i, v in enumerate(values)]
+        assert_reads(numbers_of(*cells), cells, values)
+
+
+@pytest.mark.parametrize("form", ["{} - {}", "{}..{}", "{} ~ {}", "between {} and {}", "{} to {}"])
+def test_ranges_in_words_and_signs(form):
+    low = np.arange(20.0) * 7 + 100
+    cells = [form.format(int(v), int(v) + 10) for v in low]
+    assert_reads(numbers_of(*cells), cells, low + 5)
+
+
+@pytest.mark.parametrize("form", ["{}/10", "{} out of 10", "{} of 10", "{} / 10"])
+def test_marks_out_of_ten(form):
+    values = [7.5, 8.0, 9.0, 10.0, 3.0]
+    cells = [form.format(f"{v:g}") for v in values]
+    found = numbers_of(*cells)
+    assert_reads(found, cells, values)
+    assert "out of 10" in found.words()
+    assert dates_of(*cells) is None
+    assert numbers_of("129/80", "120/70", "110/75") is None  # of several things out of which
+
+
+def test_units_that_follow_each_other():
+    cells = ["4 lb 5 oz", "9 lb", "3 lb 8oz", "12 oz"]
+    np.testing.assert_allclose(
+        read(numbers_of(*cells), *cells) / read(numbers_of(*cells), "1 lb"),
+        [4.3125, 9, 3.5, 0.75],
+        rtol=1e-12,
+    )
+    cells = ["29 years 7 months", "3 yrs 2 mon", "1 year 6 months"]
+    months = read(numbers_of(*cells), *cells) / read(numbers_of(*cells), "1 month")
+    np.testing.assert_allclose(months, [355, 38, 18], rtol=1e-12)
+    assert numbers_of("12W 3D 4L", "10W 2D 7L") is None  # of several kinds
+
+
+@pytest.mark.parametrize(("bare", "expected"), [("{:.1f}", 0.01), ("{:.4f}", 1.0)])
+def test_percents_with_and_without_their_sign(bare, expected):
+    """Bare numbers above one are percents as well; below one all are parts."""
+    values = np.random.default_rng(0).uniform(10, 90, 20).round(1)
+    numbers = values if expected == 0.01 else values / 100.0
+    cells = [f"{v:.1f}%" if i % 2 else bare.format(numbers[i]) for i, v in enumerate(values)]
+    np.testing.assert_allclose(read(numbers_of(*cells), *cells), values / 100.0, rtol=1e-4)
+
+
+# --- more dates, and durations ---
+
+MONTHS = {
+    "nl": "januari februari maart april mei juni juli augustus september oktober november december",
+    "sv": "januari februari mars april maj juni juli augusti september oktober november december",
+    "pl": "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października "
+          "listopada grudnia",
+    "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
+    "cs": "ledna února března dubna května června července srpna září října listopadu prosince",
+    "tr": "ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık",
+    "id": "januari februari maret april mei juni juli agustus september oktober november desember",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", MONTHS)
+def test_months_of_more_languages(language):
+    names = MONTHS[language].split()
+    days = [day(i) for i in range(30)]
+    for form in ("{d} {m} {y}", "{d}. {m} {y}", "{d}-{m}-{y}"):
+        cells = [form.format(d=t.day, m=names[t.month - 1], y=t.year) for t in days]
+        assert_reads(dates_of(*cells), cells, np.array(days, dtype="M8[us]"))
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["%Y年%m月%d日", "%Y년 %m월 %d일", "%Y. %m. %d.", "%Y年%-m月%-d日 0時00分", "%G-W%V-%u",
+     "%Y%m%d000000", "%Y-%m-%d 00:00:00 Europe/Berlin", "%Y-%m-%dT00:00:00+01:00[Europe/Oslo]"],
+)  # fmt: skip
+def test_dates_of_more_places(form):
+    days = [day(i) for i in range(30)]
+    cells = [t.strftime(form) for t in days]
+    assert_reads(dates_of(*cells), cells, np.array(days, dtype="M8[us]"))
+
+
+def test_weeks_are_their_mondays():
+    cells = ["2020-W01", "2020-W53", "2021W02"]
+    assert_reads(
+        dates_of(*cells), cells, np.array(["2019-12-30", "2020-12-28", "2021-01-11"], "M8[us]")
+    )
+
+
+@pytest.mark.parametrize("writer", ["pandas", "Python", "clock", "ISO"])
+def test_durations_as_they_are_written(writer):
+    pd = pytest.importorskip("pandas")
+    minutes = np.random.default_rng(0).integers(-2000, 5000, 40)
+    minutes = np.abs(minutes) if writer in ("clock", "ISO") else minutes
+    values = [timedelta(minutes=int(m), seconds=7) for m in minutes]
+    cells = {
+        "pandas": lambda t: str(pd.Timedelta(t)),
+        "Python": str,
+        "clock": lambda t: (
+            f"{int(t.total_seconds()) // 3600}:{int(t.total_seconds()) // 60 % 60:02d}:07"
+        ),
+        "ISO": lambda t: f"PT{int(t.total_seconds()) // 60}M7S",
+    }[writer]
+    cells = [cells(t) for t in values]
+    found, days = Durations.read(pa.array(cells), np.ones(40))
+    np.testing.assert_array_equal(days, np.array(values, "m8[us]") / np.timedelta64(1, "D"))
+    assert_reads(found, cells, days)
+
+
+def test_clock_times_below_a_day_are_times_and_no_durations():
+    cells = pa.array(["5:11", "23:59", "0:00"])
+    assert Durations.read(cells, np.ones(3)) == (None, None)
+    assert Durations.of(cells, np.ones(3)) is not None  # where durations are known to be
+    long = pa.array(["51:30", "1:05:00"])
+    np.testing.assert_allclose(Durations.read(long, np.ones(2))[1] * 1440, [51.5, 65])

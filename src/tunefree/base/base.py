@@ -3,6 +3,8 @@
 Messages name what is wrong.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +30,7 @@ from tunefree.core.registry import ESTIMATORS
 from tunefree.core.warn import warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
 from tunefree.rows.columns import (
+    CATEGORY,
     DATE,
     DURATION,
     as_table,
@@ -39,7 +42,7 @@ from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import as_repetitions
-from tunefree.rows.schema import Schema, learn_columns, read_columns
+from tunefree.rows.schema import Schema, learn_columns, read_columns, what_targets_are
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 FLOATS = [np.float64, np.float32]
@@ -119,8 +122,9 @@ def _check_numeric(estimator, schema, X):
     columns = zip(schema.names, schema.columns, raw_columns(X), strict=True)
     for name, column, raw in columns:
         if column.kind not in WITH_NUMBERS:
-            is_date = column.kind == DATE
-            what = "dates or times" if is_date else f"text such as {_text_among(raw)!r:.60}"
+            is_date, is_category = column.kind == DATE, column.kind == CATEGORY
+            what = "categories" if is_category else f"text such as {_text_among(raw)!r:.60}"
+            what = "dates or times" if is_date else what
             raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
 
 
@@ -213,6 +217,8 @@ def _text_for_numbers(estimator, y):
             name = type(estimator).__name__
             other = name.replace("Regressor", "Classifier")
             other = other if other in ESTIMATORS else "TuneFreeClassifier"
+            if y.ndim == 1 and (what := what_targets_are(y)) is not None:
+                return f"y holds {what}."
             words = f"y holds text such as {value!r}, and {name} predicts numbers"
             return f"{words}: use {other} for classes."
     return None

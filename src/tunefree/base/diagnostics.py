@@ -1,5 +1,7 @@
 """What a generalized linear model's rows show of it: residuals, influence, bands of the mean."""
 
+from __future__ import annotations
+
 import functools
 from typing import Any
 
@@ -17,7 +19,6 @@ from tunefree.parts.links import index_of_mean
 from tunefree.rows.levels import MISSING
 from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.missing import complete
-from tunefree.uncertainty.inference import CovarianceOptions, are_frequencies
 from tunefree.uncertainty.influence import Influence, influence_of
 from tunefree.uncertainty.intervals import rates
 from tunefree.uncertainty.kept import ONE_TARGET
@@ -29,6 +30,7 @@ from tunefree.uncertainty.residuals import (
     check_kind,
     refuse_classes,
 )
+from tunefree.uncertainty.samples import CovarianceOptions, are_frequencies
 
 _OF = ("likelihood", "predictions")
 
@@ -341,7 +343,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         ends = np.stack([band[1] for band in bands], axis=1)
         return (mean, ends) if kept.are_several or len(fits) > 1 else (mean[:, 0], ends[:, 0])
 
-    def compare_lr_test(self, restricted: "DiagnosticsMixin") -> LikelihoodRatioTest:
+    def compare_lr_test(self, restricted: DiagnosticsMixin) -> LikelihoodRatioTest:
         r"""The likelihood-ratio test of this model against a smaller one that is nested in it.
 
         The hypothesis is that the columns of this model that the smaller lacks have no effect. With

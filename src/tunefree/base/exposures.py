@@ -6,6 +6,8 @@ with the weight e. An offset is a known term of the score.
 Source: McCullagh and Nelder 1989, sections 6.3 and 8.2 (rates, offsets, Pearson residuals).
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,6 +4,8 @@
 read the source again in every pass (`RepeatableSource`); a checkpoint saves their runs (`run_log`).
 """
 
+from __future__ import annotations
+
 import contextlib
 import copy
 from abc import ABC, abstractmethod

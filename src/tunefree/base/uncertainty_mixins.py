@@ -1,5 +1,7 @@
 """Uncertainty of every fitted estimator: intervals, sets, risks and coefficients."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,13 +26,7 @@ from tunefree.rows.order import row_hash
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
 from tunefree.uncertainty.coefficients import Anova, Summary
-from tunefree.uncertainty.inference import (
-    ANOVA_TYPES,
-    CoefficientFit,
-    CovarianceOptions,
-    inferred,
-    terms_tested,
-)
+from tunefree.uncertainty.inference import CoefficientFit, inferred
 from tunefree.uncertainty.intervals import (
     HeldOutPredictions,
     HeldOutProbabilities,
@@ -44,6 +40,8 @@ from tunefree.uncertainty.intervals import (
 )
 from tunefree.uncertainty.kept import ONE_TARGET, KeptFits
 from tunefree.uncertainty.ranges import TargetRange
+from tunefree.uncertainty.samples import CovarianceOptions
+from tunefree.uncertainty.terms import ANOVA_TYPES, terms_tested
 
 # Most rows of atoms whose final predictions are compared with the held-out ones.
 _MOST_ATOM_ROWS = 5000

@@ -14,10 +14,12 @@ from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
     FAILED,
+    INTERRUPTED,
     USAGE,
     answer,
     as_csv,
     failing,
+    is_stdout,
     note,
     stop,
     working,
@@ -35,8 +37,9 @@ from tunefree.cli.rows import (
 )
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
+from tunefree.files.arriving import arriving_tables, is_pipe, kind_of_lines, opened
 from tunefree.files.files import Named, Skipped, detected, write_atomically
-from tunefree.files.mixed import mixed_parts, read_mixed
+from tunefree.files.mixed import TABLES, mixed_parts, read_mixed
 from tunefree.files.model import describe_model, load_model
 from tunefree.files.tables import Column, unnamed
 from tunefree.rows.kinds import PLAIN_NUMBER
@@ -103,6 +106,8 @@ def read_tables(
     is_repeated=False,
     on_bad_row="error",
     on_bad_cell=None,
+    keep=(),
+    as_they_arrive=False,
     **options,
 ):
     """Rows with the features of the model, in its order: one table, or parts of large data.
@@ -110,16 +115,22 @@ def read_tables(
     `options` are those of `tunefree.files.read`; where one is None the notes decide. Rows without a
     target are skipped and counted in `skipped` if `labelled`; otherwise the columns of targets and
     weights may hold anything, or be absent. What was skipped is printed, unless the reading
-    `is_repeated`.
+    `is_repeated`. Tables keep the cells of the columns `keep`. Lines of a pipe are read
+    `as_they_arrive`.
     """
     with failing(BAD_DATA, data):
-        source, large = open_data(data)
+        lines = None
+        if as_they_arrive and not notes.get("hashed"):
+            lines, source, large = _opened_pipe(data, options)
+        else:
+            source, large = open_data(data)
         skipped = skipped or Skipped(unlabelled=labelled)
         skipped.malformed = on_bad_row == "skip"
         on_bad_cell = on_bad_cell or getattr(estimator, "on_bad_cell", "missing")
         noted = {key: Column(*notes[key]) for key in ("target", "weight_column") if notes.get(key)}
         if not labelled:
-            noted = {"drop": [*noted.values()]}
+            noted = {"drop": [column for column in noted.values() if column.name not in keep]}
+            noted["drop"] += [column for column in keep if isinstance(column, str)]
         settings = {
             "target": None if labelled else False,
             "skipped": skipped,
@@ -129,29 +140,46 @@ def read_tables(
             "unseen": "ignore",
         }
         settings |= noted | {name: value for name, value in options.items() if value is not None}
-        if (large or notes.get("hashed")) and not whole:
+        if lines is not None:
+            tables = arriving_tables(source, lines, keep=keep, **settings)
+        elif (large or notes.get("hashed")) and not whole:
             settings = {"target_type": None if labelled else str} | settings
-            tables = _parts(estimator, notes, source, settings)
+            tables = _parts(estimator, notes, source, settings, keep)
         else:
             with working(f"reading {data}"):
-                has_cells = _has_cells(estimator) or "of_formula" in notes
+                has_cells = _has_cells(estimator) or "of_formula" in notes or bool(keep)
+                settings |= {"keep": keep} if keep else {}
                 tables = [read_mixed(source, cells=has_cells, **settings)]
-                _note_ignored(tables[0].ignored)
-        counted: dict = {}
+        counted, ignored = {}, 0
         for table in tables:
+            ignored += getattr(table, "ignored", 0)
             if labelled and notes.get("target_markers"):
                 table = with_targets_only(table, notes["target_markers"], skipped)
             if not table.X.shape[0]:
                 continue
             yield _as_known(estimator, notes, table, on_bad_cell, counted)
+        _note_ignored(ignored)
         if not is_repeated:
             note_cells(counted)
             note_skipped(skipped)
 
 
-def _parts(estimator, notes, source, settings):
+def _opened_pipe(data, options) -> Any:
+    """The format of the lines of a pipe, its source, and whether that is large.
+
+    The format is None if the rows are no lines: all of the data are needed then.
+    """
+    source: Any
+    lines, source = kind_of_lines(opened(data), options.get("format"))
+    if lines is None:
+        source = Named(source.name, list(source))
+    return lines, source, False
+
+
+def _parts(estimator, notes, source, settings, keep):
     """Tables, or chunks of a source, of consecutive rows."""
-    if notes.get("kinds") or is_stream(estimator):
+    if notes.get("kinds") or is_stream(estimator) or keep:
+        settings |= {"keep": keep}
         settings["format"] = detected(source, settings.get("format"))[0]
         if isinstance(source, Replay):
             source = Named(source.name, source.for_good())
@@ -260,26 +288,29 @@ def matched_by_us():
 # --- tunefree predict -----------------------------------------------------------------------------
 
 
+# A multiple of the rows that kernels of BLAS take at once: 4, 8, 16, 24 or 48.
+_GROUP = 48
 _TABLES = (".csv", ".jsonl", ".ndjson", ".parquet")  # files whose columns have names
 
 
 def run_predict(options):
     """Carry out ``tunefree predict``; `options` is a `PredictOptions`."""
-    output = options.output
+    output = None if is_stdout(options.output) else options.output
     estimator, notes = load(options.model)
     form = os.path.splitext(output or "")[1].lower()
+    if options.output_format is not None:
+        form = f".{options.output_format}"
     predict, headed = _outputs(estimator, notes, options, form in _TABLES)
     ids = options.id or []
     if options.id is None and form in _TABLES:  # those of training that the data have
         ids = [Column(name, sys.maxsize) for name in notes.get("ids", ())]
-    if len(ids) > 1 and options.data == "-":
-        stop("standard input is read once: give one --id", USAGE)
     sizes = []
     parts = _predictions(estimator, notes, predict, options, ids, sizes)
     texts = _texts(parts, headed or form == ".csv" or bool(ids), form)
     if output is None:
-        for text in texts:
-            answer(text.removesuffix("\n"))
+        with _counted_on_interruption(sizes):
+            for text in texts:
+                answer(text.removesuffix("\n"))
         return
     with failing(FAILED, output):
         if form == ".parquet":
@@ -289,26 +320,66 @@ def run_predict(options):
     note(f"wrote {sum(sizes)} predictions to {output}")
 
 
+@contextlib.contextmanager
+def _counted_on_interruption(sizes):
+    """Print how many rows were predicted before an interruption."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop(f"interrupted after {sum(sizes)} predictions", INTERRUPTED)
+
+
 def _predictions(estimator, notes, predict, options, ids, sizes):
     """Yield the names and the columns of each part; its number of rows is added to `sizes`."""
-    readings = [columns_of(options) | bad_options(options)]
-    if ids:  # they are read like targets, one in each reading
-        readings = [readings[0] | {"target": id, "target_type": str} for id in ids]
+    reading: Any = columns_of(options) | bad_options(options) | {"labelled": False}
+    readings = [reading | {"as_they_arrive": is_pipe(options.data), "keep": ids}]
+    if ids and not _keeps_cells(options, notes):  # they are read like targets, one in each reading
+        readings = [reading | {"target": id, "target_type": str} for id in ids]
     read = [
-        read_tables(estimator, notes, options.data, labelled=False, is_repeated=k > 0, **reading)
+        read_tables(estimator, notes, options.data, is_repeated=k > 0, **reading)
         for k, reading in enumerate(readings)
     ]
     for tables in zip(*read, strict=True):
         with failing(BAD_DATA, options.data), working("predicting"), matched_by_us():
             X, roles = split_role_columns(tables[0].X, notes.get("beside"))
             found = _ids_of(tables, ids, options.data)
-            names, columns = predict(X, **roles)
+            names, columns = _in_groups(predict, X, roles)
         sizes.append(X.shape[0])
         yield [*found, *names], [*found.values(), *columns]
 
 
+def _in_groups(predict, X, roles):
+    """The names and columns of `predict`: each row has the same bits however rows are cut.
+
+    BLAS computes groups of rows, and those that are left over in another order of sums.
+    """
+    n = X.shape[0]
+    even = n - n % _GROUP
+    parts = [(X[:even], {role: values[:even] for role, values in roles.items()})] if even else []
+    if even < n:
+        rows = np.minimum(np.arange(even, even + _GROUP), n - 1)  # the last one is repeated
+        tail = X.take(pa.array(rows)) if hasattr(X, "take") and hasattr(X, "schema") else X[rows]
+        parts.append((tail, {role: values[rows] for role, values in roles.items()}))
+    names, found = [], []
+    for part, more in parts:
+        names, columns = predict(part, **more)
+        found.append(columns)
+    columns = [sum(parts, start=[]) for parts in zip(*found, strict=True)]
+    return names, [column[:n] for column in columns]
+
+
+def _keeps_cells(options, notes):
+    """Whether the reader of the data can keep cells as they are."""
+    if is_pipe(options.data):
+        return True
+    return detected(options.data, options.format)[0] in TABLES and not notes.get("hashed")
+
+
 def _ids_of(tables, ids, data):
     """The columns that are copied in front of the predictions, by name."""
+    kept = getattr(tables[0], "kept", None)
+    if ids and kept is not None:
+        return kept
     found = {}
     for table, id in zip(tables, ids, strict=bool(ids)):
         is_noted = isinstance(id, Column)
@@ -326,7 +397,8 @@ def _texts(parts, headed, form):
     for names, columns in parts:
         rows = zip(*columns, strict=True)
         if form in (".jsonl", ".ndjson"):
-            yield "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+            records = (dict(zip(names, row, strict=True)) for row in rows)
+            yield "".join(json.dumps(record, default=str) + "\n" for record in records)
             continue
         lines = [[plain(value) for value in row] for row in rows]
         is_csv = len(names) > 1 or form == ".csv"

@@ -127,9 +127,19 @@ def check_found(path, code):
             os.stat(path)
 
 
+def is_stdout(path):
+    """Whether an output is standard output: "-", and the names that systems have for it."""
+    return path in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
 def check_writable(*paths):
     """Stop, before any work, if a file cannot be written (None: no file)."""
     for path in filter(None, paths):
+        if is_stdout(path):
+            continue
+        if os.path.exists(path) and not os.path.isfile(path) and os.access(path, os.W_OK):
+            if not os.path.isdir(path):  # a pipe or a device
+                continue
         folder = os.path.dirname(os.path.realpath(path))
         if not os.path.isdir(folder):
             stop(f"{path} cannot be written: there is no folder {folder}", USAGE)

@@ -19,6 +19,7 @@ ROW_FORMATS = (
     + ("excel", "arff", "stata", "spss", "sas")
 )  # fmt: skip
 FORMATS = (*ROW_FORMATS, "npy", "npz")
+OUTPUT_FORMATS = ("csv", "jsonl")
 BAD_ROWS = ("error", "skip")
 CVS = ("time",)
 BAD_CELLS = ("missing", "error")
@@ -378,6 +379,8 @@ class PredictOptions(NamedTuple):
 
     Columns are matched by name if MODEL and DATA have names, in any order; extra columns are
     ignored. Features of a libsvm file that MODEL does not know are ignored, too.
+
+    Rows of a pipe are predicted as they arrive, and each prediction is written at once.
     """
 
     model: ModelFile
@@ -387,8 +390,8 @@ class PredictOptions(NamedTuple):
         _option(
             _RESULTS,
             "FILE",
-            "write to this file instead of stdout; .csv, .jsonl and .parquet begin with the --id "
-            "columns of the training, and have the probabilities of classes",
+            "write to this file or pipe instead of stdout (-); .csv, .jsonl and .parquet begin "
+            "with the --id columns of the training, and have the probabilities of classes",
             "--output",
             "-o",
         ),
@@ -400,6 +403,15 @@ class PredictOptions(NamedTuple):
             "COLUMN",
             "copy this column of DATA in front of each prediction; may be repeated",
             "--id",
+        ),
+    ] = None
+    output_format: Annotated[
+        str | None,
+        _choice(
+            _RESULTS,
+            OUTPUT_FORMATS,
+            "how predictions are written, wherever they go: csv or jsonl (default: by the suffix "
+            "of --output)",
         ),
     ] = None
     proba: Annotated[
@@ -563,7 +575,8 @@ class StreamOptions(NamedTuple):
         _option(
             _RESULTS,
             "FILE",
-            "write predictions to this file, with intervals or sets",
+            "write predictions to this file or pipe, with intervals or sets (default: stdout for "
+            "rows of a pipe; nowhere for a file, or with --json)",
             "--output",
             "-o",
         ),

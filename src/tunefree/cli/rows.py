@@ -13,12 +13,13 @@ import pyarrow as pa
 from scipy import sparse
 
 from tunefree.cli.console import BAD_DATA, USAGE, failing, flag, note, stop, working
-from tunefree.core.warn import did_you_mean
+from tunefree.core.warn import did_you_mean, warn
 from tunefree.engine.sources.readers import Replay
 from tunefree.files.files import DataError, Named, Skipped, chunks
 from tunefree.files.mixed import read_mixed, read_numbers
 from tunefree.files.tables import IGNORED, unnamed
 from tunefree.rows.cells import value_of
+from tunefree.rows.checks import near_levels
 from tunefree.rows.columns import of_arrow
 from tunefree.rows.schema import (
     BadCells,
@@ -28,6 +29,7 @@ from tunefree.rows.schema import (
     numbers_among,
     read_columns,
     typed,
+    what_targets_are,
 )
 
 # Files, and standard input, of more bytes are not loaded into memory.
@@ -178,9 +180,18 @@ def why_not_learned(table):
 
 
 def check_classes(y, path):
-    """Refuse text targets of which most values are different."""
-    values, rows = len(np.unique(y)), len(y)
-    if y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
+    """Refuse text targets of which most values are different; note near names of classes."""
+    levels, counts = np.unique(y, return_counts=True)
+    values, rows = len(levels), len(y)
+    if y.dtype.kind != "U":
+        return
+    if values <= MOST_CLASSES and (near := near_levels(levels.tolist(), counts)):
+        few, much = next(iter(near.items()))
+        more = f", and {len(near) - 1} more" if len(near) > 1 else ""
+        warn(f"{path}: the classes {few!r} and {much!r} have nearly the same name{more}")
+    if values > max(MOST_CLASSES, rows / 2):
+        if (what := what_targets_are(y)) is not None:
+            raise DataError(f"the target holds {what} (see --target)", path)
         words = f"the target has {values} different texts in {rows} rows: too many for classes"
         raise DataError(f"{words} (see --target)", path)
 

@@ -19,6 +19,7 @@ from tunefree.cli.console import (
     answer,
     as_csv,
     failing,
+    is_stdout,
     note,
     stop,
 )
@@ -27,6 +28,7 @@ from tunefree.cli.train import check_outputs, guess_and_advise, resumable
 from tunefree.core.warn import did_you_mean
 from tunefree.engine.sources import Mark
 from tunefree.engine.sources.readers import Replay
+from tunefree.files.arriving import is_pipe
 from tunefree.files.files import (
     DataError,
     Named,
@@ -94,11 +96,11 @@ class _Source:
         columns = {name: getattr(options, name) for name in names}
         self.columns = {name: value for name, value in columns.items() if value is not None}
 
-    def records(self, layout, skipped, place):
-        """The rows from a place on."""
+    def records(self, layout, skipped, place, before):
+        """The rows from a place on; `before` is called before each wait for more of a pipe."""
         data, how = self.data, {"layout": layout, "skipped": skipped, "place": place}
         if isinstance(data, Replay):
-            data, how["is_live"] = Named(self.name, data.for_good()), True
+            data, how["is_live"] = Named(self.name, _waiting(data.for_good(), before)), True
         return records(data, self.kind, **how, **self.columns)
 
     def first_records(self, layout, skipped):
@@ -119,6 +121,16 @@ class _Source:
         return {"content": fingerprint(self.name, mark.place[0]) if found else None}
 
 
+def _waiting(pieces, before):
+    """Pieces, with a call before each of them is waited for."""
+    while True:
+        before()
+        piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece
+
+
 # What a checkpoint holds beside the estimator and the position.
 _COUNTS = ("task", "coverage", "delay", "layout", "covered", "rows", "pending", "drifts")
 
@@ -131,6 +143,7 @@ class _StreamRun:
     def __init__(self, task, source, options, out):
         self.estimator, self.source, self.task = _TASKS[task].estimator(), source, task
         self.coverage, self.delay, self.out = options.coverage, options.delay, out
+        self.has_places = out is not None and os.path.isfile(options.output or "")
         self.alpha = round(1.0 - self.coverage, 12)
         self.ids, self.dropped = options.id or [], options.drop or []
         # Rows whose labels are delayed: number, values, label, whether covered, and how wrong.
@@ -141,10 +154,11 @@ class _StreamRun:
     @property
     def state(self):
         """The position in the file of predictions, the layout of the first line, and the counts."""
-        if self.out is not None:
+        written = 0
+        if self.has_places:
             self.out.flush()
             os.fsync(self.out.fileno())
-        written = 0 if self.out is None else self.out.tell()
+            written = self.out.tell()
         waiting = vars(self.estimator).get("_waiting", {})
         counts = {name: getattr(self, name) for name in _COUNTS} | {"alarm": vars(self.alarm)}
         return counts | {"written": written, "waiting": [*waiting.items()]}
@@ -160,11 +174,16 @@ class _StreamRun:
         for name in _COUNTS:
             setattr(self, name, state[name])
         vars(self.alarm).update(state["alarm"])
-        if self.out is not None:
+        if self.has_places:
             if os.fstat(self.out.fileno()).st_size < state["written"]:
                 raise ModelError(f"{self.out.name} lacks predictions made before the checkpoint")
             self.out.truncate(state["written"])
             self.out.seek(state["written"])
+
+    def flush(self):
+        """Send the predictions so far."""
+        if self.out is not None:
+            self.out.flush()
 
     def take(self, record):
         """Predict a row, write the prediction, and learn the row whose label arrives now."""
@@ -222,9 +241,11 @@ def run_stream(options):
         if task == "auto":
             task = _task_of(options.checkpoint) if resuming else _guessed_task(source)
     start = time.perf_counter()
-    with failing(FAILED, options.output), _predictions_file(options.output, resuming) as out:
+    output = "-" if _flows(options) else options.output
+    with failing(FAILED, output), _predictions_file(output, resuming) as out:
         run = _StreamRun(task, source, options, out)
         _go(run, skipped, options)
+        run.flush()
         if not run.mark.rows:
             stop(str(source.no_rows(run.layout)), BAD_DATA)
     note_skipped(skipped)
@@ -233,6 +254,13 @@ def run_stream(options):
             save_model(run.estimator, options.model, notes=_notes(task, options))
     if options.json:
         answer(json.dumps(run.summary() | {"seconds": time.perf_counter() - start}))
+
+
+def _flows(options):
+    """Whether predictions go to stdout: those of a pipe do, unless something else is asked for."""
+    if options.output is not None:
+        return is_stdout(options.output)
+    return is_pipe(options.data) and not options.json and options.checkpoint is None
 
 
 def _notes(task, options):
@@ -247,7 +275,8 @@ def _check(options):
     """Stop, before any work, if the options do not fit."""
     if options.resume and options.restart:
         stop("--resume continues, --restart begins again: give one of them", USAGE)
-    for path in filter(None, (options.checkpoint, options.output)):
+    files = (options.checkpoint, None if is_stdout(options.output) else options.output)
+    for path in filter(None, files):
         is_kept = not (options.resume or options.restart)
         if is_kept and os.path.isfile(path) and os.path.getsize(path):
             more = " or --resume to continue" if options.checkpoint else ""
@@ -303,6 +332,10 @@ def _predictions_file(path, resuming):
     """The file of predictions, or None; a run that resumes appends to it."""
     if path is None:
         return contextlib.nullcontext()
+    if path == "-":
+        return contextlib.nullcontext(sys.stdout.buffer)
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device
+        return open(path, "wb")
     return open(path, "r+b" if resuming and os.path.exists(path) else "wb")
 
 
@@ -319,10 +352,10 @@ def _go(run, skipped, options):
 
 def _take_all(run, saved, skipped, quiet):
     """Take all rows from the mark on, and print the error each time their number has doubled."""
-    if run.out is not None and run.out.tell() == 0:
+    if run.out is not None and not (run.has_places and run.out.tell()):
         run.out.write(as_csv([[*run.ids, *_TASKS[run.task].columns]]).encode())
     print_error = _ErrorLines(run, quiet)
-    for record in run.source.records(run.layout, skipped, run.mark.place):
+    for record in run.source.records(run.layout, skipped, run.mark.place, run.flush):
         record = run.known(record)
         _check_target(record.y, run)
         if not run.mark.rows:

@@ -1,5 +1,7 @@
 """Checkpoints: a run is saved at intervals, and resumed with the same bits."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import signal

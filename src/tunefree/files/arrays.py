@@ -151,6 +151,7 @@ def frame_batches(
     header=None,
     delimiter=None,
     sheet=None,
+    skipped=None,
     **_,
 ):
     """The record batches, of at most 8192 rows, of a file of one of `FRAMES`, or "csv".
@@ -167,7 +168,7 @@ def frame_batches(
         "parquet": partial(_parquet, asked=[getattr(column, "name", column) for column in asked]),
         "arrow": _arrow,
         "csv": partial(_delimited, aside=aside, header=header, delimiter=delimiter),
-        "jsonl": partial(json_batches, target=target, aside=aside),
+        "jsonl": partial(json_batches, target=target, aside=aside, skipped=skipped),
         "document": partial(json_batches, target=target, aside=aside),
         "excel": lambda path: workbook(path, sheet, header, columns).to_batches(),
         "arff": lambda path: arff(path).to_batches(),

@@ -22,8 +22,10 @@ from tunefree.rows.missing import MISSING
 
 HEAD = 1 << 16
 DELIMITERS = "\t;|, "
+_RARE = "^~\x1f\x01:"  # where none of these parts the lines
 _MOST_ROWS = 400
-_COMMENTS = ("#", "%", "//")
+# Comments, and the lines between the rows of a table that a database prints.
+_COMMENTS = ("#", "%", "//", "+-", "---")
 _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
 # How a number, an amount or a date begins.
 _DIGIT_LED = re.compile(r"[+-]?[$€£¥₹]? ?(\d|[.,]\d)")
@@ -164,9 +166,13 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     rows = _rows(head, delimiter, comment)
     if comment and not rows:
         comment, rows = "", _rows(head, delimiter, "")
+    titles = _titles([row.cells for row in rows]) if delimiter != " " else 0
+    if not any(" " in cell for row in rows[:titles] for cell in row.cells):
+        titles = 0  # one word alone may be the first of two headers
+    above, rows = rows[:titles], rows[titles:]
     table = _TableHead(head, delimiter, comment, rows)
     if not comment and (comment := _comment_between(rows, table.width)):
-        rows = _rows(head, delimiter, comment)
+        rows = _rows(head, delimiter, comment)[titles:]
         table = _TableHead(head, delimiter, comment, rows)
     names, first, notes = table.header(header, known)
     width = table.width
@@ -184,6 +190,9 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
         notes.insert(0, "every line is one quoted cell: these quotes are not read")
     if delimiter in " |":
         notes.insert(0, f"cells are separated by {_NAMES[delimiter]}")
+    if above:
+        lines = f"lines 1 to {above[-1].line + 1} are" if above[-1].line else "line 1 is"
+        notes.insert(0, f"{lines} before the table: not read")
     if comment:
         notes.append(f"lines that begin with {comment} are not read")
     if empty:
@@ -281,6 +290,12 @@ def _delimiter_of(head, comment):
         score = _score(rows, delimiter)
         if score > best + 1e-9:
             best, found = score, delimiter
+    if best == 0.0:
+        for delimiter in filter(head.__contains__, _RARE):
+            rows = _rows(head, delimiter, comment, most=100)
+            widths = {len(row.cells) for row in rows}
+            if len(rows) >= _FEWEST and len(widths) == 1 and widths != {1}:
+                return delimiter
     return found
 
 
@@ -543,15 +558,63 @@ def unnamed_columns(names, below, width):
     return () if len(bare) == width else tuple(bare)
 
 
+def _titles(rows):
+    """How many rows of one text and else empty cells stand above a table."""
+    filled = [sum(map(bool, row)) for row in rows]
+    start = 0
+    while start < len(rows) - 2 and filled[start] <= 1 < max(filled[start:]) - 1:
+        if len(rows[start]) < 3 or any(map(_DIGIT_LED.match, rows[start])):
+            break
+        start += 1
+    return start
+
+
+# How a row of sums begins.
+_TOTALS = re.compile(rb"(?i)(?:grand |sub)?totals?|sums?|summe|gesamt|insgesamt|totaal|somme|suma")
+_MOST_FOOTERS = 20
+
+
+def without_footer(text, dialect):
+    r"""The last lines of a file with blanks for those below the table, and what these are.
+
+    They are texts without a delimiter below a table of three and more columns, such as its source,
+    and one row of sums with empty cells.
+
+    >>> table = Dialect(",", ["a", "b", "c"], 3)
+    >>> without_footer(b"x,1,2\nTotal,,2\nSource: us\n", table)
+    (b'x,1,2\n        \n          \n', ['Total,,2', 'Source: us'])
+    """
+    mark = dialect.delimiter.encode()
+    if dialect.width < 3 or mark == b" ":
+        return text, []
+    lines, found = text.split(b"\n"), []
+    for k in range(len(lines) - 1, max(len(lines) - 2 - _MOST_FOOTERS, 0), -1):
+        line = lines[k].strip()
+        cells = [line] if re.fullmatch(rb'"[^"]*"', line) else line.strip(b"|").split(mark)
+        words = cells[0].strip(b'" ')
+        is_text = len(cells) == 1 and re.match(rb"[^\W\d]|\(|\*", words.strip())
+        is_sum = _TOTALS.fullmatch(words) and any(not cell.strip() for cell in cells)
+        # Texts with line breaks in them, and a level of that name, are rows.
+        if line and not (is_text or is_sum):
+            break
+        if is_sum and len(re.findall(rb"(?im)^\W*" + re.escape(words), text)) > 1:
+            break
+        if line:
+            found.append(line.decode(errors="replace"))
+            lines[k] = b" " * len(lines[k])
+        if is_sum:
+            break
+    if not found or (text.count(b'"') % 2 and b'"' in b"".join(line.encode() for line in found)):
+        return text, []
+    return b"\n".join(lines), found[::-1]
+
+
 def header_of(rows, header=None, known=None):
     """The header of a sheet: (names or None, index of the first row of data, notes).
 
     Rows of one cell above the table are titles.
     """
-    filled = [sum(map(bool, row)) for row in rows]
-    start = 0
-    while start < len(rows) - 2 and filled[start] <= 1 < max(filled[start:]) - 1:
-        start += 1
+    start = _titles(rows)
     table = _TableHead("", ",", "", [_Row(line, row) for line, row in enumerate(rows)][start:])
     names, first, notes = table.header(header, known)
     if start:

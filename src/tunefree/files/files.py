@@ -14,6 +14,7 @@ import hashlib
 import io
 import itertools
 import json
+import lzma
 import mmap
 import os
 import re
@@ -29,14 +30,14 @@ from tunefree.core.warn import DataWarning, warn
 
 CHUNK = 1 << 21
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_BZIP2, _ZIP = b"BZh", b"PK\x03\x04"
-PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP)
+_BZIP2, _ZIP, _XZ = b"BZh", b"PK\x03\x04", b"\xfd7zX"
+PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP, _XZ)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SAMPLE = 4096
 _LONGEST_HEAD = 1 << 16  # bytes in which the end of the first line is looked for
-_OTHER_BLANKS = b"\r\v\f\0"
-_AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"    ")
+_OTHER_BLANKS = b"\r\v\f\0\x1a"  # the last one ends files of DOS
+_AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"     ")
 _SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # first line of Excel files
 
 
@@ -97,7 +98,6 @@ _FOREIGN = {
     b"RDA": ("a file of R", "write its table as csv"),
     b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
     b"Rar!": ("a rar archive", "unpack it"),
-    b"\xfd7zXZ": ("an xz archive", "unpack it"),
     b"\x7fELF": ("a program", "give a table"),
     b"{\\rtf": ("a text document (RTF)", "save its table as csv"),
 }
@@ -107,7 +107,9 @@ _DOCUMENTS = {
     "word/document.xml": ("a Word document", "save its table as csv"),
     "ppt/presentation.xml": ("a presentation", "save its table as csv"),
 }
-_PACKED_NAMES = (".gz", ".zst", ".bz2", ".zip")
+# Texts about a table, beside it in an archive.
+_ABOUT = re.compile(r"(?:readme|licen[cs]e|citation|changelog)\b|.*\.(?:md|pdf|html?)$")
+_PACKED_NAMES = (".gz", ".zst", ".bz2", ".zip", ".xz")
 # A label, index:value pairs, or both; a line of csv holds a delimiter.
 _LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))*\s*(#.*)?\n?")
 _PAIR = re.compile(rb"(qid|\d+):[^\s,;:]+")
@@ -431,6 +433,8 @@ def binary_kind(source, path):
     for first, (what, way_out) in _FOREIGN.items():
         if head.startswith(first):
             raise DataError(f"this is {what}, not a table: {way_out}", path)
+    if head.lstrip(b"\xef\xbb\xbf \r\n\t")[:14].lower().startswith((b"<!doctype html", b"<html")):
+        raise DataError("this is a web page (HTML), not a table: save its table as csv", path)
     if _PICKLE.match(head):
         raise DataError("this is a pickle, which is never opened: save it as parquet or csv", path)
     return None
@@ -440,7 +444,7 @@ def _kind_of_archive(source, path, is_packed):
     """The format of a zip archive: a workbook, arrays, ...; None if it may hold text."""
     try:
         with zipfile.ZipFile(io.BytesIO(unpacked(source)) if is_packed else source) as archive:
-            names = archive.namelist()
+            names = _members(archive)
             mimetype = archive.read("mimetype") if "mimetype" in names else b""
     except (zipfile.BadZipFile, OSError):
         return None  # its reader has the words
@@ -455,6 +459,17 @@ def _kind_of_archive(source, path, is_packed):
         raise DataError(f"this is {what[0]}, not a table: {what[1]}", path)
     inner = format_of(names[0]) if len(names) == 1 else None
     return inner if inner in ("excel", "spss", "stata", "sas", "parquet", "arrow") else None
+
+
+def _members(archive):
+    """The names of the files of a zip archive: of tables, where texts about them are beside."""
+    names = [
+        name for name in archive.namelist()
+        if name[-1] != "/" and not name.startswith("__MACOSX")
+        and not os.path.basename(name).startswith(".")
+    ]  # fmt: skip
+    tables = [name for name in names if not _ABOUT.match(os.path.basename(name).lower())]
+    return tables or names
 
 
 def unpacked(source):
@@ -477,7 +492,7 @@ def _only_member(content):
     """The only file in an archive, or the archive if it has more, as a workbook has."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = [n for n in archive.namelist() if n[-1] != "/" and not n.startswith("__MACOSX")]
+            names = _members(archive)
             return archive.read(names[0]) if len(names) == 1 else content
     except zipfile.BadZipFile:
         return content
@@ -555,7 +570,8 @@ def _chunks(source, size, start, change: Any):
     with opened as stream:
         take: Any = getattr(stream, "read1", stream.read)  # what a pipe has now, without waiting
         head = piece = take(size)
-        while piece and len(head) < len(_ZSTD):  # a pipe may give less than requested
+        # A pipe may give less than requested; a whole line is not compressed.
+        while piece and len(head) < len(_ZSTD) and not head.endswith(b"\n"):
             piece = take(size)
             head += piece
         kind, before = next(filter(head.startswith, PACKED), None), 0
@@ -610,6 +626,7 @@ def _unpacked(pieces, kind, path):
         _GZIP: ("gzip", lambda: zlib.decompressobj(31)),
         _ZSTD: ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
         _BZIP2: ("bzip2", bz2.BZ2Decompressor),
+        _XZ: ("xz", lzma.LZMADecompressor),
     }
     name, opened = makers[kind]
     unpacked = opened()
@@ -619,7 +636,7 @@ def _unpacked(pieces, kind, path):
                 unpacked = opened() if unpacked.eof else unpacked
                 yield unpacked.decompress(piece)
                 piece = unpacked.unused_data
-    except (zlib.error, zstandard.ZstdError, OSError) as problem:
+    except (zlib.error, zstandard.ZstdError, lzma.LZMAError, EOFError, OSError) as problem:
         raise DataError(f"the {name} data are damaged ({problem})", path) from None
     if not unpacked.eof:
         raise DataError(f"the {name} data end too early: the file is truncated", path)
@@ -629,11 +646,13 @@ def _unzip(pieces, size, path):
     """The only file of an archive, all in memory: the contents are listed at its end."""
     try:
         with zipfile.ZipFile(io.BytesIO(b"".join(pieces))) as archive:
-            names = [n for n in archive.namelist() if n[-1] != "/" and not n.startswith("__MACOSX")]
+            names = _members(archive)
             if "xl/workbook.xml" in names:
                 raise DataError("this is a workbook: give it as a file, or save it as csv", path)
             if len(names) != 1:
-                raise DataError(f"the archive must hold one file, and holds {len(names)}", path)
+                several = f", such as {names[0]!r}" if names else ""
+                words = f"the archive must hold one file, and holds {len(names)}{several}"
+                raise DataError(words, path)
             with archive.open(names[0]) as stream:
                 yield from iter(lambda: stream.read(size), b"")
     except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as problem:
@@ -785,11 +804,12 @@ def write_atomically(path, pieces, check=lambda path: None):
     If the pieces raise an error, or `check(path of the new file)`, nothing is changed. A device or
     a pipe is written directly.
     """
-    path = os.path.realpath(path)  # replace the target of a link, not the link
     if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
-            file.writelines(pieces)
+        with open(path, "wb", buffering=0) as file:
+            for piece in pieces:
+                _write_all(file, piece)
         return
+    path = os.path.realpath(path)  # replace the target of a link, not the link
     folder, name = os.path.split(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
     try:
@@ -810,6 +830,13 @@ def write_atomically(path, pieces, check=lambda path: None):
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _write_all(file, piece):
+    """Write bytes to a file without a buffer: a pipe may take fewer of them at a time."""
+    left = memoryview(piece)
+    while left.nbytes:
+        left = left[file.write(left) :]
 
 
 def _mode(path):

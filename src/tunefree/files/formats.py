@@ -150,6 +150,7 @@ def arff(path):
             if not line or line.startswith("%"):
                 continue
             if in_data:
+                line = line if "," in line else line.replace("\t", ",")
                 rows.append(_arff_row(line, attributes, (name, number)))
             elif line.lower().startswith("@data"):
                 in_data = True

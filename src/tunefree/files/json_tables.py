@@ -19,6 +19,7 @@ from tunefree.files.files import (
     distinct,
     json_row,
     name_of,
+    skip,
     whole_lines,
 )
 from tunefree.rows.missing import MISSING
@@ -71,7 +72,7 @@ def _are_columns(document):
     """Whether an object may hold a table: columns (lists or objects), or an array of rows."""
     values = [*document.values()]
     kinds = {type(value) for value in values}
-    return kinds in ({list}, {dict}) or any(map(_is_table, values))
+    return kinds in ({list}, {dict}) or any(_is_table(v) or _holds_records(v) for v in values)
 
 
 def _is_table(value):
@@ -95,30 +96,83 @@ def flat(row, before=""):
     return out
 
 
-def json_batches(source, target, aside):
+def json_batches(source, target, aside, skipped=None):
     """The record batches of JSON."""
-    import pyarrow
-
     shape, source = json_shape(source)
     text = b"".join(whole_lines(chunks(source)))
     name = name_of(source)
     if shape == "document":
         rows = [flat(row) for row in _records(_loaded(text, name), name)]
         return _from_rows(rows, target, aside) if rows else []
-    lines = [line.strip() for line in text.split(b"\n")]
-    n_rows = len(lines) - lines.count(b"")
-    if not n_rows:
+    lines, text = _lines_of(text)
+    if not lines:
         return []
-    if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
+    table = _quick_table(text, len(lines))
+    if table is not None:
+        first = flat(json.loads(decoded(lines[0][1])))
+        return _with_last(table, first).to_batches()
+    rows = [flat(row) for row in _rows_of(lines, name, skipped)]
+    return _from_rows(rows, target, aside) if rows else []
+
+
+def lines_table(text, place, skipped, keep=()) -> Any:
+    r"""Some lines of JSON as a table of all their columns, and the values of some as they are.
+
+    The table is None without rows. `place` is the file and the number of the first line. Malformed
+    rows are skipped if `skipped` counts them.
+
+    >>> text = b'{"id": 0, "a": 1}\n{"id": "0", "a": 2}\n'
+    >>> table, kept = lines_table(text, ("rows.jsonl", 1), None, ["id"])
+    >>> table.column("id").to_pylist(), kept
+    (['0', '0'], {'id': [0, '0']})
+    """
+    name, first = place
+    lines, text = _lines_of(text, first)
+    table = _quick_table(text, len(lines)) if lines else None
+    rows: Any = []
+    if table is None or keep:
+        rows = [flat(row) for row in _rows_of(lines, name, skipped)]
+    if table is None and rows:
+        table = table_of(_with_nulls(rows, "", ()))
+    return table, {name: [row.get(name) for row in rows] for name in keep}
+
+
+def _lines_of(text, first=1):
+    """Numbered lines that are not empty, and their text.
+
+    Where these are the lines of an array without its brackets, the commas behind them are left out.
+    """
+    lines = [(k, line.strip()) for k, line in enumerate(text.split(b"\n"), first)]
+    lines = [(k, line) for k, line in lines if line]
+    if any(line.endswith(b"},") for _, line in lines):
+        lines = [(k, line[:-1] if line.endswith(b"},") else line) for k, line in lines]
+        text = b"\n".join(line for _, line in lines) + b"\n"
+    return lines, text
+
+
+def _quick_table(text, n_rows):
+    """A table of plain lines by pyarrow; None if they are not plain."""
+    import pyarrow
+
+    if any(
+        line[:1] + line[-1:] not in (b"", b"{}") for line in map(bytes.strip, text.split(b"\n"))
+    ):
+        return None
+    try:
+        table = _read_lines(text)
+    except pyarrow.ArrowInvalid:
+        return None
+    return _flattened(table) if table.num_rows == n_rows else None
+
+
+def _rows_of(lines, name, skipped):
+    """The objects of numbered lines."""
+    for k, line in lines:
         try:
-            table = _read_lines(text)
-            if table.num_rows == n_rows:
-                first = flat(json.loads(decoded(next(filter(None, lines)))))
-                return _with_last(_flattened(table), first).to_batches()
-        except pyarrow.ArrowInvalid:
-            pass
-    rows = [flat(json_row(decoded(line), (name, k))) for k, line in enumerate(lines, 1) if line]
-    return _from_rows(rows, target, aside)
+            yield json_row(decoded(line), (name, k))
+        except DataError as error:
+            error.row = True
+            skip(error, skipped)
 
 
 def _from_rows(rows, target, aside):
@@ -151,6 +205,8 @@ def _records(found, name):
     object that holds one of these, such as ``{"data": [...]}``.
     """
     if isinstance(found, list):
+        if len(found) > 1 and all(isinstance(row, list) for row in found):
+            return _records_of_lists(found, name)
         for number, row in enumerate(found, 1):
             if not isinstance(row, dict):
                 raise DataError(f"item {number} of the array is no record: {str(row)[:40]!r}", name)
@@ -165,14 +221,36 @@ def _records(found, name):
             return [dict(zip(found, row, strict=True)) for row in zip(*lists, strict=True)]
     objects = [value for value in found.values() if isinstance(value, dict)]
     if len(objects) == len(found) > 0:
-        if all(key.isdigit() for key in found):  # a record for each row number
+        # A record for each row number, or for each of many names.
+        widest = max(map(len, objects))
+        if all(key.isdigit() for key in found) or len(found) > max(widest, 2):
             return objects
         keys = list(dict.fromkeys(key for column in objects for key in column))
         return [{name: column.get(key) for name, column in found.items()} for key in keys]
     tables = [rows for rows in lists if _is_table(rows)]
     if len(tables) == 1:
         return tables[0]
+    within = [value for value in objects if not tables and _holds_records(value)]
+    if len(within) == 1:
+        return _records(within[0], name)
     raise DataError("the JSON holds neither an array of records nor an object of columns", name)
+
+
+def _holds_records(value):
+    """Whether an object holds an array of records, perhaps within another object."""
+    return isinstance(value, dict) and any(
+        _is_table(inner) or _holds_records(inner) for inner in value.values()
+    )
+
+
+def _records_of_lists(rows, name):
+    """The records of an array of arrays; the first one has the names if it holds texts alone."""
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        raise DataError("the arrays within the array have several lengths", name)
+    is_header = all(isinstance(cell, str) for cell in rows[0])
+    names = rows[0] if is_header else [f"column {j + 1}" for j in range(width)]
+    return [dict(zip(names, row, strict=True)) for row in rows[is_header:]]
 
 
 def _read_lines(text):

@@ -6,7 +6,7 @@ quoted cell may continue over several lines. A table of numbers only is read by
 """
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,7 @@ class _Options(NamedTuple):
     path: str
     skipped: Skipped | None
     target_type: type | None
+    keep: Any = ()  # columns whose cells are kept as they are
 
 
 def read_mixed(source, *, cells=False, skipped=None, **options):
@@ -136,6 +137,8 @@ def mixed_parts(
     skipped=None,
     whole=False,
     part=None,
+    enough=None,
+    keep=(),
     format=None,
     header=None,
     delimiter=None,
@@ -146,17 +149,20 @@ def mixed_parts(
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one.
 
     Text that need not be in memory at once is parsed in parts of about `part` bytes, 32 MiB by
-    default.
+    default. The dialect is that of the first `enough` bytes. A table has the cells of the columns
+    `keep` as they are in the file.
     """
-    options = _Options(name_of(source), skipped, target_type)
+    options = _Options(name_of(source), skipped, target_type, keep)
     kind, source = detected(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
         how = {"header": header, "delimiter": delimiter}
-        texts = headed(numbered_lines(source), options.path, **how, **columns)
+        texts = headed(numbered_lines(source), options.path, enough=enough, **how, **columns)
         found = _whole_rows(texts, None if whole else part or _PART)
     else:
-        batches = frame_batches(source, kind, sheet=sheet, header=header, **columns)
+        batches = frame_batches(
+            source, kind, sheet=sheet, header=header, skipped=skipped, **columns
+        )
         if whole:
             batches = map(pa.Table.from_batches, filter(None, [[*batches]]))
         found = laid_out(batches, options.path, **columns)
@@ -170,6 +176,12 @@ def mixed_parts(
         skipped.check(0, options.path)
     if not n_rows:
         raise no_rows(options.path, layout)
+
+
+def table_of_batch(batch, start, layout, path) -> Any:
+    """The `Table` of a batch with types, after `start` other rows."""
+    options = _Options(path, None, None)
+    return _table(_TypedRows(batch, start, layout, options), layout, options)
 
 
 def _table(part, layout, options):
@@ -197,7 +209,11 @@ def _table(part, layout, options):
         """The place in the file of a cell of X."""
         return part.place(int(row if rows is None else rows[row]), features[column])
 
-    return layout.table(X, y, weight, options.path)._replace(where=where)
+    kept = layout.positions(options.keep, options.path)
+    for name, position in kept.items():
+        cells = part.kept(position)
+        kept[name] = cells if rows is None else [cells[row] for row in rows]
+    return layout.table(X, y, weight, options.path)._replace(where=where, kept=kept)
 
 
 def _floats(column):
@@ -391,6 +407,10 @@ class _TextRows:
         found = self._place(int(self.records[row]), position)
         return ":".join(str(part) for part in (self.options.path, *found) if part is not None)
 
+    def kept(self, position):
+        """The cells of a column, as they are."""
+        return trimmed(self._cells_of(position)).to_pylist()
+
     def feature(self, position):
         """The cells of a column; null where they are empty."""
         cells = trimmed(self._cells_of(position))
@@ -452,6 +472,10 @@ class _TypedRows:
     def place(self, row, _):
         """Where a cell is: the number of its row."""
         return f"row {self.start + row + 1} of {self.options.path}"
+
+    def kept(self, position):
+        """The values of a column, as they are."""
+        return column_of(self.batch, position).to_pylist()
 
     def feature(self, position):
         """The values of a column, with their type."""

@@ -37,6 +37,8 @@ before anything is allocated, and the checksum before anything is parsed; arrays
 a copy.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import hashlib

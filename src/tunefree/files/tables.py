@@ -16,8 +16,8 @@ import numpy as np
 
 from tunefree.core.format import listed
 from tunefree.core.jit import kernel
-from tunefree.core.warn import did_you_mean
-from tunefree.files.dialect import HEAD, distinct_names, sniffed
+from tunefree.core.warn import did_you_mean, warn
+from tunefree.files.dialect import HEAD, distinct_names, sniffed, without_footer
 from tunefree.files.files import (
     DataError,
     decoded,
@@ -68,6 +68,7 @@ class Table(NamedTuple):
     gaps: Any = None  # of cells: how many of each feature are missing
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
     dialect: Any = None  # the `Dialect` of text
+    kept: Any = None  # the cells of columns that are copied as they are, by name
 
 
 class Layout(NamedTuple):
@@ -101,6 +102,15 @@ class Layout(NamedTuple):
         if not len(found):
             return None
         return Column(None if self.names is None else self.names[found[0]], int(found[0]))
+
+    def positions(self, columns, path):
+        """The positions of columns given by name or position, by name; a `Column` may be absent."""
+        header, found = _Header(self.names, len(self.slots), (path,)), {}
+        for column in columns:
+            position = header.position(column)
+            if position is not None:
+                found[column.name if isinstance(column, Column) else column] = position
+        return found
 
     def table(self, X, y, weight, path):
         """A `Table` of rows with these columns."""
@@ -290,6 +300,30 @@ def headed(texts, path, layout=None, *, enough=None, **columns):
     table become blanks.
     """
     texts = iter(texts)
+    if path != "<stdin>":  # the lines of which are read as they come
+        yield from _footless(headed_rows(texts, path, layout, enough=enough, **columns), path)
+    else:
+        yield from headed_rows(texts, path, layout, enough=enough, **columns)
+
+
+def _footless(texts, path):
+    """The same texts; what stands below the table in the last one becomes blanks."""
+    last = None
+    for found in texts:
+        if last is not None:
+            yield last
+        last = found
+    if last is not None:
+        text, line, layout, *more = last
+        text, footer = without_footer(text, layout.dialect)
+        if footer:
+            rows = f"{len(footer)} lines" if len(footer) > 1 else "line"
+            warn(f"{path}: the last {rows} below the table: not read, such as {footer[0]!r:.60}")
+        yield text, line, layout, *more
+
+
+def headed_rows(texts, path, layout=None, *, enough=None, **columns):
+    """As `headed`, with what stands below the table."""
     if layout is None:
         held, size = [], 0
         for text, *more in texts:

@@ -1,5 +1,7 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from typing import Any, Literal, NamedTuple, Self
 

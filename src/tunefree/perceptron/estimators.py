@@ -1,5 +1,7 @@
 """Separating hyperplanes and surfaces with a proof of their margin, and Rosenblatt's Perceptron."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self

@@ -1,5 +1,7 @@
 """Linear PiSTOL for classes."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 import numpy as np
@@ -43,7 +45,7 @@ from tunefree.pistol.portfolio import dense_members, sparse_members, stream_memb
 from tunefree.rows.matrices import as_dense, canonical
 from tunefree.rows.outliers import clip_outliers, column_caps
 from tunefree.uncertainty import risk
-from tunefree.uncertainty.inference import Law
+from tunefree.uncertainty.laws import Law
 
 # Settings that make a single pass unless `max_iter` is set: their theorems are for one.
 ONE_PASS = ("paper", "paper-per-coordinate", "theorem-1", "guaranteed")

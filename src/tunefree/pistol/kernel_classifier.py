@@ -1,5 +1,7 @@
 """Kernel PiSTOL for classes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Literal, Self
 

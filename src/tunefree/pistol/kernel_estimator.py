@@ -1,5 +1,7 @@
 """What kernel estimators of PiSTOL share: in memory and on streams, for classes and for numbers."""
 
+from __future__ import annotations
+
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from itertools import product

@@ -1,5 +1,7 @@
 """Kernel PiSTOL for numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import Literal, Self

@@ -4,6 +4,8 @@
 that is read out. `partial_fit` gives the rows of a stream to the same portfolio.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from typing import Any, NamedTuple, Self
 

@@ -1,5 +1,7 @@
 """Linear PiSTOL for numbers."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 import numpy as np
@@ -45,7 +47,7 @@ from tunefree.pistol.portfolio import regression_members
 from tunefree.rows.designs import n_entries
 from tunefree.rows.matrices import as_columns, as_dense, canonical
 from tunefree.rows.outliers import DELTA, EXTREME, clip_outliers
-from tunefree.uncertainty.inference import Law
+from tunefree.uncertainty.laws import Law
 
 # Visits of rows in a regression, within 3 to 12 passes. With more, rows whose far entries are
 # clipped would pull the predictor away from the line of the others.

@@ -1,5 +1,7 @@
 """Plots of what a model is made of: candidates, weights, and what columns add to a score."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self

@@ -1,5 +1,7 @@
 """Plots of what happened during training: risks, and the drift of streams."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self

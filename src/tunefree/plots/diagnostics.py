@@ -1,5 +1,7 @@
 """Plots of how well a generalized linear model describes its rows."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 

@@ -1,5 +1,7 @@
 """What Displays share: axes, colours, rows of bars."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import Any, Self
 

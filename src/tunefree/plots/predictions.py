@@ -1,5 +1,7 @@
 """Plots of predictions beside the targets: intervals, and means of groups of rows."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 

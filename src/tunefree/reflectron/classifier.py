@@ -1,5 +1,7 @@
 """The Reflectron for classes, and what it shares with the GLM: outputs, probabilities, streams."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 import numpy as np

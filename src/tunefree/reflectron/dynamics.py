@@ -1,5 +1,7 @@
 """DynamicsReflectron: nonlinear recurrent systems from trajectories, of low rank without a rank."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple, Self
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The Reflectron for any link, potential and step, and what it shares with the GLM."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal, Self

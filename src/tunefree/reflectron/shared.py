@@ -1,5 +1,7 @@
 """SharedReflectron: generalized linear models whose outputs share their weights."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple, Self
 
 import numpy as np

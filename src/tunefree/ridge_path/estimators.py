@@ -1,5 +1,7 @@
 """Least squares by averaged SGD: a whole regularization path from one run, or exactly."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -51,7 +53,7 @@ from tunefree.ridge_path.stream import StreamSGD, StreamState
 from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.order import given_visits
 from tunefree.rows.outliers import drop_outliers, limits_of_columns, within_limits
-from tunefree.uncertainty.inference import Law
+from tunefree.uncertainty.laws import Law
 
 # An estimator stores a path of at most this many numbers; `sgd_ridge_path` returns larger ones.
 MOST_KEPT = 2e7

@@ -7,6 +7,7 @@ import math
 import re
 
 import numpy as np
+import pyarrow as pa
 from pyarrow import compute
 
 from tunefree.rows.missing import MISSING, NO_LABEL
@@ -84,6 +85,25 @@ def trimmed(cells):
         inner = compute.replace_substring_regex(cells, _LATE_QUOTE, r"\1")
         cells = compute.if_else(quoted, compute.replace_substring(inner, '""', '"'), cells)
     return compute.utf8_trim(cells, _BLANKS)
+
+
+# Digits, points and signs of other scripts, and those that mean the same.
+_OTHER_DIGITS = {
+    ord(start) + k: str(k) for start in "\u0660\u06f0\u0966\uff10" for k in range(10)
+} | str.maketrans("\u066b\uff0e\uff0c\uff0d\uff0b\uff05\uff0f\uff1a", ".." + ",-+%/:")
+_HAS_OTHER_DIGITS = "[\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]"
+
+
+def in_ascii_digits(cells):
+    """Cells of Arrow with the digits 0 to 9 for those of other scripts.
+
+    >>> import pyarrow as pa
+    >>> in_ascii_digits(pa.array(["\uff11\uff12\uff0e\uff15", "\u0661", "x"])).to_pylist()
+    ['12.5', '1', 'x']
+    """
+    if not compute.any(compute.match_substring_regex(cells, _HAS_OTHER_DIGITS)).as_py():
+        return cells
+    return pa.array([cell.translate(_OTHER_DIGITS) for cell in cells.to_pylist()], pa.string())
 
 
 def looks_numeric(numbers, rows):

@@ -388,6 +388,9 @@ def of_array(values: np.ndarray) -> RawColumn:
 def _of_times(values, zone=None):
     """The column of datetime64, in local time, or of timedelta64."""
     absent = np.isnat(values)
+    if np.datetime_data(values.dtype)[0] == "ns":  # days since 1970 have the bits of microseconds
+        micros = values.astype(f"{values.dtype.kind}8[us]")
+        values = micros if (micros == values)[~absent].all() else values
     is_date = values.dtype.kind == "M"
     days = ((values - _EPOCH) if is_date else values) / _DAY
     return RawColumn(DATE if is_date else DURATION, np.where(absent, 0.0, days), absent, zone=zone)
@@ -426,9 +429,9 @@ def _family(kind):
         return TEXT
     if issubclass(kind, bool | np.bool_):
         return TRUTH
-    if issubclass(kind, timedelta | np.timedelta64 | time):
+    if issubclass(kind, timedelta | np.timedelta64):
         return DURATION
-    if issubclass(kind, date | np.datetime64):
+    if issubclass(kind, date | np.datetime64 | time):
         return DATE
     return NUMBER if issubclass(kind, Real | Decimal) else None
 
@@ -436,17 +439,12 @@ def _family(kind):
 def _number_of(item, kind):
     """An object as a number, or as days."""
     if kind == DATE:
+        if isinstance(item, time):  # a time alone is one of the first of January 1970
+            item = datetime.combine(date(1970, 1, 1), item)
         if isinstance(item, datetime):
             item = item.replace(tzinfo=None)  # the local time, as it is written
         return (np.datetime64(item) - _EPOCH) / _DAY
     if kind == DURATION:
-        if isinstance(item, time):
-            item = timedelta(
-                hours=item.hour,
-                minutes=item.minute,
-                seconds=item.second,
-                microseconds=item.microsecond,
-            )
         return np.timedelta64(item) / _DAY
     try:
         return float(item)
@@ -614,5 +612,7 @@ def _arrow_of(values):
     if column.kind == DATE:
         times = _EPOCH + np.round(column.values * 86400e6).astype("m8[us]")
         return pa.array(times.astype("M8[us]"), mask=mask)
+    if column.kind == DURATION:
+        return pa.array(np.round(column.values * 86400e6).astype("m8[us]"), mask=mask)
     values = column.values.astype(bool) if column.kind == TRUTH else column.values
     return pa.array(values, mask=mask)

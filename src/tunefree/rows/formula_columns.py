@@ -5,6 +5,7 @@ formulaic, which runs them as Python; a model file holds none of these.
 """
 
 import ast
+import keyword
 import re
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ _OPERATORS = {
     ast.NotEq: np.not_equal,
 }
 _TEXT = re.compile(r"""(\w?)(?:`[^`]*`|'[^'\\]*'|"[^"\\]*")""")
-_QUOTED = re.compile(r"`([^`]*)`")
+QUOTED = re.compile(r"`([^`]*)`")
 
 
 class NotPlain(ValueError):
@@ -102,13 +103,7 @@ class FormulaColumns(NamedTuple):
     @property
     def reference(self):
         """The reference levels of factors, by text."""
-        parts = [part for term in self.terms for part in term.parts]
-        used = {
-            text
-            for texts, reduced, _ in parts
-            for text, is_reduced in zip(texts, reduced, strict=True)
-            if is_reduced
-        }
+        used = reduced_factors(self.terms)
         return {
             text: factor.reference
             for text, factor in self.factors.items()
@@ -168,16 +163,44 @@ class FormulaColumns(NamedTuple):
         return factor.full[codes], None if factor.reduced is None else factor.reduced[codes]
 
 
+def reduced_factors(terms: list[Term]) -> set[str]:
+    """The factors, as text, that have no column for one of their levels in some term."""
+    return {
+        text
+        for term in terms
+        for texts, reduced, _ in term.parts
+        for text, is_reduced in zip(texts, reduced, strict=True)
+        if is_reduced
+    }
+
+
+def tree_of(text: str) -> ast.expr:
+    """The syntax tree of an expression; names in backticks are calls of ``Q``.
+
+    Examples
+    --------
+    >>> ast.unparse(tree_of("C(`my column` > 0)"))
+    "C(Q('my column') > 0)"
+    """
+    quoted = QUOTED.sub(lambda found: _called_name(found[1]), text)
+    try:
+        return ast.parse(quoted.strip(), mode="eval").body
+    except SyntaxError:
+        raise NotPlain(f"{text!r} is no expression.") from None
+
+
+def _called_name(name):
+    """A name in backticks as Python."""
+    is_plain_name = name.isidentifier() and not keyword.iskeyword(name)
+    return name if is_plain_name else f"Q({name!r})"
+
+
 class Expression:
     """An expression as a tree, with the states that its calls have learned."""
 
     def __init__(self, text, states, formula):
         self.states, self.formula = states, formula
-        quoted = _QUOTED.sub(lambda found: f"Q({found[1]!r})", text)
-        try:
-            self.tree = ast.parse(quoted.strip(), mode="eval").body
-        except SyntaxError:
-            raise NotPlain(f"{text!r} is no expression.") from None
+        self.tree = tree_of(text)
 
     def value(self, frame):
         """The value for a frame."""
@@ -212,7 +235,8 @@ class Expression:
             if state is None:
                 raise NotPlain(f"{ast.unparse(node)} has not been learned.")
             x = np.asarray(self._value(node.args[0], frame), dtype=float)
-            return _BASES[state["kind"]](state, x, ast.unparse(node))
+            own = re.sub(r"Q\('([^']*)'\)", r"`\1`", ast.unparse(node))
+            return _BASES[state["kind"]](state, x, own)
         raise NotPlain(f"{name} is no function that a formula without code can call.")
 
 
@@ -229,7 +253,7 @@ def column(frame, name):
 
 def learned_state(text, state):
     """The plain state of a call that formulaic has learned; a `NotPlain` error if it has none."""
-    call: Any = ast.parse(text, mode="eval").body
+    call: Any = tree_of(text)
     name, given = call.func.id, {word.arg: ast.literal_eval(word.value) for word in call.keywords}
     rest = [ast.literal_eval(value) for value in call.args[1:]]
     if given.get("extrapolation", "extend") not in ("extend", "raise"):
@@ -259,12 +283,12 @@ def learned_state(text, state):
     raise NotPlain(f"{text} has a state that is not known.")
 
 
-def _beyond(x, low, high, text):
-    """Warn of values beyond the knots."""
+def _beyond(x, low, high, text, ends="outer knots"):
+    """Warn of values beyond the knots, or other ends of the rows of the fit."""
     n = int(np.sum((x < low) | (x > high)))
     if n:
         warn(
-            f"{n} {'value lies' if n == 1 else 'values lie'} beyond the outer knots {low:g} and "
+            f"{n} {'value lies' if n == 1 else 'values lie'} beyond the {ends} {low:g} and "
             f"{high:g} of {text}: the curve is extended there."
         )
 
@@ -299,6 +323,8 @@ def _cyclic(state, x, text):
 def _polynomials(state, x, text):
     """Orthogonal polynomials, by their recurrence."""
     alpha, norms = state["alpha"], state["norms"]
+    if "ends" in state:  # files of 0.2.0 have none
+        _beyond(x, *state["ends"], text, "least and largest value")
     P = [np.ones_like(x)]
     for k, own in enumerate(alpha):
         P.append((x - own) * P[k] - (norms[k] / norms[k - 1] * P[k - 1] if k else 0.0))

@@ -4,6 +4,7 @@ The library formulaic reads them, and evaluates Python that they contain.
 """
 
 import ast
+import re
 import warnings
 from contextlib import contextmanager
 from typing import Any
@@ -11,17 +12,23 @@ from typing import Any
 import numpy as np
 
 from tunefree.rows.formula_columns import (
+    QUOTED,
     Factor,
     FormulaColumns,
     NotPlain,
     Term,
     is_plain,
     learned_state,
+    reduced_factors,
+    tree_of,
 )
 
 
 def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, FormulaColumns]:
     """The columns of a formula without the intercept, and the encoding learned from the rows.
+
+    The reference level of a factor is that of most rows, as without a formula; of several the
+    first by name.
 
     Parameters
     ----------
@@ -50,7 +57,7 @@ def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Formu
     >>> frame = pd.DataFrame({"age": [1.0, 2.0, 4.0], "city": ["u", "v", "v"]})
     >>> columns, spec = model_columns("age * C(city)", frame, True)
     >>> list(columns), terms_of(spec)
-    (['age', 'C(city)[T.v]', 'age:C(city)[T.v]'], ['age', 'C(city)', 'age:C(city)'])
+    (['age', 'C(city)[T.u]', 'age:C(city)[T.u]'], ['age', 'C(city)', 'age:C(city)'])
     """
     left, right = _sides(formula, intercept)
     if ("1" in map(str, right)) != intercept:
@@ -63,8 +70,11 @@ def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Formu
     right = type(right)([term for term in right if str(term) not in offsets])
     if len(right) == intercept:
         raise ValueError(f"formula={formula!r} has no column: a model needs one.")
-    frame = _as_pandas(frame, formula)
+    frame = _without_unused(_as_pandas(frame, formula))
     matrix = _matrix(right, frame, formula)
+    states = _levels_by_rows(matrix.model_spec, frame, formula)
+    if states:
+        matrix = _matrix(_model_spec(right, encoder_state=states), frame, formula)
     spec = FormulaColumns(
         formula=formula,
         target=None if left is None else [str(term) for term in left],
@@ -74,13 +84,70 @@ def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Formu
         states={},
         spec=matrix.model_spec,
     )
-    plain = _plain(spec, matrix.model_spec)
+    plain = _plain(spec, matrix.model_spec, frame)
     if plain is None:
+        if QUOTED.search(formula) and matrix.model_spec.transform_state:
+            # Formulaic would learn their state from new rows, without a warning.
+            calls = ", ".join(text for text in map(str, right) if QUOTED.search(text))
+            raise ValueError(
+                f"formula={formula!r}: {calls} cannot be kept for new rows; rename the columns "
+                "in backticks, without blanks and signs."
+            )
         return _without_intercept(matrix), spec
     own = encoded(formula, plain, frame)
     if np.allclose(own, _without_intercept(matrix), rtol=1e-9, atol=1e-9):
         return own, plain
     return _without_intercept(matrix), spec
+
+
+def _levels_by_rows(spec, frame, formula):
+    """The states of factors whose reference is not the first level by name: {text: state}.
+
+    It is the level of most rows, of several the first by name. A factor with its own contrasts, or
+    ``levels=``, keeps its own.
+    """
+    from formulaic import SimpleFormula
+    from formulaic.parser.types import Term as OneTerm
+    from formulaic.transforms.contrasts import TreatmentContrasts
+
+    factors = {str(factor): factor for term in spec.formula for factor in term.factors}
+    reduced = reduced_factors(_terms(spec))
+    states = {}
+    for text, (kind, state) in spec.encoder_state.items():
+        coding = getattr(state.get("contrasts"), "contrasts", None)
+        if coding != TreatmentContrasts() or text not in reduced or _names_levels(text):
+            continue
+        alone = _model_spec(SimpleFormula([OneTerm([factors[text]])]), ensure_full_rank=False)
+        rows = _matrix(alone, frame, formula).to_numpy(dtype=float).sum(axis=0)
+        levels = list(state["categories"])
+        most = [level for level, n in zip(levels, rows, strict=True) if n == rows.max()]
+        first = min(most, key=lambda level: (isinstance(level, str), level))
+        if first != levels[0]:
+            levels.remove(first)
+            states[text] = kind, {"categories": [first, *levels]}
+    return states
+
+
+def _without_unused(frame):
+    """A frame of pandas whose categories are those that rows have."""
+    unused = {
+        name: column.cat.remove_unused_categories()
+        for name, column in frame.items()
+        if hasattr(column, "cat")
+    }
+    return frame.assign(**unused) if unused else frame
+
+
+def _names_levels(text):
+    """Whether a factor is a call with the levels in the user's order."""
+    tree = None if _is_name(text) else tree_of(text)
+    return isinstance(tree, ast.Call) and any(word.arg == "levels" for word in tree.keywords)
+
+
+def _model_spec(formula, **settings):
+    from formulaic import ModelSpec
+
+    return ModelSpec(formula=formula, **settings)
 
 
 def _terms(spec):
@@ -98,35 +165,65 @@ def _terms(spec):
     return found
 
 
-def _plain(columns, spec):
+def _plain(columns, spec, frame):
     """The columns without formulaic's encoding; None if they need its code."""
     if not is_plain(columns.formula):
         return None
+    names = set(map(str, frame.columns))
     try:
         states = {
-            ast.unparse(ast.parse(text, mode="eval")): learned_state(text, state)
+            ast.unparse(_with_names(text, columns.formula, names)): learned_state(text, state)
             for text, state in spec.transform_state.items()
             if state
         }
         factors = {
-            text: _factor(text, state[1], state[0].value)
+            text: _factor(text, state[1], state[0].value, names)
             for text, state in spec.encoder_state.items()
         }
     except (NotPlain, KeyError, ValueError, AttributeError, SyntaxError):
         return None
-    return columns._replace(factors=factors, states=states, spec=None)
+    plain = columns._replace(factors=factors, states=states, spec=None)
+    for text, state in states.items():
+        if state["kind"] == "poly":
+            x = plain.value(ast.unparse(tree_of(text).args[0]), frame)
+            state["ends"] = np.array([np.min(x), np.max(x)], dtype=float)
+    return plain
 
 
-def _factor(text, state, kind):
+def _with_names(text, formula, names):
+    """The tree of a call with its names in backticks, for which formulaic has others.
+
+    These have no blanks, and a random end where a column has that name.
+    """
+    quoted = dict.fromkeys(QUOTED.findall(formula))
+    tree = tree_of(text)
+    for node in ast.walk(tree):
+        for field, child in ast.iter_fields(node):
+            children = child if isinstance(child, list) else [child]
+            own = [_with_name(each, quoted, names) for each in children]
+            setattr(node, field, own if isinstance(child, list) else own[0])
+    return tree
+
+
+def _with_name(node, quoted, names):
+    """A call of ``Q`` for a name that stands for one in backticks, else the node."""
+    if not isinstance(node, ast.Name) or node.id in names:
+        return node
+    found = [q for q in quoted if re.fullmatch(re.sub(r"\W", "_", q) + "(_[a-z]{10})?", node.id)]
+    if len(found) > 1:
+        raise NotPlain(f"{found[0]!r} and {found[1]!r} are alike.")
+    return tree_of(f"`{found[0]}`") if found else node
+
+
+def _factor(text, state, kind, names):
     """A `Factor` as formulaic has learned it."""
-    expression = text
+    expression = f"`{text}`" if text in names or _is_name(text) else text
     if kind != "categorical":
-        return Factor(expression if not _is_name(text) else f"`{text}`")
+        return Factor(expression)
     coding, levels = state["contrasts"].contrasts, list(state["contrasts"].levels)
-    tree = None if _is_name(text) else ast.parse(text, mode="eval").body
+    tree = tree_of(expression)
     if isinstance(tree, ast.Call) and ast.unparse(tree.func) == "C":
         expression = ast.unparse(tree.args[0])
-    expression = f"`{expression}`" if _is_name(expression) else expression
     full, reduced = (
         np.asarray(coding.get_coding_matrix(levels, reduced_rank=one, sparse=False), dtype=float)
         for one in (False, True)
@@ -140,8 +237,8 @@ def _factor(text, state, kind):
 def _is_name(text):
     """Whether a factor is the name of a column, not an expression."""
     try:
-        return isinstance(ast.parse(text, mode="eval").body, ast.Name)
-    except SyntaxError:
+        return isinstance(tree_of(text), ast.Name)
+    except NotPlain:
         return True
 
 
@@ -275,6 +372,6 @@ def _named(formula):
     except DataMismatchWarning as warning:
         words = str(warning).split(". ")[0]
         raise ValueError(f"formula={formula!r}: {words}.") from None
-    except (FormulaicError, ValueError) as problem:
+    except (FormulaicError, SyntaxError, ValueError) as problem:
         words = str(problem).split("\n")[0]
         raise ValueError(f"formula={formula!r}: {words}") from problem

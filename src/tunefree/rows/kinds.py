@@ -25,6 +25,7 @@ from tunefree.rows.columns import (
 )
 from tunefree.rows.missing import MISSING
 from tunefree.rows.written_dates import Dates
+from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers
 
 KINDS = NUMBER, TRUTH, DATE, DURATION, CATEGORY, TEXT
@@ -50,8 +51,12 @@ AMONG_NUMBERS = MISSING | {
 SENTINELS = -99.0, -200.0, -999.0, -9999.0, -99999.0, -999999.0
 # Days that are written as numbers of eight digits.
 FIRST_DAY, LAST_DAY = 19000101, 21001231
+SECONDS = 10**6  # of fourteen digits the last six are the time: 20190103235959
 # New rows of which more are no numbers, in so many rows, hold something else than numbers.
 _MOST_BAD, _FEWEST_ROWS = 0.5, 2
+
+# How the cells of a kind may be written.
+_WRITTEN: Any = {NUMBER: Numbers, DATE: Dates, DURATION: Durations}
 
 
 class ColumnValues(NamedTuple):
@@ -83,8 +88,8 @@ class ColumnKind(NamedTuple):
     kind : str
         'number', 'truth', 'date', 'duration', 'category', 'text' or 'nothing'. A container or the
         user declares categories; other text is 'text'.
-    written : Numbers, Dates or None
-        How numbers or dates are written; None if the container has their type.
+    written : Numbers, Dates, Durations or None
+        How numbers, dates or durations are written; None if the container has their type.
     markers : tuple of str
         Cells that meant a missing value, as they are written.
     sentinels : tuple of float
@@ -230,11 +235,9 @@ class ColumnKind(NamedTuple):
     def _values_of(self, raw, marked):
         """The values of distinct cells, NaN where they are not of the kind."""
         written, none = self.written, np.full(len(marked), np.nan)
-        if self.kind == DURATION:
-            return none
         if written is None and self.kind != TRUTH:  # the rows of `fit` had the type of numbers
             cells, counts = raw.cells.filter(pa.array(~marked)), rows_of_levels(raw)[~marked]
-            written = (Numbers if self.kind == NUMBER else Dates).of(cells, counts)
+            written = _WRITTEN[self.kind].of(cells, counts)
         if written is None:  # truth values count as 0 and 1 among numbers of any container
             return truths(raw.cells) if self.kind in (TRUTH, NUMBER) else none
         return raw.texts.values(written, ~marked)

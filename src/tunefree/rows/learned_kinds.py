@@ -11,6 +11,7 @@ from tunefree.core.format import listed
 from tunefree.rows.columns import (
     CATEGORY,
     DATE,
+    DURATION,
     NOTHING,
     NUMBER,
     TEXT,
@@ -23,6 +24,7 @@ from tunefree.rows.kinds import (
     AMONG_NUMBERS,
     FIRST_DAY,
     LAST_DAY,
+    SECONDS,
     SENTINELS,
     ColumnKind,
     all_whole,
@@ -33,6 +35,7 @@ from tunefree.rows.kinds import (
 )
 from tunefree.rows.missing import MISSING
 from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates
+from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers
 
 # A column of numbers or dates may have this share of cells that are none, and count as missing.
@@ -141,7 +144,8 @@ def _learned_cells(raw, weights, facts, sentinels):
     )
     written = _written_of(facts)
     if written is not None:
-        kind = wanted or (NUMBER if isinstance(written, Numbers) else DATE)
+        kinds = {Numbers: NUMBER, Dates: DATE, Durations: DURATION}
+        kind = wanted or kinds[type(written)]
         return ColumnKind(kind, written, markers)
     if wanted in (None, TRUTH) and not np.isnan(truths(cells)).any():
         return ColumnKind(TRUTH, markers=markers)
@@ -180,19 +184,21 @@ def _chosen(cells, chosen):
 
 
 def _numbers_or_dates(cells, counts, wanted, day_first, days):
-    """The `ColumnKind` of cells that are numbers or dates, but for a few, and their values.
+    """The `ColumnKind` of cells that are numbers, dates or durations, but for a few; their values.
 
     None of others.
     """
     best, found, fewest = None, None, 1.0 if wanted else MOST_STRAY
-    # Of two readings without strays the one as dates counts, if numbers have other digits.
-    kinds = (DATE,) if wanted is None and are_iso(cells) else (NUMBER, DATE)
+    # Of readings without strays the last one counts: dates, if numbers have other digits.
+    kinds = (DATE,) if wanted is None and are_iso(cells) else (NUMBER, DURATION, DATE)
     for kind in kinds:
         if wanted not in (None, kind):
             continue
         written: Any = None
         if kind == NUMBER:
             written, values = Numbers.read(cells, counts)
+        elif kind == DURATION:
+            written, values = Durations.read(cells, counts, wanted is None)
         else:
             written, values = Dates.read(cells, counts, day_first)
         if written is None:
@@ -218,7 +224,7 @@ def are_strays(cells, values, stray, kind):
 
     Codes such as 84030E among 22423 are several distinct texts that begin with a digit.
     """
-    if kind == DATE:
+    if kind != NUMBER:
         return len(np.unique(values[~stray])) > 2
     if len(np.unique(values[~stray])) <= FEW_NUMBERS:
         return False
@@ -229,7 +235,16 @@ def are_strays(cells, values, stray, kind):
 
 
 def _are_days(values):
-    """Whether numbers are days written with eight digits, such as 20190103."""
+    """Whether numbers are days written with eight digits, such as 20190103, or fourteen."""
+    if (
+        len(values)
+        and values.min() >= FIRST_DAY * SECONDS
+        and values.max() < SECONDS * (LAST_DAY + 1)
+    ):
+        time = values % SECONDS
+        if (time >= 240000).any() or (time % 10000 >= 6000).any() or (time % 100 >= 60).any():
+            return False
+        values = values // SECONDS
     if not len(values) or values.min() < FIRST_DAY or values.max() > LAST_DAY:
         return False
     values = np.unique(values)
@@ -278,7 +293,9 @@ def _written_of(facts):
     if not facts.get("written"):
         return None
     written = dict(facts["written"])
-    kind = {"Numbers": Numbers, "Dates": Dates}[written.pop("as", "Numbers")]
+    kind = {"Numbers": Numbers, "Dates": Dates, "Durations": Durations}[
+        written.pop("as", "Numbers")
+    ]
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in written.items()})
 
 

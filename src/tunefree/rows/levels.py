@@ -72,7 +72,9 @@ def coded(X, known=None, is_new=True):
         code = [place.get(level, -1.0) for level in found.levels.tolist()]
         columns.append(np.array([*code, -1.0])[found.codes])
         levels.append(own)
-    rows = np.column_stack(columns) if names is None else pa.table(columns, names)
+    # Numbers and pairs as names are no names for scikit-learn.
+    has_names = names is not None and all(isinstance(name, str) for name in names)
+    rows = pa.table(columns, names) if has_names else np.column_stack(columns)
     return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
 
 

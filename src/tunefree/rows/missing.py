@@ -16,6 +16,7 @@ _WAYS_OUT = {
     "exposure": "give every row its exposure, or drop the rows that have none",
     "offset": "give every row its offset, or drop the rows that have none",
 }
+_OF_NUMBERS = ("sample_weight", "exposure", "offset")
 _WAY_OUT = "drop the rows whose target is missing"
 # Cells of a file that mean a missing value, in lower case.
 MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
@@ -63,6 +64,8 @@ def complete(values: Any, name: str = "y") -> Any:
     ValueError: Input y contains None. The first is y[1]: drop the rows whose target is missing.
     """
     array, missing = separated(values)
+    if name in _OF_NUMBERS and getattr(array, "dtype", None) is not None:
+        _refuse_text(array, name)
     if missing is None or not missing.any():
         return array
     place = np.unravel_index(np.argmax(missing), missing.shape)
@@ -72,6 +75,18 @@ def complete(values: Any, name: str = "y") -> Any:
     where = ", ".join(str(k) for k in place)
     way_out = _WAYS_OUT.get(name, _WAY_OUT)
     raise ValueError(f"Input {name} contains {word}. The first is {name}[{where}]: {way_out}.")
+
+
+def _refuse_text(array, name):
+    """Refuse text among numbers, unless it is a plain number."""
+    if array.dtype.kind not in "OU":
+        return
+    for place, value in enumerate(array.ravel().tolist()):
+        try:
+            float(value if isinstance(value, str) else 0.0)
+        except ValueError:
+            words = f"{name} holds text such as {value!r:.40}, at {name}[{place}]"
+            raise ValueError(f"{words}: give numbers.") from None
 
 
 def separated(values: Any) -> tuple[Any, Any]:

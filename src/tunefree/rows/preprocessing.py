@@ -7,6 +7,8 @@ Why not scikit-learn's `ColumnTransformer` of `OneHotEncoder` and `SimpleImputer
 medians and for rare levels. skrub would also require pandas.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -555,7 +557,7 @@ class KnownTable(TablePreprocessor):
         return X
 
     @classmethod
-    def of(cls, table: TablePreprocessor, warn_of_all: Any) -> "KnownTable":
+    def of(cls, table: TablePreprocessor, warn_of_all: Any) -> KnownTable:
         """The same table; `warn_of_all` warns."""
         known = cls(**table.get_params(deep=False))
         vars(known).update(vars(table), _warn=warn_of_all)

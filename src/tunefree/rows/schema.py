@@ -23,6 +23,7 @@ from tunefree.rows.columns import (
     TRUTH,
     RawColumn,
     as_numbers,
+    of_array,
     raw_columns,
 )
 from tunefree.rows.kinds import (
@@ -30,6 +31,7 @@ from tunefree.rows.kinds import (
     FIRST_DAY,
     KINDS,
     LAST_DAY,
+    SECONDS,
     SENTINELS,
     WITH_NUMBERS,
     ColumnKind,
@@ -135,6 +137,7 @@ class Schema(NamedTuple):
         """
         low, high = X.min(axis=0), X.max(axis=0)
         may_be_days = (low >= FIRST_DAY) & (high <= LAST_DAY)
+        may_be_days |= (low >= FIRST_DAY * SECONDS) & (high < (LAST_DAY + 1) * SECONDS)
         if np.isin(low, SENTINELS).any() or may_be_days.any():
             return None
         columns = tuple(ColumnKind(NUMBER, whole=all_whole(x)) for x in X.T)
@@ -349,6 +352,34 @@ def _are_named(written):
     """Whether a few texts that stand for numbers, such as "4 stars", are names of classes."""
     is_word = written.unit.isalpha() and written.unit == written.unit.lower()
     return is_word or {"ranges", "bounds"} & set(written.styles.split())
+
+
+def what_targets_are(y: Any) -> str | None:
+    """What targets of text are that nothing predicts, or that are no numbers, and the way out.
+
+    None of other texts, such as names of classes.
+
+    >>> what_targets_are(np.array(["2024-01-31", "2024-02-29", "2023-05-01"]))
+    "dates such as '2024-01-31': give numbers, such as days since a date"
+    >>> what_targets_are(np.array(["$1.50", "$2.25", "tbd"]))
+    "numbers as text, but also 'tbd', which is none: give numbers, and drop rows without one"
+    """
+    raw = of_array(np.asarray(y))
+    if raw.texts is None:
+        return None
+    kind = learned_kind(raw, None, {}, False).kind
+    if kind in (DATE, DURATION):
+        unit = "days since a date" if kind == DATE else "hours"
+        return f"{kind}s such as {str(y[0])!r:.40}: give numbers, such as {unit}"
+    numbers = numbers_among(raw)
+    stray = np.isnan(numbers)
+    if stray.sum() > 0.5 * len(stray):
+        return None
+    if not stray.any():
+        return f"numbers as text such as {str(y[0])!r:.40}: give numbers"
+    first = str(y[int(np.argmax(stray))])
+    words = f"numbers as text, but also {first!r:.40}, which is none"
+    return f"{words}: give numbers, and drop rows without one"
 
 
 def numbers_among(raw: RawColumn) -> np.ndarray:

@@ -22,19 +22,32 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
+from tunefree.rows.cells import in_ascii_digits
+
 _MONTHS = [
-    "jan january januar janv janvier ene enero janeiro gen gennaio jänner",
-    "feb february februar fév févr février fev febrero fevereiro febbraio fevr",
-    "mar march märz mär mrz mars marzo março",
-    "apr april avr avril abr abril aprile",
-    "may mai mayo maio mag maggio",
-    "jun june juni juin junio junho giu giugno",
-    "jul july juli juil juillet julio julho lug luglio",
-    "aug august août aout ago agosto",
-    "sep sept september septembre septiembre setembro set settembre",
-    "oct october okt oktober octobre octubre outubro out ott ottobre",
-    "nov november novembre noviembre novembro",
-    "dec december dez dezember déc décembre dic diciembre dezembro dicembre",
+    "jan january januar janv janvier ene enero janeiro gen gennaio jänner januari styczeń stycznia"
+    " sty leden ledna январь января янв ocak oca",
+    "feb february februar fév févr février fev febrero fevereiro febbraio fevr februari luty"
+    " lutego lut únor února февраль февраля фев şubat şub",
+    "mar march märz mär mrz mars marzo março maart maret mrt marzec marca březen března март"
+    " марта мар mart",
+    "apr april avr avril abr abril aprile kwiecień kwietnia kwi duben dubna апрель апреля апр"
+    " nisan nis",
+    "may mai mayo maio mag maggio mei maj maja květen května май мая mayıs",
+    "jun june juni juin junio junho giu giugno czerwiec czerwca cze červen června июнь июня июн"
+    " haziran haz",
+    "jul july juli juil juillet julio julho lug luglio lipiec lipca lip červenec července июль"
+    " июля июл temmuz tem",
+    "aug august août aout ago agosto augustus augusti agustus sierpień sierpnia sie srpen srpna"
+    " август августа авг ağustos ağu",
+    "sep sept september septembre septiembre setembro set settembre wrzesień września wrz září"
+    " сентябрь сентября сен сент eylül eyl",
+    "oct october okt oktober octobre octubre outubro out ott ottobre październik października paź"
+    " říjen října октябрь октября окт ekim eki",
+    "nov november novembre noviembre novembro listopad listopada lis listopadu ноябрь ноября ноя"
+    " нояб kasım kas",
+    "dec december dez dezember déc décembre dic diciembre dezembro dicembre desember des grudzień"
+    " grudnia gru prosinec prosince декабрь декабря дек aralık ara",
 ]
 _MONTH = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
 _NAMES = pa.array(list(_MONTH))
@@ -48,7 +61,8 @@ _WEEKDAY = (
 _ZONE = (
     r"(?P<time>:\d{2}(?:[.,]\d+)?(?: ?[AaPp]\.?[Mm]\.?)?|T\d{4,6}) ?"
     r"(?P<zone>(?:Z|UTC|GMT|[ECMP][SD]T|[CEW]ES?T|BST|IST|MSK|JST"
-    r"|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2}){0,2})(?:\[[\w/+-]+\]| \([\w ]+\))?)$"
+    r"|[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2}){0,2})"
+    r"(?:\[[\w/+-]+\]| \([\w ]+\))?)$"
 )
 _HALF = r"(\d) ?[AaPp]\.?[Mm]\.?$"
 # Patterns with one way through: Arrow takes them apart ten times as fast as others.
@@ -58,7 +72,7 @@ _CLOCK = (
 )
 _TIME = rf"(?:[T ,:]+{_CLOCK})?$"
 _YEAR = r"'?(?P<year>\d{2}(?:\d{2})?)"
-_NAME = r"(?P<name>[A-Za-zÀ-ÿ]{3,10})"  # with \pL the pattern is too large to be quick
+_NAME = r"(?P<name>[A-Za-zÀ-žа-я]{3,12})"  # with \pL the pattern is too large to be quick
 _PURE_DIGITS = r"^\d+$"
 # Numbers that no date is written as.
 _NO_DATE = r"^[+-]?(?:\d{1,7}|\d{9,11}|\d{13}|\d{15,}|\d*\.\d*)$"
@@ -78,11 +92,14 @@ _FORMS = [
     ("months", rf"^{_NAME}[-/ .,']*(?P<year>\d{{4}})$"),
     ("months", rf"^{_NAME}\.?[-/' ]*[-'](?P<year>\d{{2}})$"),
     ("months", rf"^(?P<year>\d{{4}})[-/ .]*{_NAME}$"),
+    ("weeks", r"^(?P<year>\d{4})-?W(?P<week>\d{2})(?:-?(?P<weekday>[1-7]))?$"),
     ("quarters", r"^(?P<year>\d{4})[- /]?[Qq](?P<quarter>[1-4])$"),
     ("quarters", r"^[Qq](?P<quarter>[1-4])[- /]*(?P<year>\d{4})$"),
 ]  # fmt: skip
 _TIME_ALONE = rf"^{_CLOCK}$"
-_KINDS = ("", "days", "digits", "orders", "months", "quarters")
+_KINDS = ("", "days", "digits", "orders", "months", "quarters", "weeks")
+# Parts of a year, which are dates only in a column that shows them.
+_SPANS = "months", "quarters", "weeks"
 _PIVOT = 69  # of years with two digits, as in POSIX: 69 is 1969, 68 is 2068
 _LEAST_SHARE = 0.5  # of the rows; below it a column is not one of dates
 _LONGEST = 64
@@ -147,7 +164,7 @@ class _Parts(NamedTuple):
                 last[places] = np.where(found["is_short"], found["year"], 0)
                 ok, value = ~np.isnat(time), time.astype("datetime64[us]")
             else:
-                day = _day(found["full_year"], _month(found), found.get("day", 1))
+                day = _week(found) if form == "weeks" else _named_day(found)
                 value = day.astype("datetime64[us]") + time
                 ok = ~np.isnat(value)
             kind[places[ok]], values[places[ok]] = _KINDS.index(form), value[ok]
@@ -180,7 +197,9 @@ def _replaced(cells, pattern, text):
 
 def _cleaned(cells):
     """Cells without weekdays, zones and halves of days; the half (-1, 0, 1); the zones."""
+    cells = in_ascii_digits(cells)
     cells = _replaced(cells, r"[\s\p{Zs}]+", " ")
+    cells = _with_points(cells)
     cells = _replaced(cells, "[\u2010\u2011\u2012\u2013\u2212]", "-")
     cells = _replaced(cells, _WEEKDAY + r"(\d|[A-Za-zÀ-ÿ]+\.? ?\d)", r"\1")
     zones = []
@@ -194,9 +213,30 @@ def _cleaned(cells):
         half[is_half] = _matches(cells, r"[Pp]\.?[Mm]\.?$")[is_half]
         cells = compute.replace_substring_regex(cells, _HALF, r"\1")
     cells = _replaced(cells, r"(\d)(?:st|nd|rd|th|er|º|ª)([ ,.-])", r"\1\2")
+    cells = _replaced(cells, r"(?i) out of ", "/")  # "8 out of 10" is no day of October
     cells = _replaced(cells, r"(?i)(?: of| del?) ", " ")
     cells = _replaced(cells, r"(?i)[, ]+(?:at|um|à) (\d)", r" \1")
     return cells, half, zones
+
+
+# 2020年2月8日 5時11分, 2020년 2월 8일, and 2020. 2. 8.
+_SIGNED = {
+    r"^(\d{4}) ?[年년] ?(\d{1,2}) ?[月월] ?(\d{1,2}) ?[日일]": r"\1-\2-\3",
+    r"^(\d{4}) ?[年년] ?(\d{2}) ?[月월]$": r"\1-\2",
+    r"^(\d{4}) ?[年년] ?(\d) ?[月월]$": r"\1-0\2",
+    r"(\d{1,2}) ?[時时시] ?(\d{2}) ?[分분](?: ?(\d{2}) ?[秒초])?$": r"\1:\2:\3",
+    r"(\d{1,2}:\d{2}):$": r"\1",
+    r"^(\d{4})\. ?(\d{1,2})\. ?(\d{1,2})\.?": r"\1-\2-\3",
+}
+
+
+def _with_points(cells):
+    """Cells with hyphens and colons for the signs of year, month, day, hour and minute."""
+    may_be = compute.match_substring_regex(cells, r"^\d{4}(?: ?[年년]|\. ?\d)|\d ?[時时시]")
+    if compute.any(may_be).as_py():
+        for pattern, text in _SIGNED.items():
+            cells = compute.replace_substring_regex(cells, pattern, text)
+    return cells
 
 
 def _fields(cells, pattern):
@@ -223,6 +263,21 @@ def _fields(cells, pattern):
         late = np.where(out["year"] >= _PIVOT, 1900, 2000)
         out["full_year"] = out["year"] + np.where(out["is_short"], late, 0)
     return out
+
+
+def _named_day(found):
+    """The day of fields: the first one of months and quarters."""
+    return _day(found["full_year"], _month(found), found.get("day", 1))
+
+
+def _week(found):
+    """The day of a week of ISO 8601, its Monday without another; NaT where there is none."""
+    year = found["full_year"]
+    fourth = _day(year, np.full(len(year), 1), np.full(len(year), 4))  # it is in the first week
+    monday = fourth - (fourth.astype(np.int64) + 3) % 7
+    day = monday + 7 * (found["week"] - 1) + np.maximum(found["weekday"], 1) - 1
+    ok = (found["week"] >= 1) & (found["week"] <= 53)
+    return np.where(ok, day, np.datetime64("NaT", "D"))
 
 
 def _month(found):
@@ -265,7 +320,7 @@ class Dates(NamedTuple):
     ----------
     formats : str
         Kinds of dates that cells show, as words: "days", "digits" (20190103), "months",
-        "quarters" or "times". Times alone are times of the first of January 1970.
+        "quarters", "weeks" or "times". Times alone are times of the first of January 1970.
     day_first : bool
         Whether 1/2/2024 is the first of February.
     is_ambiguous : bool
@@ -392,7 +447,7 @@ class Dates(NamedTuple):
         formats = self.formats.split()
         order = "ymd" if self.year_first else "dmy" if self.day_first else "mdy"
         out = np.where(parts.kind == _KINDS.index("orders"), parts.ordered(order), parts.values)
-        refused = [k for k in ("months", "quarters") if k not in formats]
+        refused = [k for k in _SPANS if k not in formats]
         out[np.isin(parts.kind, [0, *(_KINDS.index(k) for k in refused)])] = _NAT
         if "digits" not in formats:
             out[parts.is_pure] = _NAT
@@ -404,7 +459,7 @@ _ORDERS = ("mdy", "dmy", "ymd")
 
 def _formats(parts, counts, found):
     """The kinds of dates that a column shows, as words."""
-    every = found._replace(formats="digits months quarters")
+    every = found._replace(formats=" ".join(("digits", *_SPANS)))
     is_date = ~np.isnat(every._values(parts))
     # Whole numbers are dates only if all of them are, between 1900 and 2100.
     if parts.is_pure.any():
@@ -416,7 +471,7 @@ def _formats(parts, counts, found):
     if counts[is_clock].sum() > counts[is_date].sum():
         return "times"
     shown = {_KINDS[k] for k in np.unique(parts.kind[is_date])}
-    words = [k for k in ("months", "quarters") if k in shown]
+    words = [k for k in _SPANS if k in shown]
     words += ["days"] if shown & {"days", "orders"} else []
     if (is_date & parts.is_pure).any():
         words.append("digits")
@@ -429,7 +484,9 @@ def _may_be_dates(cells):
     """Which cells can be dates at all, by a look that costs little."""
     is_short = compute.less_equal(compute.utf8_length(cells), _LONGEST)
     is_short = is_short.to_numpy(zero_copy_only=False)
-    return _matches(cells, r"^[^\d]{0,30}\d") & is_short & ~_matches(cells, _NO_DATE)
+    return (
+        _matches(in_ascii_digits(cells), r"^[^\d]{0,30}\d") & is_short & ~_matches(cells, _NO_DATE)
+    )
 
 
 def are_iso(cells: pa.StringArray) -> bool:

@@ -13,14 +13,16 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
+from tunefree.rows.cells import in_ascii_digits
+
 # --- the table of marks and units ---
 
 # Marks of money, by the sign that stands for them. Those of one sign are one unit.
 _SIGNS = {
-    "$": "$ us$ usd", "€": "€ eur euro euros", "£": "£ gbp", "¥": "¥ jpy cny rmb",
+    "$": "$ us$ usd", "€": "€ eur euro euros", "£": "£ gbp", "¥": "¥ jpy cny rmb 円 元",
     "₹": "₹ inr rs rs. re", "R$": "r$ brl", "kr": "kr kr. sek nok dkk", "CHF": "chf fr. sfr sfr.",
     "zł": "zł zl pln", "A$": "a$ au$ aud", "C$": "c$ ca$ cad", "NZ$": "nz$ nzd", "HK$": "hk$ hkd",
-    "S$": "s$ sgd", "MX$": "mx$ mxn", "NT$": "nt$ twd", "₩": "₩ krw", "₽": "₽ rub руб руб.",
+    "S$": "s$ sgd", "MX$": "mx$ mxn", "NT$": "nt$ twd", "₩": "₩ krw 원", "₽": "₽ rub руб руб.",
     "₺": "₺ try tl", "₪": "₪ ils nis", "₫": "₫ vnd", "฿": "฿ thb", "₴": "₴ uah", "₦": "₦ ngn",
     "R": "zar", "Kč": "kč czk", "Ft": "huf", "Rp": "rp rp. idr", "₱": "₱ php", "RM": "rm myr",
     "₿": "₿ btc", "¢": "¢", "AED": "aed", "SAR": "sar", "Rs.PKR": "pkr", "S/": "s/ pen",
@@ -44,7 +46,7 @@ _CONVERTIBLE = {
         "ms": (1e-3, "millisecond msec"), "s": (1.0, "sec secs second sec."),
         "min": (60.0, "mins minute min."), "h": (3600.0, "hr hrs hour hr. hrs. std"),
         "d": (86400.0, "day"), "wk": (604800.0, "week wks"),
-        "mo": (2629746.0, "month mos mth"), "yr": (31556952.0, "year yrs yr."),
+        "mo": (2629746.0, "month mos mth mon"), "yr": (31556952.0, "year yrs yr."),
     },
     "bytes": {
         "B": (1.0, "byte"), "KB": (1e3, "kilobyte"), "MB": (1e6, "megabyte"),
@@ -71,6 +73,7 @@ _WORDS = {
     1e3: "thousand thousands tsd tsd. mil", 1e5: "lakh lakhs lac lacs",
     1e6: "million millions mio mio. mn mln mill mill. millionen", 1e7: "crore crores cr cr.",
     1e9: "billion billions bn bln mrd mrd. milliarden", 1e12: "trillion trillions trn",
+    1e4: "万 萬 만", 1e8: "億 亿 억",
 }  # fmt: skip
 _POWERS = {word: power for power, words in _WORDS.items() for word in words.split()}
 # Single letters are powers of ten only in a column that shows one of k, K or M: "5 m" alone may be
@@ -101,19 +104,44 @@ _FEET = re.compile(
     r"(?: (?P<top>\d{1,2})/(?P<bottom>2|4|8|16|32|64))?)? ?(?:\"|''|in\.?|inch|inches)?",
     re.IGNORECASE,
 )
-# "2h 50m", "1 day 3 hours": two units or more.
+# "2h 50m", "1 day 3 hours": two units or more of time. Others, such as "4 lb 5 oz": `_UNITED`.
 _SPAN = re.compile(
     r"(?:(?P<days>\d{1,4}) ?d(?:ays?)?)?,? ?(?:(?P<hours>\d{1,3}) ?h(?:(?:ou)?rs?)?)?,? ?"
     r"(?:(?P<minutes>\d{1,3}) ?m(?:in(?:ute)?s?)?)?,? ?"
     r"(?:(?P<seconds>\d{1,3}) ?s(?:ec(?:ond)?s?)?)?",
     re.IGNORECASE,
 )
+_UNITED = re.compile(r"(\d+(?:\.\d+)?) ?([^\W\d_]+)\.?(?:,? ?(?:and )?(?=\d)|$)")
 _MINUTES = {"days": 1440.0, "hours": 60.0, "minutes": 1.0, "seconds": 1.0 / 60.0}
 _ODD = (
     r"^-?\d+(?:(?: |-| and )\d+)?/\d|^\d+ ?(?:'|[fF][tT]|[fF]ee?[oO]?t)"
-    r"|^\d+ ?[dDhHmM][a-z]*,? ?\d+ ?[hHmMsS]"
+    r"|^\d+(?:\.\d+)? ?[A-Za-z]+\.?,? ?(?:and )?\d+(?:\.\d+)? ?[A-Za-z]"
 )
-_ENDS = r"[a-df-zA-DF-Z][23]$|\d[.,] ?[-\x{2013}\x{2014}]"
+# What is written in another way in the same sense, by pattern: a unit "m2" or "m^2", a price "5,-",
+# footnotes "7*" and "7[a]", powers "1.5×10^3" and "1.5D+03", "5 ± 1", ranges "5..7" and
+# "between 5 and 7", and what spreadsheets write before a number that is meant as text.
+_OTHERWISE = {
+    r"([a-df-zA-DF-Z])\^?2$": r"\1²",
+    r"([a-df-zA-DF-Z])\^?3$": r"\1³",
+    r"/ ?100 ?([A-Za-z]+)$": r"/¹⁰⁰ \1",
+    r"/ ?1000 ?([A-Za-z]+)$": r"/¹⁰⁰⁰ \1",
+    "(\\d)[.,] ?[-\u2013\u2014]+": r"\1",
+    r"(\d) ?(?:\[\w{1,4}\]|[*†‡§])+$": r"\1",
+    r"(\d) ?[×x·*] ?10\^ ?(-?\d)": r"\1e\2",
+    r"^([+-]?\d*\.\d+)[dD]([+-]\d+)$": r"\1e\2",
+    r"(\d) ?(?:±|\+/-|\+-) ?\d[\d.,]*": r"\1",
+    r"(\d) ?(?:\.\.+|[~〜]) ?(\d)": r"\1 - \2",
+    r"^(?i:between|from) ([^\d]*\d.*) (?i:and|to) ([^\d]*\d)": r"\1 - \2",
+    r"^'(\d)": r"\1",
+    r'^="(.*)"$': r"\1",
+}
+_MAY_BE_OTHERWISE = (
+    r"[a-df-zA-DF-Z]\^?[23]$|/ ?100|\d[.,] ?[-\x{2013}\x{2014}]|[\]*†‡§]$|10\^|[dD][+-]\d"
+    r"|±|\+/?-|\.\.|~|〜|^(?i:between|from) |^['=]"
+)
+# Marks out of ten: "8/10", "8 out of 10". Halves and quarters of an inch have other denominators.
+_RATIO = r"^(?P<top>\d+(?:[.,]\d+)?) ?(?:/|out of|of) ?(?P<bottom>5|6|7|10|20|25|50|100)$"
+_SMALL = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PARTS = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
           "⅓": "1/3", "⅔": "2/3"}  # fmt: skip
 
@@ -131,7 +159,7 @@ _AFTER = re.compile(
     r" ?(?P<close>\)?) ?(?P<word>.*?) ?(?P<bound>\+| plus|(?:and|or) (?:more|over|above|up|older)"
     r"|(?:and|or) (?:less|under|below|fewer|younger))? ?(?P<sign>-?) ?(?P<close2>\)?)"
 )
-_WORD = re.compile(r"(?:[^\W\d_]|[%‰°\"'′″$€£¥¢])[^\d()<>=:;+,]{0,17}[²³]?")
+_WORD = re.compile(r"(?:[^\W\d_]|[/%‰°\"'′″$€£¥¢])[^\d()<>=:;+,]{0,17}[²³]?")
 _DASH = re.compile(
     r"(?P<after>.*?) ?(?P<dash>-|–|—|…|(?<![^\W\d_])(?:to|bis)(?= )) ?(?P<before>.*)"
 )
@@ -226,6 +254,13 @@ class _Cells(NamedTuple):
         is_tight &= out.of_affixes([affix.dash == "-" for affix in affixes])
         return out._replace(low=low, high=high, is_tight=is_tight)
 
+    def in_marks(self, written):
+        """The same; where the column has both kinds of decimal marks, with one of them."""
+        if "marks" not in written.styles:
+            return self
+        low, high = (_in_marks(part, written.point) for part in (self.low, self.high))
+        return self._replace(low=low, high=high)
+
     def of_affixes(self, values: list, other: bool | str = False) -> np.ndarray:
         """By cell, a value of its affixes, and another for cells that are no numbers."""
         return np.array([*values, other])[self.code]
@@ -301,12 +336,34 @@ def _normalised(cells):
             if compute.any(compute.match_substring(cells, sign)).as_py():
                 cells = compute.replace_substring_regex(cells, rf"(\d) ?{sign}", rf"\1 {text}")
                 cells = compute.replace_substring(cells, sign, text)
-    if not compute.any(compute.match_substring_regex(cells, _ENDS)).as_py():
-        return cells  # a look takes a fifth of the time of these copies
-    # "m2" is a unit, and "5,-" a price.
-    cells = compute.replace_substring_regex(cells, r"([a-df-zA-DF-Z])2$", r"\1²")
-    cells = compute.replace_substring_regex(cells, r"([a-df-zA-DF-Z])3$", r"\1³")
-    return compute.replace_substring_regex(cells, "(\\d)[.,] ?[-\u2013\u2014]+", r"\1")
+    if not compute.any(compute.match_substring_regex(cells, _MAY_BE_OTHERWISE)).as_py():
+        return cells  # a look takes a tenth of the time of these copies
+    for pattern, text in _OTHERWISE.items():
+        if compute.any(compute.match_substring_regex(cells, pattern)).as_py():
+            cells = compute.replace_substring_regex(cells, pattern, text)
+    return cells
+
+
+def _with_ratios(cells, bottom):
+    """Cells such as "8/10" as a number with the unit "/¹⁰"."""
+    is_ratio = compute.match_substring_regex(cells, _RATIO)
+    if not compute.any(is_ratio).as_py():
+        return cells
+    parts = compute.extract_regex(cells, _RATIO)
+    top, own = (compute.struct_field(parts, name) for name in ("top", "bottom"))
+    small = bottom.translate(_SMALL)
+    named = compute.binary_join_element_wise(top, pa.scalar(f"/{small}"), "")
+    return compute.if_else(compute.fill_null(compute.equal(own, bottom), False), named, cells)
+
+
+def _bottom_of(cells):
+    """What marks are out of: the one number behind the bars of "8/10"; "" if there is none."""
+    if not compute.any(compute.match_substring_regex(cells, _RATIO)).as_py():
+        return ""
+    parts = compute.extract_regex(cells, _RATIO).drop_null()
+    tops, bottoms = (compute.struct_field(parts, name).unique() for name in ("top", "bottom"))
+    is_one = len(bottoms) == 1 and len(tops) >= _LEAST_DISTINCT
+    return bottoms[0].as_py() if is_one else ""
 
 
 def _fractions(cells, around):
@@ -328,6 +385,9 @@ def _fractions(cells, around):
             exact[k] = sum(_MINUTES[name] * float(found[name] or 0.0) for name in _MINUTES)
             texts[k] = "\0min"
             continue
+        elif united := _united(cell):
+            exact[k], texts[k] = united[0], f"\0{united[1]}"
+            continue
         else:
             continue
         part = float(found["top"] or 0.0) / float(found["bottom"] or 1.0)
@@ -335,6 +395,48 @@ def _fractions(cells, around):
             exact[k] = scale * (whole + part)
             texts[k] = f"\0{after}"
     return exact, pa.array(texts, pa.string())
+
+
+def _united(cell):
+    """The value of a cell such as "4 lb 5 oz", and its last unit; None if units do not convert."""
+    parts, at = [], 0
+    while at < len(cell):
+        found = _UNITED.match(cell, at)
+        if found is None or (unit := _unit(found[2])) is None:
+            return None
+        parts.append((float(found[1]), unit))
+        at = found.end()
+    sizes = [_SIZES[unit] for _, unit in parts]
+    is_one = len({_KINDS[unit] for _, unit in parts}) == 1 and len(parts) > 1
+    if not is_one or sizes != sorted({*sizes}, reverse=True):
+        return None
+    last = sizes[-1]
+    ratios = [10.0**power * rest for power, rest in (_power_and_rest(s / last) for s in sizes)]
+    return sum(n * ratio for (n, _), ratio in zip(parts, ratios, strict=True)), parts[-1][1]
+
+
+def _in_marks(bodies, point):
+    """Numbers with the other decimal mark, where it is one without doubt, with this one.
+
+    "1.234,5", "1.234.567" and "99,5" among "1,234.5"; "1,234" is read with the mark of the column.
+    """
+    group = {".": ",", ",": "."}[point]
+    mark, other = re.escape(group), re.escape(point)
+    both = rf"^[+-]?\d{{1,3}}(?:{other}\d{{3}})+{mark}\d+$|^[+-]?\d{{1,3}}(?:{other}\d{{3}}){{2,}}$"
+    alone = rf"^[+-]?\d+{mark}(?:\d{{1,2}}|\d{{4,}})$"
+    is_other = compute.match_substring_regex(bodies, f"{both}|{alone}")
+    swapped = compute.replace_substring(compute.replace_substring(bodies, point, ""), group, point)
+    return compute.if_else(compute.fill_null(is_other, False), swapped, bodies)
+
+
+def _has_both_marks(bodies, rows):
+    """Whether there are numbers such as 1,234.5 and such as 1.234,5, both in some of the rows."""
+    shares = [
+        rows[compute.fill_null(compute.match_substring_regex(bodies, pattern), False)
+             .to_numpy(zero_copy_only=False)].sum()
+        for pattern in (r"^[+-]?\d{1,3}(?:,\d{3})+\.\d+$", r"^[+-]?\d{1,3}(?:\.\d{3})+,\d+$")
+    ]  # fmt: skip
+    return min(shares) > 0.0
 
 
 def _accepted(bodies, point):
@@ -437,8 +539,9 @@ class Numbers(NamedTuple):
         The unit that the values are in: "kmpl", "GB", "$"; "" if there is none. Percents are
         divided by a hundred.
     styles : str
-        What else cells show, as words: "groups" of thousands, "signs" as in accounts, "letters"
-        that are powers of ten, "lakh", "bounds", "ranges" (and "tight" ones, without blanks) and
+        What else cells show, as words: "groups" of thousands, "marks" of both kinds before
+        decimals, "signs" as in accounts, "letters" that are powers of ten, "lakh", "percents"
+        without their sign, "bounds", "ranges" (and "tight" ones, without blanks) and
         "fractions". Cells in another style are not numbers so written.
 
     Examples
@@ -484,23 +587,32 @@ class Numbers(NamedTuple):
     ) -> "tuple[Numbers | None, np.ndarray | None]":
         """The same, with the values of the cells, so that they need not be taken apart twice."""
         counts = np.asarray(counts, dtype=np.float64)
+        cells = in_ascii_digits(cells)
         plain = _is_plain(cells)
         if points[0] == "." and plain.all() and len(cells):
             return cls(), cls().values(cells)
         least = _LEAST_SHARE * counts.sum()
         if counts[_may_be_numbers(cells)].sum() < least:
             return None, None
-        rest = _Cells.of(_normalised(cells.filter(pa.array(~plain))))
-        rows = counts[~plain]
+        others, rows = cells.filter(pa.array(~plain)), counts[~plain]
+        bottom = _bottom_of(others)
+        rest = _Cells.of(_normalised(_with_ratios(others, bottom)))
         if counts[plain].sum() + rows[rest.code >= 0].sum() < least or not counts.sum():
             return None, None
         point = _point(cells.filter(pa.array(plain)), counts[plain], rest, rows, points)
-        found = cls(point)._with_units(rest, rows, counts.sum(), counts[plain].sum())
+        first = cls(point)
+        if _has_both_marks(rest.low, rows):
+            first = first._replace(styles="marks")
+        rest = rest.in_marks(first)
+        found = first._with_units(rest, rows, counts.sum(), counts[plain].sum())
         if found is None:
             return None, None
+        bare = found._plain_values(cells.filter(pa.array(plain)), np.zeros(int(plain.sum()), int))
+        if found.unit == "%" and len(bare) and np.nanmax(np.abs(bare), initial=0.0) > 1.0:
+            found = found._replace(styles=f"{found.styles} percents".strip())
         found, values = found._with_styles(rest, rows, counts[plain].sum())
         none, out = np.zeros(int(plain.sum()), dtype=int), np.empty(len(cells))
-        out[plain] = _floats(cells.filter(pa.array(plain)), point, none)
+        out[plain] = found._plain_values(cells.filter(pa.array(plain)), none)
         in_plain = ~np.isnan(out[plain])
         out[~plain] = values
         n_numbers = counts[plain][in_plain].sum() + rows[~np.isnan(values)].sum()
@@ -518,14 +630,28 @@ class Numbers(NamedTuple):
 
     def values(self, cells: pa.StringArray) -> np.ndarray:
         """Values of cells; NaN where a cell is not a number so written."""
-        cells = compute.fill_null(cells, "")
+        cells = in_ascii_digits(compute.fill_null(cells, ""))
         plain = _is_plain(cells)
         out = np.full(len(cells), np.nan)
         none = np.zeros(int(plain.sum()), dtype=int)
-        out[plain] = _floats(cells.filter(pa.array(plain)), self.point, none)
+        out[plain] = self._plain_values(cells.filter(pa.array(plain)), none)
         if not plain.all():
-            out[~plain] = self._values(_Cells.of(_normalised(cells.filter(pa.array(~plain)))))
+            others = _with_ratios(cells.filter(pa.array(~plain)), self._bottom)
+            out[~plain] = self._values(_Cells.of(_normalised(others)).in_marks(self))
         return out
+
+    def _plain_values(self, cells, powers):
+        """The values of plain numbers."""
+        if "marks" in self.styles:
+            cells = _in_marks(cells, self.point)
+        values = _floats(cells, self.point, powers)
+        return values / 100.0 if "percents" in self.styles else values
+
+    @property
+    def _bottom(self):
+        """What marks such as "8/10" are out of, as text; "" for other numbers."""
+        digits = self.unit[1:].translate({v: chr(k) for k, v in _SMALL.items()})
+        return digits if self.unit[:1] == "/" and digits.isdigit() else ""
 
     def words(self) -> str:
         """How the numbers are written, in words."""
@@ -533,8 +659,14 @@ class Numbers(NamedTuple):
         parts = ["with a decimal comma"] if self.point == "," else []
         if "groups" in styles:
             parts.append("with marks between thousands")
-        if self.unit:
+        if "marks" in styles:
+            parts.append("some with a decimal comma, some with a point")
+        if self._bottom:
+            parts.append(f"out of {self._bottom}")
+        elif self.unit:
             parts.append("in parts of one" if self.unit == "%" else f"in {self.unit}")
+        if "percents" in styles:
+            parts.append("percents with and without a sign")
         if "letters" in styles:
             parts.append("where letters such as k and M are powers of ten")
         if "ranges" in styles:
@@ -552,7 +684,7 @@ class Numbers(NamedTuple):
                            rows[is_number & (cells.code >= 0)], len(cells.affixes))  # fmt: skip
         words = [a.low.word for a, count in zip(cells.affixes, seen, strict=True) if count]
         first = {found.group() for word in words if (found := re.match(r"[^\W\d_]+", word))}
-        styles = ["letters"] if _SURE_LETTERS.intersection(first) else []
+        styles = self.styles.split() + ["letters"] * bool(_SURE_LETTERS.intersection(first))
         styles += ["lakh"] if any(w.lower().startswith("cr") for w in words) else []
         units = {_unit(word) for word in words if word.lower() not in _LETTERS}
         kinds = {_KINDS[u] for u in units if u is not None}
@@ -647,6 +779,8 @@ class Numbers(NamedTuple):
         if affix.bound and "bounds" not in styles:
             return None
         is_money = self.unit in _SIGNS or not self.unit
+        if not unit and "percents" in styles:
+            return 0.01 * size
         if not unit:
             return size if size == 1.0 or is_money or self.unit not in _KINDS else None
         if _group_of(unit) != _group_of(self.unit):

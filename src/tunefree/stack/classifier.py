@@ -1,5 +1,7 @@
 """Classification in one call: learners are compared on held-out rows, and the best stacked."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Literal
 

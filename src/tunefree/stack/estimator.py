@@ -1,5 +1,7 @@
 """What both estimators of stacks share: `fit`, the joint scores, and explanations."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from typing import Any, Self
 

@@ -1,5 +1,7 @@
 """Classes of streams that drift: learned row by row, with nothing to tune."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 import numpy as np

@@ -6,6 +6,8 @@ NaN are missing, absent names are 0. A row of a frame with text is such a dict. 
 get their places.
 """
 
+from __future__ import annotations
+
 from abc import ABCMeta, abstractmethod
 from typing import Any, Self
 

@@ -1,5 +1,7 @@
 """Targets of streams that drift: learned row by row, with nothing to tune."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, Self
 

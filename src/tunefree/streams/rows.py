@@ -261,8 +261,9 @@ def _lacking(columns, known):
     In a dict a name that is absent is 0, as a word that a text does not have; in a table it is a
     column that is missing.
     """
-    texts = tuple(f"{name}=" for name in columns)
-    lacking = [name for name in known if name not in columns and not name.startswith(texts)]
+    own = {_name_of(name) for name in columns}
+    levels = tuple(f"{name}=" for name in own)
+    lacking = [name for name in known if name not in own and not name.startswith(levels)]
     if lacking:
         names = ", ".join(map(repr, lacking[:_NAMED])) + (", ..." if lacking[_NAMED:] else "")
         warn(f"X lacks {names} of this stream's columns: they count as missing.", DataWarning)

@@ -1,5 +1,7 @@
 """Boosted trees for classes, whose rounds and shapes held-out rows choose."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

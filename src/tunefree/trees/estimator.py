@@ -1,5 +1,7 @@
 """What both boosted trees share: rows, tables of text, relevances and explanations."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from contextlib import nullcontext
 from typing import Any, Self

@@ -1,5 +1,7 @@
 """Boosted trees for numbers, whose rounds and shapes held-out rows choose."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 

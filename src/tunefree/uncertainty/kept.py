@@ -11,13 +11,11 @@ import numpy as np
 from tunefree.core.warn import none_of
 from tunefree.rows.levels import TableColumns
 from tunefree.uncertainty.coefficients import Statistics
-from tunefree.uncertainty.inference import (
-    COV_TYPES,
-    CoefficientFit,
-    CovarianceOptions,
+from tunefree.uncertainty.covariances import covariance_of
+from tunefree.uncertainty.inference import CoefficientFit, first_note
+from tunefree.uncertainty.samples import COV_TYPES, CovarianceOptions
+from tunefree.uncertainty.terms import (
     check_likelihood,
-    covariance_of,
-    first_note,
     term_statistics,
     tests_of_terms,
     walds_of_terms,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree.uncertainty.coefficients import chi2_or_f
-from tunefree.uncertainty.inference import check_likelihood
+from tunefree.uncertainty.terms import check_likelihood
 
 # Null deviances of the same rows differ by rounding alone.
 _SAME = 1e-6

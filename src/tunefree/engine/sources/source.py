@@ -5,6 +5,8 @@ cut on a fixed grid of rows and shuffled within windows; reading can still conti
 any chunk.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import queue

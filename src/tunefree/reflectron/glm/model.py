@@ -16,8 +16,8 @@ from tunefree.rows import formulas
 from tunefree.rows.columns import column_named, names_of, without_columns
 from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
 from tunefree.rows.units import Units
-from tunefree.uncertainty.inference import Law
 from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
+from tunefree.uncertainty.laws import Law
 
 # What a column of X may be that is no feature.
 _ROLES = ("sample_weight", "exposure", "offset")

@@ -1,0 +1,154 @@
+"""Rows of a pipe are predicted as they arrive, with the bits of the whole file at once."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import tunefree
+from tunefree.cli import app
+from tunefree.files.files import Named
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+MAIN = "from tunefree.cli import main; main()"
+N = 150
+RNG = np.random.default_rng(0)
+ROWS = pd.DataFrame(
+    {
+        "id": np.arange(N),
+        "a": RNG.normal(size=N).round(3),
+        "b": RNG.integers(0, 9, N),
+        "city": RNG.choice(["Rome", "Oslo"], N),
+    }
+)
+Y = (2.0 * ROWS.a + (ROWS.city == "Rome") + 0.1 * ROWS.b).round(3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Models, and the same rows in each format."""
+    folder = tmp_path_factory.mktemp("pipes")
+    trees = tunefree.BoostedTreesRegressor(random_state=0).fit(ROWS[["a", "b", "city"]], Y)
+    tunefree.save_model(trees, folder / "table.model")
+    tunefree.save_model(tunefree.RidgePathRegressor().fit(ROWS[["a", "b"]], Y), folder / "numbers")
+    ROWS.to_csv(folder / "rows.csv", index=False)
+    ROWS.to_json(folder / "rows.jsonl", orient="records", lines=True)
+    sparse = (f"0 1:{a} 2:{b}\n" for a, b in zip(ROWS.a, ROWS.b, strict=True))
+    (folder / "rows.libsvm").write_text("".join(sparse))
+    return folder
+
+
+def run(*arguments, stdin=None, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
+    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+    return result
+
+
+CASES = [("table.model", "csv"), ("table.model", "jsonl"), ("numbers", "csv"), ("numbers", "jsonl")]
+CASES += [("numbers", "libsvm")]
+
+
+@pytest.mark.parametrize("model, form", CASES)
+def test_a_pipe_gives_the_bits_of_the_file_wherever_it_is_cut(folder, model, form, monkeypatch):
+    path = folder / f"rows.{form}"
+    more = [] if form == "libsvm" else ["--id", "id", "--output-format", "jsonl"]
+    whole = run("predict", folder / model, path, *more).stdout
+    assert len(whole.splitlines()) == N
+    text, parts = path.read_bytes(), []
+    monkeypatch.setattr("tunefree.cli.apply.answer", parts.append)
+    for size in (97, 1 << 20):
+        pieces = [text[k : k + size] for k in range(0, len(text), size)]
+        arriving = Named("<stdin>", pieces)
+        monkeypatch.setattr("tunefree.cli.apply.opened", lambda _, pipe=arriving: pipe)
+        parts.clear()
+        run("predict", folder / model, "-", *more)
+        assert "".join(f"{part}\n" for part in parts) == whole
+        assert len(parts) == 1 if size > len(text) else len(parts) > 10
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "libsvm"])
+@pytest.mark.parametrize("command", ["predict", "stream"])
+def test_each_row_is_answered_before_the_next_one_comes(folder, command, form):
+    lines = (folder / f"rows.{form}").read_bytes().splitlines(keepends=True)
+    model = "numbers" if form == "libsvm" else "table.model"
+    arguments = ["predict", str(folder / model), "-"]
+    if command == "stream":
+        target = [] if form == "libsvm" else ["--target", "a"]
+        arguments = ["stream", "-", "--task", "regression", *target]
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    if form == "csv":
+        process.stdin.write(lines.pop(0))
+    for k in range(3):
+        process.stdin.write(lines[k])
+        process.stdin.flush()
+        if command == "stream" and k == 0:
+            assert process.stdout.readline() == b"prediction,low,high\n"
+        assert process.stdout.readline()  # waits, for ever if rows are held back
+    process.stdin.close()
+    assert process.wait() == 0 and process.stdout.read() == b""
+
+
+def test_pipes_with_names_and_a_reader_that_comes_late_lose_no_row(folder, tmp_path):
+    whole = run("predict", folder / "table.model", folder / "rows.csv").stdout
+    rows, answers, found = tmp_path / "rows", tmp_path / "answers", []
+    os.mkfifo(rows)
+    os.mkfifo(answers)
+
+    def write():
+        rows.write_bytes((folder / "rows.csv").read_bytes())
+
+    def read():
+        found.append(answers.read_text())
+
+    threads = [threading.Thread(target=write), threading.Timer(0.3, read)]
+    for thread in threads:
+        thread.start()
+    run("predict", folder / "table.model", rows, "-o", answers)
+    for thread in threads:
+        thread.join()
+    assert found == [whole]
+
+
+@pytest.mark.parametrize("output", ["-", "/dev/stdout"])
+def test_standard_output_has_two_more_names(folder, output):
+    for command in ("predict", "stream"):
+        of = [folder / "table.model"] if command == "predict" else []
+        more = ["--task", "regression", "--target", "a"] if command == "stream" else []
+        found = run(command, *of, folder / "rows.csv", *more, "-o", output)
+        assert len(found.stdout.splitlines()) == N + (command == "stream")
+        assert not os.path.exists("-")
+
+
+def test_identifiers_of_json_keep_their_type(folder):
+    text = '{"id": 0, "a": 1.0, "b": 2, "city": "Rome"}\n{"id": "0", "a": 1.0, "b": 2}\n'
+    more = ["--id", "id", "--output-format", "jsonl"]
+    lines = run("predict", folder / "table.model", "-", *more, stdin=text).stdout.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [0, "0"]
+
+
+@pytest.mark.parametrize("is_pipe", [True, False])
+@pytest.mark.parametrize(
+    "form, bad", [("csv", "7,1\n"), ("jsonl", '{"id": 7,\n'), ("libsvm", "0 1:x\n")]
+)
+def test_malformed_rows_are_skipped_and_counted_or_an_error(folder, tmp_path, form, bad, is_pipe):
+    lines = (folder / f"rows.{form}").read_text().splitlines(keepends=True)[:5]
+    text = "".join([*lines, bad, *lines[-2:]])
+    path = tmp_path / f"rows.{form}"
+    path.write_text(text)
+    data = {"stdin": text} if is_pipe else {}
+    command = ["predict", folder / ("numbers" if form == "libsvm" else "table.model")]
+    command += ["-" if is_pipe else path]
+    assert ":6" in run(*command, code=3, **data).stderr
+    found = run(*command, "--on-bad-row", "skip", **data)
+    assert len(found.stdout.split()) == 7 - (form == "csv")
+    assert "skipped 1 malformed rows, the first: " in found.stderr
