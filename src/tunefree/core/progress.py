@@ -1,6 +1,6 @@
 """Progress of long work: one line on a terminal, plain lines elsewhere, and the logger `tunefree`.
 
-Job says what it does by `task`, and how far it is by `Job.at` or `Job.advance`. These only set
+Work names what it does by `task`, and how far it is by `Job.at` or `Job.advance`. These only set
 numbers: a thread shows them, where someone has asked for it by `shown`. Else nothing is shown and
 no thread runs. Threads of a pool show nothing. Nothing is written to stdout.
 """
@@ -40,7 +40,7 @@ class Job:
     Attributes
     ----------
     is_shown : bool
-        Whether someone asked: numbers that cost something are left out if not.
+        Whether someone asked: numbers that cost something are not counted if not.
     """
 
     def __init__(self, what, unit="", total=None):
@@ -91,7 +91,7 @@ class Screen:
     is_terminal : bool
         One line that changes, or a line every 30 seconds.
     announces : bool
-        Whether a line says at once that kernels are compiled.
+        Whether a line notes at once that kernels are compiled.
     """
 
     def __init__(self, stream, is_terminal, announces=True):

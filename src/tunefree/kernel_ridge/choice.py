@@ -108,7 +108,7 @@ def choose_solution(problem):
     """The solution of least held-out risk, and the problem in the units of its kernel.
 
     Solvers are tried from cheap to expensive while the risk falls and the time suffices: how long
-    one takes is told by the one before.
+    one takes follows from the one before.
     """
     best: Any = None
     least = np.inf

@@ -24,7 +24,7 @@ from tunefree.rows.designs import n_entries
 # Seconds allowed when no budget is given: five minutes of the reference core.
 _DEFAULT = 300.0
 # Fits take about so much of the formulas below, which are upper ends: candidates of 1,000 to
-# 100,000 rows took .05 to .6.
+# 100,000 rows took .05 to .6 (by hand).
 _TYPICAL = 0.3
 # If a few rounds of trees would take more of the time than this, fewer rows are learned, but not
 # fewer than so many.

@@ -1,7 +1,7 @@
 """Which candidate comes next, and how long it may take: by a plan, or by the clock.
 
 With a budget of clock time the plan is made again before every candidate. How long candidates take
-is told by formulas of the data's shape, and by the candidates of the same kind that have run. A
+follows from formulas of the data's shape, and by the candidates of the same kind that have run. A
 candidate may take the time that is left, less what those after it need, and less the time for the
 fits to all rows and the report. Some end early, and keep the rounds or landmarks that they have.
 """
@@ -12,7 +12,7 @@ from tunefree.core.format import duration
 from tunefree.held_out.predictions import finished
 
 # Those that follow may leave a candidate at least this share of the time that is left; trees, which
-# gain most a second, more.
+# gain most a second, more. Chosen, and checked by benchmarks/budget.py.
 _SHARE, _SHARE_OF_ANYTIME = 0.2, 0.6
 # The report takes about so much of the time that was spent before the first candidate.
 _REPORT = 0.5

@@ -46,7 +46,8 @@ _MOST_SPLIT_ROWS = 131_072
 _TRIAL, _FAR = 480, 1.25
 # The shares of shapes that held-out rows choose among are multiples of one over this.
 _QUARTERS = 4
-# Seconds of a round of the learner of all rows, as a share of those of a round of all learners.
+# Seconds of a round of the learner of all rows, as a share of those of a round of all learners: of
+# one fold 1 / (1 + .8).
 _SHARE_OF_ALL = 0.6
 # For more outputs than this, splits are found on so many random projections of them.
 _MOST_OUTPUTS = 4

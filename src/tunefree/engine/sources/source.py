@@ -223,7 +223,8 @@ class Source:
             size = self._size() if own.is_shown else None
             for chunk in ahead(found):
                 self.rows = chunk.mark.row
-                own.at(self.rows, chunk.mark.place[0] / size if size else None)
+                place = chunk.mark.place
+                own.at(self.rows, place[0] / size if size and place else None)
                 yield chunk
         if not self.is_sample:
             self.skipped.check(self.rows, self.name)
