@@ -217,8 +217,10 @@ def test_weights_train_and_evaluate(here):
 
 def test_unknown_classes_are_errors_and_said(here):
     run("train", "data.libsvm", "m")
-    result = run("eval", "m", "-", "--json", stdin="1 1:2\n-1 1:-2\n7 1:1\n7 1:-1\n")
-    assert json.loads(result.stdout)["error"] == 0.5
+    result = run("eval", "m", "-", "--json", stdin="1 1:2\n-1 1:-2\n" * 4 + "7 1:1\n7 1:-1\n")
+    assert json.loads(result.stdout)["error"] == pytest.approx(0.2)
+    assert "2 rows have a class that the model does not know" in result.stderr
+    result = run("eval", "m", "-", stdin="1 1:2\n-1 1:-2\n7 1:1\n7 1:-1\n", code=3)
     assert "2 rows have a class that the model does not know" in result.stderr
 
 
