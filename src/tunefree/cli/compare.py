@@ -63,7 +63,7 @@ def run_compare(options):
         losses, moved = _of_classes(y, old, new, classes), _moved_classes(old, new)
     else:
         losses, moved = _of_numbers(y, old[0], new[0]), _moved_numbers(y, old[0], new[0])
-    scores = {name: PairedDifference.of(*each, weight) for name, each in losses.items()}
+    scores = {name: PairedDifference.of(a, b, weight) for name, (a, b) in losses.items()}
     decided_by = next(iter(scores))
     answer_of = _as_json if options.json else _as_text
     answer(answer_of(scores, decided_by, moved, len(y)))

@@ -11,7 +11,8 @@ above a threshold, and its p-value is below .001 over the number of columns.
 
 Of the training a reference keeps quantiles and the counts of levels, some kilobytes. The
 distance of two distribution functions is taken at 99 quantiles, so that the test is a little
-cautious. At most 20,000 rows are looked at, evenly spaced.
+cautious. At most 20,000 rows are looked at, evenly spaced. Levels of which some are rare are
+compared in 16 groups, by a hash: their names do not count.
 
 Sources: Siddiqi 2006, "Credit risk scorecards"; Hodges 1958, "The significance probability of the
 Smirnov two-sample test".
