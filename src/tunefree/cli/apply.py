@@ -364,7 +364,8 @@ def _predictions(estimator, notes, predict, options, ids, sizes, checked):
 def _in_groups(predict, X, roles):
     """The names and columns of `predict`: each row has the same bits however rows are cut.
 
-    BLAS computes groups of rows, and those that are left over in another order of sums.
+    BLAS computes groups of rows, and those that are left over in another order of sums. Kernels
+    are summed in blocks of 512 rows, and differ by rounding.
     """
     n = X.shape[0]
     even = n - n % _GROUP
