@@ -1,10 +1,11 @@
 """Data larger than memory: peak memory, reading speed, training against peers, and kill -9.
 
 python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR] [--cluster-rows N]
-                           [--cluster-kills 20] [--data DIR] [--cluster]
+                           [--cluster-kills 20] [--data DIR] [--cluster] [--only pipes]
 
 `--gigabytes 0`, `--kills 0` and `--cluster-rows 0` skip their parts; `--cluster` runs only the
-last one.
+last one, and `--only pipes` only the rows a second through a pipe, of csv, JSON lines and libsvm
+text, with a linear model and with a stack.
 
 A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
 end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
@@ -17,12 +18,14 @@ learning. The last part (`_cluster.py`) is about Dask: speed-up, the cost of a r
 import argparse
 import contextlib
 import hashlib
+import json
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -47,6 +50,10 @@ MAIN = [sys.executable, "-c", PROLOGUE + "from tunefree.cli import main; main()"
 
 def main():
     options = arguments()
+    if options.only == "pipes":
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            pipes(Path(folder))
+        return
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         folder = Path(folder)
         if options.gigabytes:
@@ -72,6 +79,7 @@ def arguments():
     parser.add_argument("--cluster-rows", type=int, default=2_000_000, help="0: no Dask")
     parser.add_argument("--cluster-kills", type=int, default=20)
     parser.add_argument("--data", type=Path, help="folder of data sets: averages on a9a, too")
+    parser.add_argument("--only", choices=["pipes"], help="this part alone")
     parser.add_argument("--cluster", action="store_true", help="the part about Dask alone")
     options = parser.parse_args()
     if options.cluster:
@@ -261,6 +269,85 @@ def training(folder):
         ("", "MB", "wall s", "CPU s", "MB / s", "MB / CPU s", "peak MB"),
         rows,
     )
+
+
+def pipes(folder):
+    """Rows a second through ``tunefree predict MODEL -``, and the wait for a row that comes alone.
+
+    The rows of a pipe are compared with those of the file at once: equal bits, or the largest
+    difference, since kernels are summed in blocks of rows.
+    """
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((200_000, 10)).round(5)
+    y = (X @ rng.standard_normal(10) + np.sin(3.0 * X[:, 0]) * X[:, 1]).round(4)
+    names = [f"c{j}" for j in range(10)]
+    text = {
+        "csv": [
+            ",".join([*names, "y"]),
+            *(",".join(map(str, [*x, t])) for x, t in zip(X, y, strict=True)),
+        ],
+        "jsonl": [json.dumps(dict(zip(names, x, strict=True))) for x in X.tolist()],
+        "svm": [" ".join(f"{j}:{v}" for j, v in enumerate(x, 1)) for x in X.tolist()],
+    }
+    for form, rows in text.items():
+        (folder / f"rows.{form}").write_text("\n".join(rows) + "\n")
+    (folder / "train.csv").write_text("\n".join(text["csv"][:4001]) + "\n")
+    found = []
+    for name, estimator in (("linear", "pistol"), ("stack", "auto")):
+        measured([*MAIN, "train", "train.csv", name, "--estimator", estimator], folder)
+        for form in ("csv", "jsonl"):
+            found.append(_through_pipe(folder, name, f"rows.{form}"))
+    measured([*MAIN, "train", "svm.svm", "sparse", "--estimator", "pistol"], _labelled(folder, y))
+    found.append(_through_pipe(folder, "sparse", "rows.svm"))
+    head = ("model", "rows", "start s", "rows/s", "rows/CPU s", "wait ms", "from the file")
+    table("Rows through a pipe", head, found)
+
+
+def _labelled(folder, y):
+    """The folder, in which the first rows of libsvm text have labels."""
+    with open(folder / "rows.svm") as file:
+        rows = [next(file) for _ in range(4000)]
+    text = "".join(f"{t} {row}" for t, row in zip(y, rows, strict=False))
+    (folder / "svm.svm").write_text(text)
+    return folder
+
+
+def _through_pipe(folder, model, file):
+    """A row of the table."""
+    with open(folder / file, "rb") as stream:
+        lines = stream.readlines()
+    n_head = int(file.endswith(".csv"))
+    start, usage = time.perf_counter(), os.times()
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen([*MAIN, "predict", model, "-"], cwd=folder, **ends)
+    source, answers = process.stdin, process.stdout
+    waits, at = [], n_head + 1
+    source.write(b"".join(lines[:at]))
+    source.flush()
+    out = [answers.readline()]
+    started = time.perf_counter() - start
+    for line in lines[at : at + 50]:
+        sent = time.perf_counter()
+        source.write(line)
+        source.flush()
+        out.append(answers.readline())
+        waits.append(time.perf_counter() - sent)
+    rest = lines[at + 50 :]
+    writer = threading.Thread(target=lambda: (source.write(b"".join(rest)), source.close()))
+    start = time.perf_counter()
+    writer.start()
+    out.append(answers.read())
+    seconds = time.perf_counter() - start
+    writer.join()
+    process.wait()
+    cpu = os.times().children_user + os.times().children_system
+    cpu -= usage.children_user + usage.children_system
+    whole = subprocess.run([*MAIN, "predict", model, file], cwd=folder, stdout=subprocess.PIPE)
+    ours, all_at_once = (np.array(text.split(), float) for text in (b"".join(out), whole.stdout))
+    same = "same" if (ours == all_at_once).all() else f"{np.abs(ours - all_at_once).max():.0e}"
+    speeds = f"{len(rest) / seconds:,.0f}", f"{len(rest) / cpu:,.0f}"
+    wait = f"{1e3 * np.median(waits):.1f}"
+    return model, file, f"{started:.1f}", *speeds, wait, same
 
 
 def killing(folder, kills):

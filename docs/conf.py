@@ -97,7 +97,9 @@ GROUPS = {
         "OptimisticPerceptron", "perceptron.ClassicalPerceptron",
         "perceptron.KernelOptimisticPerceptron",
     ],
-    "Files, sources, checkpoints": ["save_model", "load_model", "open_source", "Checkpoint"],
+    "Files, sources, checkpoints": [
+        "save_model", "load_model", "describe_model", "open_source", "Checkpoint",
+    ],
     "Plots": [f"plots.{n}" for n in tunefree.plots.__all__],
 }  # fmt: skip
 

@@ -45,7 +45,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from tunefree.trees.regressor import BoostedTreesRegressor as BoostedTreesRegressor
     from tunefree.streams.classifier import StreamClassifier as StreamClassifier
     from tunefree.streams.regressor import StreamRegressor as StreamRegressor
-    from tunefree.files.model import load_model as load_model, save_model as save_model
+    from tunefree.files.model import (
+        describe_model as describe_model, load_model as load_model, save_model as save_model,
+    )
     from tunefree.rows.preprocessing import TablePreprocessor as TablePreprocessor
     # fmt: on
     # isort: on
@@ -61,6 +63,7 @@ _IN_MODULES = (
 _HOMES = {name: home for name, home in ESTIMATORS.items() if name not in _IN_MODULES} | {
     "Checkpoint": "tunefree.engine.session",
     "DataWarning": "tunefree.core.warn",
+    "describe_model": "tunefree.files.model",
     "load_model": "tunefree.files.model",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.files.model",

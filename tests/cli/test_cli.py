@@ -94,7 +94,7 @@ def test_regression_from_csv(here):
     assert "the target has fractions" in result.stderr
     scores = json.loads(run("eval", "m", "data.csv", "--json").stdout)
     known = {"mse", "mae", "r2", "n", "calibration", "risk_interval", "risk_interval_kind"}
-    assert set(scores) == known and scores["r2"] > 0.9
+    assert set(scores) == known | {"drift"} and scores["r2"] > 0.9
     tenths = scores["calibration"]
     assert sum(row["rows"] for row in tenths) == scores["n"] and len(tenths) == 10
     assert all(abs(row["predicted"] - row["observed"]) < 0.3 for row in tenths)
@@ -217,8 +217,10 @@ def test_weights_train_and_evaluate(here):
 
 def test_unknown_classes_are_errors_and_said(here):
     run("train", "data.libsvm", "m")
-    result = run("eval", "m", "-", "--json", stdin="1 1:2\n-1 1:-2\n7 1:1\n7 1:-1\n")
-    assert json.loads(result.stdout)["error"] == 0.5
+    result = run("eval", "m", "-", "--json", stdin="1 1:2\n-1 1:-2\n" * 4 + "7 1:1\n7 1:-1\n")
+    assert json.loads(result.stdout)["error"] == pytest.approx(0.2)
+    assert "2 rows have a class that the model does not know" in result.stderr
+    result = run("eval", "m", "-", stdin="1 1:2\n-1 1:-2\n7 1:1\n7 1:-1\n", code=3)
     assert "2 rows have a class that the model does not know" in result.stderr
 
 

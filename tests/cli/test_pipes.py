@@ -96,6 +96,7 @@ def test_each_row_is_answered_before_the_next_one_comes(folder, command, form):
         assert process.stdout.readline()  # waits, for ever if rows are held back
     process.stdin.close()
     assert process.wait() == 0 and process.stdout.read() == b""
+    process.stdout.close()
 
 
 def test_pipes_with_names_and_a_reader_that_comes_late_lose_no_row(folder, tmp_path):
@@ -152,3 +153,25 @@ def test_malformed_rows_are_skipped_and_counted_or_an_error(folder, tmp_path, fo
     found = run(*command, "--on-bad-row", "skip", **data)
     assert len(found.stdout.split()) == 7 - (form == "csv")
     assert "skipped 1 malformed rows, the first: " in found.stderr
+
+
+def test_a_process_that_is_killed_has_answered_a_prefix_and_the_next_one_goes_on(folder):
+    lines = (folder / "rows.csv").read_bytes().splitlines(keepends=True)
+    command = [sys.executable, "-c", MAIN, "predict", str(folder / "table.model"), "-"]
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, **ends)
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(b"".join(lines[:60]))
+    process.stdin.flush()
+    first = process.stdout.readline()
+    process.kill()
+    answers = first + process.stdout.read()
+    process.stdin.close()
+    process.stdout.close()
+    assert process.wait() == -9
+    whole = run("predict", folder / "table.model", folder / "rows.csv").stdout.encode()
+    assert whole.startswith(answers)
+    done = answers.count(b"\n")
+    rest = b"".join([lines[0], *lines[1 + done :]])
+    again = run("predict", folder / "table.model", "-", stdin=rest).stdout.encode()
+    assert b"".join(answers.splitlines(keepends=True)[:done]) + again == whole

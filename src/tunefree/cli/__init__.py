@@ -2,11 +2,11 @@
 
 Heavy imports wait until a command runs, so that help is instant.
 
-Exit codes: 0 done; 1 other failures, such as a full disk; 2 wrong usage; 3 bad data, with
-``file:line:column``; 4 bad model or checkpoint; 130 interrupted. On an error nothing is written,
-except a checkpoint if one was requested.
+On an error nothing is written, except a checkpoint if one was requested, and the predictions for
+rows of a pipe so far.
 """
 
+import csv
 import gc
 import inspect
 from importlib import import_module
@@ -27,6 +27,13 @@ from tunefree.cli.console import (
     stop,
 )
 
+# Printed below the help of every command.
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 other failures, such as a full disk; 2 wrong usage; 3 bad data, with "
+    "file:line:column; 4 bad model or checkpoint; 5 drift; 130 interrupted."
+)
+# Options that take several columns, with commas between them.
+_LISTS = ("drop", "id", "categorical")
 # Options that name a file to write.
 _WRITTEN = ("output", "html", "checkpoint")
 
@@ -52,6 +59,7 @@ class _Group(TyperGroup):
 app = typer.Typer(
     cls=_Group,
     help="Accurate predictions from tables, text and streams, with nothing to tune.",
+    epilog=_EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -86,18 +94,23 @@ def _command(name, takes, module, **reads):
             if not gc.isenabled():  # `main` has disabled it: imports would be scanned many times
                 gc.freeze()
                 gc.enable()
+            for option in _LISTS:
+                if given.get(option):  # a name with a comma is written in quotes
+                    given[option] = [name for row in csv.reader(given[option]) for name in row]
             run(takes(**given))
 
     vars(command)["__signature__"] = inspect.signature(takes)  # what typer makes the options of
     paragraphs = inspect.cleandoc(takes.__doc__).split("\n\n")
     help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    app.command(name, cls=_Command, help=help)(command)
+    app.command(name, cls=_Command, help=help, epilog=_EXIT_CODES)(command)
 
 
 _command("look", options.LookOptions, "look", data=BAD_DATA)
 _command("train", options.TrainOptions, "train", data=BAD_DATA)
 _command("predict", options.PredictOptions, "apply", model=BAD_MODEL, data=BAD_DATA)
 _command("eval", options.EvalOptions, "evaluate", model=BAD_MODEL, data=BAD_DATA)
+_command("drift", options.DriftOptions, "drift", model=BAD_MODEL, data=BAD_DATA)
+_command("compare", options.CompareOptions, "compare", old=BAD_MODEL, new=BAD_MODEL, data=BAD_DATA)
 _command("report", options.ReportOptions, "page", model=BAD_MODEL, data=BAD_DATA)
 _command("inspect", options.InspectOptions, "report", model=BAD_MODEL)
 _command("stream", options.StreamOptions, "stream", data=BAD_DATA)

@@ -24,7 +24,9 @@ from tunefree.cli.console import (
     stop,
     working,
 )
+from tunefree.cli.options import TASKS
 from tunefree.cli.rows import (
+    REFERENCE,
     cells_counted,
     column_name,
     columns_of,
@@ -50,6 +52,9 @@ def load(path):
     """A model, and the notes of ``train`` about its data (none if it was saved from Python)."""
     with failing(BAD_MODEL, path), working(f"loading {path}"):
         estimator, notes = load_model(path), describe_model(path)["notes"]
+        if notes.get("task") not in TASKS:  # those of Python say nothing of the data
+            kept = {name: notes.pop(name) for name in (REFERENCE,) if name in notes}
+            notes = kept | ({"user": notes} if notes else {})
     if several := vars(estimator).get("label_models_"):
         stop(
             f"{path} has {len(several)} labels, and commands take models of one: save each of its "
@@ -304,20 +309,26 @@ def run_predict(options):
     ids = options.id or []
     if options.id is None and form in _TABLES:  # those of training that the data have
         ids = [Column(name, sys.maxsize) for name in notes.get("ids", ())]
-    sizes = []
-    parts = _predictions(estimator, notes, predict, options, ids, sizes)
+    sizes, checked = [], None
+    if options.check:
+        from tunefree.cli.drift import CheckedRows
+
+        checked = CheckedRows.of(estimator, notes, options.model)
+    parts = _predictions(estimator, notes, predict, options, ids, sizes, checked)
     texts = _texts(parts, headed or form == ".csv" or bool(ids), form)
     if output is None:
         with _counted_on_interruption(sizes):
             for text in texts:
                 answer(text.removesuffix("\n"))
-        return
-    with failing(FAILED, output):
-        if form == ".parquet":
-            write_atomically(output, [_parquet(parts)])
-        else:
-            write_atomically(output, (text.encode() for text in texts))
-    note(f"wrote {sum(sizes)} predictions to {output}")
+    else:
+        with failing(FAILED, output):
+            if form == ".parquet":
+                write_atomically(output, [_parquet(parts)])
+            else:
+                write_atomically(output, (text.encode() for text in texts))
+        note(f"wrote {sum(sizes)} predictions to {output}")
+    if checked is not None:
+        checked.finish()
 
 
 @contextlib.contextmanager
@@ -329,7 +340,7 @@ def _counted_on_interruption(sizes):
         stop(f"interrupted after {sum(sizes)} predictions", INTERRUPTED)
 
 
-def _predictions(estimator, notes, predict, options, ids, sizes):
+def _predictions(estimator, notes, predict, options, ids, sizes, checked):
     """Yield the names and the columns of each part; its number of rows is added to `sizes`."""
     reading: Any = columns_of(options) | bad_options(options) | {"labelled": False}
     readings = [reading | {"as_they_arrive": is_pipe(options.data), "keep": ids}]
@@ -344,6 +355,8 @@ def _predictions(estimator, notes, predict, options, ids, sizes):
             X, roles = split_role_columns(tables[0].X, notes.get("beside"))
             found = _ids_of(tables, ids, options.data)
             names, columns = _in_groups(predict, X, roles)
+            if checked is not None:
+                checked.add(X, roles)
         sizes.append(X.shape[0])
         yield [*found, *names], [*found.values(), *columns]
 
@@ -351,7 +364,8 @@ def _predictions(estimator, notes, predict, options, ids, sizes):
 def _in_groups(predict, X, roles):
     """The names and columns of `predict`: each row has the same bits however rows are cut.
 
-    BLAS computes groups of rows, and those that are left over in another order of sums.
+    BLAS computes groups of rows, and those that are left over in another order of sums. Kernels
+    are summed in blocks of 512 rows, and differ by rounding.
     """
     n = X.shape[0]
     even = n - n % _GROUP

@@ -20,7 +20,7 @@ from tunefree.core import progress
 from tunefree.core.process import interruptible
 from tunefree.core.warn import did_you_mean
 
-FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
+FAILED, USAGE, BAD_DATA, BAD_MODEL, DRIFT, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 
 # Characters that reverse the direction of text.

@@ -4,6 +4,7 @@ import json
 
 from tunefree.cli.apply import bad_options, load
 from tunefree.cli.console import answer
+from tunefree.cli.drift import as_json
 from tunefree.cli.page import write_page
 from tunefree.cli.rows import columns_of
 from tunefree.cli.scores import evaluate
@@ -20,7 +21,8 @@ def run_eval(options):
         estimator, notes, options.data, whole, **columns_of(options), **bad_options(options)
     )
     if options.json:
-        answer(json.dumps(scores | ({"calibration": deciles} if deciles else {})))
+        drift = {} if rows.drift is None else {"drift": as_json(rows.drift)}
+        answer(json.dumps(scores | ({"calibration": deciles} if deciles else {}) | drift))
     else:
         _print_scores(scores, deciles)
     if options.html is not None:

@@ -63,7 +63,7 @@ Target = Annotated[
 ]
 Drop = Annotated[
     list[str] | None,
-    _option(_COLUMNS, "COLUMN", "column that is not read, by name; may be repeated"),
+    _option(_COLUMNS, "COLUMN,...", "columns that are not read, by name; may be repeated"),
 ]
 Weight = Annotated[
     str | None,
@@ -270,6 +270,14 @@ class TrainOptions(NamedTuple):
             "--merge-levels",
         ),
     ] = False
+    note: Annotated[
+        list[str] | None,
+        _option(
+            _RESULTS,
+            "KEY=VALUE",
+            "a note in MODEL that inspect prints, such as date=2026-11-28; may be repeated",
+        ),
+    ] = None
     budget: Annotated[
         str | None,
         _option(_AUTO, "TIME", "time limit for comparing and fitting models, such as 30s or 5min"),
@@ -437,6 +445,16 @@ class PredictOptions(NamedTuple):
             "csv, with 1 for a class in the set",
         ),
     ] = None
+    check: Annotated[
+        bool,
+        _option(
+            _RESULTS,
+            None,
+            "also compare the rows with those of the training, on stderr; exit code 5 if they "
+            "drift (see drift)",
+            "--check",
+        ),
+    ] = False
     header: Header = None
     delimiter: Delimiter = None
     sheet: Sheet = None
@@ -466,6 +484,60 @@ class EvalOptions(NamedTuple):
     html: Annotated[
         str | None, _option(_RESULTS, "FILE", "also write the page of `report` to this file")
     ] = None
+
+
+class DriftOptions(NamedTuple):
+    """Compare the distribution of DATA with that of the training rows of MODEL, without labels.
+
+    Of each column and of the predictions: the population stability index, the p-value of a test
+    (Kolmogorov-Smirnov, chi-squared), and the share of rows outside the ranges of the training.
+    A column drifts if its index is above the threshold and its p-value below .001 over the number
+    of columns; the exit code is then 5.
+    """
+
+    model: ModelFile
+    data: DataFile
+    reference: Annotated[
+        str | None,
+        _option(
+            _RESULTS,
+            "FILE",
+            "rows to compare with, in place of those of the training; predictions are tested only "
+            "with this",
+            "--reference",
+        ),
+    ] = None
+    threshold: Annotated[
+        float, _number(_RESULTS, "INDEX", "the stability index from which a column drifts")
+    ] = 0.25
+    header: Header = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
+    on_bad_row: OnBadRow = "error"
+    on_bad_cell: OnBadCell = None
+    format: FormatOption = None
+    json: Json = False
+
+
+class CompareOptions(NamedTuple):
+    """Compare two models on the rows of DATA: which is better, and have the predictions moved.
+
+    The interval is that of the mean difference of the losses, row by row. Log-loss decides, or
+    error without probabilities, or mse.
+    """
+
+    old: Annotated[str, typer.Argument(metavar="OLD", help="a model file")]
+    new: Annotated[str, typer.Argument(metavar="NEW", help="another model file")]
+    data: DataFile
+    target: Target = None
+    header: Header = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
+    weight_column: Weight = None
+    on_bad_row: OnBadRow = "error"
+    on_bad_cell: OnBadCell = None
+    format: FormatOption = None
+    json: Json = False
 
 
 class ReportOptions(NamedTuple):

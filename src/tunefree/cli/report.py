@@ -16,7 +16,13 @@ from tunefree.rows.schema import Schema
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
 _MOST_PARTS, _LEAST_PART = 4, 5.0  # of a file, and their least share in percent
-_LONG = ("feature_names", "sample", "reading")  # notes that are not printed, or by themselves
+_LONG = (
+    "feature_names",
+    "sample",
+    "reading",
+    "drift_reference",
+    "user",
+)  # notes that are not printed, or by themselves
 
 
 # --- tunefree inspect -----------------------------------------------------------------------------
@@ -62,6 +68,7 @@ def _collect(path, estimator, notes, every):
     classes, report = getattr(estimator, "classes_", None), getattr(estimator, "report_", None)
     parameters = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
     return facts | {
+        "user_notes": notes.get("user", {}),
         "data": {k: value for k, value in notes.items() if k not in _LONG},
         "parameters": parameters,
         "columns": describe_columns(schema_of(estimator, notes), every),
@@ -202,6 +209,7 @@ def _print_facts(facts):
     first, *rest = overview(facts, facts["data"], facts["classes"])
     parameters = ", ".join(f"{k}={v}" for k, v in facts["parameters"].items())
     rows = [first, ("parameters", parameters), *rest]
+    rows += [(f"note: {name}", str(value)) for name, value in facts["user_notes"].items()]
     rows.insert(-1, ("file", f"{facts['bytes']} bytes, format {facts['format']}"))
     rows.insert(-1, ("space is taken by", words_of_parts(facts["parts"], facts["bytes"])))
     if facts["verdict"]:

@@ -38,6 +38,7 @@ MOST_CLASSES = 20
 _MOST_NOTED = 1000  # columns whose spread a model file holds
 _SAMPLE = 64  # rows of which it holds a fingerprint
 _MOST_CELLS = 200_000  # that are looked at for that, each by Python
+REFERENCE = "drift_reference"  # the note of a model file about the rows of a training
 _INDEX = "Unnamed: 0"  # how pandas names a column that it wrote without a name
 _KINDS = {
     "number": "numeric",

@@ -6,6 +6,7 @@ import numpy as np
 
 from tunefree.cli.apply import matched_by_us, plain, read_tables
 from tunefree.cli.console import BAD_DATA, failing, note, working
+from tunefree.cli.drift import STABILITY, CollectedRows, reference_in
 from tunefree.cli.rows import named, split_role_columns
 from tunefree.core.format import listed
 from tunefree.core.warn import did_you_mean
@@ -18,6 +19,7 @@ from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, WEIGHTED, exact, of_wei
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
 _MOST = 1e6  # higher unit deviances count as this
 _MOST_UNKNOWN = 3  # classes that a message names
+_MOST_STRANGE = 0.2  # share of rows of unknown classes; of more the target is another column
 
 
 class EvaluatedRows(NamedTuple):
@@ -30,7 +32,14 @@ class EvaluatedRows(NamedTuple):
     probabilities: np.ndarray | None = None
     decisions: np.ndarray | None = None
     roles: Any = {}  # exposure and offset
+    drift: Any = None  # the `DriftReport`, if the model keeps rows of the training
     drifted: Any = ()  # sentences on classes and columns that differ from those of training
+
+    @property
+    def tested(self):
+        """The predictions whose distribution is compared."""
+        p = self.probabilities
+        return self.predicted if p is None or p.shape[1] != 2 else p[:, 1]
 
     @property
     def scored(self):
@@ -57,7 +66,7 @@ def evaluate(estimator, notes, data, whole, **options):
             with working("predicting"), matched_by_us():
                 rows = _evaluated(estimator, notes, table)
                 _check_one_output(estimator, rows.predicted, data)
-                drift.add(rows.X)
+                drift.add(rows.X, rows.tested)
             scores.add(*rows.scored)
         skipped.check(scores.n_rows, data)
         skipped.warn()
@@ -65,7 +74,12 @@ def evaluate(estimator, notes, data, whole, **options):
             raise DataError("the file has no rows", data)
         if scores.unknown == scores.n_rows:
             raise DataError(scores.words_of_none_known(), data)
-        rows = rows._replace(drifted=[*scores.words_of_unknown(), *drift.found()])
+        if scores.unknown > _MOST_STRANGE * scores.n_rows:
+            (words,) = scores.words_of_unknown()
+            raise DataError(f"{words.partition(':')[0]}: is another column the target?", data)
+        rows = rows._replace(
+            drift=drift.report(), drifted=[*scores.words_of_unknown(), *drift.found()]
+        )
         for words in rows.drifted:
             note(f"note: {words}")
         return scores.result(), scores.calibration(), rows
@@ -92,11 +106,18 @@ class _Drift:
         self.shares: Any = getattr(estimator, "column_shares_", None)
         self.estimator, self.notes, self.counts = estimator, notes, 0.0
         self.layout: Any = None if self.shares is None else source_layout(estimator.table_)
+        self.reference, self.rows = reference_in(notes), CollectedRows(estimator, notes)
 
-    def add(self, X):
+    def add(self, X, predicted):
         """Count some rows."""
+        if self.reference is not None:
+            self.rows.add(X, predicted)
         if self.shares is not None:
             self.counts += self.shares.count(self.layout, self.estimator.table_.transform(X))
+
+    def report(self):
+        """The `DriftReport`, or None."""
+        return self.reference and self.rows.report(self.reference, STABILITY)
 
     def found(self):
         """Sentences on columns that differ."""

@@ -32,6 +32,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
+from tunefree.cli.drift import notes_of_reference
 from tunefree.cli.reading import reading_of, reading_of_source
 from tunefree.cli.rows import (
     MOST_CLASSES,
@@ -84,16 +85,42 @@ class Trained(NamedTuple):
 def run_train(options):
     """Carry out ``tunefree train``; `options` is a `TrainOptions`."""
     check_outputs(options)
+    user_notes = _user_notes(options)
+    _check_limits(options)
     options = _with_target_of_formula(options)
     source, why = _opened(options)
     done = _from_table(source, options) if why is None else _from_source(source, why, options)
     note_skipped(done.skipped)
     with failing(FAILED, options.model):  # without times: equal seeds give equal files
-        save_model(done.estimator, options.model, notes=done.notes)
+        save_model(done.estimator, options.model, notes=done.notes | user_notes)
     summary = _summary(done)
     _print_summary(summary, _report_text(done.estimator, done.notes, False), options.model)
     if options.json:
         answer(json.dumps(summary))
+
+
+def _user_notes(options):
+    """The notes that a user gives with ``--note``."""
+    found = {}
+    for text in options.note or ():
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            stop(f"--note {text}: write KEY=VALUE, such as date=2026-11-28", USAGE)
+        found[key] = value
+    return {"user": found} if found else {}
+
+
+def _check_limits(options):
+    """Stop before anything is read if the limits of time and memory are none."""
+    if options.budget is None and options.max_memory is None:
+        return
+    from tunefree.stack.costs import Limits
+
+    try:
+        Limits(options.budget, options.max_memory)
+    except ValueError as problem:
+        parameter, _, words = str(problem).partition("=")
+        stop(f"{flag(parameter)} {words}", USAGE)
 
 
 def check_outputs(options):
@@ -427,6 +454,9 @@ def _from_table(source, options):
             estimator.summary(reference=reference)  # an unknown level stops here
             notes["reference"] = reference
     seconds = time.perf_counter() - start
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        notes |= notes_of_reference(estimator, table, notes)
     reading |= {
         "findings": [*table.notes, *found],
         "malformed": skipped.count,

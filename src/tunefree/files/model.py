@@ -107,7 +107,8 @@ def save_model(
         the model had never been saved. 'auto' omits it after `fit` if it takes more than 64 MiB;
         without it the file holds the predictor only.
     notes : dict or None
-        More values for the header, which `describe_model` shows.
+        Values for the header, such as ``{"date": "2026-11-28", "stage": "test"}``, which
+        `describe_model` and ``tunefree inspect`` show.
 
     Raises
     ------
@@ -224,6 +225,16 @@ def describe_model(path: str | os.PathLike) -> dict[str, Any]:
     ------
     ModelError
         As for `load_model`.
+
+    Examples
+    --------
+    >>> import tempfile, tunefree
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     model = tunefree.PiSTOLClassifier(random_state=7).fit([[-1.0], [1.0]], [0, 1])
+    ...     tunefree.save_model(model, file.name, notes={"date": "2026-11-28"})
+    ...     found = tunefree.describe_model(file.name)
+    >>> found["class"], found["n_features"], found["notes"]
+    ('PiSTOLClassifier', 1, {'date': '2026-11-28'})
     """
     file = _read(path)
     with _damage(path):

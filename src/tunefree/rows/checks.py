@@ -399,7 +399,7 @@ class ColumnShares(NamedTuple):
         tested = np.flatnonzero(own.any(axis=1)).tolist()
         for j in tested:
             used = own[j] + counts[j] > 0.0
-            index, p = _difference(own[j, used], counts[j, used])
+            index, p = compared_counts(own[j, used], counts[j, used])
             differs = index > _STABILITY and p < _SIGNIFICANCE / len(tested)
             out.append(ColumnDrift(layout.names[j], index, p, differs))
         return out
@@ -423,7 +423,7 @@ def drift_findings(drifts):
     return [Finding(d.column, f"{words} {number(d.index)}).") for d in drifts if d.differs]
 
 
-def _difference(one, other):
+def compared_counts(one, other):
     """The population stability index of two rows of counts, and the p-value of their equality.
 
     For the test neighbouring bins are joined until five rows are expected in each.
