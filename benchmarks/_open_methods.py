@@ -268,7 +268,6 @@ class Gluon(BaseEstimator):
             num_cpus=1,
             num_gpus=0,
             ag_args_ensemble={"fold_fitting_strategy": "sequential_local"},  # folds in this process
-            ds_args={"memory_safe_fits": False, "enable_ray_logging": False},
         )
         if classify:
             self.classes_ = np.array(self.predictor_.class_labels)
