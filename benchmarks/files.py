@@ -274,7 +274,7 @@ def page(path, rows):
 
 
 def in_words(kinds):
-    """The kinds of columns as a person says them.
+    """The kinds of columns in words.
 
     >>> in_words("39 number 1 date")
     '39 numbers, 1 date'
