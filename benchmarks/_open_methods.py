@@ -265,10 +265,10 @@ class Gluon(BaseEstimator):
             self._frame(X).assign(y=y),
             presets="best_quality",
             time_limit=60,
+            dynamic_stacking=False,  # the trial of it needs Ray, and a part of the minute
             num_cpus=1,
             num_gpus=0,
             ag_args_ensemble={"fold_fitting_strategy": "sequential_local"},  # folds in this process
-            ds_args={"memory_safe_fits": False, "enable_ray_logging": False},
         )
         if classify:
             self.classes_ = np.array(self.predictor_.class_labels)

@@ -7,7 +7,7 @@ no default was, or will be, chosen on them.
 Folders in the order of their names, and in each the files in the order of their paths: the first
 file that suits. Up to a megabyte, 300 to 50,000 rows and 4 to 100 columns; the columns and the
 target are what the rules of `_frames.py` make of them. Folders of tables that the library's tests,
-examples or field files have are left out.
+examples or field files have do not count.
 
     python benchmarks/_press.py CLONE            # prints the list: press.csv
     python benchmarks/open.py --half press --data CLONE --rows docs/results/press.csv

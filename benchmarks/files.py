@@ -255,32 +255,33 @@ def shown(rows, with_notes):
     console.print(f"{good} of {len(rows)} files pass every step.")
 
 
-PAGE = ("file", "what is odd in it", "read as", "score", "ours", "CatBoost")
+PAGE, SCORES = ("file", "what is odd in it", "read as"), ("score", "ours", "CatBoost")
 WORDS = {"number": "numbers", "date": "dates", "text": "text", "nothing": "empty"}
+ONE = WORDS | {"number": "number", "date": "date"}
 
 
 def page(path, rows):
-    """Write the table of the documentation."""
+    """Write the table of the documentation; without a run it has no scores."""
+    with_scores = any(seen for _, seen in rows)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(PAGE)
+        writer.writerow([*PAGE, *(SCORES if with_scores else ())])
         for row, seen in rows:
-            scores = [f"{seen[name]:.3f}" if name in seen else "" for name in ("score", "peer")]
-            read = in_words(row["kinds"])
             fails = "" if seen.get("verdict", "good") == "good" else f"; fails: {seen['verdict']}"
-            about = (row["file"].removesuffix(".gz"), row["odd"], read + fails)
-            writer.writerow([*about, seen.get("measure", ""), *scores])
+            about = [row["file"].removesuffix(".gz"), row["odd"], in_words(row["kinds"]) + fails]
+            scores = [f"{seen[name]:.3f}" if name in seen else "" for name in ("score", "peer")]
+            writer.writerow(about + [seen.get("measure", ""), *scores] * with_scores)
 
 
 def in_words(kinds):
-    """The kinds of columns as a person says them.
+    """The kinds of columns in words.
 
     >>> in_words("39 number 1 date")
     '39 numbers, 1 date'
     """
     words = kinds.split()
     counted = zip(words[::2], words[1::2], strict=True)
-    return ", ".join(f"{n} {kind if n == '1' else WORDS[kind]}" for n, kind in counted)
+    return ", ".join(f"{n} {(ONE if n == '1' else WORDS)[kind]}" for n, kind in counted)
 
 
 def cells(row, seen):

@@ -51,7 +51,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
 html_context = {"default_mode": "auto"}
 # Pages without subpages need no sidebar.
-_SINGLE = "field glossary index installation performance reliability stable start tour troubleshooting"
+_SINGLE = """field glossary index installation performance reliability stable
+start tour troubleshooting"""
 html_sidebars = dict.fromkeys(_SINGLE.split(), [])
 html_theme_options = {
     "navigation_with_keys": False,
