@@ -53,8 +53,8 @@ WEIGHTS_APART = 1e10
 # Rows whose weight is below this share of the mean weight are ignored.
 _NEGLIGIBLE = 1e-15
 _TINY = np.finfo(float).tiny
-# Memory of a fit for each column of sparse rows, in bytes. Measured by hand at 1,000,000
-# columns: 250 for PiSTOL*, 293 for TuneFree*.
+# Memory of a fit for each column of sparse rows, in bytes. Measured at 1,000,000 columns,
+# in no named benchmark: 250 for PiSTOL*, 293 for TuneFree*.
 _COLUMN_BYTES = 300.0
 # Most held-out rows that are stored, and most numbers of their probabilities.
 _MOST_HELD_OUT, _MOST_PROBABILITIES = 5000, 2_000_000

@@ -17,7 +17,7 @@ from tunefree.rows.matrices import as_dense
 # Rows of a block: its kernel values with a tile of the support stay in a core's cache.
 ROWS = 512
 # Above this share of stored entries products of arrays are faster than products of sparse rows:
-# measured by hand, in no benchmark.
+# no benchmark is named for it.
 DENSE = 0.05
 
 

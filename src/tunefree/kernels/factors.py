@@ -8,7 +8,7 @@ from tunefree.kernels.kernels import mirror
 
 # Up to so many rows are one task.
 _WHOLE = 1024
-# Up to so many rows LAPACK alone is the fastest: measured by hand, in no benchmark.
+# Up to so many rows LAPACK alone is the fastest: no benchmark is named for it.
 _LEAF = 160
 
 

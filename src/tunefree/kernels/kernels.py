@@ -39,7 +39,7 @@ from tunefree.rows.designs import design_of
 from tunefree.rows.matrices import as_dense
 
 # With more columns than this, sums of differences are computed for half of the pairs. With fewer,
-# computing the second triangle costs less than copying it: measured by hand, in no benchmark.
+# computing the second triangle costs less than copying it: no benchmark is named for it.
 HALVED = 100
 # Largest accepted difference of a kernel matrix and its transpose, relative to its largest value.
 _ASYMMETRY = 1e-6
@@ -49,7 +49,7 @@ _BELOW = np.tri(_BLOCK, k=-1, dtype=bool)
 
 
 # In place: with a second array the compiler must expect that the two overlap. A call in place would
-# then run one number at a time, fourteen times slower (measured by hand).
+# then run one number at a time, fourteen times slower.
 @kernel(borrows=True)
 def _decay32(values, gamma):
     gamma, lowest = np.float32(-gamma), np.float32(-87.0)

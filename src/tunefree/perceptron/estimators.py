@@ -39,7 +39,7 @@ from tunefree.perceptron.optimistic import PLAYERS, Optimistic
 from tunefree.rows.designs import design_of
 from tunefree.rows.matrices import as_dense, one_index_type, stacked
 
-# Up to this many support rows Wolfe's method is the fastest: measured by hand, in no benchmark.
+# Up to this many support rows Wolfe's method is the fastest: no benchmark is named for it.
 _SMALL_SUPPORT = 300
 # Passes of the game for a predictor, where a dual method could not separate the rows.
 _GAME_PASSES = 500

@@ -46,13 +46,13 @@ from tunefree.pistol.rules import DoWG, PiSTOL
 from tunefree.rows.order import visits_of
 from tunefree.rows.outliers import DELTA, EXTREME, clip_outliers, location_and_scale
 
-# The rule of 'auto' was chosen on four public data sets, by hand and in no benchmark. After a few
-# passes it is as good as 'global' there, or better.
+# The rule of 'auto' was chosen on four public data sets. After a few passes it is as good as
+# 'global' there, or better. No benchmark is named for it.
 RULE = PiSTOL(a=0.25, squares=True)
 # Rows are predicted in blocks of a multiple of this size.
 _ALIGNED = 16
-# With fewer numbers than this (stored ones of sparse rows) one thread is faster than two: measured
-# by hand, in no benchmark.
+# With fewer numbers than this (stored ones of sparse rows) one thread is faster than two: no
+# benchmark is named for it.
 _THREADED = 2_000_000
 
 

@@ -57,8 +57,8 @@ from tunefree.uncertainty.laws import Law
 
 # An estimator stores a path of at most this many numbers; `sgd_ridge_path` returns larger ones.
 MOST_KEPT = 2e7
-# Up to here the eigendecomposition is faster than the passes (measured by hand:
-# 2 to 2800 times).
+# Up to here the eigendecomposition is faster than the passes (measured:
+# 2 to 2800 times; no benchmark is named for it).
 _MOST_EXACT, _MOST_CELLS = 1000, 2e8
 # Predictions lie at most this many half-widths of the targets' range from its middle.
 _WIDENED = 3.0

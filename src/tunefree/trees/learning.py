@@ -18,11 +18,12 @@ from tunefree.trees.boosting import (
 from tunefree.trees.forests import Leafwise, Oblivious
 
 # Trees of these shapes are learned: of few rows, and from `_MANY_ROWS` on. The
-# shapes were compared by hand on twelve tables; the number of rows was chosen, not measured.
+# shapes were compared on twelve tables, in no named benchmark; the number of rows was chosen, not
+# measured.
 SHAPES = Oblivious(3), Oblivious(6)
 SHAPES_OF_MANY = Oblivious(4), Oblivious(8), Leafwise()
 _MANY_ROWS = 4000
-# Threads are slower than one for fewer cells than twice this: measured by hand, in no benchmark.
+# Threads are slower than one for fewer cells than twice this: no benchmark is named for it.
 _CELLS_OF_A_THREAD = 5000
 
 

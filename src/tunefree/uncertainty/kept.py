@@ -24,7 +24,7 @@ from tunefree.uncertainty.terms import (
 # HC1 is a multiple of HC0.
 _KEPT_TYPES = ("nonrobust", "HC0", "HC2", "HC3")
 # Work that a fit spends on its table, and on the tests of terms: rows times squared columns (times
-# terms). Measured by hand on one core: a table of 2e7 takes .4 s, tests of 4e8 take 5 s. Beyond
+# terms). Measured on one core: a table of 2e7 takes .4 s, tests of 4e8 take 5 s. Beyond
 # them tables need the rows.
 MOST_WORK = 4e8
 _MOST_WORK_OF_TERMS = 4e7
