@@ -1,4 +1,4 @@
-"""What a search spent on the held-out rows is counted, and not against those that did not search."""
+"""What a search spent on held-out rows counts, but not against those that did not search."""
 
 from types import SimpleNamespace
 
