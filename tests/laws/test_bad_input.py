@@ -297,6 +297,22 @@ def test_a_lazy_frame_is_refused_with_the_way_out(name):
         estimator_classes()[name]().fit(frame, [1.0, 2.0])
 
 
+NO_TABLES = {
+    "dict": (lambda frame: frame.to_dict("list"), "a list of dicts"),
+    "generator": (lambda frame: (row for row in frame.to_numpy()), r"list\(X\)"),
+    "recarray": (lambda frame: frame.to_records(index=False), r"pandas.DataFrame\(X\)"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_TABLES)
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_what_is_no_table_is_refused_with_the_way_out(name, kind):
+    make, way_out = NO_TABLES[kind]
+    frame = pd.DataFrame({"a": np.arange(12.0), "b": np.arange(12.0) % 5})
+    with pytest.raises(TypeError, match=f"X is a {kind}, which is no table: give .*{way_out}"):
+        estimator_classes()[name]().fit(make(frame), np.arange(12) % 2)
+
+
 @pytest.mark.parametrize("name", ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"])
 def test_what_is_wrong_with_columns_names_the_estimator(name):
     rng = np.random.default_rng(0)

@@ -85,11 +85,11 @@ def test_a_name_of_a_column_needs_no_routing(formula):
     assert GridSearchCV(model, {"link": [None]}, cv=CV).fit(X, Y, **given).best_score_ > 0.0
 
 
-@pytest.mark.parametrize("term", ["exposure", "offset"])
-def test_no_tool_of_scikit_learn_compares_rates_with_counts(term):
+@pytest.mark.parametrize(("name", "term"), CASES)
+def test_no_tool_of_scikit_learn_compares_rates_with_counts(name, term):
     """They call predict without the terms: an error, not a number."""
-    words = f"was fitted with {term}=: give {term}=.*name a column of X"
-    model = GLMRegressor("poisson", potential="none").fit(FEATURES, Y, **{term: TERMS[term]})
+    words = f"was fitted with {term}=: give {term}="
+    model = MODELS[name]().fit(FEATURES, Y, **{term: TERMS[term]})
     scoring = "neg_mean_poisson_deviance"
     with pytest.raises(ValueError, match=words):
         model.predict(FEATURES)
@@ -101,6 +101,12 @@ def test_no_tool_of_scikit_learn_compares_rates_with_counts(term):
     neutral = {"exposure": 1, "offset": 0}[term]
     rates = model.predict(FEATURES, **{term: neutral})
     np.testing.assert_allclose(rates * MONTHS, model.predict(FEATURES, **{term: TERMS[term]}))
+
+
+def test_a_model_that_takes_names_says_so():
+    model = GLMRegressor("poisson", potential="none").fit(FEATURES, Y, exposure=MONTHS)
+    with pytest.raises(ValueError, match="name a column of X instead"):
+        model.predict(FEATURES)
 
 
 def test_a_pipeline_and_a_curve_split_what_is_routed():

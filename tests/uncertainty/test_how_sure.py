@@ -149,7 +149,7 @@ def test_a_negligible_weight_is_none_for_copies_and_exposures_too():
     rates = tunefree.TuneFreeRegressor(("linear",), loss="poisson", random_state=0)
     counts, exposure = np.abs(y).round(), 1.0 + np.arange(60) % 3
     fits = [clone(rates).fit(X, counts, w, exposure=exposure) for w in (weights, negligible)]
-    np.testing.assert_array_equal(*(fitted.predict(X) for fitted in fits))
+    np.testing.assert_array_equal(*(fitted.predict(X, exposure=1.0) for fitted in fits))
 
 
 def test_groups_stay_together_in_the_copies_too():

@@ -53,6 +53,15 @@ def given_terms(exposure: Any, offset: Any) -> dict[str, Any]:
     return {name: values for name, values in terms.items() if values is not None}
 
 
+def neutral_terms(estimator: Any) -> dict[str, float]:
+    """The terms with which an estimator predicts rates: an exposure of 1 and no offset.
+
+    They are those that it was fitted with.
+    """
+    neutral = {"exposure": 1.0, "offset": 0.0}
+    return {name: neutral[name] for name in vars(estimator).get("row_terms_", ())}
+
+
 def over_exposure(mean: np.ndarray, exposure: Any) -> np.ndarray:
     """Means (n, k) for an exposure of 1 as those for the rows' exposure."""
     return mean if exposure is None else mean * row_term(exposure, mean, "exposure")[:, None]
@@ -213,10 +222,11 @@ class TakesExposures(PredictsIntervals):
         for name in vars(self).get("row_terms_", ()):
             if name not in given:
                 other = "exposure=1 for rates" if name == "exposure" else "offset=0 for none"
+                by_name = "name a column of X instead, or " if hasattr(self, "row_columns_") else ""
                 raise ValueError(
                     f"This {type(self).__name__} was fitted with {name}=: give {name}= for these "
-                    f"rows, too ({other}). Scorers of scikit-learn give none: name a column of "
-                    f"X instead, or use score, to which {name} can be routed."
+                    f"rows, too ({other}). Scorers of scikit-learn give none: {by_name}use "
+                    f"score, to which {name} can be routed."
                 )
 
     def _checked_terms(self, exposure, offset):

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tunefree.base.exposures import neutral_terms
+
 # Values of a number for which effects are computed, and the quantiles between which they lie.
 _GRID, _ENDS = 20, (0.05, 0.95)
 
@@ -58,10 +60,12 @@ def permuted_scores(estimator, X, y, scorer, n_repeats: int) -> tuple[np.ndarray
 def mean_predictions(estimator, X, j: int, values: np.ndarray) -> np.ndarray:
     """The mean prediction if all rows have the same value in column j, for each of the values.
 
-    Of a classifier it is that of the last class, of several targets that of the last one.
+    Of a classifier it is that of the last class, of several targets that of the last one, and of
+    counts over an exposure the rate.
     """
     names = "predict_proba", "decision_function", "predict"
     predict = next(getattr(estimator, name) for name in names if hasattr(estimator, name))
+    terms = neutral_terms(estimator)
     n, means = X.shape[0], []
     for value in values.tolist():
         same: Any = value
@@ -69,7 +73,7 @@ def mean_predictions(estimator, X, j: int, values: np.ndarray) -> np.ndarray:
             import pyarrow
 
             same = pyarrow.array([value] * n)
-        means.append(predict(with_column(X, j, same)).reshape(n, -1)[:, -1].mean())
+        means.append(predict(with_column(X, j, same), **terms).reshape(n, -1)[:, -1].mean())
     return np.array(means)
 
 

@@ -1,5 +1,6 @@
 """Matrices of rows, dense or sparse: one function for both."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,26 @@ def as_columns(y):
 
 
 def check_frame(X):
-    """Refuse a table that is not loaded yet, a single column, and duplicate column names.
+    """Refuse what is no table in memory, a single column, and duplicate column names.
 
     Raises
     ------
     TypeError
-        X is a LazyFrame of polars.
+        X is a LazyFrame of polars, a dict, a generator or a structured array.
     ValueError
         X is a Series, or two columns have the same name.
     """
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
+    way_out = None
+    if isinstance(X, Mapping):
+        way_out = "a frame such as pandas.DataFrame(X), or of rows a list of dicts"
+    elif isinstance(X, Iterator):
+        way_out = "a list of its rows, list(X)"
+    elif getattr(getattr(X, "dtype", None), "names", None):
+        way_out = "a frame, such as pandas.DataFrame(X)"
+    if way_out is not None:
+        raise TypeError(f"X is a {type(X).__name__}, which is no table: give {way_out}.")
     is_frame = hasattr(X, "columns") or hasattr(X, "column_names")
     # Arrays of one dimension have scikit-learn's message.
     if not is_frame and hasattr(X, "to_frame") and len(getattr(X, "shape", ())) == 1:

@@ -342,12 +342,19 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
         exposure : array-like of shape (n_samples,), optional
-            As in `fit`: predictions are rates times the exposure.
+            As in `fit`, and needed here if it was given there: predictions are rates times the
+            exposure, with ``exposure=1`` rates.
 
         Returns
         -------
         ndarray
+
+        Raises
+        ------
+        ValueError
+            If an exposure was given to `fit` and not here.
         """
+        self._check_predicted(exposure, None)
         raw = self._joined(X, Targets(np.ones(1)))
         y = NumberTargets(self.family_, self.prediction_limits_).limited(raw)
         y = over_exposure(y, exposure)

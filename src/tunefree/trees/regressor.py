@@ -311,12 +311,19 @@ class BoostedTreesRegressor(
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
         exposure, offset : array-like of shape (n_samples,), optional
-            As in `fit`: the means are those of counts over the exposure.
+            As in `fit`, and needed here if they were given there: the means are those of counts
+            over the exposure, with ``exposure=1`` rates.
 
         Returns
         -------
         ndarray
+
+        Raises
+        ------
+        ValueError
+            If an exposure or an offset was given to `fit` and not here.
         """
+        self._check_predicted(exposure, offset)
         scores = self._scores(X)
         if offset is not None:
             scores = scores + row_term(offset, scores, "offset")[:, None]
