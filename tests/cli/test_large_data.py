@@ -81,6 +81,7 @@ def test_predictions_and_scores_are_those_of_data_in_memory(kind, tmp_path, monk
     assert ("ignored 4000 values of features" in result.stderr) == (kind == "libsvm")
     scores = json.loads(run("eval", "m", name, "--json").stdout)
     assert scores.pop("n") == small[1].pop("n") == ROWS
+    assert scores.pop("drift", None) == small[1].pop("drift", None)
     tenths, expected = scores.pop("calibration", []), small[1].pop("calibration", [])
     assert tenths == [pytest.approx(tenth, abs=1e-6) for tenth in expected]
     assert numbers(scores) == pytest.approx(numbers(small[1]), abs=1e-6)

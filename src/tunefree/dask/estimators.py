@@ -575,7 +575,8 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
     >>> rows, y = (dd.from_pandas(v, npartitions=2) for v in (table, pd.Series(claims)))
     >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = DaskGLMRegressor("poisson", random_state=0).fit(rows, y, exposure="years")
-    >>> rate = model.to_local().predict(pd.DataFrame({"city": ["Bern", "Rome"]}))
+    >>> cities = pd.DataFrame({"city": ["Bern", "Rome"]})
+    >>> rate = model.to_local().predict(cities, exposure=1.0)
     >>> bool(1.3 * rate[0] < rate[1] < 2.0 * rate[0])
     True
     """

@@ -140,7 +140,7 @@ def lines_table(text, place, skipped, keep=()) -> Any:
 def _lines_of(text, first=1):
     """Numbered lines that are not empty, and their text.
 
-    Where these are the lines of an array without its brackets, the commas behind them are left out.
+    Where these are the lines of an array without its brackets, they lose the commas behind them.
     """
     lines = [(k, line.strip()) for k, line in enumerate(text.split(b"\n"), first)]
     lines = [(k, line) for k, line in lines if line]

@@ -1,5 +1,7 @@
 """Generalized linear models of classes: two, several, and ordered ones."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, Self
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What the generalized linear models share: their columns, formulas, tables and likelihood."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

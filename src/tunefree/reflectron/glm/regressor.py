@@ -1,5 +1,7 @@
 """Generalized linear regression: families, links, exposures and offsets."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, Self
 
 import numpy as np
