@@ -36,7 +36,7 @@ def check_frame(X):
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
     way_out = None
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # SciPy's DOK is a dict, too
         way_out = "a frame such as pandas.DataFrame(X), or of rows a list of dicts"
     elif isinstance(X, Iterator):
         way_out = "a list of its rows, list(X)"
