@@ -562,7 +562,8 @@ class CoefficientInferenceMixin(ABC):
         cov_type : {'nonrobust', 'HC0', 'HC1', 'HC2', 'HC3', 'cluster'}, default='HC3'
             How standard errors are estimated, by the names of statsmodels. 'nonrobust' needs the
             family to be true, the others do not; 'cluster' allows rows of a group to depend on each
-            other.
+            other. HC2 and HC3 divide a row's score by (1 - leverage)^(1/2) and by 1 - leverage, as
+            `OLS` does; `GLM` of statsmodels has HC0 under all four names.
         groups : array-like of shape (n_samples,), optional
             The group of every row, for 'cluster'.
         weight_type : {'auto', 'frequency', 'precision'}, default='auto'

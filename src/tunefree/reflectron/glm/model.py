@@ -240,15 +240,19 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         """Whether the model is the maximum likelihood fit."""
         return isinstance(self.potential, str) and self.potential == "none"
 
-    def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None):
-        """Keep the maximum likelihood fit of checked rows, for tables without them."""
+    def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None, fits=None):
+        """Keep the maximum likelihood fits of checked rows, for tables without them.
+
+        `fits` are these fits, if they were needed before.
+        """
         try:
             with np.errstate(all="ignore"):
                 columns = self._table_columns(rows, weights, {})
                 law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
                 n_blocks = 1 if law.family.tied else max(len(targets.T) - 1, 1)
                 check_work(len(targets), len(columns.names), n_blocks, self._learns_parameter())
-                fits = self._fits_of(columns.of(rows), columns, law, targets, weights, None)
+                if fits is None:
+                    fits = self._fits_of(columns.of(rows), columns, law, targets, weights, None)
                 remark = self._distance(fits, rows, weights, offset)
                 self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2, remark)
         except ValueError as problem:
