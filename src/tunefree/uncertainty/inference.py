@@ -39,7 +39,7 @@ from tunefree.parts.links import Logit
 from tunefree.rows.matrices import as_dense
 from tunefree.uncertainty import classes
 from tunefree.uncertainty.coefficients import Statistics, Summary
-from tunefree.uncertainty.covariances import covariance_of
+from tunefree.uncertainty.covariances import Covariances
 from tunefree.uncertainty.laws import is_identity
 from tunefree.uncertainty.minima import minimum
 from tunefree.uncertainty.samples import CovarianceOptions, sample_of
@@ -153,7 +153,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
     return CoefficientFit(
         names=sample.coefficient_names(),
         coef=coef,
-        covariance=covariance_of(sample, found, options, statistics),
+        covariance=Covariances(sample, found, statistics).of(options.cov_type),
         df_denom=df_denom,
         statistics=statistics,
         family=sample.law.family,

@@ -16,6 +16,7 @@ _MOST_HALVINGS = 40  # of a step
 _SUFFICIENT = 0.25  # the part of the promised fall
 _ROUNDING = 1e-14  # of the first loss
 _SMALL_STEP = 0.1  # in the index
+_BLOCK = 4096  # rows of a block
 _ALIASED = 1e-9  # the part of a column that other columns do not explain
 
 
@@ -103,7 +104,7 @@ def standard(sample):
     scale = np.sqrt(share @ np.square(A))
     constant = scale <= 1e-12 * np.maximum(np.abs(center), 1e-300)
     A /= np.where(constant, 1.0, scale)
-    kept, aliased = _independent(np.sqrt(share)[:, None] * A, constant, sample.names)
+    kept, aliased = _independent(_triangle(A, np.sqrt(share)), constant, sample.names)
     A, scale = A[:, kept], scale[kept]
     to_raw = np.diag(np.append(1.0 / scale, 1.0) if intercept else 1.0 / scale)
     if intercept:
@@ -112,9 +113,17 @@ def standard(sample):
     return StandardColumns(A, to_raw, kept, aliased)
 
 
-def _independent(A, constant, names):
-    """Which columns do not depend on columns before them, and the names of the others."""
-    R: Any = np.linalg.qr(A, mode="r") if A.shape[1] else A
+def _triangle(A, factors):
+    """R of the QR decomposition of A times factors of its rows, by blocks that fit in the cache."""
+    R: Any = np.zeros((0, A.shape[1]))
+    for start in range(0, len(A), _BLOCK) if A.shape[1] else ():
+        rows = slice(start, start + _BLOCK)
+        R = np.linalg.qr(np.concatenate([R, factors[rows, None] * A[rows]]), mode="r")
+    return R
+
+
+def _independent(R, constant, names):
+    """Which columns of a triangle R do not depend on columns before them; names of the others."""
     basis: Any = np.zeros((len(R), 0))
     kept, aliased = np.zeros(len(names), dtype=bool), {}
     for j, name in enumerate(names):
