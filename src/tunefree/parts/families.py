@@ -50,6 +50,8 @@ _SUPPORT = np.sqrt(5.0)  # Epanechnikov's density of deviation 1 is 0 beyond it
 _LEAST, _SURE = 1e-100, 1e-15  # least distances of means, and probabilities, from their limits
 # Poisson numbers farther from their mean, in deviations, have no weight in Tweedie's distribution.
 _NUMBERS = 10.0
+# Dispersions of Tweedie's likelihood are at most so far from Pearson's, in logarithms.
+_FAR = 2.0
 # Whole targets are counts if the smallest is below this, else amounts.
 _SMALL_COUNT = 10
 
@@ -482,6 +484,35 @@ class Tweedie(Positive):
     def at(self, share: float) -> "Family":
         """The power at a share of its range."""
         return Tweedie(1.05 + 0.9 * float(share))
+
+    def likely(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray, exposure: Any) -> Any:
+        """The family of the power of maximum likelihood, with that dispersion, for these means.
+
+        `y`, `mean`, `weights` (numbers of repetitions) and `exposure` are vectors of rows. Where
+        all means are equal to the targets, the power stays unknown.
+        """
+        if self.power is not None:
+            return self
+        if not len(y) or not np.square(y - mean).any():
+            return self
+        share = weights / weights.sum()
+
+        def cost(power):
+            own = Tweedie(float(power))
+            pearson = share @ (exposure * np.square(y - mean) / own.variance(mean))
+            unit = np.log(pearson)
+            found: Any = minimize_scalar(
+                lambda log: -float(share @ own.log_likelihood(y, mean, exposure, np.exp(log))),
+                bounds=(unit - _FAR, unit + _FAR),
+                method="bounded",
+                options={"xatol": 1e-2},
+            )
+            return found.fun
+
+        limits = {"bounds": (1.05, 1.95), "method": "bounded", "options": {"xatol": 5e-4}}
+        with np.errstate(all="ignore"):
+            best: Any = minimize_scalar(cost, **limits)
+        return Tweedie(round(float(best.x), 3))
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The power by which squared residuals grow with the mean: pseudo-likelihood."""

@@ -630,9 +630,10 @@ def _trees(problem, n_jobs):
     if shape.n < _TREE_ROWS:
         return [Unsuited(_TREES_NAME, f"{shape.n} rows are too few")]
     if isinstance(score, Means):
-        options = {"loss": type(score.family).__name__.lower()}
-        if options["loss"] not in ("poisson", "gamma", "tweedie"):
-            return [Unsuited(_TREES_NAME, f"trees have no loss {options['loss']}")]
+        name = type(score.family).__name__.lower()
+        if name not in ("poisson", "gamma", "tweedie"):
+            return [Unsuited(_TREES_NAME, f"trees have no loss {name}")]
+        options = {"loss": score.family if name == "tweedie" else name}
     elif isinstance(score, Quantiles):
         options = {"loss": "quantile", "quantile": score.family.levels}
     if problem.signs is not None:

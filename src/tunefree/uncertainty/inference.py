@@ -14,12 +14,18 @@ to be true. The others are for the best linear predictor of the loss, whether or
 linear, errors normal or variances equal: rows, or groups, must be independent, and many more than
 columns. Student's t has n - d degrees of freedom, with groups G - 1.
 
+Where the loss is a square, s_i and r_i are fitted values and residuals and l_i is the diagonal of
+the hat matrix: that is the definition of HC2 and HC3. ``GLM.fit(cov_type=...)`` of statsmodels 0.14
+has HC0 under all four names; ``vcovHC`` of R's sandwich divides by the leverages, too, with
+Fisher's information for h_i. A frequency w is w rows, each of the leverage l_i; a precision w is in
+the leverage of its row.
+
 A row counts w times, or, if weights are precisions, its variance is divided by w. Several and
 ordered classes have an index for each output: `tunefree.uncertainty.classes`. Quantiles have the
 score 1[y <= s] - q; its slope is the density of the errors at 0: `tunefree.uncertainty.quantiles`.
 
-Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Liang and Zeger 1986
-(groups); McCullagh and Nelder 1989 (the information, the dispersion).
+Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Long and Ervin 2000 (their
+use); Liang and Zeger 1986 (groups); McCullagh and Nelder 1989 (the information, the dispersion).
 """
 
 from typing import Any, NamedTuple
