@@ -82,7 +82,7 @@ def _whole(counts, name):
     is_other = np.abs(counts - whole) > 1e-6 * np.maximum(1.0, np.abs(whole))
     if is_other.any():
         raise ValueError(
-            f"Quantile residuals of the family {name} need counts, and y holds "
+            f"Quantile and probability residuals of the family {name} need counts, and y holds "
             f"{counts[is_other][0]:g}."
         )
     return whole
@@ -749,6 +749,10 @@ class MultinomialLogit(Family):
         """Of all classes."""
         return softmax(s, axis=1)
 
+    def slopes(self, s: np.ndarray) -> np.ndarray:
+        """Those of the probabilities in the indices, shape (n, n_classes, k)."""
+        return self.hessian(s, s)
+
     def onnx(self, g: Any, s: Any) -> Any:
         """Probabilities as nodes of a graph."""
         return g("Softmax", s, axis=1)
@@ -833,6 +837,19 @@ class Ordinal(Family):
         """Of all classes."""
         upper, lower = self._ends(s)
         return np.maximum(upper - lower, 0.0)
+
+    def slopes(self, s: np.ndarray) -> np.ndarray:
+        """Those of the probabilities in the outputs, shape (n, n_classes, k)."""
+        k = s.shape[1]
+        slope = np.asarray(self.cumulative.slope(-s))[:, None, :]
+        return slope * (np.eye(k + 1, k, -1) - np.eye(k + 1, k))
+
+    def at_threshold(self, below: Any, above: Any) -> Any:
+        """The argument of u where it is `below`, which is 1 - `above`, exact in both tails."""
+        if isinstance(self.cumulative, links.Cloglog):
+            return np.log(np.where(below < above, -np.log1p(-below), -np.log(above)))
+        inverse = self.cumulative.inverse  # u is symmetric
+        return np.where(below < above, inverse(below), -inverse(above))
 
     def onnx(self, g: Any, s: Any) -> Any:
         """Probabilities as nodes of a graph."""

@@ -161,7 +161,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
         aliased=found.aliased,
         notes=[
             first_note(sample.n, options.cov_type, df_denom),
-            *_notes(sample, found, learned, statistics),
+            *notes_of(sample, len(found.beta), found.aliased, learned, statistics),
         ],
         n_blocks=sample.n_blocks,
         sample=sample,
@@ -178,9 +178,9 @@ def first_note(n, cov_type, df_denom):
     )
 
 
-def _notes(sample, found, learned, statistics):
-    """What else is to be known of an estimate, in sentences."""
-    n, k, notes = sample.n, len(found.beta), []
+def notes_of(sample, k, aliased, learned, statistics):
+    """What else is to be known of an estimate of k parameters, in sentences."""
+    n, notes = statistics.nobs, []
     if (sample.weights != 1.0).any():
         kind = "numbers of repetitions" if sample.are_frequencies else "precisions"
         notes.append(f"Weights are {kind}.")
@@ -199,7 +199,7 @@ def _notes(sample, found, learned, statistics):
         notes.append("Density of the errors: Epanechnikov's kernel, width of Hall and Sheather.")
     if n <= _ROWS_PER_COLUMN * k:
         notes.append(f"{k} coefficients are many for {n:.0f} rows: intervals may be too short.")
-    notes += [f"Aliased: {name}, {reason}." for name, reason in found.aliased.items()]
+    notes += [f"Aliased: {name}, {reason}." for name, reason in aliased.items()]
     return notes
 
 

@@ -35,12 +35,17 @@ def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
     if unknown.any():
         mean, ends = np.where(unknown, np.nan, mean), ends.copy()
         ends[unknown] = np.nan
+    warn_aliased(fit)
+    return mean, ends
+
+
+def warn_aliased(fit):
+    """Warn of columns without a coefficient."""
     if fit.aliased:
         warn(
             f"{', '.join(fit.aliased)} depend on other columns in the rows of the fit, and count "
             "as 0 here: means and intervals hold where new rows keep to the same dependence."
         )
-    return mean, ends
 
 
 def unknown_rows(columns, rows):

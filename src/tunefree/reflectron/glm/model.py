@@ -290,21 +290,25 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
         with np.errstate(all="ignore"):
             fits = most_likely(fits_of, law, targets, weights)
-        warn_aliased(fits)
-        levels = self._levels_of_columns()
-        line = line_of(fits, columns, () if levels is None else levels.sizes, law.family.tied)
-        family = self.family_ if len(fits) > 1 else fits[0].family
-        units = Units.unchanged(line.coef.shape[1])
-        own: Any = family, self.link_, units
-        dtype = np.result_type(rows.dtype, np.float32)
-        self.held_out_ = self.feature_map_ = self._stream = None
-        self._publish(DescentResult(*line, [], {}, 1, *own), dtype)
-        self.potential_, self.constraint_, self.leaderboard_ = self.potential, None, []
+        self._publish_likelihood(fits, columns, np.result_type(rows.dtype, np.float32))
         try:
             check_work(len(targets), len(columns.names), fits[0].n_blocks, False)
             self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2)
         except ValueError as problem:
             self.likelihood_ = KeptFits.without(str(problem))
+
+    def _publish_likelihood(self, fits, columns, dtype):
+        """Set the coefficients, and what predictions need, to those of `CoefficientFit`s."""
+        warn_aliased(fits)
+        levels = self._levels_of_columns()
+        sizes = () if levels is None else levels.sizes
+        line = line_of(fits, columns, sizes, fits[0].family.tied)
+        family = self.family_ if len(fits) > 1 else fits[0].family
+        units = Units.unchanged(line.coef.shape[1])
+        own: Any = family, self.link_, units
+        self.held_out_ = self.feature_map_ = self._stream = None
+        self._publish(DescentResult(*line, [], {}, 1, *own), dtype)
+        self.potential_, self.constraint_, self.leaderboard_ = self.potential, None, []
 
     def _check_unpenalized(self, X_val):
         """Refuse validation rows, which would have nothing to choose."""
