@@ -147,7 +147,7 @@ class Schema(NamedTuple):
     def of_sparse(cls, names: Any) -> Any:
         """The schema of sparse rows, which hold numbers."""
         names = tuple(map(str, names))
-        return cls(names, tuple(ColumnKind(NUMBER) for _ in names))
+        return cls(names, (ColumnKind(NUMBER),) * len(names))
 
     @property
     def is_of_numbers(self) -> bool:
