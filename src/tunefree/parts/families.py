@@ -37,10 +37,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
-from scipy.optimize import minimize_scalar
+from scipy import optimize, special, stats
 from scipy.special import expit, gammaln, log_softmax, softmax, xlog1py, xlogy
-from scipy.stats import invgauss
 
 from tunefree.core.parts import PartTable
 from tunefree.parts import links
@@ -346,7 +344,9 @@ class NegativeBinomial(Positive):
             each = gammaln(y + k) - gammaln(k) + k * np.log(k / (k + mean))
             return -float(np.sum(weights @ (each + y * np.log(mean / (k + mean)))))
 
-        found: Any = minimize_scalar(negative_log_likelihood, bounds=(-9.0, 5.0), method="bounded")
+        found: Any = optimize.minimize_scalar(
+            negative_log_likelihood, bounds=(-9.0, 5.0), method="bounded"
+        )
         return NegativeBinomial(float(f"{np.exp(found.x):.4g}"))
 
 
@@ -415,7 +415,7 @@ class InverseGaussian(Positive):
     def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
         """Of amounts with the dispersion scale / exposure."""
         phi = scale / exposure
-        law: Any = invgauss(mean * phi, scale=1.0 / phi)
+        law: Any = stats.invgauss(mean * phi, scale=1.0 / phi)
         return Tails.continuous(law.cdf(y), law.sf(y))
 
 
@@ -527,7 +527,9 @@ class Tweedie(Positive):
             mass = weights.sum() * log.shape[1]
             return float(np.log(scale / mass) + p * np.sum(weights @ log) / mass)
 
-        found: Any = minimize_scalar(negative_log_likelihood, bounds=(1.05, 1.95), method="bounded")
+        found: Any = optimize.minimize_scalar(
+            negative_log_likelihood, bounds=(1.05, 1.95), method="bounded"
+        )
         return Tweedie(round(float(found.x), 3))
 
 

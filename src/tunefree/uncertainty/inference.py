@@ -31,8 +31,7 @@ use); Liang and Zeger 1986 (groups); McCullagh and Nelder 1989 (the information,
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.stats import t as student
+from scipy import optimize, stats
 
 from tunefree.parts.families import Gaussian, Quantile
 from tunefree.parts.links import Logit
@@ -79,14 +78,14 @@ class CoefficientFit(NamedTuple):
         """The `Summary`, given the reference levels."""
         coef, df_denom = self.coef, self.df_denom
         error = np.sqrt(np.diag(self.covariance))
-        reach = student.ppf(1.0 - 0.5 * alpha, df_denom) * error
+        reach = stats.t.ppf(1.0 - 0.5 * alpha, df_denom) * error
         t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error != 0.0)
         return Summary(
             names=self.names,
             coef=coef,
             standard_error=error,
             statistic=t,
-            p_value=2.0 * student.sf(np.abs(t), df_denom),
+            p_value=2.0 * stats.t.sf(np.abs(t), df_denom),
             low=coef - reach,
             high=coef + reach,
             alpha=alpha,
@@ -216,7 +215,9 @@ def _most_likely(sample):
         found = minimum(trial, found)
         return -_log_likelihood(trial, found)
 
-    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8})
+    best: Any = optimize.minimize_scalar(
+        cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8}
+    )
     return with_parameter(best.x)
 
 

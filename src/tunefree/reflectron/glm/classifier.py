@@ -6,7 +6,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 
 from tunefree.base import base
@@ -376,6 +375,8 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         float
         """
         y, weights = self._targets_given(X, y), self._weights_of_rows(X, sample_weight)
+        from sklearn.metrics import accuracy_score
+
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=weights))
 
     def _in_order(self, classes, grades=None):
