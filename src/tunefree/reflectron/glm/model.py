@@ -20,6 +20,7 @@ from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
 from tunefree.rows.units import Units
 from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
 from tunefree.uncertainty.laws import Law
+from tunefree.uncertainty.mean_bands import unknown_rows
 
 # What a column of X may be that is no feature.
 _ROLES = ("sample_weight", "exposure", "offset")
@@ -176,6 +177,13 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         if spec is None:
             return super()._coded(X)
         return formulas.encoded(self.formula, spec, X)
+
+    def _margins_of_rows(self, X, limits=None):
+        kept = vars(self).get("likelihood_")
+        if kept is not None and not kept.problem and self._is_unpenalized():
+            reference = ", ".join(f"{n} = {level}" for n, level in kept.columns.reference.items())
+            unknown_rows(kept.columns, X, f"they count as the reference level ({reference})")
+        return super()._margins_of_rows(X, limits)
 
     def _targets_given(self, X, y):
         if y is None and self.formula is not None:
