@@ -9,6 +9,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.base.diagnostics import DiagnosticsMixin
 from tunefree.base.exposures import row_term
+from tunefree.core.warn import warn
 from tunefree.parts.families import FAMILIES, Family
 from tunefree.parts.links import LINKS, link_range
 from tunefree.reflectron.descent import DescentResult
@@ -58,7 +59,8 @@ _FITTED = """family_ : part
     categories_ : list or None
         For a data frame with columns of text or categories, the levels of each (None: numbers).
         ``coef_`` has an entry for every column of numbers and then for every level; indicator
-        columns are not stored in memory. A new level has the coefficient 0.
+        columns are not stored in memory. A new level has the coefficient 0; with potential='none'
+        `predict` warns of it, because that is the reference level's.
     coef_names_ : ndarray of str
         The names of the entries of ``coef_``.
     likelihood_ : part
@@ -159,6 +161,23 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
             return super()._coded(X)
         return formulas.encoded(self.formula, spec, X)
 
+    def _margins_of_rows(self, rows, limits=None):
+        if self._is_unpenalized() and vars(self).get("categories_") is not None:
+            self._warn_of_new_levels(rows)
+        return super()._margins_of_rows(rows, limits)
+
+    def _warn_of_new_levels(self, rows):
+        """Warn of rows of codes with a level that the maximum likelihood fit did not have."""
+        kept: Any = vars(self).get("likelihood_")
+        if kept is None or kept.problem:
+            return
+        unknown = int(kept.columns.unknown_levels(rows).sum())
+        if unknown:
+            warn(
+                f"{unknown} rows have a level of which the fit has no coefficient: they are "
+                "predicted as those of the reference level (its coefficient is 0)."
+            )
+
     def _targets_given(self, X, y):
         if y is None and self.formula is not None:
             return formulas.targets_of(self.formula, X, vars(self).get("model_spec_"))
@@ -244,12 +263,28 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
     def _distance(self, fits, rows, weights, offset):
         """How far the model's predictions of checked rows are from the fits, in a sentence."""
+        read = self._ranges_read_as_numbers()
         if self._is_unpenalized():
-            return ""
+            return read
         margins = self._margins_of_rows(rows)[weights > 0.0]
         if offset is not None:
             margins = margins + np.reshape(row_term(offset, rows, "offset"), (-1, 1))[weights > 0.0]
-        return distance(fits, self._means_of(margins), hasattr(self, "classes_"))
+        far = distance(fits, self._means_of(margins), hasattr(self, "classes_"))
+        return " ".join(part for part in (read, far) if part)
+
+    def _ranges_read_as_numbers(self):
+        """Which columns of ranges are numbers, in a sentence: elsewhere they would be levels."""
+        schema: Any = vars(self).get("schema_")
+        if schema is None:
+            return ""
+        pairs = zip(schema.names, schema.columns, strict=True)
+        names = [str(name) for name, own in pairs if _has_ranges(own.written)]
+        if not names:
+            return ""
+        return (
+            f"Ranges of {', '.join(names)} are their middles, and bounds such as <25 the number: a "
+            "category dtype, or C(...) in a formula, has a coefficient for every level."
+        )
 
     def _solve(self, rows, y, weights, exposure=None, offset=None):
         """Set the coefficients, and what predictions need, to those of maximum likelihood."""
@@ -267,7 +302,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         self._publish_likelihood(fits, columns, np.result_type(rows.dtype, np.float32))
         try:
             check_work(len(targets), len(columns.names), fits[0].n_blocks, False)
-            self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2)
+            remark = self._ranges_read_as_numbers()
+            self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2, remark)
         except ValueError as problem:
             self.likelihood_ = KeptFits.without(str(problem))
 
@@ -298,6 +334,11 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         given = FAMILIES.find(self.family) if named else None
         is_open = given is None or None in vars(given).values()
         return self.family_.at is not None and is_open
+
+
+def _has_ranges(written):
+    """Whether the numbers of a column are written as ranges, such as 25-29."""
+    return "ranges" in getattr(written, "styles", "").split()
 
 
 def suits(link, family):
