@@ -92,6 +92,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
     formula: Any
     link_: Any
     model_spec_: Any
+    # Whether `fit` keeps the maximum likelihood fit; the models of a stack do not need it.
+    _keeps_likelihood = True
 
     @property
     def coef_names_(self) -> np.ndarray:
@@ -224,6 +226,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
     def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None):
         """Keep the maximum likelihood fit of checked rows, for tables without them."""
+        if not self._keeps_likelihood:
+            return
         try:
             with np.errstate(all="ignore"):
                 columns = self._table_columns(rows, weights, {})
