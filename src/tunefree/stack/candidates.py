@@ -88,6 +88,9 @@ _TREE_COST = 1500
 _FEW_ROUNDS = 200
 # And so many must, else trees are skipped.
 _LEAST_ROUNDS = 20
+# Fewer wide rows are learned if half of them take less than this share of the time: their columns
+# cost, too.
+_PAYS = 0.75
 # Rounds to which a plan may limit them.
 _FEWER_ROUNDS = (1000, 500, 250)
 
@@ -211,6 +214,11 @@ class Candidate:
     unit = "landmarks"  # of the limits
     cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
     ends_early = False  # whether it keeps what it has when the time is over
+
+    @property
+    def uses_others(self):
+        """Whether its evaluation compares it with others that were evaluated before."""
+        return isinstance(self.evaluation, Folds)
 
     def share_of_refit(self, n_rows):
         """The cost of the fit to all rows over that of the evaluation on so many held-out rows."""
@@ -349,6 +357,11 @@ class PilotedKernel(KernelRidge):
     """The better kernel for many rows, if a pilot on few rows improves the stack."""
 
     ends_early = True
+
+    @property
+    def uses_others(self):
+        """Whether its evaluation compares it with others: the pilots do."""
+        return True
 
     def cost(self, shape):
         """The `Cost` of two pilots and one fit."""
@@ -651,9 +664,10 @@ def _trees(problem, n_jobs):
     if shape.n < _TREE_ROWS:
         return [Unsuited(_TREES_NAME, f"{shape.n} rows are too few")]
     if isinstance(score, Means):
-        options = {"loss": type(score.family).__name__.lower()}
-        if options["loss"] not in ("poisson", "gamma", "tweedie"):
-            return [Unsuited(_TREES_NAME, f"trees have no loss {options['loss']}")]
+        name = type(score.family).__name__.lower()
+        if name not in ("poisson", "gamma", "tweedie"):
+            return [Unsuited(_TREES_NAME, f"trees have no loss {name}")]
+        options = {"loss": score.family if name == "tweedie" else name}
     elif isinstance(score, Quantiles):
         options = {"loss": "quantile", "quantile": score.family.levels}
     if problem.signs is not None:
@@ -690,16 +704,28 @@ def plan_candidates(candidates, limits, problem):
     return schedule_of(candidates, limits, sizes, leasts, problem.sample)
 
 
-def rows_to_learn(limits, problem, kinds):
+def rows_to_learn(limits, problem, kinds, n_jobs=None):
     """How many rows are learned: fewer than there are only if trees of all take too long.
 
-    Rows that are held out by groups, by `cv`, or with an exposure, are all learned.
+    Of wide rows, which trees do not learn, linear models count, if the budget is clock time. Rows
+    that are held out by groups, by `cv`, or with an exposure, are all learned.
     """
     plain = not problem.given and problem.groups is None and problem.terms is None
-    if not plain or "trees" not in kinds or problem.shape.d > MOST_COLUMNS:
-        return problem.shape.n
-    trees = BoostedTrees(_TREES_NAME, None, OneFit(), most_rounds=_FEW_ROUNDS)
-    return limits.rows_for(problem.shape, lambda shape: trees.total_cost(shape).seconds)
+    shape = problem.shape
+    is_wide = shape.d > MOST_COLUMNS
+    is_timed = limits.measured or limits.plan is not None
+    if not plain or not (is_timed if is_wide else "trees" in kinds):
+        return shape.n
+    first: Any = LinearPiSTOL("linear", None)
+    if not is_wide:
+        first = BoostedTrees(_TREES_NAME, None, OneFit(), most_rounds=_FEW_ROUNDS)
+
+    def seconds(shape):
+        return first.total_cost(shape).seconds
+
+    if is_wide and seconds(shape.rows(shape.n // 2)) > _PAYS * seconds(shape):
+        return shape.n
+    return limits.rows_for(shape, seconds, n_jobs)
 
 
 def _runs_beside(candidate, plan, problem):
@@ -726,6 +752,7 @@ def evaluate_candidates(schedule, problem, callbacks):
     list of Entry
     """
     entries: list[Entry] = []
+    kept: dict[str, Any] = {}  # of candidates that were cut short, and may go on
     ahead: dict[str, Entry] = {}  # of kernels that were evaluated with the one before them
     candidates = schedule.candidates
     comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
@@ -761,19 +788,36 @@ def evaluate_candidates(schedule, problem, callbacks):
             others = [c for c in candidates[i + 1 :] if _runs_beside(c, schedule.plan, problem)]
             turns += [t for t in (schedule.turn(c, entries) for c in others) if not t.reason]
         with task(f"candidate {i + 1} of {len(candidates)}, {candidate.name}"):
-            ahead |= _evaluated(turns, problem, entries, schedule)
+            ahead |= _evaluated(turns, problem, entries, schedule, kept)
         entries.append(ahead[candidate.name])
         callbacks.evaluated(entries[-1], problem.weights)
+        callbacks.end()
+    while not callbacks.stopped and (turn := schedule.more(entries, kept)) is not None:
+        name = turn.candidate.name
+        callbacks.begin(name)
+        with task(f"{name}, more rounds"):
+            (entry,) = _evaluated([turn], problem, entries, schedule, kept).values()
+        i = [e.candidate.name for e in entries].index(name)
+        entries[i] = entry._replace(seconds=entries[i].seconds + entry.seconds)
+        callbacks.evaluated(entries[i], problem.weights)
         callbacks.end()
     return entries
 
 
-def _evaluated(turns, problem, others, schedule):
-    """The `Entry` of each candidate by name, after those of `others`; several in threads."""
+def _evaluated(turns, problem, others, schedule, kept):
+    """The `Entry` of each candidate by name, after those of `others`; several in threads.
+
+    What those that are cut short keep is taken from `kept`, and put there.
+    """
+    # With `cv` there may be several fits, of which each would keep something.
+    may_go_on = not problem.given and schedule.plan.bytes is None
 
     def timed(turn):
-        with limited_time(turn.seconds) as own:
+        name = turn.candidate.name
+        with limited_time(turn.seconds, kept.pop(name, None)) as own:
             entry = turn.candidate.evaluate(problem, list(others))
+        if own.kept is not None and may_go_on:
+            kept[name] = own.kept
         return entry._replace(seconds=own.spent()), own.cut
 
     if len(turns) == 1:

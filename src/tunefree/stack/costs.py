@@ -15,7 +15,7 @@ import numpy as np
 from tunefree.core import clock
 from tunefree.core.format import duration
 from tunefree.core.parameters import bytes_of
-from tunefree.core.process import amount, machine_memory, one_blas_thread
+from tunefree.core.process import amount, machine_memory, n_threads, one_blas_thread
 from tunefree.kernel_ridge import solvers as ridge
 from tunefree.kernel_ridge.choice import DECIDING, affordable, all_rows_affordable
 from tunefree.pistol.bandwidths import PRESELECTION
@@ -26,11 +26,20 @@ _DEFAULT = 300.0
 # Fits take about so much of the formulas below, which are upper ends: candidates of 1,000 to
 # 100,000 rows took .05 to .6 (by hand).
 _TYPICAL = 0.3
-# If a few rounds of trees would take more of the time than this, fewer rows are learned, but not
-# fewer than so many.
+# If a few rounds of trees would take more of the reference seconds than this, fewer rows are
+# learned, but not fewer than so many.
 _FOR_FEW_ROUNDS, FEWEST_SAMPLED = 0.4, 2000
+# Of clock time they may take all: there are then some fewer rounds. With so many rows the losses of
+# protein and Friedman's function were least, or nearly so, in 2 and 5 seconds (by hand: 5,000 to
+# 40,000 rows). Trees of t threads are t to this power times faster. Chosen.
+_THREADS = 0.7
+# The least time of a fit that shares a budget with others.
+_LEAST = 0.01
 # Seconds of the speed test on the reference core.
 _PROBE = 0.0095
+# Seconds of PiSTOL for a column: 20 Newsgroups, of 1.4 million columns (benchmarks/budget.py --only
+# newsgroups).
+_EACH_COLUMN = 5e-6
 # Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
 MOST_ROWS = 16_384
 
@@ -70,6 +79,7 @@ def linear_cost(shape):
     outputs = shape.entries * shape.k
     rotation = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
     seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + rotation / 2e10
+    seconds += _EACH_COLUMN * shape.d * shape.k
     return Cost(seconds, 2e7 + 40 * shape.entries + 130 * shape.n * shape.k)
 
 
@@ -135,7 +145,7 @@ def kernel_pistol_cost(shape, most_rows):
     width = shape.entries / shape.n
     work = n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
     memory = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
-    return Cost(0.5 + work / 2e10, 2e7 + memory)
+    return Cost(0.5 + work / 2e10 + _EACH_COLUMN * shape.d, 2e7 + memory)
 
 
 def _permutation_seconds(shape):
@@ -172,6 +182,8 @@ class Plan(NamedTuple):
         Seconds of the plan for a second of the clock, if the budget is clock time; else 1.
     rows : int or None
         The rows that are learned, if the time is too short for all.
+    read : int or None
+        The rows that are read, if the time is too short for all.
     """
 
     steps: tuple
@@ -179,6 +191,7 @@ class Plan(NamedTuple):
     bytes: float | None
     speed: float = 1.0
     rows: int | None = None
+    read: int | None = None
 
     @property
     def expected(self):
@@ -197,8 +210,8 @@ class Plan(NamedTuple):
         limited = [
             f"{s.candidate} to {s.limit} {s.unit}" for s in self.steps if s.limit and not s.reason
         ]
-        if self.rows is not None:
-            limited.append(f"all to {self.rows} rows")
+        if self.rows is not None or self.read is not None:
+            limited.append(f"all to {self.rows or self.read} rows")
         return f"Limited by the plan: {', '.join(limited)}." if limited else ""
 
     def __repr__(self):
@@ -207,6 +220,8 @@ class Plan(NamedTuple):
         used = [step.used for step in self.steps if step.used is not None]
         took = f"; candidates took {duration(sum(used))}" if used else ""
         lines = [f"Plan: at most {duration(cost.seconds)} and {memory}{took}"]
+        if self.read is not None:
+            lines.append(f"  only {self.read} rows are read, which the time suffices for")
         if self.rows is not None:
             lines.append(f"  a sample of {self.rows} rows, which the time suffices for")
         for step in self.steps:
@@ -226,6 +241,8 @@ class Limits:
         Seconds of the reference core; text such as "30s" is clock time.
     max_memory : None, int or str
         Bytes, or text such as "2GB". None is three quarters of what the process may have.
+    n_fits : int, default=1
+        So many fits share the time; this is the first.
 
     Examples
     --------
@@ -233,14 +250,23 @@ class Limits:
     500000000.0
     """
 
-    def __init__(self, budget, max_memory):
+    def __init__(self, budget, max_memory, n_fits=1):
         self.given = None if max_memory is None else bytes_of(max_memory)
         self.bytes = self.given or machine_memory()
         self.plan = budget if isinstance(budget, Plan) else None
         self.measured = isinstance(budget, str)  # in clock time
         is_default = budget is None or self.plan is not None
-        self.seconds = _DEFAULT if is_default else _seconds_of(budget)
+        self._whole = _DEFAULT if is_default else _seconds_of(budget)
+        self.seconds = self._whole if is_default else self._whole / n_fits
         self.clock = clock.Clock(self.seconds)
+        self._budget = None if is_default else self.seconds
+
+    def of_others(self, n_fits):
+        """The budget of each of the fits that are left, after what was spent; None without one."""
+        if not self.measured:
+            return self._budget
+        left = max(self._whole - self.clock.spent(), _LEAST)
+        return f"{left / n_fits:.6f}s"
 
     def plan_for(self, sizes, rows=None):
         """The `Plan` for candidates, each with a list of `Step`, the largest first."""
@@ -260,16 +286,17 @@ class Limits:
         """Seconds of the clock that are left; infinity if the budget is none of clock time."""
         return self.clock.left() if self.measured else float("inf")
 
-    def rows_for(self, shape, seconds):
+    def rows_for(self, shape, seconds, n_jobs=None):
         """How many of the rows are learned: all, or the half so often that the time suffices.
 
-        `seconds(shape)` are those of the reference core for some rounds of trees.
+        `seconds(shape)` are those of the reference core for what should run at least.
         """
         if self.plan is not None:
             return self.plan.rows or shape.n
         n = shape.n
-        time = self.left() * self.speed() if self.measured else self.seconds
-        allowed = _FOR_FEW_ROUNDS * time
+        allowed = _FOR_FEW_ROUNDS * self.seconds
+        if self.measured:
+            allowed = self.left() * machine_speed() * n_threads(n_jobs) ** _THREADS
         while n >= 2 * FEWEST_SAMPLED and seconds(shape.rows(n)) > allowed:
             n //= 2
         return n
