@@ -94,6 +94,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
     formula: Any
     link_: Any
     model_spec_: Any
+    # Whether `fit` keeps the maximum likelihood fit; the models of a stack do not need it.
+    _keeps_likelihood = True
 
     @property
     def coef_names_(self) -> np.ndarray:
@@ -254,6 +256,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
         `fits` are these fits, if they were needed before.
         """
+        if not self._keeps_likelihood:
+            return
         try:
             with np.errstate(all="ignore"):
                 columns = self._table_columns(rows, weights, {})
