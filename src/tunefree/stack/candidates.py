@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from tunefree.core.clock import limited as limited_time
+from tunefree.core.format import duration
 from tunefree.core.process import workers
 from tunefree.core.progress import task
 from tunefree.held_out.predictions import (
@@ -765,7 +766,8 @@ def evaluate_candidates(schedule, problem, callbacks):
         if _runs_beside(candidate, schedule.plan, problem):
             others = [c for c in candidates[i + 1 :] if _runs_beside(c, schedule.plan, problem)]
             turns += [t for t in (schedule.turn(c, entries) for c in others) if not t.reason]
-        with task(f"candidate {i + 1} of {len(candidates)}, {candidate.name}"):
+        time = "" if turn.seconds == np.inf else f", at most {duration(max(turn.seconds, 0.0))}"
+        with task(f"candidate {i + 1} of {len(candidates)}{time}, {candidate.name}"):
             ahead |= _evaluated(turns, problem, entries, schedule, kept)
         entries.append(ahead[candidate.name])
         callbacks.evaluated(entries[-1], problem.weights)

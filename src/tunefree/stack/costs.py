@@ -35,6 +35,7 @@ _FOR_FEW_ROUNDS, FEWEST_SAMPLED = 0.4, 2000
 _THREADS = 0.7
 # The least time of a fit that shares a budget with others.
 _LEAST = 0.01
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 # Seconds of the speed test on the reference core.
 _PROBE = 0.0095
 # Seconds of PiSTOL for a column: 20 Newsgroups, of 1.4 million columns (benchmarks/budget.py --only
@@ -317,9 +318,13 @@ class Limits:
 def _seconds_of(budget):
     """Seconds of a number, or of text such as '30s'."""
     if isinstance(budget, str):
-        found = re.fullmatch(r"\s*(\d+\.?\d*)\s*(s|min|h)\s*", budget)
+        found = re.fullmatch(rf"\s*(\d+\.?\d*)\s*({'|'.join(_UNITS)})\s*", budget)
         if found and float(found[1]) > 0:
-            return float(found[1]) * {"s": 1, "min": 60, "h": 3600}[found[2]]
+            return float(found[1]) * _UNITS[found[2]]
+        raise ValueError(
+            f"budget={budget!r} is no time: give a number above 0 and one of the units "
+            f"{', '.join(_UNITS)}, such as '30s'."
+        )
     elif isinstance(budget, int | float | np.number) and not isinstance(budget, bool):
         if budget > 0:
             return float(budget)
