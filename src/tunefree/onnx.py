@@ -147,6 +147,10 @@ def to_onnx(estimator, path=None):
         raise ModelError(f"this {name} is not fitted")
     if several := vars(estimator).get("label_models_"):
         raise ModelError(f"this {name} has {len(several)} labels: export each of its label_models_")
+    if terms := vars(estimator).get("row_terms_"):
+        raise ModelError(
+            f"this {name} was fitted with {terms[0]}=, and a graph has the columns of X only"
+        )
     graph, dtype = _Graph(name), np.dtype(np.float64)
     table = vars(estimator).get("table_")
     if table is None:

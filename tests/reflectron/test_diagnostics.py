@@ -321,12 +321,6 @@ def test_what_is_not_defined_is_a_sentence():
             huber.residuals(X, y, kind)
     with pytest.raises(ValueError, match="not defined for the family HuberT"):
         huber.influence(X, y)
-    three = GLMClassifier(random_state=0).fit(X, np.digitize(y, [-0.5, 0.5]))
-    for call in (three.residuals, three.influence):
-        with pytest.raises(ValueError, match="not defined for the 3 classes of this model"):
-            call(X, np.digitize(y, [-0.5, 0.5]))
-    with pytest.raises(ValueError, match="not defined for the 3 classes"):
-        three.predict_mean_interval(X)
     counts = GLMRegressor(family="poisson", random_state=0).fit(X, rng.poisson(1.0, 90))
     with pytest.raises(ValueError, match="need counts, and y holds 0.5"):
         counts.residuals(X, np.full(90, 0.5), "quantile")

@@ -26,9 +26,11 @@ from tunefree.base.locks import rollback_on_error
 from tunefree.base.reading import forget_fit
 from tunefree.core.parameters import seed_of
 from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined, summarised
+from tunefree.dask.likelihood import fit_likelihood
 from tunefree.kernel_ridge import estimators as kernel_ridge
 from tunefree.parts.averaging import Geometric
 from tunefree.parts.links import index_of_mean
+from tunefree.perceptron import blocks, separator
 from tunefree.perceptron import estimators as perceptron
 from tunefree.reflectron import classifier, reflectron
 from tunefree.reflectron.descent import Descent, Settings, fold_order
@@ -152,10 +154,10 @@ class Distributed(ABC):
         forget_fit(self)
         if self._TABLES:
             self._read_tables(cluster, getattr(X, "_meta", None))
-        self._fit_parts(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(n, str) for n in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
+        self._fit_parts(cluster.even() if self._EVEN else cluster)
         return self
 
     def _read_tables(self, cluster, like):
@@ -523,9 +525,10 @@ class _Descends(Distributed):
 
 
 class _DescendsTables(_Descends):
-    """The same on tables with columns of text and categories."""
+    """The same on tables with columns of text and categories; also by maximum likelihood."""
 
     _TABLES = True
+    _is_unpenalized: Callable[[], bool]
 
     def _read_tables(self, cluster, like):
         self.categories_ = self.schema_ = None
@@ -539,6 +542,12 @@ class _DescendsTables(_Descends):
         warn_of_bad(read.bad, "missing")
         cluster.encoded(ToCodes(known), len(names))
         self.categories_, self.schema_ = known.categories, known.schema
+
+    def _fit_on(self, cluster):
+        if self._is_unpenalized():
+            fit_likelihood(self, cluster)
+        else:
+            super()._fit_on(cluster)
 
 
 def _with_terms(X, terms):
@@ -555,6 +564,18 @@ def _with_terms(X, terms):
     return X[[name for name in columns if name not in named]], found
 
 
+def _ends_of_targets(part):
+    """The smallest and the largest target of a partition, shape (2, n_targets)."""
+    y = as_columns(part.positive().y)
+    if not len(y):
+        return np.array([[np.inf], [-np.inf]]) + np.zeros(y.shape[1])
+    return np.stack([y.min(axis=0), y.max(axis=0)])
+
+
+def _wider(a, b, *_):
+    return np.stack([np.minimum(a[0], b[0]), np.maximum(a[1], b[1])])
+
+
 class DaskGLMRegressor(_DescendsTables, GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
@@ -562,6 +583,9 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
     the same held-out rows the result is the local one up to the order of the sums. The same share
     of every partition is held out; `n_splits` is only for rows in memory. Columns of text and
     categories are learned as in memory, by the levels of all partitions.
+
+    ``potential="none"`` is the maximum likelihood fit of all rows by Newton's steps, one or two
+    rounds each, and equal to that of one machine. ``summary()`` needs no rows then.
 
     Examples
     --------
@@ -619,6 +643,8 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
 
     def _fit_on(self, cluster):
         self.row_terms_ = vars(self).get("_terms", ())
+        family, _ = self._law()
+        family.check(cluster.total("targets", _ends_of_targets, merge=_wider))
         super()._fit_on(cluster)
 
     def predict(self, X: Any, exposure: Any = None, offset: Any = None) -> Any:
@@ -665,8 +691,8 @@ class DaskReflectronClassifier(_Descends, DistributedClassifier, classifier.Refl
 
 
 def _signed(part, classes, k):
-    perceptron.check_range(part.X)
-    return [perceptron.signed(part.X, part.y, part.weights, positive=classes[k])]
+    separator.check_range(part.X)
+    return [blocks.signed(part.X, part.y, part.weights, positive=classes[k])]
 
 
 class DaskOptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):

@@ -315,7 +315,12 @@ class KernelRidge(Candidate):
         """A fit to all rows: the model, the scores of the rows `held`, and the `FittedKernel`."""
         model, groups = clone(self.estimator), problem.groups
         found = model._learn(
-            *problem[:3], like=donor, held=held, groups=groups, column_groups=column_groups
+            *problem[:3],
+            like=donor,
+            held=held,
+            groups=groups,
+            column_groups=column_groups,
+            fewer=True,
         )
         return model, problem.score.of_all(found.held_out.predictions, model), found
 
@@ -361,10 +366,17 @@ class PilotedKernel(KernelRidge):
         return self._with_pilots(shape, costs.kernel_ridge_cost(shape, kernel, _LEAST_LANDMARKS))
 
     def _with_pilots(self, shape, whole):
-        few = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS))
-        landmarks = self.estimator.n_landmarks
+        few, landmarks = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS)), self._pilot_landmarks()
         each = [whole, *(costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS)]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
+
+    def _pilot_landmarks(self):
+        """How many landmarks a pilot has: all of its rows, or a plan's limit if it is lower.
+
+        All rows cost no more than a quarter of them as landmarks.
+        """
+        given = self.estimator.n_landmarks
+        return "auto" if given == "auto" or 4 * given > _KERNEL_PILOT_ROWS else given
 
     def evaluate(self, problem, others):
         """The `Entry` of the kernel that is better in the pilot."""
@@ -384,7 +396,8 @@ class PilotedKernel(KernelRidge):
 
     def _pilot(self, problem, others, kernel, few, held):
         """How much a kernel of few rows lowers the stack's held-out loss, and its model."""
-        candidate, part = self.with_options(kernel=kernel), problem.part(few)
+        options = {"kernel": kernel, "n_landmarks": self._pilot_landmarks()}
+        candidate, part = self.with_options(**options), problem.part(few)
         fitted = candidate.fit(*part, donor=view_donor(others), column_groups=None)
         X, y, weights = problem.part(held)
         scores = [entry.scores for entry in finished(others)]
@@ -644,9 +657,10 @@ def _trees(problem, n_jobs):
     if shape.n < _TREE_ROWS:
         return [Unsuited(_TREES_NAME, f"{shape.n} rows are too few")]
     if isinstance(score, Means):
-        options = {"loss": type(score.family).__name__.lower()}
-        if options["loss"] not in ("poisson", "gamma", "tweedie"):
-            return [Unsuited(_TREES_NAME, f"trees have no loss {options['loss']}")]
+        name = type(score.family).__name__.lower()
+        if name not in ("poisson", "gamma", "tweedie"):
+            return [Unsuited(_TREES_NAME, f"trees have no loss {name}")]
+        options = {"loss": score.family if name == "tweedie" else name}
     elif isinstance(score, Quantiles):
         options = {"loss": "quantile", "quantile": score.family.levels}
     if problem.signs is not None:

@@ -17,7 +17,7 @@ from tunefree.core.format import duration
 from tunefree.core.parameters import bytes_of
 from tunefree.core.process import amount, machine_memory, n_threads, one_blas_thread
 from tunefree.kernel_ridge import solvers as ridge
-from tunefree.kernel_ridge.choice import affordable, all_rows_affordable
+from tunefree.kernel_ridge.choice import DECIDING, affordable, all_rows_affordable
 from tunefree.pistol.bandwidths import PRESELECTION
 from tunefree.rows.designs import n_entries
 
@@ -111,10 +111,13 @@ def kernel_ridge_cost(shape, kernel, landmarks):
         solution = n**3 / 3
         memory = 17.0 * n**2 + 60 * n * shape.k
     else:
+        has_all_rows = landmarks == "auto" and all_rows_affordable(n, shape.d)
         m = affordable(n) if landmarks == "auto" else min(landmarks, n)
-        solution = n * m**2 + 20 * m**3
+        m = min(m, DECIDING) if has_all_rows else m
+        # Half as many, a quarter, ... are tried before.
+        solution = 1.3 * (n * m**2 + 20 * m**3)
         memory = 60.0 * m**2 + 260 * n * shape.k
-        if landmarks == "auto" and all_rows_affordable(n, shape.d):
+        if has_all_rows:
             # Steps with and without the held-out rows, each with half of the kernel values.
             solution += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
             memory += 40.0 * n * (shape.d + 10 * shape.k)
@@ -272,7 +275,8 @@ class Limits:
             return _followed(self.plan, [each[0].candidate for each in sizes])
         speed = self.speed()
         allowed = self.left() * speed if self.measured else self.seconds
-        planned = _within_time(self.within_memory(sizes), sizes, allowed, speed)
+        fitting = [[s for s in steps if s.bytes <= self.bytes] for steps in sizes]
+        planned = _within_time(self.within_memory(sizes), fitting, allowed, speed)
         return Plan(tuple(planned), self.seconds, self.given, speed, rows)
 
     def speed(self):
@@ -333,9 +337,12 @@ def _seconds_of(budget):
 
 
 def _within_time(planned, sizes, allowed, speed):
-    """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs."""
+    """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs.
+
+    `sizes` are the steps of each candidate that memory suffices for, the largest first.
+    """
     included = [i for i, step in enumerate(planned) if not step.reason]
-    cheapest = min(included, key=lambda i: sizes[i][-1].seconds)
+    cheapest = min(included, key=lambda i: min(step.seconds for step in sizes[i]))
     while sum(planned[i].seconds for i in included) > allowed:
         smaller = {i: _smaller(planned[i], sizes[i]) for i in included}
         reducible = [i for i in included if i != cheapest or smaller[i]]
@@ -349,8 +356,8 @@ def _within_time(planned, sizes, allowed, speed):
 
 
 def _smaller(step, steps):
-    """The largest version of a step that takes less time, and no more memory; or None."""
-    return next((s for s in steps if s.seconds < step.seconds and s.bytes <= step.bytes), None)
+    """The largest version of a step that takes less time; or None."""
+    return next((s for s in steps if s.seconds < step.seconds), None)
 
 
 def _followed(plan, names):

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
@@ -209,6 +208,8 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         for name in ("compress", "cross_fit"):
             if self.cv is not None and getattr(self, name) is not None:
                 raise ValueError(EXCLUDE.format(name, "cv"))
+        from sklearn.metrics import check_scoring
+
         scorer = None if self.scoring is None else check_scoring(self, self.scoring)
         return limits, kinds, None if most is None else int(most), scorer
 

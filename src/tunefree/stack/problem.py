@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.model_selection import TimeSeriesSplit, check_cv
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.base import base
@@ -185,6 +184,8 @@ def _parts_of(estimator, y, groups, dates):
             raise ValueError("groups= and cv='time' exclude each other: later rows are held out.")
         splits = _splits_by_time(len(y), dates)
     else:
+        from sklearn.model_selection import check_cv
+
         cv = check_cv(estimator.cv, y, classifier=is_classifier(estimator))
         given = cv.split(np.zeros(len(y)), y, groups)
         splits = [(np.asarray(a), np.asarray(b)) for a, b in given]
@@ -216,6 +217,8 @@ def _splits_by_time(n, dates):
         order = np.argsort(dates, kind="stable")[: np.count_nonzero(~np.isnan(dates))]
         days = dates
     splits = []
+    from sklearn.model_selection import TimeSeriesSplit
+
     for train, out in TimeSeriesSplit().split(order):
         train, out = order[train], order[out]
         splits.append((train[days[train] < days[out].min()], out))

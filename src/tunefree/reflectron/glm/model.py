@@ -15,7 +15,7 @@ from tunefree.reflectron.descent import DescentResult
 from tunefree.reflectron.likelihood import distance, line_of, most_likely, warn_aliased
 from tunefree.reflectron.reflectron import COMMON, FITTED, GEOMETRY, MirrorDescent
 from tunefree.rows import formulas
-from tunefree.rows.columns import column_named, names_of, without_columns
+from tunefree.rows.columns import column_named, named_table, names_of, without_columns
 from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
 from tunefree.rows.units import Units
 from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
@@ -124,17 +124,29 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
             if isinstance(values, str):
                 arguments[role] = column_named(X, values, role)
                 self.row_columns_[role] = values
+            elif role == "offset" and _are_names(values):
+                arguments[role] = _columns_named(X, values)
+                self.row_columns_[role] = values
         if self.formula is None:
-            arguments["X"] = without_columns(X, self.row_columns_.values())
+            arguments["X"] = self._without_roles(X)
+
+    def _without_roles(self, X):
+        """X without the columns that are no features."""
+        names = []
+        for found in vars(self).get("row_columns_", {}).values():
+            names += [found] if isinstance(found, str) else list(_in_columns(found))
+        return without_columns(X, names)
 
     def _column_of_role(self, X, values, role):
         """The numbers of a role: as given, or those of its column in X; else None."""
+        if role == "offset" and _are_names(values):
+            return _columns_named(X, values)
         name = values if isinstance(values, str) else vars(self).get("row_columns_", {}).get(role)
         if name is None or not (values is None or isinstance(values, str)):
             return values
         if values is None and role == "sample_weight" and name not in (names_of(X) or ()):
             return None
-        return column_named(X, name, role)
+        return column_named(X, name, role) if isinstance(name, str) else _columns_named(X, name)
 
     def _weights_of_rows(self, X, sample_weight):
         return self._column_of_role(X, sample_weight, "sample_weight")
@@ -145,6 +157,12 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         own = self._offset_of_formula(X)
         if own is None:
             return exposure, offset
+        given: Any = offset
+        if np.ndim(given) == 2 and np.shape(given)[1] > 1:
+            raise ValueError(
+                "offset= has a column for each class, and the formula has offset(...): give one of "
+                "them."
+            )
         return exposure, own if offset is None else own + np.asarray(offset, dtype=np.float64)
 
     def _offset_of_formula(self, X):
@@ -153,7 +171,7 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         return None if spec is None else formulas.offset_of(spec, X)
 
     def _coded(self, X):
-        X = without_columns(X, vars(self).get("row_columns_", {}).values())
+        X = self._without_roles(X)
         spec = vars(self).get("model_spec_")
         if spec is None:
             return super()._coded(X)
@@ -222,15 +240,19 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         """Whether the model is the maximum likelihood fit."""
         return isinstance(self.potential, str) and self.potential == "none"
 
-    def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None):
-        """Keep the maximum likelihood fit of checked rows, for tables without them."""
+    def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None, fits=None):
+        """Keep the maximum likelihood fits of checked rows, for tables without them.
+
+        `fits` are these fits, if they were needed before.
+        """
         try:
             with np.errstate(all="ignore"):
                 columns = self._table_columns(rows, weights, {})
                 law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
                 n_blocks = 1 if law.family.tied else max(len(targets.T) - 1, 1)
                 check_work(len(targets), len(columns.names), n_blocks, self._learns_parameter())
-                fits = self._fits_of(columns.of(rows), columns, law, targets, weights, None)
+                if fits is None:
+                    fits = self._fits_of(columns.of(rows), columns, law, targets, weights, None)
                 remark = self._distance(fits, rows, weights, offset)
                 self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2, remark)
         except ValueError as problem:
@@ -248,8 +270,12 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
             return ""
         margins = self._margins_of_rows(rows)[weights > 0.0]
         if offset is not None:
-            margins = margins + np.reshape(row_term(offset, rows, "offset"), (-1, 1))[weights > 0.0]
+            margins = margins + self._added(offset, rows)[weights > 0.0]
         return distance(fits, self._means_of(margins), hasattr(self, "classes_"))
+
+    def _added(self, offset, rows):
+        """What the offset adds to the indices of rows, (n, 1), or (n, n_classes)."""
+        return np.reshape(row_term(offset, rows, "offset"), (-1, 1))
 
     def _solve(self, rows, y, weights, exposure=None, offset=None):
         """Set the coefficients, and what predictions need, to those of maximum likelihood."""
@@ -264,21 +290,25 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
         with np.errstate(all="ignore"):
             fits = most_likely(fits_of, law, targets, weights)
-        warn_aliased(fits)
-        levels = self._levels_of_columns()
-        line = line_of(fits, columns, () if levels is None else levels.sizes, law.family.tied)
-        family = self.family_ if len(fits) > 1 else fits[0].family
-        units = Units.unchanged(line.coef.shape[1])
-        own: Any = family, self.link_, units
-        dtype = np.result_type(rows.dtype, np.float32)
-        self.held_out_ = self.feature_map_ = self._stream = None
-        self._publish(DescentResult(*line, [], {}, 1, *own), dtype)
-        self.potential_, self.constraint_, self.leaderboard_ = self.potential, None, []
+        self._publish_likelihood(fits, columns, np.result_type(rows.dtype, np.float32))
         try:
             check_work(len(targets), len(columns.names), fits[0].n_blocks, False)
             self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2)
         except ValueError as problem:
             self.likelihood_ = KeptFits.without(str(problem))
+
+    def _publish_likelihood(self, fits, columns, dtype):
+        """Set the coefficients, and what predictions need, to those of `CoefficientFit`s."""
+        warn_aliased(fits)
+        levels = self._levels_of_columns()
+        sizes = () if levels is None else levels.sizes
+        line = line_of(fits, columns, sizes, fits[0].family.tied)
+        family = self.family_ if len(fits) > 1 else fits[0].family
+        units = Units.unchanged(line.coef.shape[1])
+        own: Any = family, self.link_, units
+        self.held_out_ = self.feature_map_ = self._stream = None
+        self._publish(DescentResult(*line, [], {}, 1, *own), dtype)
+        self.potential_, self.constraint_, self.leaderboard_ = self.potential, None, []
 
     def _check_unpenalized(self, X_val):
         """Refuse validation rows, which would have nothing to choose."""
@@ -294,6 +324,24 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         given = FAMILIES.find(self.family) if named else None
         is_open = given is None or None in vars(given).values()
         return self.family_.at is not None and is_open
+
+
+def _are_names(values):
+    """Whether values name a column of X for each class: a list of texts, or a dict by class."""
+    names = _in_columns(values) if isinstance(values, list | tuple | dict) else ()
+    return len(names) > 0 and all(isinstance(name, str) for name in names)
+
+
+def _in_columns(values):
+    """The names of columns in a list, or in a dict by class."""
+    return list(values.values()) if isinstance(values, dict) else list(values)
+
+
+def _columns_named(X, values):
+    """The offsets of several classes from columns of X; a frame if the columns are by class."""
+    columns = [column_named(X, name, "offset") for name in _in_columns(values)]
+    labels = [str(label) for label in values] if isinstance(values, dict) else None
+    return named_table(columns, labels)
 
 
 def suits(link, family):
