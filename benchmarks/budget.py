@@ -1,6 +1,7 @@
 """Budgets: whether fits end in time and use it, and what less time costs.
 
-python benchmarks/budget.py [--data DIR] [--tables NAME ...] [--rows N ...] [--seconds S ...] [--wall]
+python benchmarks/budget.py [--data DIR] [--tables NAME ...] [--rows N ...]
+    [--seconds S ...] [--wall]
 
 Tables are learned by `TuneFree*` with each budget of clock time, and tested on other rows. Made
 ones have 20 columns and as many rows as --rows names: `numbers` (Friedman's first function, noise

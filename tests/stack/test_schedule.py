@@ -37,6 +37,8 @@ def time(monkeypatch):
 class Runner(SimpleNamespace):
     """A candidate that takes some factor of what is foreseen."""
 
+    usual = 1.0
+
     def limited(self, limit):
         return self
 

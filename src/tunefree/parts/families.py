@@ -501,7 +501,7 @@ class Tweedie(Positive):
             own = Tweedie(float(power))
             pearson = share @ (exposure * np.square(y - mean) / own.variance(mean))
             unit = np.log(pearson)
-            found: Any = minimize_scalar(
+            found: Any = optimize.minimize_scalar(
                 lambda log: -float(share @ own.log_likelihood(y, mean, exposure, np.exp(log))),
                 bounds=(unit - _FAR, unit + _FAR),
                 method="bounded",
@@ -511,7 +511,7 @@ class Tweedie(Positive):
 
         limits = {"bounds": (1.05, 1.95), "method": "bounded", "options": {"xatol": 5e-4}}
         with np.errstate(all="ignore"):
-            best: Any = minimize_scalar(cost, **limits)
+            best: Any = optimize.minimize_scalar(cost, **limits)
         return Tweedie(round(float(best.x), 3))
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":

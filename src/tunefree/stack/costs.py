@@ -288,7 +288,9 @@ class Limits:
         return self.clock.left() if self.measured else float("inf")
 
     def rows_for(self, shape, seconds, n_jobs=None):
-        """How many of the rows are learned: all, or the half so often that the time suffices.
+        """How many of the rows are learned: all, or a part so often that the time suffices.
+
+        The part is a half, or of clock time three quarters.
 
         `seconds(shape)` are those of the reference core for what should run at least.
         """
@@ -298,8 +300,9 @@ class Limits:
         allowed = _FOR_FEW_ROUNDS * self.seconds
         if self.measured:
             allowed = self.left() * machine_speed() * n_threads(n_jobs) ** _THREADS
-        while n >= 2 * FEWEST_SAMPLED and seconds(shape.rows(n)) > allowed:
-            n //= 2
+        kept, least = (3, 4) if self.measured else (1, 2), FEWEST_SAMPLED
+        while n * kept[0] // kept[1] >= least and seconds(shape.rows(n)) > allowed:
+            n = n * kept[0] // kept[1]
         return n
 
     def within_memory(self, sizes):

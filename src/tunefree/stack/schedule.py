@@ -125,7 +125,7 @@ class ByClock(Fixed):
         name = candidate.name
         step = self._steps[name]
         del self._begun[name]
-        before = self._ratios.get(type(candidate), 1.0)
+        before = self._ratios.get(type(candidate), candidate.usual)
         foreseen = self._begun_foreseen.pop(name) / before
         if cut is None and max(seconds, foreseen) > _MEASURED:
             self._ratios[type(candidate)] = seconds / foreseen
@@ -168,7 +168,8 @@ class ByClock(Fixed):
 
     def _foreseen(self, candidate, step):
         """The seconds of the clock that a size of a candidate takes."""
-        return step.seconds / self.plan.speed * self._ratios.get(type(candidate), 1.0)
+        ratio = self._ratios.get(type(candidate), candidate.usual)
+        return step.seconds / self.plan.speed * ratio
 
     def _least(self, candidate, seconds):
         """The seconds of the clock that a candidate of `seconds` needs at least."""
