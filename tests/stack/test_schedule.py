@@ -37,6 +37,8 @@ def time(monkeypatch):
 class Runner(SimpleNamespace):
     """A candidate that takes some factor of what is foreseen."""
 
+    usual = 1.0
+
     def limited(self, limit):
         return self
 
@@ -47,6 +49,7 @@ class Runner(SimpleNamespace):
 candidates = st.lists(st.tuples(st.floats(0.1, 50), st.booleans()), min_size=1, max_size=6)
 
 
+@pytest.mark.filterwarnings("ignore:The budget of")
 @given(candidates, st.floats(1, 100), st.floats(0.05, 1.0))
 def test_the_time_is_kept_if_candidates_take_no_longer_than_foreseen(each, budget, factor):
     made = Time()
@@ -200,6 +203,7 @@ def test_what_was_cut_short_goes_on_in_the_time_that_is_left(time, status, goes_
         assert of_kernel.reason == "no gain"  # a plan that is given again does not try it
 
 
+@pytest.mark.filterwarnings("ignore:The budget of")
 def test_rows_that_cannot_be_read_in_time_are_left_out(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 60))
@@ -230,3 +234,15 @@ def test_fits_of_one_call_share_its_budget(time):
         model = TuneFreeClassifier(budget=budget, cross_fit=2, **linear).fit(X, labels[:, 0])
         fits = [model, *(copy for copy, _ in model.copies_)]
         assert [one.plan_.seconds for one in fits] == pytest.approx(shares)
+
+
+def test_a_budget_too_short_for_any_candidate_gives_a_model_and_a_warning(time):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=200)
+    with pytest.warns(UserWarning, match="too short: 'ridge on ranks .*' is evaluated all"):
+        model = TuneFreeRegressor(budget="1ms", random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9 and list(model.chosen_) == ["ridge on ranks and levels"]
+    for budget in ("5", "5 parsecs", "-1s", "0ms", "infs", ""):
+        with pytest.raises(ValueError, match="one of the units ms, s, min, h, such as '30s'"):
+            TuneFreeRegressor(budget=budget).fit(X, y)

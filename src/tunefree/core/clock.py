@@ -79,6 +79,10 @@ class Clock:
         """Seconds to go; negative if the time is over."""
         return self.seconds - self.spent()
 
+    def share(self):
+        """The share of the time that has passed."""
+        return self.spent() / self.seconds
+
     def cut_at(self, limit):
         """Note that the task ends here, with so many rounds or landmarks, since time is short."""
         self.cut = int(limit)

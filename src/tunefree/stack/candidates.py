@@ -16,7 +16,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from tunefree.core.clock import clock
 from tunefree.core.clock import limited as limited_time
+from tunefree.core.format import duration
 from tunefree.core.process import workers
 from tunefree.core.progress import task
 from tunefree.held_out.predictions import (
@@ -214,6 +216,7 @@ class Candidate:
     unit = "landmarks"  # of the limits
     cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
     ends_early = False  # whether it keeps what it has when the time is over
+    usual = 1.0  # the seconds that it takes over those of the plan, as long as none has run
 
     @property
     def uses_others(self):
@@ -300,6 +303,8 @@ class GLM(Candidate):
 class KernelRidge(Candidate):
     """Kernel ridge regression, on the view of the columns of the candidate before."""
 
+    usual = 1.8  # 1,000 to 5,000 rows of 20 columns (benchmarks/budget.py)
+
     def cost(self, shape):
         """The `Cost` of one fit."""
         return costs.kernel_ridge_cost(shape, self.estimator.kernel, self.estimator.n_landmarks)
@@ -356,7 +361,7 @@ class RidgeOnRanks(KernelRidge):
 class PilotedKernel(KernelRidge):
     """The better kernel for many rows, if a pilot on few rows improves the stack."""
 
-    ends_early = True
+    ends_early, usual = True, 1.0
 
     @property
     def uses_others(self):
@@ -368,14 +373,19 @@ class PilotedKernel(KernelRidge):
         return self._with_pilots(shape, super().cost(shape))
 
     def least_cost(self, shape):
-        """The `Cost` of the pilots, and of few landmarks."""
-        kernel = self.estimator.kernel
-        return self._with_pilots(shape, costs.kernel_ridge_cost(shape, kernel, _LEAST_LANDMARKS))
+        """The `Cost` of the pilots, the better of which is kept if there is no more time."""
+        return self._with_pilots(shape)
 
-    def _with_pilots(self, shape, whole):
+    def _with_pilots(self, shape, *wholes):
         few, landmarks = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS)), self._pilot_landmarks()
-        each = [whole, *(costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS)]
+        each = [*wholes, *(costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS)]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
+
+    def _may_learn_all(self, shape, spent):
+        """Whether the time suffices for few landmarks of all rows, if the pilots took so long."""
+        few_landmarks = costs.kernel_ridge_cost(shape, self.estimator.kernel, _LEAST_LANDMARKS)
+        pace = spent / self._with_pilots(shape).seconds
+        return pace * few_landmarks.seconds <= clock().left()
 
     def _pilot_landmarks(self):
         """How many landmarks a pilot has: all of its rows, or a plan's limit if it is lower.
@@ -388,7 +398,7 @@ class PilotedKernel(KernelRidge):
     def evaluate(self, problem, others):
         """The `Entry` of the kernel that is better in the pilot."""
         train, held = problem.folds[0]
-        few = train[:_KERNEL_PILOT_ROWS]
+        few, start = train[:_KERNEL_PILOT_ROWS], clock().spent()
         if not problem.learnable([(few, held)]):
             return Entry.unscored(self, f"skipped: {len(few)} rows have one class only")
         # Side by side they take no more memory than a fit to all rows whose landmarks are not few.
@@ -399,6 +409,10 @@ class PilotedKernel(KernelRidge):
         if gain < _LEAST_GAIN and finished(others):
             words = f"skipped: kernels of {len(few)} rows did not lower the stack's loss by 0.5 %"
             return Entry.unscored(self, words)
+        if not self._may_learn_all(problem.shape, clock().spent() - start):
+            clock().cut_at(len(few))
+            scores = Fitted((), pilot).scores(problem.X[held], problem.score)
+            return self.entry_with_permutations(problem, pilot, scores, len(few))
         return self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
 
     def _pilot(self, problem, others, kernel, few, held):
@@ -787,7 +801,8 @@ def evaluate_candidates(schedule, problem, callbacks):
         if _runs_beside(candidate, schedule.plan, problem):
             others = [c for c in candidates[i + 1 :] if _runs_beside(c, schedule.plan, problem)]
             turns += [t for t in (schedule.turn(c, entries) for c in others) if not t.reason]
-        with task(f"candidate {i + 1} of {len(candidates)}, {candidate.name}"):
+        time = "" if turn.seconds == np.inf else f", at most {duration(max(turn.seconds, 0.0))}"
+        with task(f"candidate {i + 1} of {len(candidates)}{time}, {candidate.name}"):
             ahead |= _evaluated(turns, problem, entries, schedule, kept)
         entries.append(ahead[candidate.name])
         callbacks.evaluated(entries[-1], problem.weights)

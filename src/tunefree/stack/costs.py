@@ -35,6 +35,7 @@ _FOR_FEW_ROUNDS, FEWEST_SAMPLED = 0.4, 2000
 _THREADS = 0.7
 # The least time of a fit that shares a budget with others.
 _LEAST = 0.01
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 # Seconds of the speed test on the reference core.
 _PROBE = 0.0095
 # Seconds of PiSTOL for a column: 20 Newsgroups, of 1.4 million columns (benchmarks/budget.py --only
@@ -287,7 +288,9 @@ class Limits:
         return self.clock.left() if self.measured else float("inf")
 
     def rows_for(self, shape, seconds, n_jobs=None):
-        """How many of the rows are learned: all, or the half so often that the time suffices.
+        """How many of the rows are learned: all, or a part so often that the time suffices.
+
+        The part is a half, or of clock time three quarters.
 
         `seconds(shape)` are those of the reference core for what should run at least.
         """
@@ -297,8 +300,9 @@ class Limits:
         allowed = _FOR_FEW_ROUNDS * self.seconds
         if self.measured:
             allowed = self.left() * machine_speed() * n_threads(n_jobs) ** _THREADS
-        while n >= 2 * FEWEST_SAMPLED and seconds(shape.rows(n)) > allowed:
-            n //= 2
+        kept, least = (3, 4) if self.measured else (1, 2), FEWEST_SAMPLED
+        while n * kept[0] // kept[1] >= least and seconds(shape.rows(n)) > allowed:
+            n = n * kept[0] // kept[1]
         return n
 
     def within_memory(self, sizes):
@@ -321,9 +325,13 @@ class Limits:
 def _seconds_of(budget):
     """Seconds of a number, or of text such as '30s'."""
     if isinstance(budget, str):
-        found = re.fullmatch(r"\s*(\d+\.?\d*)\s*(s|min|h)\s*", budget)
+        found = re.fullmatch(rf"\s*(\d+\.?\d*)\s*({'|'.join(_UNITS)})\s*", budget)
         if found and float(found[1]) > 0:
-            return float(found[1]) * {"s": 1, "min": 60, "h": 3600}[found[2]]
+            return float(found[1]) * _UNITS[found[2]]
+        raise ValueError(
+            f"budget={budget!r} is no time: give a number above 0 and one of the units "
+            f"{', '.join(_UNITS)}, such as '30s'."
+        )
     elif isinstance(budget, int | float | np.number) and not isinstance(budget, bool):
         if budget > 0:
             return float(budget)

@@ -9,6 +9,7 @@ fits to all rows and the report. Some end early, and keep the rounds or landmark
 from typing import NamedTuple
 
 from tunefree.core.format import duration
+from tunefree.core.warn import warn
 from tunefree.held_out.predictions import finished
 
 # Those that follow may leave a candidate at least this share of the time that is left; trees, which
@@ -103,7 +104,11 @@ class ByClock(Fixed):
         for step in sizes:
             seconds = self._foreseen(candidate, step)
             least = min(seconds, self._least(candidate, seconds))
-            if least <= allowed or (must_run and step is sizes[-1]):
+            is_forced = must_run and least > allowed and step is sizes[-1]
+            if is_forced:
+                time, name = f"{self.plan.seconds:g} s", candidate.name
+                warn(f"The budget of {time} is too short: {name!r} is evaluated all the same.")
+            if least <= allowed or is_forced:
                 may_take = min(seconds, max(allowed, 0.0))
                 self._begun[candidate.name] = may_take
                 self._begun_foreseen[candidate.name] = seconds
@@ -120,7 +125,7 @@ class ByClock(Fixed):
         name = candidate.name
         step = self._steps[name]
         del self._begun[name]
-        before = self._ratios.get(type(candidate), 1.0)
+        before = self._ratios.get(type(candidate), candidate.usual)
         foreseen = self._begun_foreseen.pop(name) / before
         if cut is None and max(seconds, foreseen) > _MEASURED:
             self._ratios[type(candidate)] = seconds / foreseen
@@ -163,7 +168,8 @@ class ByClock(Fixed):
 
     def _foreseen(self, candidate, step):
         """The seconds of the clock that a size of a candidate takes."""
-        return step.seconds / self.plan.speed * self._ratios.get(type(candidate), 1.0)
+        ratio = self._ratios.get(type(candidate), candidate.usual)
+        return step.seconds / self.plan.speed * ratio
 
     def _least(self, candidate, seconds):
         """The seconds of the clock that a candidate of `seconds` needs at least."""

@@ -306,7 +306,6 @@ def boost(sample, folds, options, shapes, most_rounds, report):
         halt, sweeps, running, each = kept
     stopped, pace = False, Rounds(most_rounds, each)
     with task("boosted trees", "rounds", most_rounds) as rounds:
-        rounds.advance(sweeps[0].n_rounds)
         while running and not stopped:
             if running[0].is_trial():
                 running = _able(running, sweeps)
@@ -323,7 +322,8 @@ def boost(sample, folds, options, shapes, most_rounds, report):
             except BaseException:  # such as Ctrl-C: the other threads end, too
                 halt.set()
                 raise
-            rounds.advance(n_more)
+            n_rounds = max(sweep.n_rounds for sweep in running)
+            rounds.at(n_rounds, max(n_rounds / most_rounds, clock().share()))
             pace.learned(n_more, clock().spent() - start)
             for sweep in running:
                 sweep.find_best()
