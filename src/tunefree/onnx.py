@@ -80,7 +80,10 @@ class _Graph:
     def model(self, inputs, outputs):
         """The finished ONNX model; inputs and outputs are pairs of a name and an example array."""
         import onnx
-        from onnx import helper, numpy_helper
+        from onnx import helper as typed
+        from onnx import numpy_helper
+
+        helper: Any = typed
 
         def info(name, array):
             kind = np.dtype(object) if array.dtype.kind in "UO" else array.dtype
@@ -94,7 +97,7 @@ class _Graph:
 
         nodes = [node(*parts) for parts in self.nodes]
         constants = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
-        ends = [[info(*pair) for pair in pairs] for pairs in (inputs, outputs)]
+        ends: Any = [[info(*pair) for pair in pairs] for pairs in (inputs, outputs)]
         graph = helper.make_graph(nodes, "tunefree", *ends, constants)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_ML, 3)]
         producer = {"producer_name": "tunefree", "producer_version": __version__}
@@ -189,7 +192,8 @@ def to_scorer(estimator: Any, path: Any, feature_names: Any = None) -> None:
     True
     """
     graph, inputs, outputs = _graph_of(estimator, for_scorer=True)
-    table, d = vars(estimator).get("table_"), estimator.n_features_in_
+    table: Any = vars(estimator).get("table_")
+    d = estimator.n_features_in_
     schema = getattr(estimator if table is None else table, "schema_", None)
     names = feature_names
     if names is None:
@@ -198,7 +202,7 @@ def to_scorer(estimator: Any, path: Any, feature_names: Any = None) -> None:
     is_matrix = inputs[0][0] == "X"
     kinds = None if table is None or is_matrix else [str(kind) for kind in table.kinds_]
     sentences = {}
-    if kinds is not None:
+    if table is not None and kinds is not None:
         places = [j for j, kind in enumerate(kinds) if kind == TEXT]
         sentences = {j: [np.asarray(part) for part in table.phrases_[str(j)]] for j in places}
     facts = {

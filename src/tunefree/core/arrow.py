@@ -3,11 +3,12 @@
 `tunefree.serve` needs NumPy alone, and so reads cells by the same code as everything else.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+compute: Any
+types: Any
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow import compute, types
 else:
     try:
         import pyarrow as pa

@@ -191,7 +191,7 @@ def _time(text):
     return np.datetime64(text.replace(" ", "T"), "us")
 
 
-def array(values, type=None, mask=None):
+def array(values: Any, type: Any = None, mask: Any = None) -> Array:
     """An array of a list, or of NumPy's."""
     items = values.tolist() if hasattr(values, "tolist") else list(values)
     if mask is not None:
