@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import r2_score
 
 from tunefree.base import base
 from tunefree.base.uncertainty_mixins import PredictsIntervals
@@ -330,6 +329,8 @@ class TakesExposures(PredictsIntervals):
     def _d2(self, y, mean, weights=None, exposure=None):
         """The score of means; R2 where deviances are squares. An exposure is an offset."""
         if type(self.family_).deviance is Family.deviance:
+            from sklearn.metrics import r2_score
+
             return float(r2_score(y, mean, sample_weight=weights))
         weights = np.ones(len(mean)) if weights is None else np.asarray(weights, float)
         targets = self.family_.targets(as_columns(y))

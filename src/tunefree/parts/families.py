@@ -37,10 +37,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
-from scipy.optimize import minimize_scalar
+from scipy import optimize, special, stats
 from scipy.special import expit, gammaln, log_softmax, softmax, xlog1py, xlogy
-from scipy.stats import invgauss
 
 from tunefree.core.parts import PartTable
 from tunefree.parts import links
@@ -82,7 +80,7 @@ def _whole(counts, name):
     is_other = np.abs(counts - whole) > 1e-6 * np.maximum(1.0, np.abs(whole))
     if is_other.any():
         raise ValueError(
-            f"Quantile residuals of the family {name} need counts, and y holds "
+            f"Quantile and probability residuals of the family {name} need counts, and y holds "
             f"{counts[is_other][0]:g}."
         )
     return whole
@@ -346,7 +344,9 @@ class NegativeBinomial(Positive):
             each = gammaln(y + k) - gammaln(k) + k * np.log(k / (k + mean))
             return -float(np.sum(weights @ (each + y * np.log(mean / (k + mean)))))
 
-        found: Any = minimize_scalar(negative_log_likelihood, bounds=(-9.0, 5.0), method="bounded")
+        found: Any = optimize.minimize_scalar(
+            negative_log_likelihood, bounds=(-9.0, 5.0), method="bounded"
+        )
         return NegativeBinomial(float(f"{np.exp(found.x):.4g}"))
 
 
@@ -415,7 +415,7 @@ class InverseGaussian(Positive):
     def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
         """Of amounts with the dispersion scale / exposure."""
         phi = scale / exposure
-        law: Any = invgauss(mean * phi, scale=1.0 / phi)
+        law: Any = stats.invgauss(mean * phi, scale=1.0 / phi)
         return Tails.continuous(law.cdf(y), law.sf(y))
 
 
@@ -501,7 +501,7 @@ class Tweedie(Positive):
             own = Tweedie(float(power))
             pearson = share @ (exposure * np.square(y - mean) / own.variance(mean))
             unit = np.log(pearson)
-            found: Any = minimize_scalar(
+            found: Any = optimize.minimize_scalar(
                 lambda log: -float(share @ own.log_likelihood(y, mean, exposure, np.exp(log))),
                 bounds=(unit - _FAR, unit + _FAR),
                 method="bounded",
@@ -511,7 +511,7 @@ class Tweedie(Positive):
 
         limits = {"bounds": (1.05, 1.95), "method": "bounded", "options": {"xatol": 5e-4}}
         with np.errstate(all="ignore"):
-            best: Any = minimize_scalar(cost, **limits)
+            best: Any = optimize.minimize_scalar(cost, **limits)
         return Tweedie(round(float(best.x), 3))
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
@@ -527,7 +527,9 @@ class Tweedie(Positive):
             mass = weights.sum() * log.shape[1]
             return float(np.log(scale / mass) + p * np.sum(weights @ log) / mass)
 
-        found: Any = minimize_scalar(negative_log_likelihood, bounds=(1.05, 1.95), method="bounded")
+        found: Any = optimize.minimize_scalar(
+            negative_log_likelihood, bounds=(1.05, 1.95), method="bounded"
+        )
         return Tweedie(round(float(found.x), 3))
 
 
@@ -749,6 +751,10 @@ class MultinomialLogit(Family):
         """Of all classes."""
         return softmax(s, axis=1)
 
+    def slopes(self, s: np.ndarray) -> np.ndarray:
+        """Those of the probabilities in the indices, shape (n, n_classes, k)."""
+        return self.hessian(s, s)
+
     def onnx(self, g: Any, s: Any) -> Any:
         """Probabilities as nodes of a graph."""
         return g("Softmax", s, axis=1)
@@ -833,6 +839,19 @@ class Ordinal(Family):
         """Of all classes."""
         upper, lower = self._ends(s)
         return np.maximum(upper - lower, 0.0)
+
+    def slopes(self, s: np.ndarray) -> np.ndarray:
+        """Those of the probabilities in the outputs, shape (n, n_classes, k)."""
+        k = s.shape[1]
+        slope = np.asarray(self.cumulative.slope(-s))[:, None, :]
+        return slope * (np.eye(k + 1, k, -1) - np.eye(k + 1, k))
+
+    def at_threshold(self, below: Any, above: Any) -> Any:
+        """The argument of u where it is `below`, which is 1 - `above`, exact in both tails."""
+        if isinstance(self.cumulative, links.Cloglog):
+            return np.log(np.where(below < above, -np.log1p(-below), -np.log(above)))
+        inverse = self.cumulative.inverse  # u is symmetric
+        return np.where(below < above, inverse(below), -inverse(above))
 
     def onnx(self, g: Any, s: Any) -> Any:
         """Probabilities as nodes of a graph."""

@@ -246,18 +246,28 @@ class TableColumns(NamedTuple):
         rows, and of several the first by name. Weights do not decide: the models of one table have
         one reference. Without an intercept the first column of categories has none.
         """
+        counts = []
+        for j, own in enumerate(categories):
+            if own is not None:
+                codes = _codes_with_missing(X[:, j], len(own))
+                counts.append([np.bincount(codes, w, len(own) + 1) for w in (weights, None)])
+        return cls.of_counts(names, categories, counts, intercept).with_reference(reference)
+
+    @classmethod
+    def of_counts(cls, names, categories, counts, intercept):
+        """The columns for rows whose weights and numbers were counted, of every level.
+
+        `counts` are these two of each column of categories, in order; missing values come last.
+        """
         numbers = [name for name, own in zip(names, categories, strict=True) if own is None]
-        columns = []
-        for j in [j for j, own in enumerate(categories) if own is not None]:
+        columns, places = [], [j for j, own in enumerate(categories) if own is not None]
+        for j, (weights, rows) in zip(places, counts, strict=True):
             level_names = [*map(str, categories[j]), MISSING]
-            n_levels = len(level_names) - 1
-            codes = _codes_with_missing(X[:, j], n_levels)
-            used = np.flatnonzero(np.bincount(codes, weights, minlength=n_levels + 1) > 0.0)
-            rows = np.bincount(codes, minlength=n_levels + 1)[used]
-            most: Any = int(used[np.argmax(rows)]) if intercept or columns else None
+            used = np.flatnonzero(weights > 0.0)
+            most: Any = int(used[np.argmax(rows[used])]) if intercept or columns else None
             own = [level_names[code] for code in used]
-            columns.append(CodedLevels(names[j], j, n_levels, used.tolist(), own, most))
-        return cls(numbers, list(numbers), columns).with_reference(reference)
+            columns.append(CodedLevels(names[j], j, len(categories[j]), used.tolist(), own, most))
+        return cls(numbers, list(numbers), columns)
 
     def with_reference(self, reference):
         """The columns with the reference levels of some columns, by name."""

@@ -31,8 +31,7 @@ use); Liang and Zeger 1986 (groups); McCullagh and Nelder 1989 (the information,
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.stats import t as student
+from scipy import optimize, stats
 
 from tunefree.parts.families import Gaussian, Quantile
 from tunefree.parts.links import Logit
@@ -79,14 +78,14 @@ class CoefficientFit(NamedTuple):
         """The `Summary`, given the reference levels."""
         coef, df_denom = self.coef, self.df_denom
         error = np.sqrt(np.diag(self.covariance))
-        reach = student.ppf(1.0 - 0.5 * alpha, df_denom) * error
+        reach = stats.t.ppf(1.0 - 0.5 * alpha, df_denom) * error
         t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error != 0.0)
         return Summary(
             names=self.names,
             coef=coef,
             standard_error=error,
             statistic=t,
-            p_value=2.0 * student.sf(np.abs(t), df_denom),
+            p_value=2.0 * stats.t.sf(np.abs(t), df_denom),
             low=coef - reach,
             high=coef + reach,
             alpha=alpha,
@@ -161,7 +160,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
         aliased=found.aliased,
         notes=[
             first_note(sample.n, options.cov_type, df_denom),
-            *_notes(sample, found, learned, statistics),
+            *notes_of(sample, len(found.beta), found.aliased, learned, statistics),
         ],
         n_blocks=sample.n_blocks,
         sample=sample,
@@ -178,9 +177,9 @@ def first_note(n, cov_type, df_denom):
     )
 
 
-def _notes(sample, found, learned, statistics):
-    """What else is to be known of an estimate, in sentences."""
-    n, k, notes = sample.n, len(found.beta), []
+def notes_of(sample, k, aliased, learned, statistics):
+    """What else is to be known of an estimate of k parameters, in sentences."""
+    n, notes = statistics.nobs, []
     if (sample.weights != 1.0).any():
         kind = "numbers of repetitions" if sample.are_frequencies else "precisions"
         notes.append(f"Weights are {kind}.")
@@ -199,7 +198,7 @@ def _notes(sample, found, learned, statistics):
         notes.append("Density of the errors: Epanechnikov's kernel, width of Hall and Sheather.")
     if n <= _ROWS_PER_COLUMN * k:
         notes.append(f"{k} coefficients are many for {n:.0f} rows: intervals may be too short.")
-    notes += [f"Aliased: {name}, {reason}." for name, reason in found.aliased.items()]
+    notes += [f"Aliased: {name}, {reason}." for name, reason in aliased.items()]
     return notes
 
 
@@ -216,7 +215,9 @@ def _most_likely(sample):
         found = minimum(trial, found)
         return -_log_likelihood(trial, found)
 
-    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8})
+    best: Any = optimize.minimize_scalar(
+        cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8}
+    )
     return with_parameter(best.x)
 
 

@@ -1,7 +1,7 @@
 """Bands of the mean: intervals for the means of rows, by the covariance of the coefficients."""
 
 import numpy as np
-from scipy.stats import t as student
+from scipy import stats
 
 from tunefree.core.warn import warn
 
@@ -25,7 +25,7 @@ def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
     A = columns.of(rows)
     D, index = fit.design(A), fit.index(A) + offset
     error = np.sqrt(((D @ np.nan_to_num(fit.covariance)) * D).sum(axis=1))
-    reach = student.ppf(1.0 - 0.5 * alphas, fit.df_denom) * error[:, None]
+    reach = stats.t.ppf(1.0 - 0.5 * alphas, fit.df_denom) * error[:, None]
     ends = np.stack([index[:, None] - reach, index[:, None] + reach], axis=1)
     exposure = np.broadcast_to(exposure, index.shape)
     with np.errstate(over="ignore"):
@@ -35,12 +35,17 @@ def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
     if unknown.any():
         mean, ends = np.where(unknown, np.nan, mean), ends.copy()
         ends[unknown] = np.nan
+    warn_aliased(fit)
+    return mean, ends
+
+
+def warn_aliased(fit):
+    """Warn of columns without a coefficient."""
     if fit.aliased:
         warn(
             f"{', '.join(fit.aliased)} depend on other columns in the rows of the fit, and count "
             "as 0 here: means and intervals hold where new rows keep to the same dependence."
         )
-    return mean, ends
 
 
 def unknown_rows(columns, rows, fate="their means are NaN"):

@@ -6,7 +6,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 
 from tunefree.base import base
@@ -209,24 +208,25 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
             self._check_order_of_names(labels)
             offset = self._offset_of(offset, rows.X, labels)
         if self._is_unpenalized():
-            self._fit_likelihood(rows.X, y, sample_weight, X_val, grades, offset)
+            self._fit_likelihood(rows, y, sample_weight, X_val, grades, offset)
         else:
             self._fit_labels(rows.X, y, sample_weight, X_val, y_val, grades, offset)
+            self.schema_ = rows.schema
             X = base.check_rows(self, rows.X)
             weights = base.check_weights(sample_weight, X, as_given=True)
             self._keep_likelihood(X, np.asarray(complete(y)), weights, None, offset)
-        self.schema_ = rows.schema
         return self
 
-    def _fit_likelihood(self, X, y, sample_weight, X_val, grades, offset):
-        """Learn by maximum likelihood."""
+    def _fit_likelihood(self, rows, y, sample_weight, X_val, grades, offset):
+        """Learn by maximum likelihood from `Coded` rows."""
         self._check_unpenalized(X_val)
         if self.class_weight is not None:
             raise ValueError(
                 "potential='none' has no class_weight=, with which the likelihood is not that of "
                 "the rows: give sample_weight."
             )
-        X, y = base.check_rows_and_targets(self, X, y)
+        X, y = base.check_rows_and_targets(self, rows.X, y)
+        self.schema_ = rows.schema
         weights = base.check_weights(sample_weight, X, as_given=True)
         base.encode_labels(y)
         used = y[weights > 0.0]
@@ -376,6 +376,8 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         float
         """
         y, weights = self._targets_given(X, y), self._weights_of_rows(X, sample_weight)
+        from sklearn.metrics import accuracy_score
+
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=weights))
 
     def _in_order(self, classes, grades=None):
