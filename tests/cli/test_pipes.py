@@ -155,6 +155,43 @@ def test_malformed_rows_are_skipped_and_counted_or_an_error(folder, tmp_path, fo
     assert "skipped 1 malformed rows, the first: " in found.stderr
 
 
+BAD = {"csv": ["7,1\n", '7,"1\n2"\n'], "jsonl": ['{"id": 7,\n', "7\n"], "libsvm": ["0 1:x\n"]}
+
+
+@pytest.mark.parametrize("form, bad", [(form, bad) for form, rows in BAD.items() for bad in rows])
+def test_a_malformed_row_of_a_pipe_costs_only_itself(folder, form, bad, monkeypatch):
+    lines = (folder / f"rows.{form}").read_text().splitlines(keepends=True)[:9]
+    if form == "csv":
+        lines[2] = lines[2].replace("Rome", '"Rome\nor so"').replace("Oslo", '"Oslo\nor so"')
+    command = ["predict", folder / ("numbers" if form == "libsvm" else "table.model"), "-"]
+    whole = run(*command, stdin="".join(lines)).stdout.splitlines()
+    text = "".join([*lines[:6], bad, *lines[6:]]).encode()
+    before = 6 - (form == "csv")
+    for size in (len(text), 50):  # all in one part, and in many
+        pieces = [text[k : k + size] for k in range(0, len(text), size)]
+        arriving = Named("<stdin>", pieces)
+        monkeypatch.setattr("tunefree.cli.apply.opened", lambda _, pipe=arriving: pipe)
+        stopped = run(*command, code=3)
+        assert stopped.stdout.splitlines() == whole[:before]
+        assert f"<stdin>:{7 + (form == 'csv') + bad.strip().count(chr(10))}" in stopped.stderr
+        found = run(*command, "--on-bad-row", "skip")
+        assert found.stdout.splitlines() == whole and "skipped 1 malformed row" in found.stderr
+
+
+@pytest.mark.parametrize("size", [20, 10_000])
+def test_bad_cells_of_a_pipe_count_the_same_however_rows_arrive(folder, size, monkeypatch):
+    text = ("id,a,b,city\n" + "1,1.0,2,Rome\n" + "2,oops,2,Rome\n" * 3 + "3,1,2,Oslo\n").encode()
+    pieces = [text[k : k + size] for k in range(0, len(text), size)]
+    arriving = Named("<stdin>", pieces)
+    monkeypatch.setattr("tunefree.cli.apply.opened", lambda _: arriving)
+    found = run("predict", folder / "table.model", "-")
+    assert len(found.stdout.split()) == 5
+    assert "column 'a': 3 cells are no number, the first 'oops' in <stdin>:3:3" in found.stderr
+    stopped = run("predict", folder / "table.model", "-", "--on-bad-cell", "error", code=3)
+    assert stopped.stdout.split() == found.stdout.split()[:1]
+    assert "<stdin>:3:3" in stopped.stderr or "oops" in stopped.stderr
+
+
 def test_a_process_that_is_killed_has_answered_a_prefix_and_the_next_one_goes_on(folder):
     lines = (folder / "rows.csv").read_bytes().splitlines(keepends=True)
     command = [sys.executable, "-c", MAIN, "predict", str(folder / "table.model"), "-"]

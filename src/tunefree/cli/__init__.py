@@ -26,6 +26,7 @@ from tunefree.cli.console import (
     outcomes,
     stop,
 )
+from tunefree.core.late import import_late
 
 # Printed below the help of every command.
 _EXIT_CODES = (
@@ -34,6 +35,8 @@ _EXIT_CODES = (
 )
 # Options that take several columns, with commas between them.
 _LISTS = ("drop", "id", "categorical")
+# Commands of a second or two, whose imports wait for their first use.
+_SHORT = ("predict", "inspect", "look")
 # Options that name a file to write.
 _WRITTEN = ("output", "html", "checkpoint")
 
@@ -90,6 +93,8 @@ def _command(name, takes, module, **reads):
             check_writable(*(given.get(option) for option in _WRITTEN))
             for option, code in reads.items():
                 check_found(given[option], code)
+            if name in _SHORT:
+                import_late()
             run = getattr(import_module(f"tunefree.cli.{module}"), f"run_{name}")
             if not gc.isenabled():  # `main` has disabled it: imports would be scanned many times
                 gc.freeze()
@@ -112,6 +117,7 @@ _command("eval", options.EvalOptions, "evaluate", model=BAD_MODEL, data=BAD_DATA
 _command("drift", options.DriftOptions, "drift", model=BAD_MODEL, data=BAD_DATA)
 _command("compare", options.CompareOptions, "compare", old=BAD_MODEL, new=BAD_MODEL, data=BAD_DATA)
 _command("report", options.ReportOptions, "page", model=BAD_MODEL, data=BAD_DATA)
+_command("export", options.ExportOptions, "export", model=BAD_MODEL)
 _command("inspect", options.InspectOptions, "report", model=BAD_MODEL)
 _command("stream", options.StreamOptions, "stream", data=BAD_DATA)
 _command("demo", options.DemoOptions, "demo")

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -162,11 +163,44 @@ def read_tables(
                 table = with_targets_only(table, notes["target_markers"], skipped)
             if not table.X.shape[0]:
                 continue
-            yield _as_known(estimator, notes, table, on_bad_cell, counted)
+            known = partial(
+                _as_known, estimator, notes, is_part=lines is not None, on_bad_cell=on_bad_cell
+            )
+            if lines is None:
+                yield known(table, counted=counted)
+            else:
+                yield from _before_error(table, known, counted)
         _note_ignored(ignored)
         if not is_repeated:
             note_cells(counted)
             note_skipped(skipped)
+
+
+def _before_error(table, known, counted):
+    """What is known of a table; or of its rows before the first one with an error, and that."""
+    found: dict = {}
+    try:
+        whole = known(table, counted=found)
+    except ValueError:
+        n = table.X.shape[0]
+        if n == 1:
+            raise
+        for rows in (slice(0, n // 2), slice(n // 2, n)):
+            yield from _before_error(_rows_of_table(table, rows), known, counted)
+        return
+    for name, bad in found.items():
+        before = counted.get(name, bad._replace(count=0))
+        counted[name] = before._replace(count=before.count + bad.count)
+    yield whole
+
+
+def _rows_of_table(table, rows):
+    """Some consecutive rows of a table of cells."""
+    kept = table.kept and {name: cells[rows] for name, cells in table.kept.items()}
+    X, where = table.X[rows], table.where
+    if where is None:
+        return table._replace(X=X, kept=kept)
+    return table._replace(X=X, kept=kept, where=lambda row, column: where(row + rows.start, column))
 
 
 def _opened_pipe(data, options) -> Any:
@@ -237,10 +271,11 @@ def _with_roles(features, notes, value):
     return out
 
 
-def _as_known(estimator, notes, table, on_bad_cell, counted):
+def _as_known(estimator, notes, table, on_bad_cell, counted, is_part=False):
     """A table of cells as the model knows its columns: their names, kinds and values.
 
-    Cells that are not of their column's kind are `counted`.
+    Cells that are not of their column's kind are `counted`. A part of rows that arrive does not
+    decide that a column has become another kind: it would depend on how many arrive together.
     """
     X: Any = getattr(table, "X", None)
     if is_stream(estimator):
@@ -261,7 +296,8 @@ def _as_known(estimator, notes, table, on_bad_cell, counted):
     schema = Schema(tuple(names), tuple(columns))
     table = table._replace(X=X.rename_columns(names))
     with cells_counted(table, counted):
-        return table._replace(X=typed(schema, read_columns(schema, table.X, on_bad_cell)))
+        columns = read_columns(schema, table.X, on_bad_cell, is_part=is_part)
+        return table._replace(X=typed(schema, columns))
 
 
 def _named_rows(names, table):

@@ -11,12 +11,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import get_scorer_names
 
 from tunefree.core.warn import did_you_mean
 
 # The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
 _TOLERANCE = 1e-3
+
+
+def _scorers():
+    """The names of scikit-learn's scorers."""
+    from sklearn.metrics import get_scorer_names
+
+    return get_scorer_names()
 
 
 @contextmanager
@@ -127,7 +133,7 @@ _RULES: dict[str, Any] = {
     "rho": _or_none(is_number, "a number"),
     "schema": _or_none(lambda v: isinstance(v, Mapping), "a dict of columns"),
     "scoring": (
-        lambda v: v is None or callable(v) or v in get_scorer_names(),
+        lambda v: v is None or callable(v) or v in _scorers(),
         "no scorer of scikit-learn: sklearn.metrics.get_scorer_names() lists them",
     ),
     "standardize": _or_auto(_is_switch, "a bool"),
@@ -159,7 +165,7 @@ def check_values(estimator):
         if not is_valid(value):
             meant = None
             if name == "scoring":
-                meant = did_you_mean(value, get_scorer_names(), "; did you mean {}?")
+                meant = did_you_mean(value, _scorers(), "; did you mean {}?")
             raise ValueError(f"{name}={value!r} is {message}{meant or '.'}")
 
 

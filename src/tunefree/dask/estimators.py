@@ -31,6 +31,7 @@ from tunefree.dask.likelihood import fit_likelihood
 from tunefree.kernel_ridge import estimators as kernel_ridge
 from tunefree.parts.averaging import Geometric
 from tunefree.parts.links import index_of_mean
+from tunefree.perceptron import blocks, separator
 from tunefree.perceptron import estimators as perceptron
 from tunefree.reflectron import classifier, reflectron
 from tunefree.reflectron.descent import Descent, Settings, fold_order
@@ -742,8 +743,8 @@ class DaskReflectronClassifier(
 
 
 def _signed(part, classes, k):
-    perceptron.check_range(part.X)
-    return [perceptron.signed(part.X, part.y, part.weights, positive=classes[k])]
+    separator.check_range(part.X)
+    return [blocks.signed(part.X, part.y, part.weights, positive=classes[k])]
 
 
 class DaskOptimisticPerceptron(_PreparesTables, perceptron.OptimisticPerceptron):

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from tunefree.files.arrays import laid_out
-from tunefree.files.files import Named, chunks, detected, name_of, numbered_lines
+from tunefree.files.files import DataError, Named, chunks, detected, name_of, numbered_lines
 from tunefree.files.json_tables import json_shape, lines_table
 from tunefree.files.libsvm import blocks, matrix
 from tunefree.files.mixed import mixed_parts, table_of_batch
@@ -134,11 +134,8 @@ def _of_json(source, skipped, keep, *, columns=None, **settings):
     path, names = name_of(source), None
     for name in ("header", "delimiter", "sheet", "zero_based", "unseen", "target_type"):
         settings.pop(name, None)
-    for text, line in numbered_lines(source):
-        ids = [getattr(column, "name", column) for column in keep]
-        table, kept = lines_table(text, (path, line), skipped, ids)
-        if table is None:
-            continue
+    ids = [getattr(column, "name", column) for column in keep]
+    for table, kept, line in _tables_of_json(source, path, skipped, ids):
         if names is None:  # a model without names takes the order of the first rows
             names = columns or table.column_names
         known = table.column_names
@@ -150,3 +147,24 @@ def _of_json(source, skipped, keep, *, columns=None, **settings):
             known = layout.positions(keep, path)  # an error for one that is not there
             found = table_of_batch(batch, line - 1, layout, path)
             yield found._replace(kept={name: kept[name] for name in known})
+
+
+def _tables_of_json(source, path, skipped, ids):
+    """The table of each part, the cells that are kept, and the number of the first line.
+
+    The error for a malformed row comes after the rows before it.
+    """
+    for text, line in numbered_lines(source):
+        error = None
+        try:
+            table, kept = lines_table(text, (path, line), skipped, ids)
+        except DataError as problem:
+            if not problem.row:
+                raise
+            error = problem
+            before = b"\n".join(text.split(b"\n")[: problem.line - line])
+            table, kept = lines_table(before, (path, line), skipped, ids)
+        if table is not None:
+            yield table, kept, line
+        if error is not None:
+            raise error

@@ -273,11 +273,11 @@ def sound_parts(text, line, after, parse, skipped):
             block = parse(text, line)
         except DataError as error:
             error.row = True
-            skip(error, skipped)
             start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
             before, text = text[:start], text[stop:]
             if before:  # valid lines before the error
                 yield parse(before, line), (after[0] - len(text), error.line + 1)
+            skip(error, skipped)
             line = error.line + 1
         else:
             yield block, after

@@ -168,10 +168,15 @@ def mixed_parts(
         found = laid_out(batches, options.path, **columns)
     n_rows, layout, part_of = 0, None, _TextRows if kind == "csv" else _TypedRows
     for rows, start, layout in found:
-        table = _table(part_of(rows, start, layout, options), layout, options)
+        part = part_of(rows, start, layout, options)
+        if whole and part.error is not None:
+            raise part.error
+        table = _table(part, layout, options)
         if table is not None:
             n_rows += table.X.shape[0]
             yield table
+        if part.error is not None:  # the rows before it have been given
+            raise part.error
     if not n_rows and skipped is not None:
         skipped.check(0, options.path)
     if not n_rows:
@@ -336,11 +341,15 @@ def place_of(text, line, record, position, delimiter, border=False, width=0):
 
 
 class _TextRows:
-    """Some rows of text; the first is on a line of the file."""
+    """Some rows of text; the first is on a line of the file.
+
+    Where malformed rows are no longer skipped, `error` is that of the first one, and the rows are
+    those before it.
+    """
 
     def __init__(self, text, line, layout, options):
         self.text, self.line, self.layout, self.options = text, line, layout, options
-        self.n_rows = 0
+        self.n_rows, self.error = 0, None
         if text.strip():
             self.cells, self.records = self._parsed()
             self.n_rows = self.cells.num_rows
@@ -349,12 +358,12 @@ class _TextRows:
         """Every cell as text, and the number of each row in the text."""
         odd, width = [], len(self.layout.slots)
         text = regular(self.text, self.layout.delimiter, width)
-        skipped = self.options.skipped
+        skipped: Any = self.options.skipped
         is_strict = skipped is None or not skipped.malformed
 
         def ragged_row(row):
             odd.append(row)
-            return "error" if is_strict and row.text.strip(_BLANKS) else "skip"
+            return "skip"
 
         names = [str(j) for j in range(width)]
         reading = csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1)
@@ -369,14 +378,16 @@ class _TextRows:
         try:
             cells = csv.read_csv(pa.BufferReader(text), reading, parsing, as_text)
         except pa.ArrowInvalid as problem:
-            if odd:
-                raise self._ragged(odd[-1]) from None
             raise DataError(f"pyarrow cannot read it: {problem}", self.options.path) from None
-        for row in odd:
-            if row.text.strip(_BLANKS):
-                self.options.skipped.add(self._ragged(row))
-        skipped = [row.number - 1 for row in odd]
-        records = np.delete(np.arange(cells.num_rows + len(skipped)), skipped)
+        records = np.delete(np.arange(cells.num_rows + len(odd)), [row.number - 1 for row in odd])
+        malformed = [row for row in odd if row.text.strip(_BLANKS)]
+        if malformed and is_strict:
+            self.error = self._ragged(malformed[0])
+            n_before = int(np.searchsorted(records, malformed[0].number - 1))
+            cells, records = cells.slice(0, n_before), records[:n_before]
+        elif skipped is not None:
+            for row in malformed:
+                skipped.add(self._ragged(row))
         return (cells, records) if width > 1 else _without_blank_lines(cells, records)
 
     def _ragged(self, row):
@@ -462,7 +473,7 @@ class _TypedRows:
 
     def __init__(self, batch, start, layout, options):
         self.batch, self.start, self.layout, self.options = batch, start, layout, options
-        self.n_rows = batch.num_rows
+        self.n_rows, self.error = batch.num_rows, None
 
     def error_at(self, row, position, words):
         """The error for a cell, whose text the message quotes."""

@@ -50,19 +50,16 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-import sklearn
-from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
 from tunefree._version import __version__
 from tunefree.core import parts as _parts
 from tunefree.core.protocols import Model, SavedState
-from tunefree.core.registry import estimator_classes, is_public
+from tunefree.core.registry import estimator_class, estimator_classes, is_public
 from tunefree.files.files import CHUNK, distinct, write_atomically
 from tunefree.rows.formula_columns import is_plain
 
 FORMAT = 2
-_VERSIONS = {"tunefree": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+_LIBRARIES = ("tunefree", "numpy", "scikit-learn")  # whose versions a file notes
 _HEAD = re.compile(
     rb'.{8}\{"__metadata__":\{"format":"tunefree (\d{1,9})","bytes":"(\d{20})",'
     rb'"sha256":"([0-9a-f]{64})",',
@@ -136,6 +133,8 @@ def save_model(
     name, known = type(estimator).__name__, vars(estimator)
     with getattr(estimator, "_alone", contextlib.nullcontext)():
         if not any(key.endswith("_") for key in known):
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError(f"This {name} is not fitted yet: call fit before you save it.")
         facts = {"n_features": known.get("n_features_in_"), "notes": notes or {}}
         facts["model"] = estimator
@@ -243,7 +242,7 @@ def describe_model(path: str | os.PathLike) -> dict[str, Any]:
             "n_features": file.decoder.decode(file.header["n_features"]),
             "learner": file.header["learner"] is True,
             "notes": dict(file.decoder.decode(file.header["notes"])),
-            "versions": {name: str(file.header[name]) for name in _VERSIONS},
+            "versions": {name: str(file.header[name]) for name in _LIBRARIES},
             "format": FORMAT,
             "bytes": file.size,
             "parts": _space_of(file),
@@ -373,7 +372,7 @@ class Encoder:
             return {"array": self._collect(value, where)}
         if issubclass(kind, np.dtype) and value.str in _NAMES:
             return {"dtype": value.str}
-        if sparse.issparse(value) and value.format == "csr":
+        if getattr(value, "format", None) == "csr" and hasattr(value, "indptr"):
             arrays = (value.data, value.indices, value.indptr)
             return {"csr": [list(value.shape), *(self._collect(a, where) for a in arrays)]}
         if is_public(kind):
@@ -453,7 +452,11 @@ def _encoded(name, facts, learner):
         }
     except RecursionError:
         raise ModelError(f"{name} cannot be saved: its values are nested too deeply") from None
-    return encoder, {**_VERSIONS, "class": name, **items}
+    import sklearn
+
+    versions = __version__, np.__version__, sklearn.__version__
+    known = dict(zip(_LIBRARIES, versions, strict=True))
+    return encoder, {**known, "class": name, **items}
 
 
 def _write(path, header, encoder):
@@ -507,7 +510,6 @@ class Decoder:
     def __init__(self, data, table):
         self._data, self._table, self._arrays = data, table, {}
         self._free = len(data)  # bytes of no array so far: each byte belongs to one array
-        self._estimators = estimator_classes()  # imports every module that a model can need
 
     def decode(self, value) -> Any:
         """The value that was encoded."""
@@ -546,7 +548,8 @@ class Decoder:
             return self._part(name, self._items(fields), kind)
         if kind == "estimator":
             name, *items = content
-            return self._estimator(self._estimators[name], *map(self._items, items))
+            estimator = estimator_class(name)  # imports the modules of its parts, too
+            return self._estimator(estimator, *map(self._items, items))
         raise ValueError(f"unknown kind of value {kind!r}")
 
     def _items(self, items):
@@ -554,6 +557,9 @@ class Decoder:
 
     def _part(self, name, fields, kind):
         cls: Any = _known_class(_checked(name, str))
+        if cls is None:
+            estimator_classes()  # imports every module that a file can need
+            cls = _known_class(name)
         if cls is None:
             raise ValueError(f"unknown class {name[:80]!r}")
         is_object, own = "_SAVED" in vars(cls), set(_field_names(cls))
@@ -576,6 +582,8 @@ class Decoder:
         ends_right = starts[0] == 0 and starts[-1] == len(data) and (np.diff(starts) >= 0).all()
         if not ends_right or not ((indices >= 0) & (indices < width)).all():
             raise ValueError("invalid sparse rows")
+        from scipy import sparse
+
         out = sparse.csr_array((rows, width), dtype=data.dtype)
         out.data, out.indices, out.indptr = data, indices, starts
         return out

@@ -21,7 +21,7 @@ Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weight
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize, nnls
+from scipy import optimize
 from scipy.special import log_softmax, softmax
 
 from tunefree.held_out.predictions import finished, lowest, weighted_mean
@@ -218,7 +218,7 @@ def _log_weights(risk, start, n_offsets=0):
 
     theta = np.concatenate([start, np.zeros(n_offsets)])
     bounds = [_LOG_BOUNDS] * m + [(None, None)] * n_offsets
-    theta = minimize(of_logs, theta, jac=True, method="L-BFGS-B", bounds=bounds).x
+    theta = optimize.minimize(of_logs, theta, jac=True, method="L-BFGS-B", bounds=bounds).x
     logs = theta[:m]
     return np.where(logs <= _LOG_BOUNDS[0] + 1e-6, 0.0, np.exp(logs)), theta[m:]
 
@@ -377,7 +377,7 @@ class Targets(NamedTuple):
 
         def fit(models):
             columns = np.column_stack([((F - mean) * scale).ravel() for F in models])
-            a, _ = nnls(columns, ((targets - mean) * scale).ravel())
+            a, _ = optimize.nnls(columns, ((targets - mean) * scale).ravel())
             joined = mean + weighted_sum(a, [F - mean for F in models])
             sizes = a * np.sqrt(np.square(columns).sum(axis=0))
             return a, mean * (1.0 - a.sum()), sizes, self.losses(joined, targets)
@@ -724,7 +724,7 @@ def _least_loss(columns, y, share, loss):
 
     for _ in range(_SOLUTIONS):
         width = max(_WIDTH * float(share @ np.abs(residuals)), _TINY)
-        theta = minimize(risk, theta, (width,), jac=True, **options).x
+        theta = optimize.minimize(risk, theta, (width,), jac=True, **options).x
         residuals = rest(theta)
     a = unit * theta[:m] / units
     return a, median + unit * theta[m] + loss.shift(residuals, share) - centre @ a

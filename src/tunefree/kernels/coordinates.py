@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.extmath import randomized_svd
 
 from tunefree.rows.scaling import _CLIP, _LEVEL, _NUMBER, _RANK, _show
 
@@ -111,6 +110,8 @@ def components(X, weights, most):
 
     Source: Halko, Martinsson and Tropp 2011 (random projections, for many columns).
     """
+    from sklearn.utils.extmath import randomized_svd
+
     share = weights / weights.sum()
     center = share @ X.astype(np.float64, copy=False)
     A = np.sqrt(share)[:, None] * (X - center)

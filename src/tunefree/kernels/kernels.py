@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics import pairwise
 
 from tunefree.core.jit import REASSOCIATE, fast_exp, fast_exp32, kernel, maximum, minimum, part
 from tunefree.core.parameters import is_number
@@ -46,6 +45,13 @@ _ASYMMETRY = 1e-6
 # So many rows of a matrix stay in the cache while they are copied; the places below its diagonal.
 _BLOCK = 64
 _BELOW = np.tri(_BLOCK, k=-1, dtype=bool)
+
+
+def _pairwise() -> Any:
+    """scikit-learn's kernels, imported when one is used."""
+    from sklearn.metrics import pairwise
+
+    return pairwise
 
 
 # In place: with a second array the compiler must expect that the two overlap. A call in place would
@@ -281,7 +287,7 @@ class Laplacian(NamedTuple):
     ) -> np.ndarray:
         """The sums of absolute differences, which the bandwidth multiplies."""
         if not _are_arrays(A, B):
-            return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
+            return _pairwise().manhattan_distances(A, B).astype(A.dtype, copy=False)
         out = np.empty((len(A), len(B)), A.dtype) if out is None else out
         upper = A is B and A.shape[1] > HALVED
         _manhattan(np.ascontiguousarray(A), np.ascontiguousarray(B.T), out, upper)
@@ -392,7 +398,7 @@ class Cosine(NamedTuple):
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
-        return pairwise.cosine_similarity(A, B).astype(A.dtype, copy=False)
+        return _pairwise().cosine_similarity(A, B).astype(A.dtype, copy=False)
 
     def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
@@ -428,7 +434,9 @@ class Pairwise(NamedTuple):
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        out = pairwise.pairwise_kernels(A, B, metric=self.metric, filter_params=True, **parameters)
+        out = _pairwise().pairwise_kernels(
+            A, B, metric=self.metric, filter_params=True, **parameters
+        )
         return np.asarray(out).astype(A.dtype, copy=False)
 
     def diag(self, A: Rows) -> np.ndarray:
@@ -471,7 +479,7 @@ class Function(NamedTuple):
         if self._takes_matrices(A, B):
             out = self.function(A, B)
         else:
-            out = pairwise.pairwise_kernels(A, B, metric=self.function)
+            out = _pairwise().pairwise_kernels(A, B, metric=self.function)
         return np.asarray(out).astype(A.dtype, copy=False)
 
     diag = Pairwise.diag
@@ -518,8 +526,8 @@ def make_kernel(kernel: Any, gamma: float = 1.0, degree: float = 3, coef0: float
     if kernel == "precomputed":
         return Precomputed()
     name = "polynomial" if kernel == "poly" else kernel
-    if name not in pairwise.PAIRWISE_KERNEL_FUNCTIONS and name not in KERNELS.names():
-        names = {*KERNELS, "poly", "precomputed", *pairwise.PAIRWISE_KERNEL_FUNCTIONS}
+    if name not in _pairwise().PAIRWISE_KERNEL_FUNCTIONS and name not in KERNELS.names():
+        names = {*KERNELS, "poly", "precomputed", *_pairwise().PAIRWISE_KERNEL_FUNCTIONS}
         names = ", ".join(sorted(names))
         raise ValueError(f"kernel={kernel!r} is unknown: it is one of {names}, or a function.")
     check_gamma(gamma)

@@ -37,10 +37,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
-from scipy.optimize import minimize_scalar
+from scipy import optimize, special, stats
 from scipy.special import expit, gammaln, log_softmax, softmax, xlog1py, xlogy
-from scipy.stats import invgauss
 
 from tunefree.core.parts import PartTable
 from tunefree.parts import links
@@ -50,6 +48,8 @@ _SUPPORT = np.sqrt(5.0)  # Epanechnikov's density of deviation 1 is 0 beyond it
 _LEAST, _SURE = 1e-100, 1e-15  # least distances of means, and probabilities, from their limits
 # Poisson numbers farther from their mean, in deviations, have no weight in Tweedie's distribution.
 _NUMBERS = 10.0
+# Dispersions of Tweedie's likelihood are at most so far from Pearson's, in logarithms.
+_FAR = 2.0
 # Whole targets are counts if the smallest is below this, else amounts.
 _SMALL_COUNT = 10
 
@@ -344,7 +344,9 @@ class NegativeBinomial(Positive):
             each = gammaln(y + k) - gammaln(k) + k * np.log(k / (k + mean))
             return -float(np.sum(weights @ (each + y * np.log(mean / (k + mean)))))
 
-        found: Any = minimize_scalar(negative_log_likelihood, bounds=(-9.0, 5.0), method="bounded")
+        found: Any = optimize.minimize_scalar(
+            negative_log_likelihood, bounds=(-9.0, 5.0), method="bounded"
+        )
         return NegativeBinomial(float(f"{np.exp(found.x):.4g}"))
 
 
@@ -413,7 +415,7 @@ class InverseGaussian(Positive):
     def tails(self, y: Any, mean: Any, exposure: Any, scale: Any) -> Tails:
         """Of amounts with the dispersion scale / exposure."""
         phi = scale / exposure
-        law: Any = invgauss(mean * phi, scale=1.0 / phi)
+        law: Any = stats.invgauss(mean * phi, scale=1.0 / phi)
         return Tails.continuous(law.cdf(y), law.sf(y))
 
 
@@ -483,6 +485,35 @@ class Tweedie(Positive):
         """The power at a share of its range."""
         return Tweedie(1.05 + 0.9 * float(share))
 
+    def likely(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray, exposure: Any) -> Any:
+        """The family of the power of maximum likelihood, with that dispersion, for these means.
+
+        `y`, `mean`, `weights` (numbers of repetitions) and `exposure` are vectors of rows. Where
+        all means are equal to the targets, the power stays unknown.
+        """
+        if self.power is not None:
+            return self
+        if not len(y) or not np.square(y - mean).any():
+            return self
+        share = weights / weights.sum()
+
+        def cost(power):
+            own = Tweedie(float(power))
+            pearson = share @ (exposure * np.square(y - mean) / own.variance(mean))
+            unit = np.log(pearson)
+            found: Any = optimize.minimize_scalar(
+                lambda log: -float(share @ own.log_likelihood(y, mean, exposure, np.exp(log))),
+                bounds=(unit - _FAR, unit + _FAR),
+                method="bounded",
+                options={"xatol": 1e-2},
+            )
+            return found.fun
+
+        limits = {"bounds": (1.05, 1.95), "method": "bounded", "options": {"xatol": 5e-4}}
+        with np.errstate(all="ignore"):
+            best: Any = optimize.minimize_scalar(cost, **limits)
+        return Tweedie(round(float(best.x), 3))
+
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The power by which squared residuals grow with the mean: pseudo-likelihood."""
         if self.power is not None or np.ptp(mean) == 0.0:
@@ -496,7 +527,9 @@ class Tweedie(Positive):
             mass = weights.sum() * log.shape[1]
             return float(np.log(scale / mass) + p * np.sum(weights @ log) / mass)
 
-        found: Any = minimize_scalar(negative_log_likelihood, bounds=(1.05, 1.95), method="bounded")
+        found: Any = optimize.minimize_scalar(
+            negative_log_likelihood, bounds=(1.05, 1.95), method="bounded"
+        )
         return Tweedie(round(float(found.x), 3))
 
 

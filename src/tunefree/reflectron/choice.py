@@ -17,7 +17,6 @@ from itertools import islice, product
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.isotonic import isotonic_regression
 
 from tunefree.held_out.predictions import weighted_mean
 from tunefree.parts.families import Family
@@ -47,6 +46,8 @@ def _increasing(values, weights):
     """Values made increasing: where they fall they are pooled with their neighbours."""
     if (np.diff(values) >= 0.0).all():
         return values
+    from sklearn.isotonic import isotonic_regression
+
     return isotonic_regression(values, sample_weight=weights)
 
 
@@ -68,6 +69,8 @@ def _intervals(y, w, n_knots, by_rise):
     """The interval of every point, of so many of equal weight, or of equal weight and rise."""
     share = (np.cumsum(w) - 0.5 * w) / w.sum()
     if by_rise:
+        from sklearn.isotonic import isotonic_regression
+
         fitted = isotonic_regression(y, sample_weight=w)
         rise = fitted[-1] - fitted[0]
         if rise > 0.0:

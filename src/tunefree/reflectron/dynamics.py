@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
+from scipy import optimize
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -267,7 +267,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         first = _regression(pairs.now, pairs.after)
         ends = first - _RHO_WITHIN, first + _RHO_WITHIN
         options = {"xatol": _RHO_TOL}
-        found = minimize_scalar(risk, method="bounded", bounds=ends, options=options)
+        found = optimize.minimize_scalar(risk, method="bounded", bounds=ends, options=options)
         return found.x, passes
 
     def _pairs(self, X, mask):

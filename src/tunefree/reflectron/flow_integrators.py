@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import optimize
 from scipy.integrate import solve_ivp
-from scipy.optimize import minimize_scalar
 
 from tunefree.core.process import one_blas_thread
 
@@ -189,7 +189,7 @@ class Trajectory:
         held_risk: Any = self.held_risk
         i = int(np.argmin(held_risk))
         low, high = self.times[max(i - 1, 0)], self.times[min(i + 1, len(self.times) - 1)]
-        found = minimize_scalar(
+        found = optimize.minimize_scalar(
             lambda t: self.risk_at(t, held=True)[0],
             bounds=(low, high),
             method="bounded",

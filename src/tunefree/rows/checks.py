@@ -37,9 +37,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
+from scipy import stats
 from scipy.special import gammaln
-from scipy.stats import chi2_contingency, rankdata
 
 from tunefree.core.format import listed, number
 from tunefree.core.warn import DataWarning, findings_kept, warn
@@ -237,7 +236,7 @@ def dependence(targets, classify):
         step = np.mean(targets[1:] != targets[:-1])
         chance = 1.0 - np.square(np.bincount(targets) / n).sum()
     else:
-        high, low = rankdata(targets, "max"), n + 1.0 - rankdata(targets, "min")
+        high, low = stats.rankdata(targets, "max"), n + 1.0 - stats.rankdata(targets, "min")
         step, chance = n * np.abs(np.diff(high)).sum(), 2.0 * (low * (n - low)).sum()
     return 1.0 - step / chance if chance > 0.0 else 0.0
 
@@ -325,7 +324,7 @@ def rows_in_order_of_dates(columns):
         days = values[~np.isnan(values)]
         if kind != "date" or len(days) < _FEWEST_ROWS or len(np.unique(days)) < _FEWEST_DATES:
             continue
-        ranks = rankdata(days)
+        ranks = stats.rankdata(days)
         if abs(np.corrcoef(ranks, np.arange(len(days)))[0, 1]) >= _IN_ORDER:
             words = (
                 "the rows are in the order of these dates, and rows are held out at random: for "
@@ -433,7 +432,7 @@ def compared_counts(one, other):
     index = float(((p - q) * np.log(p / q)).sum())
     starts = _joined_bins((one + other) * (min(n, m) / (n + m)))
     counts = [np.add.reduceat(one, starts), np.add.reduceat(other, starts)]
-    return index, float(chi2_contingency(counts, correction=False).pvalue)
+    return index, float(stats.chi2_contingency(counts, correction=False).pvalue)
 
 
 def _joined_bins(expected):
@@ -467,11 +466,13 @@ def correlated_columns(columns):
     found = [c for c in numbers if len(np.unique(c.values[~np.isnan(c.values)])) > 1]
     if len(found) < 2:
         return []
-    ranks = np.array([rankdata(c.values, nan_policy="omit") for c in found])
+    from scipy.cluster import hierarchy
+
+    ranks = np.array([stats.rankdata(c.values, nan_policy="omit") for c in found])
     ranks = np.nan_to_num(ranks - np.nanmean(ranks, axis=1, keepdims=True))
     distances = 1.0 - np.abs(np.corrcoef(ranks))
     pairs = distances[np.triu_indices(len(found), 1)]
-    cluster = fcluster(linkage(pairs, "complete"), 1.0 - CORRELATED, "distance")
+    cluster = hierarchy.fcluster(hierarchy.linkage(pairs, "complete"), 1.0 - CORRELATED, "distance")
     groups = defaultdict(list)
     for column, number_of in zip(found, cluster.tolist(), strict=True):
         groups[number_of].append(column.place)

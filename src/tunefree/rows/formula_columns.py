@@ -10,7 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.interpolate import BSpline, CubicSpline
+from scipy import interpolate
 
 from tunefree.core.warn import warn
 
@@ -297,7 +297,7 @@ def _b_splines(state, x, text):
     """B-splines, whose polynomials are extended beyond the outer knots."""
     knots, degree = state["knots"], state["degree"]
     _beyond(x, knots[0], knots[-1], text)
-    basis = BSpline(knots, np.eye(len(knots) - degree - 1), degree, extrapolate=True)
+    basis = interpolate.BSpline(knots, np.eye(len(knots) - degree - 1), degree, extrapolate=True)
     return basis(x)[:, state["first"] :]
 
 
@@ -305,7 +305,7 @@ def _natural(state, x, text):
     """Natural cubic splines, by their values at the knots; straight lines beyond these."""
     knots = state["knots"]
     _beyond(x, knots[0], knots[-1], text)
-    basis = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
+    basis = interpolate.CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
     inside = np.clip(x, knots[0], knots[-1])
     values = basis(inside) + (x - inside)[:, None] * basis(inside, 1)
     return values @ state["absorbed"] if "absorbed" in state else values
@@ -315,7 +315,7 @@ def _cyclic(state, x, text):
     """Cyclic cubic splines, which repeat beyond the outer knots."""
     knots = state["knots"]
     units = np.eye(len(knots) - 1)
-    basis = CubicSpline(knots, np.vstack([units, units[:1]]), bc_type="periodic")
+    basis = interpolate.CubicSpline(knots, np.vstack([units, units[:1]]), bc_type="periodic")
     values = basis(x)
     return values @ state["absorbed"] if "absorbed" in state else values
 

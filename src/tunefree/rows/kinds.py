@@ -6,9 +6,8 @@ Cells that are not of the kind of their column are missing, and bad.
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import compute
 
+from tunefree.core.arrow import compute, pa
 from tunefree.core.format import listed
 from tunefree.rows.columns import (
     CATEGORY,
@@ -237,7 +236,9 @@ class ColumnKind(NamedTuple):
         written, none = self.written, np.full(len(marked), np.nan)
         if written is None and self.kind != TRUTH:  # the rows of `fit` had the type of numbers
             cells, counts = raw.cells.filter(pa.array(~marked)), rows_of_levels(raw)[~marked]
-            written = _WRITTEN[self.kind].of(cells, counts)
+            learned = _WRITTEN[self.kind].of(cells, counts)
+            # Where hardly a cell is of the kind, "1.5" is still a number.
+            written = _WRITTEN[self.kind]() if learned is None else learned
         if written is None:  # truth values count as 0 and 1 among numbers of any container
             return truths(raw.cells) if self.kind in (TRUTH, NUMBER) else none
         return raw.texts.values(written, ~marked)

@@ -147,7 +147,7 @@ class Schema(NamedTuple):
     def of_sparse(cls, names: Any) -> Any:
         """The schema of sparse rows, which hold numbers."""
         names = tuple(map(str, names))
-        return cls(names, tuple(ColumnKind(NUMBER) for _ in names))
+        return cls(names, (ColumnKind(NUMBER),) * len(names))
 
     @property
     def is_of_numbers(self) -> bool:
@@ -219,7 +219,11 @@ def _learned(X, names, weights, given, sentinels):
 
 
 def read_columns(
-    schema: Schema, X: Any, on_bad_cell: str = "missing", is_new: bool = True
+    schema: Schema,
+    X: Any,
+    on_bad_cell: str = "missing",
+    is_new: bool = True,
+    is_part: bool = False,
 ) -> list[ColumnValues]:
     """The values of every column, with one warning, or an error, about bad cells.
 
@@ -230,6 +234,8 @@ def read_columns(
     on_bad_cell : {'missing', 'error'}
     is_new : bool, default=True
         Whether rows are new, and may hold another kind than those of the fit, which is an error.
+    is_part : bool, default=False
+        Whether rows are a part of those to come: they do not decide that the kind is another.
 
     Warns
     -----
@@ -238,14 +244,14 @@ def read_columns(
     """
     named: Any = zip(_named_columns(X, schema.names), schema.columns, strict=True)
     columns = ((name, column, raw) for (name, raw), column in named)
-    return _checked(columns, on_bad_cell, is_new)
+    return _checked(columns, on_bad_cell, is_new, is_part)
 
 
-def _checked(columns, on_bad_cell, is_new=True):
+def _checked(columns, on_bad_cell, is_new=True, is_part=False):
     """The values of (name, kind, column)s, with one warning, or an error, about bad cells."""
     found, bad = [], []
     for name, column, raw in columns:
-        values = column.read(raw, name, is_new)
+        values = column.read(raw, name, is_new and not is_part)
         if values.bad is not None and values.bad.any():
             row = int(np.argmax(values.bad))
             count = int(np.count_nonzero(values.bad))

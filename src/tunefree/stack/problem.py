@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.model_selection import TimeSeriesSplit, check_cv
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.base import base
@@ -32,7 +31,7 @@ from tunefree.uncertainty.intervals import Residuals
 # Rows from which correlations of columns are computed.
 _MOST_CORRELATED = 1000
 # A sample has so many rows of every class, if there are so many.
-_FEWEST_OF_CLASS = 20
+FEWEST_OF_CLASS = 20
 EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
 
 
@@ -185,6 +184,8 @@ def _parts_of(estimator, y, groups, dates):
             raise ValueError("groups= and cv='time' exclude each other: later rows are held out.")
         splits = _splits_by_time(len(y), dates)
     else:
+        from sklearn.model_selection import check_cv
+
         cv = check_cv(estimator.cv, y, classifier=is_classifier(estimator))
         given = cv.split(np.zeros(len(y)), y, groups)
         splits = [(np.asarray(a), np.asarray(b)) for a, b in given]
@@ -216,6 +217,8 @@ def _splits_by_time(n, dates):
         order = np.argsort(dates, kind="stable")[: np.count_nonzero(~np.isnan(dates))]
         days = dates
     splits = []
+    from sklearn.model_selection import TimeSeriesSplit
+
     for train, out in TimeSeriesSplit().split(order):
         train, out = order[train], order[out]
         splits.append((train[days[train] < days[out].min()], out))
@@ -263,7 +266,7 @@ class StackProblem(NamedTuple):
             return self
         is_in = np.arange(self.shape.n) < n
         for stratum in np.unique(self.strata):
-            is_in[np.flatnonzero(self.strata == stratum)[:_FEWEST_OF_CLASS]] = True
+            is_in[np.flatnonzero(self.strata == stratum)[:FEWEST_OF_CLASS]] = True
         rows = np.flatnonzero(is_in)
         X, strata = self.X[rows], self.strata[rows]
         return self._replace(

@@ -18,7 +18,7 @@ predictors with and without guarantees of validity", algorithms 1 to 4).
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy import optimize
 from scipy.special import log_softmax
 
 _FOLDS, _OFFSETS, _FEWEST_ROWS = 5, 1e-3, 40
@@ -60,7 +60,7 @@ class Slopes(NamedTuple):
             return value, np.concatenate(slope)
 
         ends = [(-3.0, 3.0)] * k + [(None, None)] * k
-        theta = minimize(risk, np.zeros(2 * k), jac=True, method="L-BFGS-B", bounds=ends).x
+        theta = optimize.minimize(risk, np.zeros(2 * k), jac=True, method="L-BFGS-B", bounds=ends).x
         return cls(np.exp(theta[:k]), theta[k:])
 
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
-from scipy.stats import f as fisher
+from scipy import stats
 
 from tunefree.core.format import aligned
 from tunefree.parts.links import LINKS
@@ -40,9 +39,9 @@ def wald(difference: np.ndarray, covariance: np.ndarray, df_denom: float) -> Wal
 def chi2_or_f(statistic: float, df_num: int, df_denom: float) -> WaldTest:
     """The F test of a chi2 statistic, or its chi2 test if `df_denom` is infinite."""
     if np.isinf(df_denom):
-        return WaldTest(statistic, float(chi2.sf(statistic, df_num)), df_num, df_denom)
+        return WaldTest(statistic, float(stats.chi2.sf(statistic, df_num)), df_num, df_denom)
     ratio = statistic / max(df_num, 1)
-    return WaldTest(ratio, float(fisher.sf(ratio, df_num, df_denom)), df_num, df_denom)
+    return WaldTest(ratio, float(stats.f.sf(ratio, df_num, df_denom)), df_num, df_denom)
 
 
 def as_text(columns: dict, names: list, missing: str = "nan") -> str:

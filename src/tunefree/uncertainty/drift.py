@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from scipy.stats import kstwo
+from scipy import stats
 
 from tunefree.rows.checks import compared_counts
 
@@ -235,7 +235,7 @@ def _of_numbers(known, present):
     p = 1.0
     if m:
         distance = float(np.abs(below / n - ours / m).max())
-        p = float(kstwo.sf(distance, max(1, round(n * m / (n + m)))))
+        p = float(stats.kstwo.sf(distance, max(1, round(n * m / (n + m)))))
     deciles = np.unique(np.searchsorted(below, np.arange(1, 10) / 10 * n).clip(0, len(cuts) - 1))
     counts = [
         np.diff(np.concatenate([[0], each[deciles], [total]])).astype(float)

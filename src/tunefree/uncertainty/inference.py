@@ -14,19 +14,24 @@ to be true. The others are for the best linear predictor of the loss, whether or
 linear, errors normal or variances equal: rows, or groups, must be independent, and many more than
 columns. Student's t has n - d degrees of freedom, with groups G - 1.
 
+Where the loss is a square, s_i and r_i are fitted values and residuals and l_i is the diagonal of
+the hat matrix: that is the definition of HC2 and HC3. ``GLM.fit(cov_type=...)`` of statsmodels 0.14
+has HC0 under all four names; ``vcovHC`` of R's sandwich divides by the leverages, too, with
+Fisher's information for h_i. A frequency w is w rows, each of the leverage l_i; a precision w is in
+the leverage of its row.
+
 A row counts w times, or, if weights are precisions, its variance is divided by w. Several and
 ordered classes have an index for each output: `tunefree.uncertainty.classes`. Quantiles have the
 score 1[y <= s] - q; its slope is the density of the errors at 0: `tunefree.uncertainty.quantiles`.
 
-Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Liang and Zeger 1986
-(groups); McCullagh and Nelder 1989 (the information, the dispersion).
+Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Long and Ervin 2000 (their
+use); Liang and Zeger 1986 (groups); McCullagh and Nelder 1989 (the information, the dispersion).
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.stats import t as student
+from scipy import optimize, stats
 
 from tunefree.parts.families import Gaussian, Quantile
 from tunefree.parts.links import Logit
@@ -73,14 +78,14 @@ class CoefficientFit(NamedTuple):
         """The `Summary`, given the reference levels."""
         coef, df_denom = self.coef, self.df_denom
         error = np.sqrt(np.diag(self.covariance))
-        reach = student.ppf(1.0 - 0.5 * alpha, df_denom) * error
+        reach = stats.t.ppf(1.0 - 0.5 * alpha, df_denom) * error
         t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error != 0.0)
         return Summary(
             names=self.names,
             coef=coef,
             standard_error=error,
             statistic=t,
-            p_value=2.0 * student.sf(np.abs(t), df_denom),
+            p_value=2.0 * stats.t.sf(np.abs(t), df_denom),
             low=coef - reach,
             high=coef + reach,
             alpha=alpha,
@@ -210,7 +215,9 @@ def _most_likely(sample):
         found = minimum(trial, found)
         return -_log_likelihood(trial, found)
 
-    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8})
+    best: Any = optimize.minimize_scalar(
+        cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-8}
+    )
     return with_parameter(best.x)
 
 

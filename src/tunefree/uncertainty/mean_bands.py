@@ -1,7 +1,7 @@
 """Bands of the mean: intervals for the means of rows, by the covariance of the coefficients."""
 
 import numpy as np
-from scipy.stats import t as student
+from scipy import stats
 
 from tunefree.core.warn import warn
 
@@ -25,7 +25,7 @@ def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
     A = columns.of(rows)
     D, index = fit.design(A), fit.index(A) + offset
     error = np.sqrt(((D @ np.nan_to_num(fit.covariance)) * D).sum(axis=1))
-    reach = student.ppf(1.0 - 0.5 * alphas, fit.df_denom) * error[:, None]
+    reach = stats.t.ppf(1.0 - 0.5 * alphas, fit.df_denom) * error[:, None]
     ends = np.stack([index[:, None] - reach, index[:, None] + reach], axis=1)
     exposure = np.broadcast_to(exposure, index.shape)
     with np.errstate(over="ignore"):
@@ -48,12 +48,9 @@ def warn_aliased(fit):
         )
 
 
-def unknown_rows(columns, rows):
-    """Which rows have a level without a coefficient, with a warning."""
+def unknown_rows(columns, rows, fate="their means are NaN"):
+    """Which rows have a level without a coefficient, with a warning of their `fate`."""
     unknown = columns.unknown_levels(rows)
     if unknown.any():
-        warn(
-            f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: their "
-            "means are NaN."
-        )
+        warn(f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: {fate}.")
     return unknown

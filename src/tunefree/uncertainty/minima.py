@@ -73,9 +73,10 @@ def _minimum_of_classes(sample, columns):
     _check_rows(sample, E.shape[2])
     given = E, y, share, family, sample.intercept, sample.law.offset
     theta, s, converged = classes.most_likely(A, *given)
-    guessed = (s > 0.0).sum(axis=1) if family.tied else s.argmax(axis=1)
+    own = A @ (E @ theta)  # without the offset, which separates nothing
+    guessed = (own > 0.0).sum(axis=1) if family.tied else own.argmax(axis=1)
     separable = bool((guessed == codes).all())
-    if separable or not converged or np.abs(s).max() > LARGEST_INDEX:
+    if separable or not converged or np.abs(own).max() > LARGEST_INDEX:
         B = E @ theta
         B = B if family.tied else B - B.mean(axis=1, keepdims=True)
         one = int(np.argmax(np.square(B).sum(axis=0)))

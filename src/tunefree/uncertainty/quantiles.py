@@ -20,8 +20,7 @@ Source: Koenker and Bassett 1978; Powell 1991; Hall and Sheather 1988; Gutenbrun
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.stats import norm
+from scipy import optimize, stats
 
 from tunefree.parts import families
 
@@ -53,7 +52,9 @@ def plane(
     share = weights / weights.mean()
     limits = np.column_stack([np.zeros(len(y)), share])
     right = (1.0 - q) * (share @ A)
-    found: Any = linprog(-y / scale, A_eq=A.T, b_eq=right, bounds=limits, method="highs-ds")
+    found: Any = optimize.linprog(
+        -y / scale, A_eq=A.T, b_eq=right, bounds=limits, method="highs-ds"
+    )
     if found.status != 0:
         raise ValueError(f"The minimum of the pinball loss was not found: {found.message}")
     return -scale * found.eqlin.marginals, np.clip(found.x / share, 0.0, 1.0)
@@ -110,18 +111,18 @@ def density(errors: np.ndarray, y: np.ndarray, counts: np.ndarray, q: float) -> 
 
     Examples
     --------
-    >>> e = norm.ppf((np.arange(2000) + 0.5) / 2000)
-    >>> bool(abs(density(e, e, np.ones(2000), 0.5) - norm.pdf(0.0)) < 0.01)
+    >>> e = stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
+    >>> bool(abs(density(e, e, np.ones(2000), 0.5) - stats.norm.pdf(0.0)) < 0.01)
     True
     """
-    n, z = counts.sum(), norm.ppf(q)
-    part = 1.5 * norm.pdf(z) ** 2 / (2.0 * z * z + 1.0)
-    reach = (norm.ppf(0.975) ** 2 * part / n) ** (1.0 / 3.0)
+    n, z = counts.sum(), stats.norm.ppf(q)
+    part = 1.5 * stats.norm.pdf(z) ** 2 / (2.0 * z * z + 1.0)
+    reach = (stats.norm.ppf(0.975) ** 2 * part / n) ** (1.0 / 3.0)
     low, high = _percentiles(errors, counts, (0.25, 0.75))
     deviation = np.sqrt(np.average(np.square(y - np.average(y, weights=counts)), weights=counts))
     # Near the ends of (0, 1) the normal quantiles are those of the nearest levels inside.
     levels = np.clip([q - reach, q + reach], 0.5 / n, 1.0 - 0.5 / n)
-    width = min(deviation, (high - low) / 1.34) * float(np.diff(norm.ppf(levels))[0])
+    width = min(deviation, (high - low) / 1.34) * float(np.diff(stats.norm.ppf(levels))[0])
     if width <= 0.0:
         raise ValueError(
             "Half of the errors are equal, so that they have no density and coefficients no "

@@ -24,8 +24,7 @@ library's.
 """
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import beta, t
+from scipy import optimize, stats
 
 from tunefree.rows.order import summed_by
 
@@ -86,8 +85,8 @@ def exact(mistakes, n, alpha=0.05):
     >>> [round(e, 3) for e in exact(5, 100)]
     [0.016, 0.113]
     """
-    low = beta.ppf(0.5 * alpha, mistakes, n - mistakes + 1) if mistakes > 0 else 0.0
-    high = beta.ppf(1.0 - 0.5 * alpha, mistakes + 1, n - mistakes) if mistakes < n else 1.0
+    low = stats.beta.ppf(0.5 * alpha, mistakes, n - mistakes + 1) if mistakes > 0 else 0.0
+    high = stats.beta.ppf(1.0 - 0.5 * alpha, mistakes + 1, n - mistakes) if mistakes < n else 1.0
     return float(low), float(high)
 
 
@@ -123,7 +122,9 @@ def of_groups(mistakes, weights, groups, alpha=0.05):
         variance = n_groups / (n_groups - 1.0) * float(parts @ parts)
         n = min(mean * (1.0 - mean) / max(variance, 1e-300), n_rows)
     if n_groups > 1:
-        few, many = (t.ppf(1.0 - 0.5 * alpha, m) for m in (n_groups - 1.0, max(n_rows - 1.0, 1.0)))
+        few, many = (
+            stats.t.ppf(1.0 - 0.5 * alpha, m) for m in (n_groups - 1.0, max(n_rows - 1.0, 1.0))
+        )
         n = max(n * (many / few) ** 2, 1.0)
     return exact(round(n * mean, 9), round(n, 9), alpha)
 
@@ -142,7 +143,7 @@ def skewed(losses, weights, alpha=0.05):
     if n < 1.0 + 1e-9:
         return 0.0, np.inf
     spread = np.sqrt(share @ np.square(gap) * n / (n - 1.0))
-    reach = t.ppf(1.0 - 0.5 * alpha, n - 1.0) / np.sqrt(n)
+    reach = stats.t.ppf(1.0 - 0.5 * alpha, n - 1.0) / np.sqrt(n)
     high = mean + reach * spread
     skew = share @ (gap / spread) ** 3 if spread > 0.0 else 0.0
     if skew > 0.0:
@@ -200,6 +201,14 @@ def _limits(excess, middle):
     """The limits of the means that are not refuted, where `excess` is below 0."""
     if excess(middle) >= 0.0:
         return middle, middle
-    low = brentq(excess, 0.0, middle, xtol=1e-9) if middle > 0.0 and excess(0.0) > 0.0 else 0.0
-    high = brentq(excess, middle, 1.0, xtol=1e-9) if middle < 1.0 and excess(1.0) > 0.0 else 1.0
+    low = (
+        optimize.brentq(excess, 0.0, middle, xtol=1e-9)
+        if middle > 0.0 and excess(0.0) > 0.0
+        else 0.0
+    )
+    high = (
+        optimize.brentq(excess, middle, 1.0, xtol=1e-9)
+        if middle < 1.0 and excess(1.0) > 0.0
+        else 1.0
+    )
     return float(low), float(high)

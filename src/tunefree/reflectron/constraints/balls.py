@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy import optimize
 
 from tunefree.reflectron.constraints.rules import (
     by_norm,
@@ -168,7 +168,9 @@ class LpBall:
                 return a
         while excess(high) > 0.0:
             high += 2.0
-        return solve(np.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15, maxiter=200)))
+        return solve(
+            np.exp(optimize.brentq(excess, low, high, xtol=1e-15, rtol=1e-15, maxiter=200))
+        )
 
     def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
         """Whether a point is in the set, up to a relative tolerance."""

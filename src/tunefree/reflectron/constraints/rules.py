@@ -1,7 +1,7 @@
 """What projections share: pairs without a rule, shrinking by a constant, squared p-norms."""
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy import optimize
 
 _FARTHEST = 2000.0  # in logarithms of norms
 
@@ -45,7 +45,7 @@ def shrink(a, radius, potential):
         size = np.sum(np.abs(potential.inverse(np.maximum(a - tau, 0.0))))
         return min(size, 1e300) / radius - 1.0
 
-    tau = brentq(excess, 0.0, float(np.max(a)), xtol=1e-300, rtol=1e-15, maxiter=500)
+    tau = optimize.brentq(excess, 0.0, float(np.max(a)), xtol=1e-300, rtol=1e-15, maxiter=500)
     return np.maximum(a - tau, 0.0)
 
 
@@ -77,7 +77,9 @@ def by_norm(constraint, dual, potential):
         return np.zeros_like(dual), np.zeros_like(dual)
     while excess(middle + reach) > 0.0:
         reach *= 2.0
-    return project(brentq(excess, low, middle + reach, xtol=1e-15, rtol=1e-15, maxiter=200))
+    return project(
+        optimize.brentq(excess, low, middle + reach, xtol=1e-15, rtol=1e-15, maxiter=200)
+    )
 
 
 def on_singular_values(ball, dual, base):

@@ -250,9 +250,11 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         self.row_terms_ = tuple(given_terms(exposure, offset))
         if self._is_unpenalized():
             return self._fit_likelihood(X, y, given_weights, X_val, law, exposure, offset)
+        likely = None
         if learned is None:
-            law = self._with_likely_parameter(X, y, given_weights, law, exposure, given_offset)
-            family, link = law
+            likely = self._likely_fits(X, y, given_weights, law, exposure, given_offset)
+        if likely is not None and len(likely) == 1:
+            law = family, link = likely[0].family, link
         setup = self._setup(law, learned_link=learned)
         if X_val is not None and self.row_terms_:
             raise ValueError("X_val= cannot be combined with exposure= or offset=.")
@@ -266,28 +268,27 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         # With an offset means have no range of their own.
         terms: Any = {"offset": offset, "exposure": over, "limited": offset is None}
         self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
-        self._keep_likelihood(X, y, given_weights, exposure, given_offset)
+        self._keep_likelihood(X, y, given_weights, exposure, given_offset, likely)
         return self
 
-    def _with_likely_parameter(self, X, y, weights, law, exposure, offset):
-        """The law with the family's unknown parameter at its maximum likelihood.
+    def _likely_fits(self, X, y, weights, law, exposure, offset):
+        """The maximum likelihood fits with the family's unknown parameter; None if it has none.
 
-        It depends on no held-out rows. Where there is no such maximum, or rows are too many, the
-        descent learns the parameter.
+        The parameter depends on no held-out rows. Where there is no such maximum, or rows are too
+        many, the descent learns it.
         """
         self.family_, self.link_ = law
         self.constraint_ = self.constraint
         if not self._learns_parameter():
-            return law
+            return None
         try:
             columns = self._table_columns(X, weights, {})
             check_work(X.shape[0], len(columns.names), 1, True)
             with np.errstate(all="ignore"):
                 own, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
-                fits = self._fits_of(columns.of(X), columns, own, targets, weights, None)
+                return self._fits_of(columns.of(X), columns, own, targets, weights, None)
         except ValueError:
-            return law
-        return (fits[0].family, law[1]) if len(fits) == 1 else law
+            return None
 
     def _fit_likelihood(self, X, y, weights, X_val, law, exposure, offset):
         """Learn by maximum likelihood from checked rows."""
