@@ -58,8 +58,16 @@ def assert_same(there, local, rtol=1e-8):
         assert one == pytest.approx(other, rel=1e-7)
 
 
-@pytest.mark.parametrize("family", TARGETS)
-@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(
+    "family, weights",
+    [
+        ("gaussian", "precisions"),
+        ("poisson", "repetitions"),
+        ("gamma", "none"),
+        ("gamma", "precisions"),
+        ("binomial", "repetitions"),
+    ],
+)
 def test_the_fit_and_its_table_are_those_of_one_machine(client, family, weights):
     y, w = TARGETS[family], WEIGHTS[weights]
     local = tunefree.GLMRegressor(family, potential="none").fit(TABLE, y, w)
