@@ -147,6 +147,9 @@ def test_what_has_no_fit_is_named(client):
     with pytest.raises(ValueError, match="y holds zeros only"):
         model.fit(rows, parts(0.0 * COUNTS))
     model.fit(rows, parts(COUNTS.where(TABLE.index > 150, 0.0)))  # a partition of zeros
+    bent = tfd.DaskGLMRegressor(NegativeBinomial(0.5), link="softplus")
+    with pytest.raises(ValueError, match="^exposure= with family=.* needs link='log'"):
+        bent.fit(rows, parts(COUNTS), exposure=parts(YEARS))
     with pytest.raises(ValueError, match="is not for family='huber' on a cluster"):
         model.set_params(family="huber").fit(rows, parts(COUNTS))
 
