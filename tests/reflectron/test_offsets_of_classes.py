@@ -188,3 +188,16 @@ def unlike(frame):
 def test_offsets_that_are_not_of_the_classes_are_refused(rows, offset, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         exact().fit(rows, Y, offset=offset)
+
+
+@pytest.mark.parametrize("of", ["likelihood", "predictions"])
+def test_residuals_and_bands_are_of_the_probabilities_with_the_offset(model, of):
+    p = model.predict_proba(X, KNOWN)
+    r = model.residuals(X, Y, "response", offset=KNOWN, of=of)
+    np.testing.assert_allclose(r, (Y[:, None] == LABELS) - p, atol=1e-8)
+    mean, ends = model.predict_mean_interval(X, offset=KNOWN)
+    np.testing.assert_allclose(mean, p, atol=1e-8)
+    assert ((ends[:, :, 0, 0] < p) & (p < ends[:, :, 1, 0])).all()
+    assert model.influence(X, Y, offset=KNOWN).leverage.sum() == pytest.approx(6.0)
+    named = exact().fit(FRAME, Y, offset=BY_CLASS)
+    np.testing.assert_allclose(named.predict_mean_interval(FRAME)[0], p, atol=1e-6)

@@ -38,6 +38,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
     link_: Any
     classes_: np.ndarray
     _check_offset: Any
+    _offset_of: Any
     _checked_terms: Any
 
     def residuals(
@@ -415,10 +416,11 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
     def _known_terms(self, rows, exposure, offset):
         """The exposure of which the mean is a multiple, and the offset, checked; 1 and 0."""
         self._check_terms(exposure, offset)
-        over, shift = (
-            row_term(values, rows, name)
-            for name, values in (("exposure", exposure), ("offset", offset))
-        )
+        over = row_term(exposure, rows, "exposure")
+        if offset is not None and is_classifier(self):
+            shift = self._offset_of(offset, rows, self.classes_)
+        else:
+            shift = row_term(offset, rows, "offset")
         return 1.0 if over is None else over, 0.0 if shift is None else shift
 
     def _check_terms(self, exposure, offset):

@@ -693,7 +693,9 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
 
     def _fit_on(self, cluster):
         self.row_terms_ = vars(self).get("_terms", ())
-        family, _ = self._law()
+        family, link = self._law()
+        if "exposure" in self.row_terms_:  # here, and not in every partition, an error is raised
+            per_exposure(family, link, np.zeros((1, 1)), np.ones(1), np.ones(1), None)
         family.check(cluster.total("targets", _ends_of_targets, merge=_wider))
         super()._fit_on(cluster)
 

@@ -400,7 +400,7 @@ class ClusterFit:
                 part *= 0.5
                 after = at(theta - part * step, theta)
             theta, now = theta - part * step, after
-            if size <= _CONVERGED * max(1.0, now.size):
+            if size <= _CONVERGED * max(1.0, now.size) or self._is_separable(now):
                 break
         return theta, now, size <= 1e-6 * max(1.0, now.size)
 
@@ -512,13 +512,20 @@ class ClusterFit:
         bic = float(np.log(self.n)) * n_parameters - 2.0 * llf
         return statistics._replace(llf=llf, aic=aic, bic=bic)
 
+    def _are_shares(self):
+        """Whether means are probabilities."""
+        return bool(self.labels) or bool(np.isfinite(link_range(self.law.link)).all())
+
+    def _is_separable(self, now):
+        """Whether all classes are guessed, with certainty: further steps go on without end."""
+        return self._are_shares() and now.at_ends and now.guessed and now.size > LARGEST_INDEX
+
     def _check_finite(self, theta, now, family, converged):
         """Refuse coefficients that grow without end, and name the columns."""
         are_classes = bool(self.labels)
-        bounded = are_classes or np.isfinite(link_range(self.law.link)).all()
-        separable = bool(bounded and now.at_ends and now.guessed)
-        is_certain = bounded and now.at_ends and now.size > LARGEST_INDEX
-        if not (separable or is_certain or not converged):
+        is_certain = self._are_shares() and now.at_ends and now.size > LARGEST_INDEX
+        separable = self._are_shares() and now.at_ends and now.guessed
+        if converged and not separable and not is_certain:
             return
         m = np.size(self.totals.y) if are_classes else 1
         B = self.view.parameters(family, m, are_classes) @ theta

@@ -33,8 +33,8 @@ for ordinal outcomes" (probabilities); Agresti 2013, "Categorical data analysis"
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 from scipy.special import expit
-from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from tunefree.core.warn import none_of
@@ -157,15 +157,16 @@ def working(family, codes, p):
 def indices(fit, A, offset=0.0):
     """The columns of rows, with ones; E of `classes`; and the indices of rows of the columns A.
 
-    An aliased column counts as 0.
+    An aliased column counts as 0. An offset is of all indices, or one for each.
     """
+    offset = offset if np.ndim(offset) == 2 else np.reshape(offset, (-1, 1))
     coef = np.nan_to_num(fit.coef)
     d, is_tied = A.shape[1], fit.family.tied
     has_ones = is_tied or len(coef) > fit.n_blocks * d
     D = np.column_stack([A, np.ones(len(A))]) if has_ones else A
     n_outputs = len(coef) - d if is_tied else fit.n_blocks + 1
     E = classes.parameters(fit.family, D.shape[1], n_outputs)
-    return D, E, D @ (E @ coef) + np.reshape(offset, (-1, 1))
+    return D, E, D @ (E @ coef) + offset
 
 
 def probability_band(fit, columns, rows, alphas, offset=0.0):
@@ -177,7 +178,7 @@ def probability_band(fit, columns, rows, alphas, offset=0.0):
     columns : TableColumns
     rows : ndarray or CSR of shape (n, d)
     alphas : ndarray of shape (n_alpha,)
-    offset : float or ndarray of shape (n,)
+    offset : float or ndarray of shape (n,) or (n, n_classes)
 
     Returns
     -------
@@ -192,7 +193,7 @@ def probability_band(fit, columns, rows, alphas, offset=0.0):
         index = np.log(p) - np.log(rest)
     of_indices = classes.leverages(D, E, np.nan_to_num(fit.covariance))
     error = np.sqrt(np.einsum("ncj,njk,nck->nc", slopes, of_indices, slopes))
-    reach = student.ppf(1.0 - 0.5 * alphas, fit.df_denom) * error[:, :, None]
+    reach = stats.t.ppf(1.0 - 0.5 * alphas, fit.df_denom) * error[:, :, None]
     ends = expit(np.stack([index[:, :, None] - reach, index[:, :, None] + reach], axis=2))
     unknown = unknown_rows(columns, rows)
     if unknown.any():
