@@ -419,7 +419,7 @@ class CoefficientInferenceMixin(ABC):
         if kept is None:
             raise ValueError(
                 f"This {type(self).__name__} kept no table of its rows: give X and y. "
-                "(GLMRegressor and GLMClassifier keep it after fit.)"
+                "(GLMRegressor and GLMClassifier keep it after fit, but not in a stack.)"
             )
         return kept
 
