@@ -1,4 +1,4 @@
-"""ONNX graphs of predictors, for services without Python.
+"""Graphs of predictors: ONNX for services without Python, and files for `tunefree.serve`.
 
 A graph takes rows ``X`` in the float type of the model and computes in float64. For a table with
 categories or dates it takes every column by its name, of shape (n, 1): see `to_onnx`. Classifiers
@@ -11,13 +11,18 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._version import __version__
+from tunefree.base.exposures import neutral_terms
 from tunefree.core.registry import is_public
+from tunefree.core.warn import warn
 from tunefree.files.files import write_atomically
 from tunefree.files.model import ModelError, name_type
 from tunefree.pistol.kernel_estimator import KernelEstimator
 from tunefree.pistol.regressor import PiSTOLRegressor
+from tunefree.rows.columns import TEXT
+from tunefree.rows.kinds import PLAIN_NUMBER
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.preprocessing import calendar
+from tunefree.serve import as_values, packed
 from tunefree.stack.estimator import TuneFreeStack
 
 _OPSET, _ML = 17, "ai.onnx.ml"
@@ -31,18 +36,15 @@ _COLUMNS_FIRST = {
 
 
 class _Graph:
-    """An ONNX graph under construction: its methods add nodes and return their names.
+    """A graph of ONNX's operators under construction: its methods add nodes and return their names.
 
     `model_name` is for messages.
     """
 
     def __init__(self, model_name):
-        import onnx
-        from onnx import helper, numpy_helper
-
         self.model_name = model_name
-        self.onnx, self._helper, self._numpy = onnx, helper, numpy_helper
-        self._nodes, self._constants = [], []
+        self.nodes: list = []  # (operator, inputs, outputs, attributes)
+        self.constants: dict = {}
 
     def __call__(self, kind, *inputs, name=None, unused=(), **attributes):
         """Add a node; arrays and numbers among its inputs become constants.
@@ -50,10 +52,8 @@ class _Graph:
         Returns the name of its first output; `unused` are suffixes of others.
         """
         inputs = [i if isinstance(i, str) else self.constant(i) for i in inputs]
-        name = name or f"{kind}_{len(self._nodes)}"
-        self._nodes.append(
-            self._helper.make_node(kind, inputs, [name, *(name + u for u in unused)], **attributes)
-        )
+        name = name or f"{kind}_{len(self.nodes)}"
+        self.nodes.append((kind, inputs, [name, *(name + u for u in unused)], attributes))
         return name
 
     def refusal(self, reason, part=""):
@@ -71,29 +71,40 @@ class _Graph:
         value = np.asarray(value)
         value = value.astype(np.float64) if value.dtype.kind == "f" else value
         value = value.astype(object) if value.dtype.kind == "U" else value
-        name = f"constant_{len(self._constants)}"
-        self._constants.append(self._numpy.from_array(np.ascontiguousarray(value), name))
+        name = f"constant_{len(self.constants)}"
+        self.constants[name] = np.ascontiguousarray(value).reshape(value.shape)
         return name
 
     def cast(self, value, dtype, name=None):
         """Convert to another type of number."""
-        kind = self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return self("Cast", value, to=kind, name=name)
+        return self("Cast", value, to=np.dtype(dtype).name, name=name)
 
     def model(self, inputs, outputs):
-        """The finished model; inputs and outputs are pairs of a name and an example array."""
+        """The finished ONNX model; inputs and outputs are pairs of a name and an example array."""
+        import onnx
+        from onnx import helper as typed
+        from onnx import numpy_helper
+
+        helper: Any = typed
 
         def info(name, array):
             kind = np.dtype(object) if array.dtype.kind in "UO" else array.dtype
-            code = self._helper.np_dtype_to_tensor_dtype(kind)
-            return self._helper.make_tensor_value_info(name, code, ["n", *array.shape[1:]])
+            code = helper.np_dtype_to_tensor_dtype(kind)
+            return helper.make_tensor_value_info(name, code, ["n", *array.shape[1:]])
 
-        ends = [[info(*pair) for pair in pairs] for pairs in (inputs, outputs)]
-        graph = self._helper.make_graph(self._nodes, "tunefree", *ends, self._constants)
-        opsets = [self._helper.make_opsetid("", _OPSET), self._helper.make_opsetid(_ML, 3)]
+        def node(kind, inputs, outputs, attributes):
+            if "to" in attributes:
+                attributes = {"to": helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))}
+            return helper.make_node(kind, inputs, outputs, **attributes)
+
+        nodes = [node(*parts) for parts in self.nodes]
+        constants = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
+        ends: Any = [[info(*pair) for pair in pairs] for pairs in (inputs, outputs)]
+        graph = helper.make_graph(nodes, "tunefree", *ends, constants)
+        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_ML, 3)]
         producer = {"producer_name": "tunefree", "producer_version": __version__}
-        out = self._helper.make_model(graph, **producer, opset_imports=opsets, ir_version=8)
-        self.onnx.checker.check_model(out)
+        out = helper.make_model(graph, **producer, opset_imports=opsets, ir_version=8)
+        onnx.checker.check_model(out)
         return out
 
 
@@ -105,8 +116,9 @@ def to_onnx(estimator, path=None):
     graph needs no Python.
     For tables with categories or dates each column is a separate input: numbers, dates as days
     since 1970 in local time, and categories as text ('(missing)' for a missing one). Sentences
-    cannot be exported. onnxruntime gives the values of `predict` and `predict_proba` up to rounding
-    (1e-5 of the largest if the model computes in float32).
+    cannot be exported. A model of an exposure or an offset predicts for the exposure 1 and the
+    offset 0, with a warning. onnxruntime gives the values of `predict` and `predict_proba` up to
+    rounding (1e-5 of the largest if the model computes in float32).
 
     Parameters
     ----------
@@ -139,6 +151,78 @@ def to_onnx(estimator, path=None):
     >>> names
     ['variable']
     """
+    graph, inputs, outputs = _graph_of(estimator)
+    model = graph.model(inputs, outputs)
+    if path is not None:
+        write_atomically(path, [model.SerializeToString()])
+    return model
+
+
+def to_scorer(estimator: Any, path: Any, feature_names: Any = None) -> None:
+    """Write a fitted predictor to a file for `tunefree.serve`, which needs NumPy alone.
+
+    The file holds the graph of `to_onnx`, and how the cells of each column are read: `Scorer` reads
+    numbers, dates, categories and sentences as they come, like `predict`. Its values are those of
+    `predict` and `predict_proba` up to rounding.
+
+    Parameters
+    ----------
+    estimator : estimator of `tunefree`
+        Fitted.
+    path : str or path-like
+        Where to write, atomically.
+    feature_names : list of str, optional
+        The names of the columns of rows; by default those of the fit, if it had any.
+
+    Raises
+    ------
+    ModelError
+        A `ValueError`: a part of the model, named in the message, cannot be exported.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from tunefree import RidgePathRegressor
+    >>> from tunefree.onnx import to_scorer
+    >>> from tunefree.serve import Scorer
+    >>> model = RidgePathRegressor().fit(np.eye(4), [1.0, 2.0, 3.0, 4.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scorer")
+    ...     to_scorer(model, path)
+    ...     found = Scorer(path).predict(np.eye(4))
+    >>> bool(np.allclose(found, model.predict(np.eye(4))))
+    True
+    """
+    graph, inputs, outputs = _graph_of(estimator, for_scorer=True)
+    table: Any = vars(estimator).get("table_")
+    d = estimator.n_features_in_
+    schema = getattr(estimator if table is None else table, "schema_", None)
+    names = feature_names
+    if names is None:
+        names = getattr(estimator, "feature_names_in_", None)
+    columns = [PLAIN_NUMBER] * d if schema is None else schema.columns
+    is_matrix = inputs[0][0] == "X"
+    kinds = None if table is None or is_matrix else [str(kind) for kind in table.kinds_]
+    sentences = {}
+    if table is not None and kinds is not None:
+        places = [j for j, kind in enumerate(kinds) if kind == TEXT]
+        sentences = {j: [np.asarray(part) for part in table.phrases_[str(j)]] for j in places}
+    facts = {
+        "names": None if names is None else [str(name) for name in names],
+        "columns": [as_values(column) for column in columns],
+        "kinds": kinds,
+        "dtype": np.asarray(inputs[0][1]).dtype.name if is_matrix else None,
+        "missing": table is not None,
+        "outputs": [name for name, _ in outputs],
+        "nodes": graph.nodes,
+        "classes": [str(c) for c in estimator.classes_] if hasattr(estimator, "classes_") else None,
+    }
+    write_atomically(path, [packed(facts, graph.constants, sentences)])
+
+
+def _graph_of(estimator, for_scorer=False):
+    """The graph of an estimator, its inputs and its outputs."""
     name = type(estimator).__name__
     if not is_public(type(estimator)) or not hasattr(estimator, "predict"):
         raise ModelError(f"only predictors of tunefree can be exported, not {name_type(estimator)}")
@@ -147,10 +231,10 @@ def to_onnx(estimator, path=None):
         raise ModelError(f"this {name} is not fitted")
     if several := vars(estimator).get("label_models_"):
         raise ModelError(f"this {name} has {len(several)} labels: export each of its label_models_")
-    if terms := vars(estimator).get("row_terms_"):
-        raise ModelError(
-            f"this {name} was fitted with {terms[0]}=, and a graph has the columns of X only"
-        )
+    terms = neutral_terms(estimator)
+    if terms:
+        given = " and ".join(f"{term}={value:g}" for term, value in terms.items())
+        warn(f"A graph has the columns of X only: it predicts for {given}.")
     graph, dtype = _Graph(name), np.dtype(np.float64)
     table = vars(estimator).get("table_")
     if table is None:
@@ -161,7 +245,7 @@ def to_onnx(estimator, path=None):
         inputs = [("X", np.zeros((1, d)))]
         X = _numbers(graph, table, graph.cast("X", np.float64))
     else:
-        X, inputs = _mixed(graph, table)
+        X, inputs = _mixed(graph, table, for_scorer)
     scores = (_stacked if isinstance(estimator, TuneFreeStack) else _scores)(graph, estimator, X)
     if hasattr(estimator, "classes_"):
         outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
@@ -171,12 +255,9 @@ def to_onnx(estimator, path=None):
         elif table is not None:
             shape = (1,) if estimator.flat_ else (1, estimator.forests_[0].start.size)
         else:
-            shape = estimator.predict(inputs[0][1]).shape
+            shape = estimator.predict(inputs[0][1], **terms).shape
         outputs = _regress(graph, estimator, scores, np.zeros(shape, dtype))
-    model = graph.model(inputs, outputs)
-    if path is not None:
-        write_atomically(path, [model.SerializeToString()])
-    return model
+    return graph, inputs, outputs
 
 
 def _stacked(g, estimator, X):
@@ -200,13 +281,21 @@ def _dtype(estimator):
     return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
-def _mixed(g, table):
-    """The columns of a preprocessor, from inputs by name, and these inputs."""
+def _mixed(g, table, for_scorer):
+    """The columns of a preprocessor, from inputs by name, and these inputs.
+
+    For a scorer they are named by their places, and it makes the numbers of sentences itself.
+    """
     pieces, inputs = [], []
     names = map(str, _check_feature_names_in(table))
     for j, (column, kind) in enumerate(zip(names, table.kinds_.tolist(), strict=True)):
-        if kind == "text":
+        if kind == TEXT and not for_scorer:
             raise g.refusal(f"column {column!r} holds sentences")
+        column = f"column {j}" if for_scorer else column
+        if kind == TEXT:
+            inputs.append((column, np.zeros((1, table.phrases_[str(j)].basis.shape[1]))))
+            pieces.append(column)
+            continue
         is_category = kind == "category"
         inputs.append((column, np.zeros((1, 1), object if is_category else np.float64)))
         pieces += (_category if is_category else _number)(g, table, j, column)

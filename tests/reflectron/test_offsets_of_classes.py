@@ -14,7 +14,6 @@ from scipy.special import log_softmax, softmax
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from tunefree import GLMClassifier, load_model, save_model
-from tunefree.files.model import ModelError
 from tunefree.onnx import to_onnx
 
 LABELS = ["bus", "car", "train"]
@@ -143,8 +142,14 @@ def test_every_method_needs_the_offset_of_the_fit(model, tmp_path):
         for ask in (one.score, one.summary, one.anova):
             with pytest.raises(ValueError, match="fitted with offset=: give offset="):
                 ask(X, Y)
-        with pytest.raises(ModelError, match="fitted with offset=, and a graph has the columns"):
-            to_onnx(one)
+
+
+def test_a_graph_predicts_for_the_offset_0(model):
+    runtime = pytest.importorskip("onnxruntime")
+    with pytest.warns(UserWarning, match="columns of X only: it predicts for offset=0"):
+        graph = to_onnx(model).SerializeToString()
+    found = runtime.InferenceSession(graph).run(None, {"X": X[:5]})[1]
+    np.testing.assert_allclose(found, model.predict_proba(X[:5], 0.0), atol=1e-6)
 
 
 def test_offsets_of_classes_can_be_routed(model):

@@ -31,6 +31,10 @@ def row_term(values: Any, X: Any, name: str) -> Any:
     """
     if values is None:
         return None
+    if isinstance(values, str):
+        raise ValueError(
+            f"{name}={values!r} is text: give the numbers (GLMs take the name of a column, too)."
+        )
     values = np.asarray(complete(values, name), dtype=np.float64)
     if values.ndim == 0:
         values = np.full(X.shape[0], values)
@@ -43,7 +47,8 @@ def row_term(values: Any, X: Any, name: str) -> Any:
     if name == "exposure":
         valid, kind = valid & (values > 0.0), "positive and finite"
     if not valid.all():
-        raise ValueError(f"{name} must be {kind}, and holds {values[~valid][0]}.")
+        place = int(np.argmin(valid))
+        raise ValueError(f"{name} must be {kind}, and holds {values[place]} at {name}[{place}].")
     return values
 
 
@@ -111,6 +116,8 @@ def per_exposure(family, link, targets, weights, exposure, offset):
     if family.exposure is None:
         raise ValueError(f"family={family!r} takes no exposure=: give a family of counts or rates.")
     if family.exposure == "rate":
+        if ((targets < family.range[0]) & (weights > 0.0)[:, None]).any():
+            family.check(targets)  # an error about the targets, and not about their rates
         return targets / exposure[:, None], weights * exposure, offset
     if not isinstance(link, Exp):
         raise ValueError(f"exposure= with family={family!r} needs link='log', not {link!r}.")

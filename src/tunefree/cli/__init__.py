@@ -117,6 +117,7 @@ _command("eval", options.EvalOptions, "evaluate", model=BAD_MODEL, data=BAD_DATA
 _command("drift", options.DriftOptions, "drift", model=BAD_MODEL, data=BAD_DATA)
 _command("compare", options.CompareOptions, "compare", old=BAD_MODEL, new=BAD_MODEL, data=BAD_DATA)
 _command("report", options.ReportOptions, "page", model=BAD_MODEL, data=BAD_DATA)
+_command("export", options.ExportOptions, "export", model=BAD_MODEL)
 _command("inspect", options.InspectOptions, "report", model=BAD_MODEL)
 _command("stream", options.StreamOptions, "stream", data=BAD_DATA)
 _command("demo", options.DemoOptions, "demo")

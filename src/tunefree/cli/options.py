@@ -565,6 +565,16 @@ class ReportOptions(NamedTuple):
     format: FormatOption = None
 
 
+class ExportOptions(NamedTuple):
+    """Write MODEL to FILE for services: ONNX if it ends with .onnx, or else for tunefree.serve.
+
+    python -m tunefree.serve FILE ROWS predicts with NumPy alone, and reads cells as predict does.
+    """
+
+    model: ModelFile
+    output: Annotated[str, typer.Argument(metavar="FILE", help="the file to write")]
+
+
 class InspectOptions(NamedTuple):
     """Show the contents of MODEL: estimator, data, columns, candidates, versions, weights.
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
@@ -144,25 +145,21 @@ class Distributed(ABC):
         with rollback_on_error(self):
             return self._fit_cluster(X, y, sample_weight, client, timeout)
 
-    # Whether rows may be tables of text, dates and missing values.
-    _TABLES = False
-
     def _fit_cluster(self, X, y, sample_weight, client, timeout, **terms):
         how: Any = {"classify": is_classifier(self), "guard": self._clips_outliers()}
-        how |= {"tables": self._TABLES, "terms": terms}
+        how |= {"tables": True, "terms": terms}
         cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
         forget_fit(self)
-        if self._TABLES:
-            self._read_tables(cluster, getattr(X, "_meta", None))
+        self._read_tables(cluster, getattr(X, "_meta", None))
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(n, str) for n in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self._fit_parts(cluster.even() if self._EVEN else cluster)
         return self
 
-    def _read_tables(self, cluster, like):
+    @abstractmethod
+    def _read_tables(self, cluster, like) -> None:
         """Make the tables of a cluster numbers; `like` is a table without rows."""
-        raise NotImplementedError
 
     def _clips_outliers(self):
         """Whether outliers of a partition are taken as missing."""
@@ -299,7 +296,8 @@ def _on_frame(frame, *arguments):
 
 def _any_row(block, local):
     """A row for a block without any, since local methods need one: zeros, and no text or date."""
-    schema = getattr(local, "schema_", None)
+    of_table = local[0] if isinstance(local, Pipeline) else local
+    schema = getattr(of_table, "schema_", None)
     row = np.zeros((1, block.shape[1]))
     # The local method has an error for another number of columns.
     if schema is not None and len(schema.columns) == block.shape[1]:
@@ -345,6 +343,18 @@ def _columns_of(cluster, like):
     return found.names, summaries, found.unit()
 
 
+def _encode_by(table, cluster, like):
+    """Learn a `TablePreprocessor` and make the tables of a cluster its numbers.
+
+    Returns a function that warns of what a person should look at.
+    """
+    names, summaries, unit = _columns_of(cluster, like)
+    warn_of_all = table.learn_summaries(names, summaries, unit)
+    in_parts = copy(table).set_params(sparse_output=table.expects_csr())
+    cluster.encoded(ToNumbers(in_parts), len(table.sources_))
+    return warn_of_all
+
+
 def _in_order(summary, dtype):
     """The summary of an ordered category, whose type knows the order of its levels."""
     if summary.kind != CATEGORY or not hasattr(dtype, "categories"):
@@ -354,6 +364,47 @@ def _in_order(summary, dtype):
         return summary._replace(ordered=False)
     order = np.argsort([place[level] for level in summary.values.tolist()])
     return summary._replace(values=summary.values[order], weights=summary.weights[order])
+
+
+class _PreparesTables(Distributed):
+    """Tables become numbers by a `TablePreprocessor` of all partitions, `table_`.
+
+    It is None where rows are numbers without missing values. `to_local` then has both in a
+    `Pipeline` of scikit-learn.
+    """
+
+    def _read_tables(self, cluster, like):
+        self.table_: Any = None
+        if cluster.is_plain:
+            cluster.encoded(_same)
+            return
+        table = TablePreprocessor()
+        _encode_by(table, cluster, like)()
+        self.table_ = table.set_params(sparse_output=table.expects_csr())
+
+    def _fit_cluster(self, X, y, sample_weight, client, timeout, **terms):
+        super()._fit_cluster(X, y, sample_weight, client, timeout, **terms)
+        if self.table_ is not None:
+            self.n_features_in_ = self.table_.n_features_in_
+        return self
+
+    def to_local(self) -> Any:
+        """The same fitted model without Dask.
+
+        Returns
+        -------
+        estimator
+            Of `tunefree`; a `Pipeline` of a `TablePreprocessor` and this where the model has
+            learned tables of text, dates or missing values.
+        """
+        check_is_fitted(self)
+        local, facts = self._local(), dict(vars(self))
+        table = facts.pop("table_", None)
+        if table is not None:
+            facts.pop("feature_names_in_", None)
+            facts["n_features_in_"] = len(table.sources_)
+        vars(local).update(facts)
+        return local if table is None else Pipeline([("table", table), ("model", local)])
 
 
 def _targets_and_strata(part, estimator):
@@ -527,7 +578,6 @@ class _Descends(Distributed):
 class _DescendsTables(_Descends):
     """The same on tables with columns of text and categories; also by maximum likelihood."""
 
-    _TABLES = True
     _is_unpenalized: Callable[[], bool]
 
     def _read_tables(self, cluster, like):
@@ -682,11 +732,13 @@ class DaskGLMClassifier(_DescendsTables, DistributedClassifier, GLMClassifier):
     """`tunefree.GLMClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
-class DaskReflectronRegressor(_Descends, reflectron.ReflectronRegressor):
+class DaskReflectronRegressor(_PreparesTables, _Descends, reflectron.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
-class DaskReflectronClassifier(_Descends, DistributedClassifier, classifier.ReflectronClassifier):
+class DaskReflectronClassifier(
+    _PreparesTables, _Descends, DistributedClassifier, classifier.ReflectronClassifier
+):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
@@ -695,7 +747,7 @@ def _signed(part, classes, k):
     return [blocks.signed(part.X, part.y, part.weights, positive=classes[k])]
 
 
-class DaskOptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
+class DaskOptimisticPerceptron(_PreparesTables, perceptron.OptimisticPerceptron):
     """`tunefree.OptimisticPerceptron` on rows of a Dask cluster.
 
     The method of the paper, whose state has O(n_features) numbers: each pass is one round. There
@@ -819,7 +871,7 @@ def _average(run, k, *schemes):
     return tuple(run.weight * a for a in model.fold(run.problem.columns))
 
 
-class DaskRidgePathRegressor(Distributed, ridge.RidgePathRegressor):
+class DaskRidgePathRegressor(_PreparesTables, ridge.RidgePathRegressor):
     """`tunefree.RidgePathRegressor` on rows of a Dask cluster.
 
     With at most 1000 columns, however many rows, ridge regression is solved exactly: products of
@@ -936,7 +988,6 @@ class _Sampled(Distributed):
 class _SampledTables(_Sampled):
     """The same on tables of text, dates, categories and missing values."""
 
-    _TABLES = True
     get_params: Callable[..., dict]
 
     def _read_tables(self, cluster, like):
@@ -951,14 +1002,11 @@ class _SampledTables(_Sampled):
             return
         if own.get("cross_fit") is not None:
             raise ValueError("On a cluster cross_fit= needs numbers without missing values.")
-        names, summaries, unit = _columns_of(cluster, like)
-        warn_of_all = table.learn_summaries(names, summaries, unit)
-        in_parts = copy(table).set_params(sparse_output=table.expects_csr())
-        cluster.encoded(ToNumbers(in_parts), len(table.sources_))
+        warn_of_all = _encode_by(table, cluster, like)
         self._known_table = KnownTable.of(table, warn_of_all)
 
 
-class DaskKernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
+class DaskKernelRidgeRegressor(_PreparesTables, _Sampled, kernel_ridge.KernelRidgeRegressor):
     """`tunefree.KernelRidgeRegressor` on rows of a Dask cluster.
 
     Two rounds. The first draws 8,000 distinct rows evenly, by their hash; the client chooses view,
@@ -969,7 +1017,7 @@ class DaskKernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
 
 
 class DaskKernelRidgeClassifier(
-    _Sampled, DistributedClassifier, kernel_ridge.KernelRidgeClassifier
+    _PreparesTables, _Sampled, DistributedClassifier, kernel_ridge.KernelRidgeClassifier
 ):
     """`tunefree.KernelRidgeClassifier` on a Dask cluster; see `DaskKernelRidgeRegressor`."""
 

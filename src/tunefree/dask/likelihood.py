@@ -579,7 +579,7 @@ def fit_likelihood(model, cluster):
         fit = ClusterFit(cluster, parts, law, model.fit_intercept, columns.names, labels)
         fits.append(fit.kept(learns))
     several = bool(cluster.facts[0].n_outputs)
-    kept = KeptFits(fits, columns, several)
+    kept = KeptFits(fits, columns, several, remark=model._ranges_read_as_numbers())
     model._publish_likelihood(kept.coefficient_fits(), columns, cluster.dtype)
     try:
         check_work(0, len(columns.names), fits[0].n_blocks, False)

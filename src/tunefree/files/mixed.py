@@ -385,7 +385,7 @@ class _TextRows:
             self.error = self._ragged(malformed[0])
             n_before = int(np.searchsorted(records, malformed[0].number - 1))
             cells, records = cells.slice(0, n_before), records[:n_before]
-        elif malformed:
+        elif skipped is not None:
             for row in malformed:
                 skipped.add(self._ragged(row))
         return (cells, records) if width > 1 else _without_blank_lines(cells, records)

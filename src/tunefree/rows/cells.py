@@ -7,9 +7,8 @@ import math
 import re
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import compute
 
+from tunefree.core.arrow import compute, pa
 from tunefree.rows.missing import MISSING, NO_LABEL
 
 _BLANKS = " \t\n"

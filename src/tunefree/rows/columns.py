@@ -13,10 +13,8 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import compute, types
-from scipy import sparse
 
+from tunefree.core.arrow import compute, pa, types
 from tunefree.core.warn import did_you_mean
 from tunefree.rows.missing import missing_among
 
@@ -323,7 +321,7 @@ def must_be_read(X: Any) -> bool:
     >>> must_be_read(np.eye(2)), must_be_read(np.array([["1"]])), must_be_read(pa.table({"a": [1]}))
     (False, True, False)
     """
-    if sparse.issparse(X):
+    if hasattr(X, "tocsr"):
         return False
     if hasattr(X, "column_names"):
         is_number = [types.is_integer(t) or types.is_floating(t) for t in X.schema.types]
@@ -356,7 +354,7 @@ def raw_columns(X: Any) -> Iterator[RawColumn]:
         yield from (_of_pandas(X.iloc[:, j]) for j in range(X.shape[1]))
     elif names_of(X) is not None:  # polars
         yield from (of_arrow(X[name].to_arrow()) for name in X.columns)
-    elif sparse.issparse(X):
+    elif hasattr(X, "tocsr"):
         yield from (of_array(X[:, [j]].toarray()[:, 0]) for j in range(X.shape[1]))
     else:
         yield from (of_array(X[:, j]) for j in range(X.shape[1]))

@@ -6,9 +6,8 @@ Cells that are not of the kind of their column are missing, and bad.
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import compute
 
+from tunefree.core.arrow import compute, pa
 from tunefree.core.format import listed
 from tunefree.rows.columns import (
     CATEGORY,

@@ -7,7 +7,6 @@ missing values in one sentence; readers of files skip the rows of `unlabelled`.
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 # What to do about a missing value, by the argument that has it.
 _WAYS_OUT = {
@@ -105,7 +104,7 @@ def separated(values: Any) -> tuple[Any, Any]:
     array([False,  True])
     """
     is_scalar = np.isscalar(values) or getattr(values, "ndim", 1) == 0
-    if values is None or is_scalar or sparse.issparse(values):
+    if values is None or is_scalar or hasattr(values, "tocsr"):
         return values, None
     if hasattr(values, "columns"):
         return _of_frame(values)

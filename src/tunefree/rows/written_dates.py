@@ -19,9 +19,8 @@ Dates are taken apart by Arrow's regular expressions, a form at a time, and put 
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import compute
 
+from tunefree.core.arrow import compute, pa
 from tunefree.rows.cells import in_ascii_digits
 
 _MONTHS = [

@@ -7,8 +7,8 @@ are those with colons, as clocks, pandas and Python write them, and those of ISO
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import compute
+
+from tunefree.core.arrow import compute, pa
 
 # "29:27:28", "51:27", "1 day, 5:00:00", "-1 days +23:30:00", "3 days".
 _CLOCK = (

@@ -10,9 +10,8 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import compute
 
+from tunefree.core.arrow import compute, pa
 from tunefree.rows.cells import in_ascii_digits
 
 # --- the table of marks and units ---

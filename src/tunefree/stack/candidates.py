@@ -296,6 +296,14 @@ class GLM(Candidate):
 
     cost = staticmethod(costs.glm_cost)
 
+    def fit(self, X, y, weights, donor=None):
+        """A `Fitted` candidate, without the maximum likelihood fit that tables of a GLM need."""
+        model = clone(self.estimator)
+        model._keeps_likelihood = False
+        model.fit(X, y, sample_weight=weights)
+        del model._keeps_likelihood
+        return Fitted((), model)
+
 
 class KernelRidge(Candidate):
     """Kernel ridge regression, on the view of the columns of the candidate before."""

@@ -265,6 +265,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
         family = self._family()
         if self.loss == "squared_error" or not family.exposure:
             raise ValueError(f"loss={self.loss!r} takes no exposure=: use a loss of counts.")
+        if (rows.y < family.range[0]).any():
+            family.check(rows.y)  # an error about the targets, and not about their rates
         return rows._replace(
             y=rows.y.reshape(-1) / exposure, weights=rows.weights * exposure, exposure=exposure
         )

@@ -48,12 +48,9 @@ def warn_aliased(fit):
         )
 
 
-def unknown_rows(columns, rows):
-    """Which rows have a level without a coefficient, with a warning."""
+def unknown_rows(columns, rows, fate="their means are NaN"):
+    """Which rows have a level without a coefficient, with a warning of their `fate`."""
     unknown = columns.unknown_levels(rows)
     if unknown.any():
-        warn(
-            f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: their "
-            "means are NaN."
-        )
+        warn(f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: {fate}.")
     return unknown

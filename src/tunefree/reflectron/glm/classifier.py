@@ -208,24 +208,25 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
             self._check_order_of_names(labels)
             offset = self._offset_of(offset, rows.X, labels)
         if self._is_unpenalized():
-            self._fit_likelihood(rows.X, y, sample_weight, X_val, grades, offset)
+            self._fit_likelihood(rows, y, sample_weight, X_val, grades, offset)
         else:
             self._fit_labels(rows.X, y, sample_weight, X_val, y_val, grades, offset)
+            self.schema_ = rows.schema
             X = base.check_rows(self, rows.X)
             weights = base.check_weights(sample_weight, X, as_given=True)
             self._keep_likelihood(X, np.asarray(complete(y)), weights, None, offset)
-        self.schema_ = rows.schema
         return self
 
-    def _fit_likelihood(self, X, y, sample_weight, X_val, grades, offset):
-        """Learn by maximum likelihood."""
+    def _fit_likelihood(self, rows, y, sample_weight, X_val, grades, offset):
+        """Learn by maximum likelihood from `Coded` rows."""
         self._check_unpenalized(X_val)
         if self.class_weight is not None:
             raise ValueError(
                 "potential='none' has no class_weight=, with which the likelihood is not that of "
                 "the rows: give sample_weight."
             )
-        X, y = base.check_rows_and_targets(self, X, y)
+        X, y = base.check_rows_and_targets(self, rows.X, y)
+        self.schema_ = rows.schema
         weights = base.check_weights(sample_weight, X, as_given=True)
         base.encode_labels(y)
         used = y[weights > 0.0]

@@ -20,6 +20,7 @@ from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
 from tunefree.rows.units import Units
 from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
 from tunefree.uncertainty.laws import Law
+from tunefree.uncertainty.mean_bands import unknown_rows
 
 # What a column of X may be that is no feature.
 _ROLES = ("sample_weight", "exposure", "offset")
@@ -58,7 +59,8 @@ _FITTED = """family_ : part
     categories_ : list or None
         For a data frame with columns of text or categories, the levels of each (None: numbers).
         ``coef_`` has an entry for every column of numbers and then for every level; indicator
-        columns are not stored in memory. A new level has the coefficient 0.
+        columns are not stored in memory. A new level has the coefficient 0; with potential='none'
+        `predict` warns of it, because that is the reference level's.
     coef_names_ : ndarray of str
         The names of the entries of ``coef_``.
     likelihood_ : part
@@ -92,6 +94,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
     formula: Any
     link_: Any
     model_spec_: Any
+    # Whether `fit` keeps the maximum likelihood fit; the models of a stack do not need it.
+    _keeps_likelihood = True
 
     @property
     def coef_names_(self) -> np.ndarray:
@@ -177,6 +181,13 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
             return super()._coded(X)
         return formulas.encoded(self.formula, spec, X)
 
+    def _margins_of_rows(self, X, limits=None):
+        kept = vars(self).get("likelihood_")
+        if kept is not None and not kept.problem and self._is_unpenalized():
+            reference = ", ".join(f"{n} = {level}" for n, level in kept.columns.reference.items())
+            unknown_rows(kept.columns, X, f"they count as the reference level ({reference})")
+        return super()._margins_of_rows(X, limits)
+
     def _targets_given(self, X, y):
         if y is None and self.formula is not None:
             return formulas.targets_of(self.formula, X, vars(self).get("model_spec_"))
@@ -245,6 +256,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
         `fits` are these fits, if they were needed before.
         """
+        if not self._keeps_likelihood:
+            return
         try:
             with np.errstate(all="ignore"):
                 columns = self._table_columns(rows, weights, {})
@@ -266,12 +279,28 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
     def _distance(self, fits, rows, weights, offset):
         """How far the model's predictions of checked rows are from the fits, in a sentence."""
+        read = self._ranges_read_as_numbers()
         if self._is_unpenalized():
-            return ""
+            return read
         margins = self._margins_of_rows(rows)[weights > 0.0]
         if offset is not None:
             margins = margins + self._added(offset, rows)[weights > 0.0]
-        return distance(fits, self._means_of(margins), hasattr(self, "classes_"))
+        far = distance(fits, self._means_of(margins), hasattr(self, "classes_"))
+        return " ".join(part for part in (read, far) if part)
+
+    def _ranges_read_as_numbers(self):
+        """Which columns of ranges are numbers, in a sentence: elsewhere they would be levels."""
+        schema: Any = vars(self).get("schema_")
+        if schema is None:
+            return ""
+        pairs = zip(schema.names, schema.columns, strict=True)
+        names = [str(name) for name, own in pairs if _has_ranges(own.written)]
+        if not names:
+            return ""
+        return (
+            f"Ranges of {', '.join(names)} are their middles, and bounds such as <25 the number: a "
+            "category dtype, or C(...) in a formula, has a coefficient for every level."
+        )
 
     def _added(self, offset, rows):
         """What the offset adds to the indices of rows, (n, 1), or (n, n_classes)."""
@@ -293,7 +322,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         self._publish_likelihood(fits, columns, np.result_type(rows.dtype, np.float32))
         try:
             check_work(len(targets), len(columns.names), fits[0].n_blocks, False)
-            self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2)
+            remark = self._ranges_read_as_numbers()
+            self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2, remark)
         except ValueError as problem:
             self.likelihood_ = KeptFits.without(str(problem))
 
@@ -342,6 +372,11 @@ def _columns_named(X, values):
     columns = [column_named(X, name, "offset") for name in _in_columns(values)]
     labels = [str(label) for label in values] if isinstance(values, dict) else None
     return named_table(columns, labels)
+
+
+def _has_ranges(written):
+    """Whether the numbers of a column are written as ranges, such as 25-29."""
+    return "ranges" in getattr(written, "styles", "").split()
 
 
 def suits(link, family):
