@@ -29,6 +29,7 @@ from tunefree.held_out.predictions import (
     folds_within,
     is_cross_validation,
     loses,
+    lowest,
     n_folds,
     weighted_mean,
 )
@@ -421,7 +422,16 @@ class PilotedKernel(KernelRidge):
             return Entry.unscored(self, words)
         if not self._may_learn_all(problem.shape, clock().spent() - start):
             return self._kept_pilot(problem, pilot, few, held)
-        return self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
+        entry = self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
+        if clock().cut is not None and self._is_worse(entry, problem, pilot, held):
+            return self._kept_pilot(problem, pilot, few, held)
+        return entry
+
+    def _is_worse(self, entry, problem, pilot, held):
+        """Whether few landmarks of all rows predict worse than the pilot, of all of its rows."""
+        scores = Fitted((), pilot).scores(problem.X[held], problem.score)
+        of_pilot = problem.entry(self, scores, held, pilot)
+        return lowest([entry, of_pilot], problem.weights) is of_pilot
 
     def _kept_pilot(self, problem, pilot, few, held):
         """The `Entry` of a pilot, whose effects of columns have not been computed yet."""
