@@ -12,6 +12,7 @@ from tunefree import BoostedTreesRegressor, TuneFreeClassifier, TuneFreeRegresso
 from tunefree.core import clock
 from tunefree.core.warn import DataWarning
 from tunefree.stack import costs
+from tunefree.stack.candidates import PilotedKernel
 from tunefree.stack.costs import Cost, Limits, Step
 from tunefree.stack.schedule import schedule_of
 
@@ -38,6 +39,7 @@ class Runner(SimpleNamespace):
     """A candidate that takes some factor of what is foreseen."""
 
     usual = 1.0
+    is_whole = False
 
     def limited(self, limit):
         return self
@@ -54,7 +56,7 @@ candidates = st.lists(st.tuples(st.floats(0.1, 50), st.booleans()), min_size=1, 
 def test_the_time_is_kept_if_candidates_take_no_longer_than_foreseen(each, budget, factor):
     made = Time()
     runners = [
-        Runner(name=str(i), seconds=seconds, factor=factor, ends_early=early)
+        Runner(name=str(i), seconds=seconds, factor=factor, ends_early=early, is_whole=not early)
         for i, (seconds, early) in enumerate(each)
     ]
     with pytest.MonkeyPatch.context() as patch:
@@ -246,3 +248,24 @@ def test_a_budget_too_short_for_any_candidate_gives_a_model_and_a_warning(time):
     for budget in ("5", "5 parsecs", "-1s", "0ms", "infs", ""):
         with pytest.raises(ValueError, match="one of the units ms, s, min, h, such as '30s'"):
             TuneFreeRegressor(budget=budget).fit(X, y)
+
+
+def test_a_pilot_is_kept_where_there_is_no_time_for_all_rows(time, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(5100, 3))
+    y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.1 * rng.normal(size=5100)
+    learn = PilotedKernel._pilot
+
+    def pilot(*given):  # takes as long as the plan foresees for both, and more than what is left
+        found = learn(*given)
+        time.now += 20.0
+        return found
+
+    monkeypatch.setattr(PilotedKernel, "_pilot", pilot)
+    monkeypatch.setattr("tunefree.stack.candidates._KERNEL_PILOT_ROWS", 800)
+    options = {"candidates": ("linear", "kernel"), "random_state": 0, "n_jobs": 1}
+    model = TuneFreeRegressor(budget="41s", **options).fit(X, y)
+    step = model.plan_.steps[-1]
+    assert step.candidate in model.chosen_ and step.limit == 800 and step.used == 40.0
+    assert model.score(X, y) > 0.95 and model.feature_importances_[:2].sum() > 0.9
+    assert model.permutation_importances_[0] > 0.1 > model.permutation_importances_[2]

@@ -29,6 +29,7 @@ from tunefree.held_out.predictions import (
     folds_within,
     is_cross_validation,
     loses,
+    lowest,
     n_folds,
     weighted_mean,
 )
@@ -223,6 +224,11 @@ class Candidate:
         """Whether its evaluation compares it with others that were evaluated before."""
         return isinstance(self.evaluation, Folds)
 
+    @property
+    def is_whole(self):
+        """Whether it gains much, but cannot end early: kernels of few rows."""
+        return False
+
     def share_of_refit(self, n_rows):
         """The cost of the fit to all rows over that of the evaluation on so many held-out rows."""
         if type(self.evaluation) is OneFit:
@@ -304,6 +310,11 @@ class KernelRidge(Candidate):
     """Kernel ridge regression, on the view of the columns of the candidate before."""
 
     usual = 1.8  # 1,000 to 5,000 rows of 20 columns (benchmarks/budget.py)
+
+    @property
+    def is_whole(self):
+        """Whether it gains much, but cannot end early."""
+        return not self.ends_early and not self.uses_others
 
     def cost(self, shape):
         """The `Cost` of one fit."""
@@ -410,10 +421,29 @@ class PilotedKernel(KernelRidge):
             words = f"skipped: kernels of {len(few)} rows did not lower the stack's loss by 0.5 %"
             return Entry.unscored(self, words)
         if not self._may_learn_all(problem.shape, clock().spent() - start):
-            clock().cut_at(len(few))
-            scores = Fitted((), pilot).scores(problem.X[held], problem.score)
-            return self.entry_with_permutations(problem, pilot, scores, len(few))
-        return self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
+            return self._kept_pilot(problem, pilot, few, held)
+        entry = self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
+        if clock().cut is not None and self._is_worse(entry, problem, pilot, held):
+            return self._kept_pilot(problem, pilot, few, held)
+        return entry
+
+    def _is_worse(self, entry, problem, pilot, held):
+        """Whether few landmarks of all rows predict worse than the pilot, of all of its rows."""
+        scores = Fitted((), pilot).scores(problem.X[held], problem.score)
+        of_pilot = problem.entry(self, scores, held, pilot)
+        return lowest([entry, of_pilot], problem.weights) is of_pilot
+
+    def _kept_pilot(self, problem, pilot, few, held):
+        """The `Entry` of a pilot, whose effects of columns have not been computed yet."""
+        clock().cut_at(len(few))
+        scores = Fitted((), pilot).scores(problem.X[held], problem.score)
+        entry = self.entry_with_permutations(problem, pilot, scores, len(few))
+        if entry.permutation_effects is not None:
+            effects = entry.permutation_effects[: problem.shape.d]
+            weights = problem.weights[held[: effects.shape[1]]]
+            sizes = np.square(effects).sum(axis=2) @ weights
+            pilot.feature_relevances_ = sizes / (sizes.sum() or 1.0)
+        return entry
 
     def _pilot(self, problem, others, kernel, few, held):
         """How much a kernel of few rows lowers the stack's held-out loss, and its model."""
@@ -816,7 +846,8 @@ def evaluate_candidates(schedule, problem, callbacks):
         entries[i] = entry._replace(seconds=entries[i].seconds + entry.seconds)
         callbacks.evaluated(entries[i], problem.weights)
         callbacks.end()
-    return entries
+    order = [step.candidate for step in schedule.plan.steps]
+    return sorted(entries, key=lambda e: order.index(e.candidate.name))
 
 
 def _evaluated(turns, problem, others, schedule, kept):

@@ -29,10 +29,11 @@ _TYPICAL = 0.3
 # If a few rounds of trees would take more of the reference seconds than this, fewer rows are
 # learned, but not fewer than so many.
 _FOR_FEW_ROUNDS, FEWEST_SAMPLED = 0.4, 2000
-# Of clock time they may take all: there are then some fewer rounds. With so many rows the losses of
-# protein and Friedman's function were least, or nearly so, in 2 and 5 seconds (by hand: 5,000 to
-# 40,000 rows). Trees of t threads are t to this power times faster. Chosen.
-_THREADS = 0.7
+# Of clock time they may take so many times all: there are then some fewer rounds. With so many rows
+# the losses of protein, Friedman's function and the made classes were nearly least in 2 and 5
+# seconds (by hand: 5,000 to 40,000 rows). Trees of t threads are t to this power times faster.
+# Chosen.
+_OF_CLOCK, _THREADS = 1.4, 0.7
 # The least time of a fit that shares a budget with others.
 _LEAST = 0.01
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -299,7 +300,8 @@ class Limits:
         n = shape.n
         allowed = _FOR_FEW_ROUNDS * self.seconds
         if self.measured:
-            allowed = self.left() * machine_speed() * n_threads(n_jobs) ** _THREADS
+            time = self.left() * machine_speed() * n_threads(n_jobs) ** _THREADS
+            allowed = _OF_CLOCK * time
         kept, least = (3, 4) if self.measured else (1, 2), FEWEST_SAMPLED
         while n * kept[0] // kept[1] >= least and seconds(shape.rows(n)) > allowed:
             n = n * kept[0] // kept[1]

@@ -72,7 +72,9 @@ def _most_rows(estimator, X, y, limits):
             return None
         took.append(limits.clock.spent() - start)
     each = _CHECKS * max(took[1] - took[0], 0.0) / (_MEASURED - _MEASURED // _FEWER)
-    return None if n * each <= allowed else max(_MEASURED, int(allowed / each))
+    if n * each <= allowed:
+        return None
+    return max(_MEASURED, int(allowed / max(each, 1e-12)))
 
 
 def _drawn(n, sample_weight, seed):

@@ -12,9 +12,9 @@ from tunefree.core.format import duration
 from tunefree.core.warn import warn
 from tunefree.held_out.predictions import finished
 
-# Those that follow may leave a candidate at least this share of the time that is left; trees, which
-# gain most a second, more. Chosen, and checked by benchmarks/budget.py.
-_SHARE, _SHARE_OF_ANYTIME = 0.2, 0.6
+# Those that follow may leave a candidate at least this share of the time that is left; trees, and
+# kernels of few rows, which gain most a second, more. Chosen, and checked by benchmarks/budget.py.
+_SHARE, _SHARE_OF_WHOLE, _SHARE_OF_ANYTIME = 0.2, 0.5, 0.6
 # The report takes about so much of the time that was spent before the first candidate.
 _REPORT = 0.5
 # A candidate that was cut short goes on if this share of the time that it took is left.
@@ -79,7 +79,7 @@ class ByClock(Fixed):
 
     def __init__(self, plan, candidates, limits, sizes, leasts):
         whole = plan._replace(steps=tuple(s._replace(limit=None, reason="") for s in plan.steps))
-        super().__init__(whole, candidates)
+        super().__init__(whole, _in_order(candidates))
         self._limits, self._leasts, self._ratios = limits, leasts, {}
         # Of candidates that have had their turn: the seconds they may take, and what is foreseen.
         self._begun: dict[str, float] = {}
@@ -98,6 +98,7 @@ class ByClock(Fixed):
             return Turn(candidate, sizes[-1].reason)
         left = self._limits.left() - self._reserve(entries) - sum(self._begun.values())
         share = _SHARE_OF_ANYTIME if candidate.ends_early else _SHARE
+        share = _SHARE_OF_WHOLE if candidate.is_whole else share
         allowed = left - self._needed_by_others((1.0 - share) * left)
         must_run = not finished(entries)
         least = 0.0
@@ -128,7 +129,8 @@ class ByClock(Fixed):
         before = self._ratios.get(type(candidate), candidate.usual)
         foreseen = self._begun_foreseen.pop(name) / before
         if cut is None and max(seconds, foreseen) > _MEASURED:
-            self._ratios[type(candidate)] = seconds / foreseen
+            least = candidate.usual if candidate.is_whole else 0.0  # fewer landmarks say little
+            self._ratios[type(candidate)] = max(seconds / foreseen, least)
         limit = step.limit if cut is None else cut
         self._steps[name] = step._replace(used=seconds + (step.used or 0.0), limit=limit)
 
@@ -181,6 +183,23 @@ class ByClock(Fixed):
         """Seconds for the fit of a candidate to all rows, and for the report."""
         refits = [e.seconds * e.candidate.share_of_refit(len(e.rows)) for e in finished(entries)]
         return max(refits, default=0.0) + _REPORT * self._spent_before
+
+
+def _in_order(candidates):
+    """Candidates that gain much, but cannot end early, before those that can.
+
+    >>> from types import SimpleNamespace as Like
+    >>> made = Like(name="linear", ends_early=False, is_whole=False), Like(
+    ...     name="trees", ends_early=True, is_whole=False
+    ... ), Like(name="kernel", ends_early=False, is_whole=True)
+    >>> [c.name for c in _in_order(made)]
+    ['linear', 'kernel', 'trees']
+    """
+    early = [i for i, c in enumerate(candidates) if c.ends_early]
+    first = early[0] if early else len(candidates)
+    before, after = candidates[:first], candidates[first:]
+    whole = [c for c in after if c.is_whole]
+    return [*before, *whole, *(c for c in after if not c.is_whole)]
 
 
 def limited(candidate, limit):
