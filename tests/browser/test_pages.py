@@ -130,3 +130,14 @@ def test_a_report_is_printed_dark_on_white(browser, reports, name, scheme):
     assert browser.run(CUT) == []  # paper does not scroll
     assert browser.run("getComputedStyle(document.body).color") == "rgb(29, 33, 38)"
     assert browser.pdf().count(b"/Type /Page\n") > 0
+
+
+def test_a_page_about_drift_fits_its_window(browser, reports):
+    table = reports["numbers"].with_suffix(".csv")
+    moved = table.with_name("moved.csv")
+    moved.write_text(table.read_text().replace("south", "a place that nobody has seen before"))
+    page = table.with_name("drift.html")
+    model = table.with_suffix(".model")
+    result = CliRunner().invoke(app, ["drift", str(model), str(moved), "--page", str(page)])
+    assert result.exit_code == 5, result.output
+    assert list(_faults(browser, page)) == []

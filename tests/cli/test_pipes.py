@@ -212,3 +212,13 @@ def test_a_process_that_is_killed_has_answered_a_prefix_and_the_next_one_goes_on
     rest = b"".join([lines[0], *lines[1 + done :]])
     again = run("predict", folder / "table.model", "-", stdin=rest).stdout.encode()
     assert b"".join(answers.splitlines(keepends=True)[:done]) + again == whole
+
+
+@pytest.mark.parametrize("command", ["predict", "eval", "train", "look"])
+def test_a_pipe_of_another_kind_or_without_rows_is_bad_data(folder, tmp_path, command):
+    ROWS.to_parquet(tmp_path / "rows.parquet")
+    given = [folder / "table.model", "-"] if command in ("predict", "eval") else ["-"]
+    given += [tmp_path / "new"] if command == "train" else []
+    found = run(command, *given, stdin=(tmp_path / "rows.parquet").read_bytes(), code=3)
+    assert "parquet data must come from a file, not through a pipe" in found.stderr
+    assert "no rows" in run(command, *given, stdin=b"", code=3).stderr

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import tunefree
 from tunefree.cli import app
 from tunefree.cli.compare import PairedDifference
+from tunefree.uncertainty.drift import DriftReference
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 N = 240
@@ -116,3 +117,36 @@ def test_intervals_of_paired_differences_hold_the_truth_19_times_in_20():
         low, high = PairedDifference.of(old, new, np.ones(80)).interval
         held += low <= -0.1 <= high
     assert abs(held / n_draws - 0.95) < 0.025
+
+
+def test_the_page_about_drift_says_what_the_command_says(folder, tmp_path):
+    page, model = tmp_path / "drift.html", folder / "m"
+    if not model.exists():
+        run("train", folder / "rows.csv", model, "--target", "y", "--estimator", "trees")
+    found = json.loads(
+        run("drift", model, folder / "moved.csv", "--page", page, "--json", code=5).stdout
+    )
+    text = page.read_text()
+    drifting = [one["column"] for one in found["columns"] if one["drifts"]]
+    assert f"Drift: {', '.join(drifting)}." in text and "training, and now" in text
+    run("drift", model, folder / "rows.csv", "--page", page)
+    assert "No drift" in page.read_text()
+
+
+def test_shares_add_up_and_are_those_of_the_index():
+    rng = np.random.default_rng(0)
+    old = {"a": rng.normal(size=500), "b": rng.choice(["x", "y"], 500).astype(object)}
+    new = {"a": rng.normal(size=90) + 1.0, "b": np.array(["y", None, "z"] * 30, dtype=object)}
+    reference = DriftReference.of(old)
+    for name, index in ((c.column, c.index) for c in reference.compare(new).columns):
+        labels, before, now = reference.shares(name, new[name])
+        assert before.sum() == pytest.approx(1.0) and now.sum() == pytest.approx(1.0)
+        assert len(labels) == len(before) == len(now)
+        both = (before > 0) & (now > 0)
+        if both.all():  # else the index adds half a row to each part
+            expected = ((now - before) * np.log(now / before)).sum()
+            assert index == pytest.approx(expected, rel=0.2)
+    labels, before, now = reference.shares("b", new["b"])
+    assert dict(zip(labels, now, strict=True)) == pytest.approx(
+        {"x": 0.0, "y": 1 / 3, "(others)": 1 / 3, "(missing)": 1 / 3}
+    )

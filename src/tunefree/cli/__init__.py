@@ -38,7 +38,7 @@ _LISTS = ("drop", "id", "categorical")
 # Commands of a second or two, whose imports wait for their first use.
 _SHORT = ("predict", "inspect", "look")
 # Options that name a file to write.
-_WRITTEN = ("output", "html", "checkpoint")
+_WRITTEN = ("output", "html", "page", "checkpoint")
 
 
 def _without_types(params):

@@ -109,6 +109,33 @@ class Chart:
         foot = self.y.first
         self.marks.append(_path("axis", "".join(f"M{a:.1f} {foot}v-6" for a in self.x(x))))
 
+    def bars(self, labels, groups):
+        """The drawing of horizontal bars in place of points: one of each (name, sizes) a label."""
+        self.y = Axis((-0.5, len(labels) - 0.5), _TOP + _LINE, self.height - _BOTTOM)
+        room = (self.height - _BOTTOM - _TOP - _LINE) / max(len(labels), 1)
+        width = min(7.0, 0.2 * room)
+        left, foot = self.x.first, self.height - _BOTTOM
+        parts = [_path("axis", f"M{left:.1f} {_TOP + _LINE}V{foot}H{self.x.last}")]
+        for tick, at in self.x.ticks():
+            parts.append(_path("grid", f"M{at:.1f} {_TOP + _LINE}V{foot}"))
+            parts.append(_text(at, foot + _LINE, number(tick), "middle"))
+        parts.append(_text((left + self.x.last) / 2, foot + 2.2 * _LINE, self.xlabel, "middle"))
+        for row, label in enumerate(labels):
+            middle = _TOP + _LINE + room * (row + 0.5)
+            parts.append(_text(left + 4, middle - width - 3, short(label, 40)))
+            for k, (_, sizes) in enumerate(groups):
+                at = middle + width * (k + 0.5)
+                ends = f"{left:.1f},{at:.1f} {self.x([sizes[row]])[0]:.1f},{at:.1f}"
+                look = f"class='line c{k}' style='stroke-width:{width:.1f}'"
+                parts.append(f"<polyline {look} points='{ends}'/>")
+        for k, (name, _) in enumerate(groups):
+            at = self.height + 8 + _LINE * k
+            look = f"class='line c{k}' style='stroke-width:{width:.1f}'"
+            parts.append(f"<polyline {look} points='{left:.1f},{at} {left + 26:.1f},{at}'/>")
+            parts.append(_text(left + 32, at + 4, name))
+        height = self.height + 4 + _LINE * len(groups)
+        return f"<svg viewBox='0 0 {_WIDTH} {height:.0f}'>{''.join(parts)}</svg>"
+
     def svg(self):
         """The drawing, with its axes and the names of its curves."""
         left, right, foot, top = self.x.first, self.x.last, self.y.first, self.y.last

@@ -40,6 +40,11 @@ def run_drift(options):
         reference = DriftReference.of(rows.columns(), rows.predictions(), held_out=True)
     rows = _collected(estimator, notes, options.data, options)
     report = rows.report(reference, options.threshold)
+    if options.page is not None:
+        from tunefree.cli.drift_page import write_drift_page
+
+        given = options.model, options.data, reference, rows, report, options.threshold
+        write_drift_page(options.page, *given)
     answer(json.dumps(as_json(report)) if options.json else as_text(report))
     if report.drifts:
         stop_for(report)

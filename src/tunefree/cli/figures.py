@@ -106,6 +106,14 @@ def actual_and_predicted(y, predicted):
     ]
 
 
+def compared_shares(labels, before, now):
+    """Shares before and now, two bars a label."""
+    top = 1.08 * max(np.max(before), np.max(now), 1e-9)
+    ends = (-0.5, len(labels) - 0.5)
+    chart = Chart((0.0, top), ends, "share of the rows", "", height=44 * len(labels) + 70)
+    return chart.bars(labels, [("training", before), ("now", now)])
+
+
 def intervals(predicted, ends, y, share):
     """Prediction intervals over the predictions, of some rows; rings are targets outside."""
     predicted, (low, high), y = (some(v, _MOST_DRAWN).T for v in (predicted, ends, y))

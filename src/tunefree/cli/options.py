@@ -510,6 +510,10 @@ class DriftOptions(NamedTuple):
     threshold: Annotated[
         float, _number(_RESULTS, "INDEX", "the stability index from which a column drifts")
     ] = 0.25
+    page: Annotated[
+        str | None,
+        _option(_RESULTS, "FILE", "also write an HTML page, which is one file", "--page"),
+    ] = None
     header: Header = None
     delimiter: Delimiter = None
     sheet: Sheet = None

@@ -110,13 +110,13 @@ def write_page(output, model, estimator, notes, data, rows, scores):
         sections += _leaderboard(estimator, notes)
         sections += [_facts(model, estimator, notes)]
         target = (notes.get("target") or [None])[0]
-        page = _rendered(title=f"{target or 'tunefree'}: {model}", top=top, sections=sections)
+        page = rendered(title=f"{target or 'tunefree'}: {model}", top=top, sections=sections)
         write_atomically(output, [page.encode(errors="replace")])
     note(f"wrote {output}")
     return top[0].text if top else ""
 
 
-def _rendered(**values):
+def rendered(**values):
     """The template with these values."""
     from jinja2 import Environment
 

@@ -57,7 +57,11 @@ def _enlarge(file):
 
 def kind_of_lines(source, format=None):
     """The format of the rows if they are lines, or None; and the source, unread."""
-    kind, source = detected(source, format)
+    pieces = iter(source)
+    head = next(pieces, None)
+    if head is None:
+        raise DataError("the file has no rows", name_of(source))
+    kind, source = detected(Named(name_of(source), itertools.chain([head], pieces)), format)
     if kind == "jsonl":
         shape, source = json_shape(source)
         kind = "jsonl" if shape == "lines" else None

@@ -403,6 +403,9 @@ def detected(source, format):
         return FORMATS[format], source
     pieces = chunks(source)
     kind, head = sniff_text(pieces)
+    for first, what in _FIRST_BYTES.items():
+        if head.startswith(first):
+            raise DataError(f"{what} data must come from a file, not through a pipe", path)
     return kind, Named(path, itertools.chain([head], pieces))
 
 

@@ -112,6 +112,31 @@ class DriftReference:
         """The reference as plain values, for the notes of a model file."""
         return self.facts
 
+    def shares(self, column: str | None, values: Any) -> Any:
+        """The shares of the rows in parts of a column, in the reference and in new rows.
+
+        Parameters
+        ----------
+        column : str or None
+            None for the predictions.
+        values : ndarray of shape (n_rows,)
+
+        Returns
+        -------
+        labels : list
+            Of numbers the ends of the parts as tuples, of others the levels.
+        before, now : ndarray
+            The shares. The result is None if the reference keeps no parts with names.
+        """
+        known = self.facts["predictions"] if column is None else self.facts["columns"].get(column)
+        found = None if known is None else _cells_of(known, values)
+        if found is None:
+            return None
+        labels, *counts = found
+        used = (counts[0] + counts[1]) > 0.0
+        labels = [label for label, keep in zip(labels, used.tolist(), strict=True) if keep]
+        return labels, *(each[used] / max(each.sum(), 1.0) for each in counts)
+
     def compare(
         self, columns: dict, predictions: Any = None, *, threshold: float = STABILITY
     ) -> DriftReport:
@@ -148,6 +173,27 @@ class DriftReference:
         absent = [name for name in kept if name not in columns]
         outside = float(is_outside.mean()) if n else 0.0
         return DriftReport(found, of_predictions, outside, n, absent)
+
+
+def _cells_of(known, values):
+    """What shares of a column are of, and the counts of both; None if nothing is compared."""
+    values = _some(np.asarray(values))
+    present = values[~_is_missing(values)]
+    if "cuts" in known and values.dtype.kind in "fiub":
+        (one, other), _ = _of_numbers(known, present.astype(float))
+        n, below = known["n"] - known["missing"], known["below"]
+        deciles = np.unique(
+            np.searchsorted(below, np.arange(1, 10) / 10 * n).clip(0, len(below) - 1)
+        )
+        ends = [None, *known["cuts"][deciles].tolist(), None]
+        labels: list = list(zip(ends[:-1], ends[1:], strict=True))
+    elif "counts" in known:
+        one, other = _of_levels(known, present)
+        labels = [*known["levels"].tolist(), "(others)"]
+    else:  # groups of levels have no names
+        return None
+    gaps = known["missing"], len(values) - len(present)
+    return [*labels, "(missing)"], np.append(one, gaps[0]), np.append(other, gaps[1])
 
 
 def _some(values):
