@@ -560,11 +560,9 @@ def _of_pandas(series):
 
 
 def _of_polars(series):
-    """The column of a Series of polars; two of its types are none of Arrow's."""
-    if str(series.dtype) == "Object":
+    """The column of a Series of polars; some of its types are none of Arrow's."""
+    if str(series.dtype) in ("Object", "Int128", "UInt128"):
         return of_array(np.array([*series.to_list(), None], dtype=object)[:-1])
-    if str(series.dtype) in ("Int128", "UInt128"):
-        return of_array(series.to_numpy().astype(np.float64))
     return of_arrow(series.to_arrow())
 
 
