@@ -200,6 +200,7 @@ def test_two_classes_have_an_offset():
         model.predict_mean_interval(X, exposure=1.0, offset=offset)
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 def test_bands_are_wider_far_from_the_rows_and_unknown_levels_have_none():
     X, y, exposure = _counts()
     model = GLMRegressor(family="poisson", random_state=0).fit(X, y, exposure=exposure)
