@@ -49,12 +49,15 @@ def test_the_power_of_an_exposure_is_that_of_rates_with_precisions():
     weighed.fit(X, rates, sample_weight=over)
     assert model.family_ == weighed.family_
     assert abs(model.family_.power - 1.6) < 0.05
-    joined = stack().fit(X, rates * over, exposure=over)
-    assert joined.family_.power == pytest.approx(model.family_.power, abs=1e-3)
+    few = slice(0, 120)
+    rows, paid, months = X[few], (rates * over)[few], over[few]
+    joined = stack().fit(rows, paid, exposure=months)
+    alone = trees()._likely_family(rows, paid, None, months)
+    assert joined.family_.power == pytest.approx(alone.power, abs=1e-3)
 
 
 def test_equal_rows_give_equal_bits(tmp_path):
-    X, y = amounts(150, 1.4)
+    X, y = amounts(100, 1.4)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     order = np.random.default_rng(2).permutation(len(y))
     shuffled = frame.iloc[order]

@@ -85,7 +85,7 @@ def class_terms(values: Any, X: Any, classes: Any) -> Any:
         )
     if not np.isfinite(values).all():
         raise ValueError(f"offset must be finite, and holds {values[~np.isfinite(values)][0]}.")
-    return values
+    return np.ascontiguousarray(values)  # sums over classes in one order, whatever the container
 
 
 def given_terms(exposure: Any, offset: Any) -> dict[str, Any]:

@@ -92,8 +92,9 @@ class SampleRows(NamedTuple):
 def sample_of(X, y, weights, law, intercept, names, options, labels):
     """The rows of positive weight."""
     positive = weights > 0.0
-    if not positive.all():
-        X, y, weights, law = X[positive], y[positive], weights[positive], law.only(positive)
+    # Copies: with strides rounding may differ.
+    y, weights, law = y[positive], weights[positive], law.only(positive)
+    X = X if positive.all() else X[positive]
     if y.size * max(X.shape[1], len(labels)) > _MOST_CELLS:
         of_classes = f" for {len(labels)} classes" if labels else ""
         raise ValueError(
