@@ -68,7 +68,7 @@ class FittedPart(NamedTuple):
         return loss, r[:, None], H[:, None, None], J[:, None, None]
 
 
-class Standard(NamedTuple):
+class StandardView(NamedTuple):
     """How columns are standardised; `kept` are those with a coefficient."""
 
     center: np.ndarray
@@ -345,7 +345,7 @@ class ClusterFit:
         constant = scale <= 1e-12 * np.maximum(np.abs(center), 1e-300)
         scale = np.where(constant, 1.0, scale)
         kept, self.aliased = independent(spread.factor / scale, constant, names)
-        self.view = Standard(center, scale, kept, self.intercept)
+        self.view = StandardView(center, scale, kept, self.intercept)
 
     def _total(self, what, function, *arguments):
         return self.cluster.total(what, function, *arguments, merge=joined, parts=self.parts)
