@@ -269,3 +269,21 @@ def test_a_pilot_is_kept_where_there_is_no_time_for_all_rows(time, monkeypatch):
     assert step.candidate in model.chosen_ and step.limit == 800 and step.used == 40.0
     assert model.score(X, y) > 0.95 and model.feature_importances_[:2].sum() > 0.9
     assert model.permutation_importances_[0] > 0.1 > model.permutation_importances_[2]
+
+
+def test_a_kernel_that_was_skipped_has_its_turn_in_the_time_that_is_left(time):
+    kernel = Runner(name="kernel", is_whole=True, ends_early=False, uses_others=False)
+    trees = Runner(name="trees", ends_early=True, uses_others=False)
+    sizes = [[Step("kernel", 12.0, 1.0)], [Step("trees", 20.0, 1.0)]]
+    limits = Limits("20s", None)
+    schedule = schedule_of([kernel, trees], limits, sizes, {"trees": Cost(0.1, 1.0)}, None)
+    done = [SimpleNamespace(candidate=trees, status="finished", losses=[1], rows=[0], seconds=0.0)]
+    assert schedule.turn(kernel, done).reason == "would take 12 s, beyond the budget"
+    schedule.turn(trees, [])
+    time.now = 5.0
+    schedule.ended(trees, 5.0, None)
+    skipped = SimpleNamespace(candidate=kernel, status="skipped", losses=[])
+    assert schedule.more([skipped], {}).seconds == 15.0
+    schedule.ended(kernel, 12.0, None)
+    assert [step.reason for step in schedule.result().steps] == ["", ""]
+    assert schedule.more([skipped], {}) is None

@@ -840,7 +840,7 @@ def evaluate_candidates(schedule, problem, callbacks):
     while not callbacks.stopped and (turn := schedule.more(entries, kept)) is not None:
         name = turn.candidate.name
         callbacks.begin(name)
-        with task(f"{name}, more rounds"):
+        with task(f"{name}, in the time that is left"):
             (entry,) = _evaluated([turn], problem, entries, schedule, kept).values()
         i = [e.candidate.name for e in entries].index(name)
         entries[i] = entry._replace(seconds=entries[i].seconds + entry.seconds)

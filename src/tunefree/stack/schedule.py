@@ -17,6 +17,7 @@ from tunefree.held_out.predictions import finished
 _SHARE, _SHARE_OF_WHOLE, _SHARE_OF_ANYTIME = 0.2, 0.5, 0.6
 # The report takes about so much of the time that was spent before the first candidate.
 _REPORT = 0.5
+_BEYOND = ", beyond the budget"
 # A candidate that was cut short goes on if this share of the time that it took is left.
 _WORTHWHILE = 0.15
 # A candidate that took less than this says nothing about the next ones.
@@ -50,7 +51,7 @@ class Fixed:
         self._steps[name] = self._steps[name]._replace(used=seconds)
 
     def more(self, entries, kept):
-        """The `Turn` of a candidate that was cut short, and goes on; None if none does.
+        """The `Turn` of one that was skipped and has time now, or cut short and goes on; or None.
 
         `kept` are the names of those that have kept what they need for it.
         """
@@ -117,7 +118,7 @@ class ByClock(Fixed):
                 planned = max(least, may_take) if candidate.ends_early else seconds
                 self._steps[candidate.name] = step._replace(seconds=planned * self.plan.speed)
                 return Turn(limited(candidate, step.limit), "", allowed)
-        reason = f"would take {duration(least)}, beyond the budget"
+        reason = f"would take {duration(least)}{_BEYOND}"
         self._steps[candidate.name] = sizes[-1]._replace(reason=reason)
         return Turn(candidate, reason)
 
@@ -135,19 +136,23 @@ class ByClock(Fixed):
         self._steps[name] = step._replace(used=seconds + (step.used or 0.0), limit=limit)
 
     def more(self, entries, kept):
-        """The `Turn` of a candidate that was cut short, and goes on; None if none does.
+        """The `Turn` of one that was skipped and has time now, or cut short and goes on; or None.
 
         `kept` are the names of those that have kept what they need for it. None does after another
         one that has compared itself with what it was: a repeated plan would choose otherwise. If
         such a one has been found useless, the plan notes it.
         """
+        left = self._limits.left() - self._reserve(entries)
+        for entry in entries:
+            turn = self._turn_of_skipped(entry.candidate, left)
+            if turn is not None:
+                return turn
         places = [i for i, e in enumerate(entries) if e.candidate.name in kept]
         if not places:
             return None
         candidate = entries[places[0]].candidate
         step = self._steps[candidate.name]
         later = [e for e in entries[places[0] + 1 :] if e.candidate.uses_others]
-        left = self._limits.left() - self._reserve(entries)
         if finished(later) or left < _WORTHWHILE * step.used:
             return None
         for other in later:
@@ -157,6 +162,18 @@ class ByClock(Fixed):
         self._steps[candidate.name] = step._replace(limit=self._limit_before_cut[candidate.name])
         self._begun[candidate.name] = self._begun_foreseen[candidate.name] = left
         return Turn(candidate, "", left)
+
+    def _turn_of_skipped(self, candidate, left):
+        """The `Turn` of a candidate that was skipped, and for which there is time now; or None."""
+        is_late = self._steps[candidate.name].reason.endswith(_BEYOND)
+        for step in self._sizes[candidate.name] if candidate.is_whole and is_late else ():
+            seconds = self._foreseen(candidate, step)
+            if seconds <= left:
+                self._begun[candidate.name] = self._begun_foreseen[candidate.name] = seconds
+                planned = seconds * self.plan.speed
+                self._steps[candidate.name] = step._replace(seconds=planned)
+                return Turn(limited(candidate, step.limit), "", left)
+        return None
 
     def _needed_by_others(self, most):
         """Seconds of the clock for those that follow, at most so many."""
