@@ -1,13 +1,17 @@
 """Budgets: whether fits end in time and use it, and what less time costs.
 
-python benchmarks/budget.py [--rows N ...] [--seconds S ...] [--wall]
+python benchmarks/budget.py [--data DIR] [--tables NAME ...] [--rows N ...]
+    [--seconds S ...] [--wall]
 
-Made tables of 20 columns (Friedman's first function, with noise 1; two classes of a smooth score
-with an interaction) are learned by `TuneFree*` with each budget of clock time, and tested on 20,000
-rows. Used: time of the call over the budget. Loss: squared error over the variance of the targets,
-or log-loss, with its standard error. Worse: by how many standard errors of the difference the loss
-is above that with the budget before; the fits of the same table are compared row by row. Cut: what
-was limited or skipped.
+Tables are learned by `TuneFree*` with each budget of clock time, and tested on other rows. Made
+ones have 20 columns and as many rows as --rows names: `numbers` (Friedman's first function, noise
+1) and `classes` (two, of a smooth score with an interaction), tested on 20,000 rows. The others
+are in DIR: see `_data.py`; `text` is the Adult table with its columns of text.
+
+Used: time of the call over the budget. All: whether every candidate was evaluated to its end, so
+that more time brings nothing. Loss: squared error over the variance of the targets, or log-loss.
+Worse: by how many standard errors of the difference the loss is above that with the budget before;
+the fits of the same table are compared row by row. Cut: what was limited or skipped.
 
 The clock is that of the process (CPU seconds, one thread), so that other processes do not matter;
 with --wall it is the clock on the wall, with all threads.
@@ -15,58 +19,76 @@ with --wall it is the clock on the wall, with all threads.
 
 import argparse
 import time
+import warnings
+from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import make_friedman1
 
 import tunefree
+from _data import load
 from _tables import console, table
 from tunefree.core import clock
 
 _TESTED = 20_000
+MADE = ("numbers", "classes")
+REAL = ("protein", "kin40k", "a9a", "letter", "text", "newsgroups", "mnist")
+COLUMNS = ("table", "rows", "budget s", "used", "all", "loss", "worse", "cut")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", type=int, nargs="*", default=[1000, 10_000, 100_000, 300_000])
-    parser.add_argument("--seconds", type=int, nargs="*", default=[2, 10, 60])
-    parser.add_argument("--only", nargs="*", choices=("numbers", "classes"))
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--tables", nargs="*", choices=MADE + REAL, default=MADE)
+    sizes = [1000, 10_000, 100_000, 150_000, 300_000]
+    parser.add_argument("--rows", type=int, nargs="*", default=sizes)
+    parser.add_argument("--seconds", type=int, nargs="*", default=[2, 5, 15, 30, 60])
     parser.add_argument("--wall", action="store_true")
     options = parser.parse_args()
     if not options.wall:
         clock.now = time.process_time
+    warnings.simplefilter("ignore")
     n_jobs = None if options.wall else 1
-    for kind in options.only or ("numbers", "classes"):
+    for kind in MADE:
         for n in (1000, 12_000):  # kernels are compiled
-            fitted(kind, n, None, n_jobs)
-    rows, used = [], []
-    for kind in options.only or ("numbers", "classes"):
-        for n in options.rows:
+            fitted(made(kind, n), None, n_jobs)
+    rows, used, worse = [], [], []
+    for name in options.tables:
+        for n in options.rows if name in MADE else [None]:
+            data = made(name, n) if name in MADE else real(name, options.data)
             before = None
             for seconds in options.seconds:
-                model, share = fitted(kind, n, seconds, n_jobs)
-                losses = losses_of(model, kind, n)
-                worse = "" if before is None else f"{difference(losses, before):.1f}"
+                model, share = fitted(data, seconds, n_jobs)
+                losses = losses_of(model, data)
+                gap = None if before is None else difference(losses, before)
+                is_all = not cut_of(model.plan_)
                 rows.append(
                     (
-                        kind,
-                        f"{n:,}",
+                        name,
+                        f"{data[0].shape[0]:,}",
                         f"{seconds}",
                         f"{share:.2f}",
+                        "yes" if is_all else "no",
                         f"{losses.mean():.4f}",
-                        worse,
-                        cut_of(model.plan_),
+                        "" if gap is None else f"{gap:.1f}",
+                        ", ".join(cut_of(model.plan_)),
                     )
                 )
                 console.print("[dim]" + "  ".join(rows[-1]) + "[/dim]")
-                used.append(share)
+                used.append((share, is_all))
+                worse.append(-np.inf if gap is None else gap)
                 before = losses
-    table("Budgets", ("targets", "rows", "budget s", "used", "loss", "worse", "cut"), rows)
-    middle = np.median(used)
-    console.print(f"Used: {max(used):.2f} of the budget at most, {middle:.2f} in the median.")
+    table("Budgets", COLUMNS, rows)
+    shares, complete = np.array([s for s, _ in used]), np.array([a for _, a in used])
+    console.print(f"Used: {shares.max():.2f} of the budget at most;")
+    if not complete.all():
+        console.print(f"where more helps {shares[~complete].min():.2f} at least.")
+    console.print(
+        f"Worse than with the budget before: {np.max(worse):.1f} standard errors at most."
+    )
 
 
-def data(kind, n):
+def made(kind, n):
     """Rows to learn and to test."""
     if kind == "numbers":
         X, y = make_friedman1(n + _TESTED, 20, noise=1.0, random_state=0)
@@ -78,22 +100,41 @@ def data(kind, n):
     return X[_TESTED:], y[_TESTED:], X[:_TESTED], y[:_TESTED]
 
 
-def fitted(kind, n, seconds, n_jobs):
+def real(name, folder):
+    """Rows to learn and to test of a table in a folder."""
+    if name != "text":
+        return load(name, folder)[2:6]
+    import pandas as pd
+
+    X = pd.read_csv(folder / "field" / "adult_train.csv.gz", skipinitialspace=True)
+    y = X.pop(X.columns[-1]).to_numpy()
+    order = np.random.default_rng(0).permutation(len(y))
+    test, train = order[: len(y) // 4], order[len(y) // 4 :]
+    return X.iloc[train], y[train], X.iloc[test], y[test]
+
+
+def fitted(data, seconds, n_jobs):
     """A fit, and the share of its budget that the call took."""
-    X, y, _, _ = data(kind, n)
-    name = "TuneFreeRegressor" if kind == "numbers" else "TuneFreeClassifier"
+    X, y, *_ = data
+    make = tunefree.TuneFreeRegressor if is_number(y) else tunefree.TuneFreeClassifier
     budget = None if seconds is None else f"{seconds}s"
     whole = clock.Clock()
-    model = getattr(tunefree, name)(budget=budget, random_state=0, n_jobs=n_jobs).fit(X, y)
+    model = make(budget=budget, random_state=0, n_jobs=n_jobs).fit(X, y)
     return model, whole.spent() / (seconds or 1)
 
 
-def losses_of(model, kind, n):
+def is_number(y):
+    """Whether targets are numbers, not classes."""
+    return y.dtype.kind == "f" and len(np.unique(y)) > 30
+
+
+def losses_of(model, data):
     """The losses of the rows that are tested."""
-    _, _, Z, t = data(kind, n)
-    if kind == "numbers":
+    _, _, Z, t = data
+    if is_number(t):
         return np.square(model.predict(Z) - t) / np.var(t)
-    return -np.log(model.predict_proba(Z)[np.arange(len(t)), t.astype(int)])
+    p = model.predict_proba(Z)[np.arange(len(t)), np.searchsorted(model.classes_, t)]
+    return -np.log(np.maximum(p, 1e-12))
 
 
 def difference(losses, before):
@@ -104,13 +145,13 @@ def difference(losses, before):
 
 
 def cut_of(plan):
-    """What a plan has limited or skipped."""
-    found = [] if plan.rows is None else [f"{plan.rows:,} rows"]
+    """What a plan has limited or skipped for want of time."""
+    found = [f"{n:,} rows" for n in (plan.read, plan.rows) if n is not None]
     for step in plan.steps:
-        if step.limit or step.reason:
+        if step.limit or "budget" in step.reason:
             short = "".join(word[0] for word in step.candidate.split())
             found.append(f"{short} {'-' if step.reason else step.limit}")
-    return ", ".join(found)
+    return found
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ draws; two standard errors of 1,000 draws are .0138. LR, Wald: b and c at once a
 likelihood ratio and by Wald's test with the covariance HC3 and, nonrobust, by Fisher's information.
 type I: d added last. two models: the likelihood-ratio test of the model of a alone. band: the share
 of draws in which the 95 % band of the mean holds it, the mean over five rows, HC3 | nonrobust.
+Of three classes the effects of a are 0.5 and -0.5, and the bands are of the probabilities of all.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import numpy as np
 from _tables import console, table
 from tunefree.parts import families
 from tunefree.rows.levels import TableColumns
+from tunefree.uncertainty.class_rows import probability_band
 from tunefree.uncertainty.inference import inferred
 from tunefree.uncertainty.laws import Law
 from tunefree.uncertainty.mean_bands import mean_band
@@ -49,10 +51,25 @@ DRAWN = {
 }
 
 
+def _of_classes(family):
+    """A family of classes, and the draws of rows with these probabilities."""
+
+    def draw(p, rng):
+        return family.codes((p.cumsum(axis=1) < rng.uniform(size=(len(p), 1))).sum(axis=1), 3)
+
+    return family, draw
+
+
+OF_CLASSES = {
+    "multinomial": _of_classes(families.MultinomialLogit()),
+    "ordinal": _of_classes(families.Ordinal()),
+}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--only", nargs="*", default=list(DRAWN))
+    parser.add_argument("--only", nargs="*", default=[*DRAWN, *OF_CLASSES])
     options = parser.parse_args()
     start, rows = time.process_time(), []
     for name in options.only:
@@ -71,26 +88,38 @@ def main():
 
 def draw(name, seed):
     """The p-values of one draw, and the shares of the bands that hold the mean."""
-    family, targets = DRAWN[name]
+    family, targets = (DRAWN | OF_CLASSES)[name]
     rng = np.random.default_rng(seed)
-    X, law = rng.normal(size=(ROWS, 4)), Law(family, family.link)
-    index = EFFECT * X[:, 0] + CONSTANT
-    y, ones = np.asarray(targets(family.link.mean(index), rng), dtype=float), np.ones(ROWS)
+    X, new = rng.normal(size=(ROWS, 4)), np.eye(5, 4)
+    labels = list("123") if name in OF_CLASSES else []
+    if labels:
+        link = getattr(family, "cumulative", families.Binomial().link)
+        mean, truth = (family.probabilities(_indices(family, rows)) for rows in (X, new))
+    else:
+        link = family.link
+        mean, truth = (link.mean(EFFECT * rows[:, 0] + CONSTANT) for rows in (X, new))
+    law = Law(family, link)
+    y, ones = np.asarray(targets(mean, rng), dtype=float), np.ones(ROWS)
     y = np.maximum(y, 1e-8) if family.open_below else y
     robust, plain = (CovarianceOptions(cov_type) for cov_type in ("HC3", "nonrobust"))
-    fits = [inferred(X, y, ones, law, True, NAMES, own) for own in (robust, plain)]
+    fits = [inferred(X, y, ones, law, True, NAMES, own, labels=labels) for own in (robust, plain)]
     two, other = (terms_tested(fit, NAMES, groups=GROUPS) for fit in fits)
     added = terms_tested(fits[1], NAMES, typ=1, groups=["a", "b", "c", "d"])
-    nested = nested_test(fits[0], inferred(X[:, :1], y, ones, law, True, NAMES[:1]))
-    new = np.eye(5, 4)
-    truth = family.link.mean(EFFECT * new[:, 0] + CONSTANT)
-    shares = []
+    nested = nested_test(fits[0], inferred(X[:, :1], y, ones, law, True, NAMES[:1], labels=labels))
+    shares, band = [], probability_band if labels else mean_band
     for fit in fits:
         columns = TableColumns(NAMES, NAMES, [])
-        ends = mean_band(fit, columns, new, np.array([0.05]))[1][:, :, 0]
-        shares.append(np.mean((ends[:, 0] < truth) & (truth < ends[:, 1])))
+        ends = band(fit, columns, new, np.array([0.05]))[1][..., 0]
+        shares.append(np.mean((ends[..., 0] < truth) & (truth < ends[..., 1])))
     p_values = [*two.lr_p_value, *two.wald_p_value, *other.wald_p_value, added.lr_p_value[-1]]
     return [*p_values, nested.p_value, *shares]
+
+
+def _indices(family, X):
+    """The indices of the outputs of classes."""
+    if family.tied:
+        return EFFECT * X[:, :1] + [CONSTANT, -CONSTANT]
+    return np.column_stack([np.zeros(len(X)), EFFECT * X[:, 0], CONSTANT - EFFECT * X[:, 0]])
 
 
 if __name__ == "__main__":

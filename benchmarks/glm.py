@@ -1,6 +1,6 @@
 """Generalized linear models against glum, scikit-learn, statsmodels and skglm, in one process.
 
-    python benchmarks/glm.py [tables] [simulation] [peers] [large] [quantiles]
+    python benchmarks/glm.py [tables] [simulation] [peers] [large] [exposure] [quantiles]
                              [--seeds N] [--every N]
 
 tables      held-out deviance on real tables (`_glm_tables.py` has the rule that chose them): the
@@ -13,6 +13,8 @@ peers       60,000 rows of 20 numbers, Poisson: defaults against glum, scikit-le
 large       600,000 rows, 39 numbers and a category of 300 levels, Poisson: defaults against glum
             with the penalty of its grid that is best on the held-out rows, for the same data frame,
             and for a split matrix of tabmat, whose construction is not counted.
+exposure    10^5 and 10^6 policies with an exposure and two factors, Poisson: potential='none'
+            against glum without a penalty, and defaults against glum with alpha=1e-4.
 quantiles   pinball loss, coverage and CPU seconds against scikit-learn's QuantileRegressor (HiGHS)
             with alpha by five-fold cross-validation.
 
@@ -20,6 +22,7 @@ Times are CPU seconds of all threads; ratios are ours / theirs.
 """
 
 import argparse
+import functools
 import itertools
 import os
 import signal
@@ -272,6 +275,56 @@ def on_large(seeds, n=600_000):
     )
 
 
+def _policies(n, seed):
+    """Policies with two factors, their exposure, and counts of claims."""
+    import pandas as pd
+
+    rng, fixed = np.random.default_rng(seed), np.random.default_rng(9)
+    region, brand = rng.integers(0, 22, n), rng.integers(0, 11, n)
+    age, power, bonus = rng.integers(18, 90, n), rng.integers(4, 15, n), rng.integers(50, 150, n)
+    index = fixed.normal(0.0, 0.2, 22)[region] + fixed.normal(0.0, 0.2, 11)[brand]
+    index += 0.03 * (power - 8.0) - 0.006 * (age - 50.0) + 0.02 * np.maximum(bonus - 60.0, 0.0)
+    exposure = rng.uniform(0.05, 1.0, n)
+    frame = pd.DataFrame({"age": 1.0 * age, "power": 1.0 * power, "bonus": 1.0 * bonus})
+    frame["region"] = pd.Categorical.from_codes(region, [f"r{j}" for j in range(22)])
+    frame["brand"] = pd.Categorical.from_codes(brand, [f"b{j}" for j in range(11)])
+    return frame, 1.0 * rng.poisson(exposure * np.exp(index - 2.3)), exposure
+
+
+def on_exposures(seeds):
+    """Print deviance and seconds with an exposure and factors."""
+    from glum import GeneralizedLinearRegressor
+
+    judge = FAMILIES["poisson"]
+
+    def ours(rows, **settings):
+        X, y, exposure = rows
+        model = GLMRegressor("poisson", **settings).fit(X, y, exposure=exposure)
+        return lambda Z, over: model.predict(Z, exposure=over)
+
+    def theirs(rows, **settings):
+        X, y, exposure = rows
+        model = GeneralizedLinearRegressor(family="poisson", **settings)
+        model.fit(X, y / exposure, sample_weight=exposure)
+        return lambda Z, over: over * model.predict(Z)
+
+    kinds = {
+        "potential='none'": (ours, {"potential": "none"}),
+        "glum, alpha=0": (theirs, {"alpha": 0, "drop_first": True, "gradient_tol": 1e-8}),
+        "defaults": (ours, {"random_state": 0}),
+        "glum, alpha=1e-4": (theirs, {"alpha": 1e-4}),
+    }
+    ours(_policies(1000, 2), random_state=0)  # compiles
+    for n in (100_000, 1_000_000):
+        rows, (Z, z, over) = _policies(n, 0), _policies(n // 4, 1)
+        print(f"\n{n} rows, 3 numbers, factors of 22 and 11 levels, Poisson with exposure\n")
+        for name, (fit, settings) in kinds.items():
+            made = [clocked(functools.partial(fit, rows, **settings)) for _ in range(3)]
+            loss = deviance(judge, z, made[0][0](Z, over), 1e-9)
+            seconds = np.median([spent for _, spent in made])
+            print(f"{name:18} deviance {loss:.6f}  {seconds:6.2f} s CPU", flush=True)
+
+
 def on_quantiles(seeds):
     """Print pinball losses, coverages and seconds."""
     from sklearn.linear_model import QuantileRegressor
@@ -323,7 +376,7 @@ def _pinball(y, p, q):
 
 
 PARTS = {"tables": on_tables, "simulation": on_simulations, "peers": on_peers,
-         "large": on_large, "quantiles": on_quantiles}  # fmt: skip
+         "large": on_large, "exposure": on_exposures, "quantiles": on_quantiles}  # fmt: skip
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])

@@ -11,7 +11,9 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._version import __version__
+from tunefree.base.exposures import neutral_terms
 from tunefree.core.registry import is_public
+from tunefree.core.warn import warn
 from tunefree.files.files import write_atomically
 from tunefree.files.model import ModelError, name_type
 from tunefree.pistol.kernel_estimator import KernelEstimator
@@ -114,8 +116,9 @@ def to_onnx(estimator, path=None):
     graph needs no Python.
     For tables with categories or dates each column is a separate input: numbers, dates as days
     since 1970 in local time, and categories as text ('(missing)' for a missing one). Sentences
-    cannot be exported. onnxruntime gives the values of `predict` and `predict_proba` up to rounding
-    (1e-5 of the largest if the model computes in float32).
+    cannot be exported. A model of an exposure or an offset predicts for the exposure 1 and the
+    offset 0, with a warning. onnxruntime gives the values of `predict` and `predict_proba` up to
+    rounding (1e-5 of the largest if the model computes in float32).
 
     Parameters
     ----------
@@ -228,6 +231,10 @@ def _graph_of(estimator, for_scorer=False):
         raise ModelError(f"this {name} is not fitted")
     if several := vars(estimator).get("label_models_"):
         raise ModelError(f"this {name} has {len(several)} labels: export each of its label_models_")
+    terms = neutral_terms(estimator)
+    if terms:
+        given = " and ".join(f"{term}={value:g}" for term, value in terms.items())
+        warn(f"A graph has the columns of X only: it predicts for {given}.")
     graph, dtype = _Graph(name), np.dtype(np.float64)
     table = vars(estimator).get("table_")
     if table is None:
@@ -248,7 +255,7 @@ def _graph_of(estimator, for_scorer=False):
         elif table is not None:
             shape = (1,) if estimator.flat_ else (1, estimator.forests_[0].start.size)
         else:
-            shape = estimator.predict(inputs[0][1]).shape
+            shape = estimator.predict(inputs[0][1], **terms).shape
         outputs = _regress(graph, estimator, scores, np.zeros(shape, dtype))
     return graph, inputs, outputs
 

@@ -331,7 +331,7 @@ def test_a_round_that_hangs_names_its_partition(impatient):
     "spoil, message",
     [
         (lambda X, y: (X, y[:-100]), "y has 3 partitions and X has 4"),
-        (lambda X, y: (_with(X, 250, np.nan), y), "partition 2.*NaN"),
+        (lambda X, y: (_with(X, 250, np.inf), y), "partition 2.*X contains infinity"),
         (lambda X, y: (X, _with(y, 250, np.inf)), "partition 2.*y.*infinity"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import tunefree
 from tunefree.core.registry import estimator_class
@@ -234,3 +235,72 @@ def test_the_schema_of_summaries_is_that_of_the_table():
     rows = ROWS.drop(columns="grade")  # the type knows the order of its levels
     found = [ColumnSummary.of(raw, weights) for raw in raw_columns(rows)]
     assert ReadSummaries.of(list(rows), found).schema == Schema.of(rows, list(rows), weights)
+
+
+# --- estimators of numbers ------------------------------------------------------------------------
+
+LABELS = pd.Series(np.where(ROWS.new, "a", "b"))
+FEW = {"potential": "euclidean", "max_iter": 5, "random_state": 0}
+OF_NUMBERS = {
+    "RidgePathRegressor": ({"solver": "exact"}, Y),
+    "KernelRidgeRegressor": ({"random_state": 0}, Y),
+    "ReflectronRegressor": ({"link": "identity", **FEW}, Y),
+    "ReflectronClassifier": (FEW, LABELS),
+    "OptimisticPerceptron": ({}, LABELS),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_estimators_of_numbers_prepare_tables(client, name):
+    """They learn what they learn of the numbers of a `TablePreprocessor`, cut alike."""
+    options, y = OF_NUMBERS[name]
+    rows, n = ROWS.drop(columns="words"), 3
+    table = tunefree.TablePreprocessor(sparse_output=False)
+    numbers = pd.DataFrame(table.fit_transform(rows), columns=table.get_feature_names_out())
+    there, plain = (
+        getattr(tfd, f"Dask{name}")(**options).fit(parts(X, n), parts(y, n))
+        for X in (rows, numbers)
+    )
+    assert there.table_.schema_ == table.schema_ and plain.table_ is None
+    assert there.n_features_in_ == rows.shape[1]
+    assert there.feature_names_in_.tolist() == list(rows)
+    lazy, expected = (m.predict(parts(X, 2)) for m, X in ((there, rows), (plain, numbers)))
+    lazy, expected = lazy.compute().to_numpy(), expected.compute().to_numpy()
+    local = there.to_local()
+    assert local[1].n_features_in_ == numbers.shape[1]
+    assert (local.predict(rows) == lazy).all()
+    if y is LABELS:
+        assert (lazy == expected).all()
+    else:
+        np.testing.assert_allclose(lazy, expected, rtol=1e-9, atol=1e-9)
+    assert there.score(parts(rows), parts(y)) == pytest.approx(local.score(rows, y))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["RidgePathRegressor", "KernelRidgeRegressor"])
+def test_exact_estimators_of_numbers_equal_a_pipeline_in_memory(client, name):
+    """However the partitions are cut, and in an array."""
+    options, _ = OF_NUMBERS[name]
+    rows = ROWS.drop(columns=["words", "grade"])
+    made = make_pipeline(tunefree.TablePreprocessor(), getattr(tunefree, name)(**options))
+    expected = made.fit(rows, Y).predict(rows)
+    kind = getattr(tfd, f"Dask{name}")
+    X = objects(rows)
+    there = kind(**options).fit(parts(rows, 5), parts(Y, 5))
+    np.testing.assert_allclose(there.predict(parts(rows)), expected, rtol=1e-6, atol=1e-6)
+    cut = da.from_array(X, chunks=(100, X.shape[1]))
+    there = kind(**options).fit(cut, da.from_array(Y.to_numpy(), chunks=100))
+    np.testing.assert_allclose(there.predict(cut), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_missing_numbers_of_an_array_are_those_of_the_table(client):
+    X = np.random.default_rng(0).normal(size=(N, 3))
+    y = X @ [1.0, -1.0, 0.5]
+    X[::7, 1] = np.nan
+    far = da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=70)
+    there = tfd.DaskRidgePathRegressor(solver="exact").fit(*far)
+    local = make_pipeline(tunefree.TablePreprocessor(), tunefree.RidgePathRegressor(solver="exact"))
+    np.testing.assert_allclose(there.predict(far[0]), local.fit(X, y).predict(X), rtol=1e-9)
+    there.fit(da.from_array(np.nan_to_num(X), chunks=(70, 3)), far[1])
+    assert there.table_ is None and isinstance(there.to_local(), tunefree.RidgePathRegressor)

@@ -202,3 +202,12 @@ def test_repeated_rows_are_weights_if_distinct_rows_are_few_for_the_columns(targ
     output = "decision_function" if targets is np.sign else "predict"
     ours, theirs = (getattr(model, output)(X) for model in (weighted, repeated))
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_fewer_landmarks_do_where_more_do_not_help():
+    X, y, _ = curve(2500)
+    most, few = (KernelRidgeRegressor(n_landmarks=2000, random_state=0) for _ in range(2))
+    few._learn(X, y[:, 0], fewer=True)
+    most.fit(X, y[:, 0])
+    assert len(few.dual_coef_) <= 1000 and len(most.dual_coef_) == 2000
+    assert few.leave_one_out_risk_ <= 1.01 * most.leave_one_out_risk_

@@ -300,6 +300,10 @@ def test_a_lazy_frame_is_refused_with_the_way_out(name):
 NO_TABLES = {
     "dict": (lambda frame: frame.to_dict("list"), "a list of dicts"),
     "generator": (lambda frame: (row for row in frame.to_numpy()), r"list\(X\)"),
+    "MaskedArray": (
+        lambda frame: np.ma.masked_greater(frame.to_numpy(), 9.0),
+        r"X.filled\(numpy.nan\)",
+    ),
     "recarray": (lambda frame: frame.to_records(index=False), r"pandas.DataFrame\(X\)"),
 }
 

@@ -269,3 +269,14 @@ def test_a_number_that_stands_apart_is_no_silent_target(estimator):
     model = estimator(**({"family": "gaussian"} if gaussian else {}))
     with pytest.warns(tunefree.DataWarning, match="y holds -999 3 times, apart from all other"):
         model.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [kind for kind in OF_NUMBERS if kind != "Arrow table"])
+@pytest.mark.parametrize("name", ["StreamClassifier", "StreamRegressor"])
+def test_a_stream_knows_a_missing_target_in_any_container(name, kind):
+    """Its row is unlabelled: as if it were NaN."""
+    estimator = estimator_classes()[name]
+    expected = estimator().partial_fit(X, OF_NUMBERS["floats"]())
+    found = estimator().partial_fit(X, OF_NUMBERS[kind]())
+    assert np.array_equal(found.predict(X), expected.predict(X))

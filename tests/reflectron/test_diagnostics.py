@@ -200,6 +200,7 @@ def test_two_classes_have_an_offset():
         model.predict_mean_interval(X, exposure=1.0, offset=offset)
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 def test_bands_are_wider_far_from_the_rows_and_unknown_levels_have_none():
     X, y, exposure = _counts()
     model = GLMRegressor(family="poisson", random_state=0).fit(X, y, exposure=exposure)
@@ -321,12 +322,6 @@ def test_what_is_not_defined_is_a_sentence():
             huber.residuals(X, y, kind)
     with pytest.raises(ValueError, match="not defined for the family HuberT"):
         huber.influence(X, y)
-    three = GLMClassifier(random_state=0).fit(X, np.digitize(y, [-0.5, 0.5]))
-    for call in (three.residuals, three.influence):
-        with pytest.raises(ValueError, match="not defined for the 3 classes of this model"):
-            call(X, np.digitize(y, [-0.5, 0.5]))
-    with pytest.raises(ValueError, match="not defined for the 3 classes"):
-        three.predict_mean_interval(X)
     counts = GLMRegressor(family="poisson", random_state=0).fit(X, rng.poisson(1.0, 90))
     with pytest.raises(ValueError, match="need counts, and y holds 0.5"):
         counts.residuals(X, np.full(90, 0.5), "quantile")
@@ -336,3 +331,34 @@ def test_what_is_not_defined_is_a_sentence():
         counts.residuals(X, y, of="predict")
     with pytest.raises(ValueError, match="y has 90 rows, and X has 4"):
         counts.residuals(X[:4], np.ones(90))
+
+
+@pytest.mark.parametrize("potential", ["auto", "none"])
+@pytest.mark.parametrize("kind", [GLMRegressor, GLMClassifier])
+def test_ranges_that_were_read_as_numbers_are_named_in_the_table(kind, potential):
+    """R would have levels of them; here a category dtype has."""
+    X, y, _ = _counts(120)
+    X["age"] = np.array(["<25", "25-29", "30-35", ">35"])[np.arange(120) % 4]
+    y = y > 1 if kind is GLMClassifier else y
+    family = {} if kind is GLMClassifier else {"family": "poisson"}
+    model = kind(**family, potential=potential, random_state=0).fit(X, y)
+    for table in (model.summary(), model.summary(X, y)):
+        assert "age" in table.names and "Ranges of age are their middles" in table.note
+    model.fit(X.astype({"age": "category"}), y)
+    assert "age[<25]" in model.summary().names and "Ranges" not in model.summary().note
+    model.fit(X.drop(columns="age"), y)
+    assert "Ranges" not in model.summary().note
+
+
+@pytest.mark.parametrize("kind", [GLMRegressor, GLMClassifier])
+def test_maximum_likelihood_warns_of_levels_that_it_has_no_coefficient_of(kind):
+    X, y, _ = _counts()
+    y = y > 1 if kind is GLMClassifier else y
+    family = {} if kind is GLMClassifier else {"family": "poisson"}
+    model = kind(**family, potential="none").fit(X, y)
+    told = model.predict if kind is GLMRegressor else model.predict_proba
+    base = model.summary().reference["k"]
+    new, known = (pd.DataFrame({"x": [0.0, 1.0], "k": [level, "u"]}) for level in ("z", base))
+    with pytest.warns(UserWarning, match="1 rows have a level of which the fit has no coef"):
+        found = told(new)
+    np.testing.assert_array_equal(found, told(known))

@@ -368,6 +368,7 @@ def test_grades_without_an_order_are_refused(options, change, message):
         model.fit(X, change(grades))
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 def test_categories_are_columns_of_no_ones():
     rng = np.random.default_rng(8)
     level, effect = rng.integers(0, 12, 1500), np.linspace(-1.0, 1.0, 12)

@@ -297,5 +297,5 @@ def test_an_offset_of_ordered_classes_is_that_of_statsmodels(link):
     np.testing.assert_allclose(zero.coef_, plain.coef_)
     with pytest.raises(ValueError, match="give offset= for these rows"):
         model.predict(X)
-    with pytest.raises(ValueError, match="two classes or family='ordinal'"):
+    with pytest.raises(ValueError, match="changes nothing for 4 classes"):
         GLMClassifier().fit(X, y, offset=offset)

@@ -135,6 +135,30 @@ def test_least_squares_has_the_errors_of_statsmodels(name, cov_type):
         _same(table, sm.OLS(y, _with_intercept(X)).fit(cov_type=cov_type))
 
 
+@pytest.mark.parametrize("kind", ["frequency", "precision"])
+@pytest.mark.parametrize("name", ["stackloss", "scotland", "cpunish"])
+def test_scores_are_divided_by_what_leverages_lack_to_one(name, kind):
+    """HC2 and HC3 by their definition, with leverages of statsmodels, whose GLM has HC0 instead."""
+    made, family, theirs = SETS[name]
+    X, y, _ = made()
+    weights = 1.0 + np.arange(len(y)) % 3
+    key = "freq_weights" if kind == "frequency" else "var_weights"
+    peer = _peer(X, y, theirs, **{key: weights})
+    fitted = _fitted(peer)
+    repeats = weights if kind == "frequency" else np.ones(len(y))
+    bread = np.linalg.inv(peer.hessian(fitted.params, scale=1.0))
+    leverage = fitted.get_hat_matrix_diag() / repeats
+    scores = peer.score_obs(fitted.params, scale=1.0) / np.sqrt(repeats)[:, None]
+    model = GLMRegressor(family=family, potential="none").fit(X, y, sample_weight=weights)
+    for power, cov_type in enumerate(["HC0", "HC2", "HC3"]):
+        own = scores / np.sqrt(1.0 - leverage)[:, None] ** power
+        wanted = np.sqrt(np.diag(bread @ own.T @ own @ bread))
+        table = model.summary(X, y, sample_weight=weights, weight_type=kind, cov_type=cov_type)
+        np.testing.assert_allclose(table.standard_error, wanted, rtol=1e-6)
+        hc0 = _fitted(peer, cov_type=cov_type).bse
+        assert (cov_type == "HC0") == bool(np.allclose(hc0, wanted, rtol=1e-4))
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["frequency", "precision"])
 @pytest.mark.parametrize("name", ["stackloss", "scotland", "cpunish"])

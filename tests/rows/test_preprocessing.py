@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree import TablePreprocessor, load_model, save_model
+from tunefree import DataWarning, TablePreprocessor, load_model, save_model
 from tunefree.rows.preprocessing import Phrases
 
 COLUMNS = {
@@ -52,7 +52,8 @@ def test_a_level_not_seen_is_zeros_and_a_new_gap_is_the_median(library):
     table = TablePreprocessor().fit(
         library.DataFrame({"a": ["x", "y", "x", "y"], "b": [1, 2, 4, 9]})
     )
-    out = table.transform(library.DataFrame({"a": ["z", "x"], "b": [None, 3.0]}))
+    with pytest.warns(DataWarning, match="not seen .*: column 'a' in 1 cell, the first 'z' in row"):
+        out = table.transform(library.DataFrame({"a": ["z", "x"], "b": [None, 3.0]}))
     np.testing.assert_array_equal(out, [[0, 0, 2], [1, 0, 3]])
 
 
@@ -251,7 +252,9 @@ def test_declared_columns_are_categories_however_they_are_named(how):
 def test_a_level_of_a_declared_column_that_was_not_seen_is_zeros():
     X = declared_table()
     table = TablePreprocessor(categorical_features=[0], sparse_output=False).fit(X)
-    np.testing.assert_array_equal(table.transform([[7.0, 0.5, 1.0]]), [[0, 0, 0, 0.5, 1]])
+    with pytest.warns(DataWarning, match="column 'x0' in 1 cell, the first '7' in row 0"):
+        out = table.transform([[7.0, 0.5, 1.0]])
+    np.testing.assert_array_equal(out, [[0, 0, 0, 0.5, 1]])
 
 
 def test_a_declared_column_of_many_levels_shares_the_rare_and_the_unseen():

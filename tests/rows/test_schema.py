@@ -225,3 +225,19 @@ def test_one_note_for_a_marker_of_many_columns():
     assert apart.startswith("Columns 'a', 'b', 'c': -200 stands apart and counts as missing.")
     assert "schema={column: {'markers': []}}" in apart
     assert marked.startswith("Columns 'e', 'f': 'missing' counts as missing, in 7 rows.")
+
+
+def test_types_of_polars_that_are_none_of_arrow_are_read():
+    """Of objects the values count, and not their places in memory."""
+    pl = pytest.importorskip("polars")
+    texts, numbers = ["u", "v", "u"] * 5, list(range(15))
+    X = pl.DataFrame(
+        {
+            "texts": pl.Series(texts, dtype=pl.Object),
+            "objects": pl.Series([float(k) for k in numbers], dtype=pl.Object),
+            "large": pl.Series(numbers).cast(pl.Int128),
+        }
+    )
+    found = read_columns(Schema.of(X, X.columns), X)
+    assert found[0].levels[found[0].codes].tolist() == texts
+    assert found[1].values.tolist() == found[2].values.tolist() == numbers

@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold
 
 from tunefree import (
     BoostedTreesRegressor,
+    GLMRegressor,
     TuneFreeClassifier,
     TuneFreeRegressor,
     load_model,
@@ -313,3 +314,15 @@ def test_several_labels_are_a_model_each(tmp_path):
         model.fit(X, labels * [1, 1, 0])
     with pytest.raises(ValueError, match="columns that are not 0 and 1"):
         model.fit(X, labels * 2 + [0, 1, 2])
+
+
+def test_a_glm_of_a_stack_has_tables_of_rows_that_are_given():
+    X, y, _, _ = counts(150)
+    model = regressor("poisson", candidates=("linear",)).fit(X, y)
+    (glm,) = (one for one in model.models_ if isinstance(one, GLMRegressor))
+    with pytest.raises(ValueError, match="give X and y"):
+        glm.coef_interval()
+    alone = GLMRegressor(family="poisson", random_state=0).fit(X, y)
+    given, kept = glm.coef_interval(X, y), alone.coef_interval()
+    for part, own in zip(given, kept, strict=True):
+        np.testing.assert_allclose(np.hstack([*part]), np.hstack([*own]), rtol=1e-6)

@@ -7,9 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
+from tunefree import (
+    KernelRidgeRegressor,
+    TuneFreeClassifier,
+    TuneFreeRegressor,
+    load_model,
+    save_model,
+)
 from tunefree.core.process import amount, machine_memory
-from tunefree.stack.costs import _TYPICAL, Cost, Limits, Step, machine_speed
+from tunefree.stack.candidates import PilotedKernel
+from tunefree.stack.costs import (
+    _TYPICAL,
+    Cost,
+    Limits,
+    Shape,
+    Step,
+    kernel_ridge_cost,
+    machine_speed,
+)
 
 
 class Runner(NamedTuple):
@@ -62,6 +77,26 @@ def test_a_plan_keeps_its_limits_and_the_cheapest(each, budget, memory):
     if sum(c.cost.seconds for c in each) <= budget and max(c.cost.bytes for c in each) <= memory:
         assert taken == list(made.steps) and not made.limitations
     assert plan(each, made) == (made, limited)
+
+
+def test_a_smaller_version_may_take_more_memory_than_all_if_it_is_there():
+    steps = [Step("k", 200.0, 1e6), Step("k", 40.0, 3e6, 2000), Step("k", 10.0, 1e6, 1000)]
+    other = [Step("other", 1.0, 1e6)]
+    for memory, limit in (("10MB", 2000), ("2MB", 1000)):
+        found = Limits(100.0, memory).plan_for([steps, other]).steps[0]
+        assert (found.limit, found.reason) == (limit, "")
+
+
+def test_pilots_of_kernels_cost_the_same_whatever_the_limit():
+    shape = Shape(100_000, 20, 2e6, 1)
+    whole = PilotedKernel("kernel ridge", KernelRidgeRegressor())
+
+    def pilots(m):
+        fit = kernel_ridge_cost(shape, "rbf", m)
+        return whole.limited(m).cost(shape).seconds - fit.seconds
+
+    assert pilots(4000) == pytest.approx(pilots("auto")) == pytest.approx(pilots(2000))
+    assert pilots(4000) < kernel_ridge_cost(shape, "rbf", 2000).seconds
 
 
 def test_the_dearest_is_made_smaller_first_and_what_is_left_says_so():

@@ -1,5 +1,6 @@
 """A budget of clock time is kept, whatever candidates take; what is cut short can be repeated."""
 
+from time import process_time
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tunefree import TuneFreeClassifier, TuneFreeRegressor
+from tunefree import BoostedTreesRegressor, TuneFreeClassifier, TuneFreeRegressor
 from tunefree.core import clock
+from tunefree.core.warn import DataWarning
 from tunefree.stack import costs
+from tunefree.stack.candidates import PilotedKernel
 from tunefree.stack.costs import Cost, Limits, Step
 from tunefree.stack.schedule import schedule_of
 
@@ -35,6 +38,9 @@ def time(monkeypatch):
 class Runner(SimpleNamespace):
     """A candidate that takes some factor of what is foreseen."""
 
+    usual = 1.0
+    is_whole = False
+
     def limited(self, limit):
         return self
 
@@ -45,11 +51,12 @@ class Runner(SimpleNamespace):
 candidates = st.lists(st.tuples(st.floats(0.1, 50), st.booleans()), min_size=1, max_size=6)
 
 
+@pytest.mark.filterwarnings("ignore:The budget of")
 @given(candidates, st.floats(1, 100), st.floats(0.05, 1.0))
 def test_the_time_is_kept_if_candidates_take_no_longer_than_foreseen(each, budget, factor):
     made = Time()
     runners = [
-        Runner(name=str(i), seconds=seconds, factor=factor, ends_early=early)
+        Runner(name=str(i), seconds=seconds, factor=factor, ends_early=early, is_whole=not early)
         for i, (seconds, early) in enumerate(each)
     ]
     with pytest.MonkeyPatch.context() as patch:
@@ -142,3 +149,123 @@ def test_a_sample_is_learned_if_the_time_is_too_short_for_all_rows():
     again = TuneFreeClassifier(budget=model.plan_, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.decision_function(X), again.decision_function(X))
     assert list(model.classes_) == [0, 1, 2] and model.score(X, y) > 0.7
+
+
+class Fast:
+    """A clock of which a second passes in a millisecond of this process."""
+
+    def __call__(self):
+        return 1000.0 * process_time()
+
+
+def test_trees_that_were_cut_short_go_on_as_if_they_had_not_been(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=150)
+    whole = BoostedTreesRegressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(clock, "now", Slow(0.04))
+    kept, cuts = None, []
+    for seconds in (0.5, 0.5, float("inf")):
+        with clock.limited(seconds, kept) as own:
+            model = BoostedTreesRegressor(random_state=0).fit(X, y)
+        kept = own.kept
+        cuts.append(own.cut)
+    assert 0 < cuts[0] < cuts[1] and cuts[2] is None and kept is None
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize(("status", "goes_on"), [("skipped: no gain", True), ("finished", False)])
+def test_what_was_cut_short_goes_on_in_the_time_that_is_left(time, status, goes_on):
+    trees, kernel = (
+        Runner(name=name, seconds=50.0, ends_early=True, uses_others=name == "kernel")
+        for name in ("trees", "kernel")
+    )
+    sizes = [[Step(c.name, 50.0, 1.0)] for c in (trees, kernel)]
+    leasts = {c.name: Cost(0.1, 1.0) for c in (trees, kernel)}
+    schedule = schedule_of([trees, kernel], Limits("20s", None), sizes, leasts, None)
+    entries, limit = [], {"trees": 9, "kernel": 7}
+    for runner in (trees, kernel):
+        turn = schedule.turn(runner, entries)
+        took = turn.seconds if runner is trees else 1.0
+        time.now += took
+        schedule.ended(runner, took, limit[runner.name])
+        losses = [1] if runner is trees or not goes_on else []
+        how = status if runner is kernel else "finished"
+        entries.append(
+            SimpleNamespace(status=how, losses=losses, rows=[0], seconds=took, candidate=runner)
+        )
+    assert schedule.more(entries, {}) is None
+    turn = schedule.more(entries, {"trees": "learners"})
+    assert (turn is not None) == goes_on
+    if goes_on:
+        assert turn.seconds == pytest.approx(20.0 - time.now)
+        schedule.ended(trees, 5.0, None)
+        of_trees, of_kernel = schedule.result().steps
+        assert of_trees.limit is None and of_trees.used == pytest.approx(time.now + 4.0)
+        assert of_kernel.reason == "no gain"  # a plan that is given again does not try it
+
+
+@pytest.mark.filterwarnings("ignore:The budget of")
+def test_rows_that_cannot_be_read_in_time_are_left_out(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 60))
+    y = (X[:, 0] + rng.normal(size=6000) > 0).astype(int)
+    y[:25] = 2  # a rare class keeps its rows
+    monkeypatch.setattr(clock, "now", Fast())
+    with pytest.warns(DataWarning, match="of 6,000 rows were read: budget= suffices for no more"):
+        model = TuneFreeClassifier(budget="1s", random_state=0, n_jobs=1).fit(X, y)
+    assert model.plan_.read == 2000 and "only 2000 rows are read" in repr(model.plan_)
+    assert list(model.classes_) == [0, 1, 2] and model.score(X, y) > 0.65
+    monkeypatch.undo()
+    with pytest.warns(DataWarning, match="rows were read"):
+        again = TuneFreeClassifier(budget=model.plan_, random_state=0, n_jobs=1).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), again.decision_function(X))
+    y = [*y[:-1], None]
+    with pytest.raises(ValueError, match=r"y\[5999\]"):  # whether it is read or not
+        TuneFreeClassifier(budget=model.plan_, random_state=0).fit(X, y)
+
+
+def test_fits_of_one_call_share_its_budget(time):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    labels = (X @ rng.normal(size=(2, 3)) > 0).astype(int)
+    linear = {"candidates": ("linear",), "random_state": 0}
+    for budget, shares in (("9s", [3.0, 4.5, 9.0]), (0.3, [0.1] * 3)):  # no time passes
+        model = TuneFreeClassifier(budget=budget, **linear).fit(X, labels)
+        assert [one.plan_.seconds for one in model.label_models_] == pytest.approx(shares)
+        model = TuneFreeClassifier(budget=budget, cross_fit=2, **linear).fit(X, labels[:, 0])
+        fits = [model, *(copy for copy, _ in model.copies_)]
+        assert [one.plan_.seconds for one in fits] == pytest.approx(shares)
+
+
+def test_a_budget_too_short_for_any_candidate_gives_a_model_and_a_warning(time):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=200)
+    with pytest.warns(UserWarning, match="too short: 'ridge on ranks .*' is evaluated all"):
+        model = TuneFreeRegressor(budget="1ms", random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9 and list(model.chosen_) == ["ridge on ranks and levels"]
+    for budget in ("5", "5 parsecs", "-1s", "0ms", "infs", ""):
+        with pytest.raises(ValueError, match="one of the units ms, s, min, h, such as '30s'"):
+            TuneFreeRegressor(budget=budget).fit(X, y)
+
+
+def test_a_pilot_is_kept_where_there_is_no_time_for_all_rows(time, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(5100, 3))
+    y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.1 * rng.normal(size=5100)
+    learn = PilotedKernel._pilot
+
+    def pilot(*given):  # takes as long as the plan foresees for both, and more than what is left
+        found = learn(*given)
+        time.now += 20.0
+        return found
+
+    monkeypatch.setattr(PilotedKernel, "_pilot", pilot)
+    monkeypatch.setattr("tunefree.stack.candidates._KERNEL_PILOT_ROWS", 800)
+    options = {"candidates": ("linear", "kernel"), "random_state": 0, "n_jobs": 1}
+    model = TuneFreeRegressor(budget="41s", **options).fit(X, y)
+    step = model.plan_.steps[-1]
+    assert step.candidate in model.chosen_ and step.limit == 800 and step.used == 40.0
+    assert model.score(X, y) > 0.95 and model.feature_importances_[:2].sum() > 0.9
+    assert model.permutation_importances_[0] > 0.1 > model.permutation_importances_[2]

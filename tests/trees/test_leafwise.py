@@ -93,6 +93,28 @@ def test_every_row_is_in_the_leaf_whose_path_it_follows():
         assert (follows.sum(axis=0) == 1).all()
 
 
+def test_a_row_is_predicted_the_same_alone_and_among_many():
+    X, y = problem()
+    X[::7, 1] = np.nan
+    model = BoostedTreesRegressor(random_state=0).fit(X, y)
+    many = np.tile(X, (5000 // len(X) + 1, 1))
+    found = model.predict(many)
+    for i in (0, 7, len(many) - 1):
+        assert model.predict(many[i : i + 1]) == found[i]
+    np.testing.assert_array_equal(found[-len(X) :], model.predict(X))
+
+
+def test_a_split_that_two_ways_lead_to_is_refused():
+    X, y = problem()
+    model = BoostedTreesRegressor(random_state=0).fit(X, y)
+    (forest,) = model.forests_
+    forest.check(4, 1)
+    children = forest.children.copy()
+    children[0, :, 0] = 1
+    with pytest.raises(ValueError):
+        forest._replace(children=children).check(4, 1)
+
+
 def test_the_order_of_rows_and_repetitions_change_no_bit():
     X, y = problem()
     base = BoostedTreesRegressor(random_state=0).fit(X, y)

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
-from tunefree.base.exposures import given_terms, per_exposure, row_term
+from tunefree.base.diagnosed import DiagnosedRows, has_class_probabilities
+from tunefree.base.exposures import row_term
 from tunefree.base.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
-from tunefree.parts.links import index_of_mean
-from tunefree.rows.levels import MISSING
-from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.missing import complete
+from tunefree.uncertainty import class_rows
+from tunefree.uncertainty.class_rows import probability_band
 from tunefree.uncertainty.influence import Influence, influence_of
 from tunefree.uncertainty.intervals import rates
 from tunefree.uncertainty.kept import ONE_TARGET
-from tunefree.uncertainty.mean_bands import mean_band, unknown_rows
+from tunefree.uncertainty.mean_bands import mean_band
 from tunefree.uncertainty.nested import LikelihoodRatioTest, nested_test
-from tunefree.uncertainty.residuals import (
-    FittedRows,
-    PartialResiduals,
-    check_kind,
-    refuse_classes,
-)
-from tunefree.uncertainty.samples import CovarianceOptions, are_frequencies
+from tunefree.uncertainty.residuals import PartialResiduals, check_kind, refuse_classes
+from tunefree.uncertainty.samples import CovarianceOptions
 
 _OF = ("likelihood", "predictions")
 
@@ -44,12 +37,9 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
     family_: Any
     link_: Any
     classes_: np.ndarray
-    predict: Any
-    predict_proba: Any
     _check_offset: Any
+    _offset_of: Any
     _checked_terms: Any
-    _mean_of_rows: Any
-    _margins: Any
 
     def residuals(
         self,
@@ -78,17 +68,34 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         'deviance'    sign(y - mu) sqrt(w e d(y, mu))
         'quantile'    the normal quantile of P(Y <= y); of a count a random number in its
                       jump
+        'probability' P(Y < y) - P(Y > y): between -1 and 1, with the mean 0
         ============  ===============================================================
 
         Quantile residuals of a true model are exactly normal, whatever the family. The others are
         those of statsmodels and R.
+
+        Of three and more classes with the probabilities p, with y_k = 1 for the class c of a row:
+
+        ============= ===============================================================
+        kind          residual
+        ============= ===============================================================
+        'response'    y_k - p_k for every class k
+        'working'     y_k / p_k - y_0 / p_0 for every class but the first; of ordered
+                      classes one a threshold
+        'pearson'     sqrt(w) (y_k - p_k) / sqrt(p_k (1 - p_k)) for every class
+        'deviance'    sqrt(-2 w log p_c), one a row; of ordered classes with the sign of
+                      'probability'
+        'quantile'    one a row of ordered classes; of others one a class, against the rest
+        'probability' one a row of ordered classes; not defined for others
+        ============= ===============================================================
 
         Parameters
         ----------
         X, y, sample_weight, exposure, offset, weight_type
             See `summary`. The rows may be those of the fit, or others. A frequency does not change
             its row's residual.
-        kind : {'deviance', 'pearson', 'response', 'working', 'quantile'}, default='deviance'
+        kind : str, default='deviance'
+            'deviance', 'pearson', 'response', 'working', 'quantile' or 'probability'.
         of : {'likelihood', 'predictions'}, default='likelihood'
             Of the means of the maximum likelihood fit that `summary` shows, or of those of
             `predict`. Where `fit` kept no table, the maximum likelihood fit is that of these rows.
@@ -98,18 +105,19 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         Returns
         -------
         ndarray of the shape of y
-            With several quantiles one column each. NaN, with a warning, for rows with a level that
-            the fit has no coefficient of.
+            With several quantiles one column each, with several classes as above. NaN, with a
+            warning, for rows with a level that the fit has no coefficient of.
 
         Raises
         ------
         ValueError
-            For an unknown kind, one that the family does not define, or several classes; see also
-            `summary`.
+            For an unknown kind, one that the family does not define, or several classes with an
+            output each (another link than 'logit'); see also `summary`.
 
         References
         ----------
-        McCullagh and Nelder 1989, section 2.4; Dunn and Smyth 1996 (quantile residuals).
+        McCullagh and Nelder 1989, section 2.4 and chapter 5; Dunn and Smyth 1996 (quantiles); Li
+        and Shepherd 2012 (probabilities); Yee 2015 (working residuals of classes).
 
         Examples
         --------
@@ -125,17 +133,11 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         check_is_fitted(self)
         if of not in _OF:
             raise none_of("of", of, _OF)
-        refuse_classes("Residuals are", self.family_, self._labels())
-        check_kind(kind, self.family_)
-        options = CovarianceOptions(weight_type=weight_type)
-        options.check(0, self.family_)
-        y = complete(self._targets_given(X, y))
-        given = sample_weight, exposure, offset
-        made = self._rows_of_likelihood if of == "likelihood" else self._rows_of_predictions
-        parts = made(X, y, *given, options)
-        found = [rows.residuals(kind, scale, random_state) for rows, scale in parts]
-        residuals = np.concatenate(found, axis=1)
-        return residuals if np.ndim(y) == 2 or residuals.shape[1] > 1 else residuals[:, 0]
+        self._check_classes("Residuals are")
+        check = class_rows.check_kind if has_class_probabilities(self) else check_kind
+        check(kind, self.family_)
+        terms = sample_weight, exposure, offset
+        return self._diagnosed(X, y, *terms, weight_type).residuals(kind, of, random_state)
 
     def influence(
         self,
@@ -169,11 +171,12 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         Raises
         ------
         ValueError
-            For several targets or classes, and families without a variance; see also `summary`.
+            For several targets, several classes with an output each (another link than 'logit'),
+            and families without a variance; see also `summary`.
 
         References
         ----------
-        Cook 1977; Pregibon 1981; Belsley, Kuh and Welsch 1980.
+        Cook 1977; Pregibon 1981; Belsley, Kuh and Welsch 1980; Lesaffre and Albert 1989 (classes).
 
         Examples
         --------
@@ -188,7 +191,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         (7, True)
         """
         check_is_fitted(self)
-        refuse_classes("Influence is", self.family_, self._labels())
+        self._check_classes("Influence is")
         check_kind("pearson", self.family_)
         y = self._targets_given(X, y)
         options = CovarianceOptions(cov_type="HC0", weight_type=weight_type)
@@ -252,21 +255,16 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         True
         """
         check_is_fitted(self)
-        refuse_classes("Residuals are", self.family_, self._labels())
-        options = CovarianceOptions(weight_type=weight_type)
-        options.check(0, self.family_)
-        y = complete(self._targets_given(X, y))
-        terms = exposure, offset
-        parts = self._rows_of_likelihood(X, y, sample_weight, *terms, options)
-        if len(parts) > 1:
-            raise ValueError(ONE_TARGET)
-        fits, columns = self._fits_kept(X, y, sample_weight, terms, options)
-        (found, _), fit = parts[0], fits[0]
-        name, values, rows, others = self._with_constant(X, column)
-        effect = fit.index(columns.of(rows)) - fit.index(columns.of(others))
+        if has_class_probabilities(self):
+            raise ValueError(
+                f"Partial residuals are not defined for the {len(self.classes_)} classes of this "
+                "model, which have no one index: fit two of them."
+            )
+        self._check_classes("Partial residuals are")
+        rows = self._diagnosed(X, y, sample_weight, exposure, offset, weight_type)
+        name, values, effect, found = rows.partial(column)
         information = found.family.curvature(found.link, found.index)
         weights = np.broadcast_to(found.weight * information, found.index.shape)[:, 0]
-        effect = effect - effect.mean()
         residuals = effect + found.residuals("working")[:, 0]
         return PartialResiduals(name, values, effect, residuals, weights)
 
@@ -290,7 +288,8 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         .. math:: u\bigl(s \pm t_{1 - \alpha / 2} \sqrt{x^\top V x}\bigr)
 
         times the exposure. That is asymptotic, and needs a true mean; 'nonrobust' needs the
-        family, too.
+        family, too. Probabilities of three and more classes have intervals for their log-odds, by
+        the delta method.
 
         Parameters
         ----------
@@ -305,18 +304,19 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Of two classes the probability of ``classes_[1]``.
+            Of two classes the probability of ``classes_[1]``, of more those of all classes.
         intervals : ndarray of shape (n_samples, 2, n_alpha) or (n_samples, n_targets, 2, n_alpha)
             NaN, with a warning, for rows with a level that the fit has no coefficient of.
 
         Raises
         ------
         ValueError
-            If `fit` kept no table; the message has the reason. For several classes.
+            If `fit` kept no table; the message has the reason. For several classes with an output
+            each (another link than 'logit').
 
         References
         ----------
-        McCullagh and Nelder 1989; ``get_prediction`` of statsmodels.
+        McCullagh and Nelder 1989; ``get_prediction`` of statsmodels; Agresti 2013 (classes).
 
         Examples
         --------
@@ -331,13 +331,15 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         """
         alphas = rates(alpha)
         kept = self._kept_fits()
-        refuse_classes("Bands of the mean are", self.family_, self._labels())
+        self._check_classes("Bands of the mean are")
         if kept.problem:
             raise ValueError(f"There is no band of the mean. {_without_advice(kept.problem)}")
         options = CovarianceOptions(cov_type=cov_type, use_t=use_t)
         rows, terms = self._rows_of_tables(X), self._terms_of_rows(X, exposure, offset)
         terms = self._known_terms(rows, *terms)
         fits = kept.checked(options, {}).coefficient_fits(options)
+        if has_class_probabilities(self):
+            return probability_band(fits[0], kept.columns, rows, alphas, terms[1])
         bands = [mean_band(fit, kept.columns, rows, alphas, *terms) for fit in fits]
         mean = np.stack([band[0] for band in bands], axis=1)
         ends = np.stack([band[1] for band in bands], axis=1)
@@ -398,17 +400,27 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             tables.append(kept.only())
         return nested_test(*tables)
 
-    def _labels(self):
-        """The classes; empty for numbers."""
-        return vars(self).get("classes_", ())
+    def _check_classes(self, what):
+        """Refuse several classes with an output each."""
+        labels = vars(self).get("classes_", ())
+        if len(labels) > 2 and not has_class_probabilities(self):
+            refuse_classes(what, labels)
+
+    def _diagnosed(self, X, y, sample_weight, exposure, offset, weight_type):
+        """The `DiagnosedRows` of arguments."""
+        options = CovarianceOptions(weight_type=weight_type)
+        options.check(0, self.family_)
+        y = complete(self._targets_given(X, y))
+        return DiagnosedRows(self, X, y, sample_weight, exposure, offset, options)
 
     def _known_terms(self, rows, exposure, offset):
         """The exposure of which the mean is a multiple, and the offset, checked; 1 and 0."""
         self._check_terms(exposure, offset)
-        over, shift = (
-            row_term(values, rows, name)
-            for name, values in (("exposure", exposure), ("offset", offset))
-        )
+        over = row_term(exposure, rows, "exposure")
+        if offset is not None and is_classifier(self):
+            shift = self._offset_of(offset, rows, self.classes_)
+        else:
+            shift = row_term(offset, rows, "offset")
         return 1.0 if over is None else over, 0.0 if shift is None else shift
 
     def _check_terms(self, exposure, offset):
@@ -420,129 +432,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             raise ValueError(f"{type(self).__name__} takes no exposure=.")
         self._check_offset(offset)
 
-    def _rows_of_likelihood(self, X, y, sample_weight, exposure, offset, options):
-        """The `FittedRows` and the dispersion of every target, of the maximum likelihood fit."""
-        if y is None:
-            raise ValueError("y is missing: only a formula with a left-hand side has it in X.")
-        fits, columns = self._fits_kept(X, y, sample_weight, (exposure, offset), options)
-        exposure, offset = self._terms_of_rows(X, exposure, offset)
-        rows = self._rows_of_tables(X)
-        law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
-        A = columns.of(rows)
-        precision = self._precision(self._weights_of_rows(X, sample_weight), rows, options)
-        if len(targets) != len(A):
-            raise ValueError(f"y has {len(targets)} rows, and X has {len(A)}.")
-        unknown = unknown_rows(columns, rows)
-        parts = []
-        pairs = zip(fits, law.of_outputs(len(fits)), as_columns(targets).T, strict=True)
-        for fit, own, target in pairs:
-            own = own._replace(family=fit.family)
-            s = fit.index(A)
-            found = FittedRows(
-                family=fit.family,
-                link=own.link,
-                y=target[:, None],
-                mean=own.mean(s)[:, None],
-                index=np.reshape(s + own.offset, (-1, 1)),
-                exposure=_column(own.exposure),
-                precision=precision,
-                known=~unknown[:, None],
-            )
-            parts.append((found, fit.statistics.scale))
-        return parts
-
-    def _fits_kept(self, X, y, sample_weight, terms, options):
-        """The `CoefficientFit` of every target that `fit` kept, or that of these rows; columns."""
-        kept = vars(self).get("likelihood_")
-        if kept is not None and not kept.problem:
-            return kept.coefficient_fits(), kept.columns
-        exposure, offset = terms
-        return self._inferred(X, y, sample_weight, exposure, offset, options)[:2]
-
-    def _with_constant(self, X, column):
-        """A column's name and values, the rows of tables, and these with the column constant."""
-        formula = vars(self).get("formula")
-        if formula is not None:
-            frame = X.to_pandas() if hasattr(X, "to_pandas") else X
-            names = list(getattr(frame, "columns", ()))
-            name = _named(column, names)
-            values = np.asarray(frame[name])
-            others = frame.assign(**{name: _middle(values)})
-            return name, values, self._rows_of_tables(frame), self._rows_of_tables(others)
-        names = [str(name) for name in _check_feature_names_in(self)]
-        name = _named(column, names)
-        place = names.index(name)
-        rows = as_dense(self._rows_of_tables(X))
-        categories = vars(self).get("categories_")
-        levels = None if categories is None else categories[place]
-        values, others = rows[:, place].copy(), rows.copy()
-        middle = _middle(values if levels is None else values.astype(str))
-        others[:, place] = float(middle)
-        if levels is not None:
-            named = np.array([*map(str, levels), MISSING], dtype=object)
-            values = named[values.astype(int)]
-        return name, values, rows, others
-
-    def _rows_of_predictions(self, X, y, sample_weight, exposure, offset, options):
-        """The `FittedRows` of `predict`, and Pearson's estimate of the dispersion."""
-        family, link = self.family_, self.link_
-        known = given_terms(None, offset)
-        exposure, offset = self._terms_of_rows(X, exposure, offset)
-        self._check_terms(exposure, offset)
-        if is_classifier(self):
-            mean = self.predict_proba(X, **known)[:, 1:]
-            margins = functools.partial(self._margins, X, **known)
-            targets = base.places_of(self.classes_, np.asarray(y)).astype(float)[:, None]
-        else:
-            over = None if family.exposure == "rate" else exposure
-            mean = as_columns(self._mean_of_rows(X, exposure=over, offset=offset))
-            margins = functools.partial(self._margins, X)
-            targets = family.targets(as_columns(np.asarray(y)))
-        if len(targets) != len(mean):
-            raise ValueError(f"y has {len(targets)} rows, and X has {len(mean)}.")
-        ones = np.ones(len(mean))
-        targets, over, _ = per_exposure(family, link, targets, ones, exposure, None)
-        clipped = family.clipped(np.asarray(mean, dtype=np.float64))
-        index = index_of_mean(link, clipped)
-        rows = FittedRows(
-            family=family,
-            link=link,
-            y=targets,
-            mean=clipped,
-            index=margins() if index is None else index,
-            exposure=_column(over),
-            precision=self._precision(self._weights_of_rows(X, sample_weight), mean, options),
-        )
-        return [(rows, rows.dispersion())]
-
-    def _precision(self, sample_weight, rows, options):
-        """One over the variances of rows, up to the dispersion; 1 for frequencies."""
-        weights = base.check_weights(sample_weight, rows, as_given=True)
-        return 1.0 if are_frequencies(weights, options) else weights[:, None]
-
-
-def _column(values: Any) -> Any:
-    """Numbers of rows as a column; a scalar as it is."""
-    return np.reshape(values, (-1, 1)) if np.ndim(values) else values
-
 
 def _without_advice(problem):
     """Why there is no table, without the advice to give rows, which not all methods take."""
     return problem.replace(": give X and y.", ".")
-
-
-def _named(column, names):
-    """The name of a column, which may be given by its position."""
-    if column in names:
-        return column
-    if isinstance(column, int | np.integer) and -len(names) <= column < len(names):
-        return names[column]
-    raise none_of("column", column, names)
-
-
-def _middle(values):
-    """The median of numbers, or the most frequent of other values."""
-    if np.issubdtype(values.dtype, np.number):
-        return np.median(values)
-    found, counts = np.unique(values.astype(str), return_counts=True)
-    return found[np.argmax(counts)]

@@ -18,6 +18,7 @@ from tunefree.base.uncertainty_mixins import PredictsIntervals
 from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.parts.families import Family
 from tunefree.parts.links import Exp
+from tunefree.rows.columns import names_of
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.missing import complete
 from tunefree.rows.order import content_hash
@@ -30,6 +31,10 @@ def row_term(values: Any, X: Any, name: str) -> Any:
     """
     if values is None:
         return None
+    if isinstance(values, str):
+        raise ValueError(
+            f"{name}={values!r} is text: give the numbers (GLMs take the name of a column, too)."
+        )
     values = np.asarray(complete(values, name), dtype=np.float64)
     if values.ndim == 0:
         values = np.full(X.shape[0], values)
@@ -42,8 +47,45 @@ def row_term(values: Any, X: Any, name: str) -> Any:
     if name == "exposure":
         valid, kind = valid & (values > 0.0), "positive and finite"
     if not valid.all():
-        raise ValueError(f"{name} must be {kind}, and holds {values[~valid][0]}.")
+        place = int(np.argmin(valid))
+        raise ValueError(f"{name} must be {kind}, and holds {values[place]} at {name}[{place}].")
     return values
+
+
+def class_terms(values: Any, X: Any, classes: Any) -> Any:
+    """The offsets of rows for several classes, shape (n, n_classes); None if there are none.
+
+    They have a column for each class in this order, or columns with the names of the classes. A
+    scalar is that of every row and class.
+    """
+    if values is None:
+        return None
+    labels, names = [str(label) for label in classes], names_of(values)
+    values = np.asarray(complete(values, "offset"), dtype=np.float64)
+    if values.ndim == 0:
+        return np.full((X.shape[0], len(labels)), values)
+    if values.ndim != 2:
+        raise ValueError(
+            f"offset has one number a row, which changes nothing for {len(labels)} classes: give "
+            "one column for each class, or a dict of the columns of X by class (in the shell "
+            "--offset takes one column, for two or ordered classes)."
+        )
+    if names is not None:
+        names = [str(name) for name in names]
+        if sorted(names) != sorted(labels):
+            raise ValueError(
+                f"offset has the columns {', '.join(names)}: give one for each of the classes "
+                f"{', '.join(labels)}."
+            )
+        values = values[:, [names.index(label) for label in labels]]
+    if values.shape != (X.shape[0], len(labels)):
+        raise ValueError(
+            f"offset has the shape {values.shape}, but X has {X.shape[0]} rows, and there are "
+            f"{len(labels)} classes: give one column for each class."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(f"offset must be finite, and holds {values[~np.isfinite(values)][0]}.")
+    return np.ascontiguousarray(values)  # sums over classes in one order, whatever the container
 
 
 def given_terms(exposure: Any, offset: Any) -> dict[str, Any]:
@@ -74,6 +116,8 @@ def per_exposure(family, link, targets, weights, exposure, offset):
     if family.exposure is None:
         raise ValueError(f"family={family!r} takes no exposure=: give a family of counts or rates.")
     if family.exposure == "rate":
+        if ((targets < family.range[0]) & (weights > 0.0)[:, None]).any():
+            family.check(targets)  # an error about the targets, and not about their rates
         return targets / exposure[:, None], weights * exposure, offset
     if not isinstance(link, Exp):
         raise ValueError(f"exposure= with family={family!r} needs link='log', not {link!r}.")

@@ -302,15 +302,19 @@ class PredictsSets(Threaded):
         ValueError
             If there are no held-out predictions, or alpha is not between 0 and 1.
         """
+        return self._predicted_sets(X, alpha, score, class_conditional)
+
+    def _predicted_sets(self, X, alpha, score, class_conditional, **terms):
+        """`predict_set`, with the `terms` of rows that `predict` takes."""
         alphas, part = rates(alpha), _held_out(self)
         copies = getattr(self, "copies_", None)
         if copies and not class_conditional:
             p = [self._of_copy(copy, X) for copy, _ in copies]
             return self.predict(X), plus_set([held_out for _, held_out in copies], p, alphas, score)
-        p = np.asarray(self.predict_proba(X), dtype=np.float64)
+        p = np.asarray(self.predict_proba(X, **terms), dtype=np.float64)
         if class_conditional:
             self._warn_of_rare_classes(part, alphas, score)
-        return self.predict(X), part.sets(p, alphas, score, class_conditional)
+        return self.predict(X, **terms), part.sets(p, alphas, score, class_conditional)
 
     def _warn_of_rare_classes(self, part, alphas, score):
         """Name the classes that are in every set, because few held-out rows have them."""
@@ -347,7 +351,11 @@ class PredictsSets(Threaded):
         -------
         ndarray of shape (n_samples, n_classes, 2), or (n_samples, n_labels, 2, 2)
         """
-        part, p = _held_out(self), np.asarray(self.predict_proba(X), dtype=np.float64)
+        return self._venn_abers(X)
+
+    def _venn_abers(self, X, **terms):
+        """`predict_venn_abers`, with the `terms` of rows that `predict` takes."""
+        part, p = _held_out(self), np.asarray(self.predict_proba(X, **terms), dtype=np.float64)
         pairs = [
             VennAbers.fit(part.p[:, c], (part.codes == c).astype(float), part.weights).of(p[:, c])
             for c in range(len(self.classes_))
@@ -411,7 +419,7 @@ class CoefficientInferenceMixin(ABC):
         if kept is None:
             raise ValueError(
                 f"This {type(self).__name__} kept no table of its rows: give X and y. "
-                "(GLMRegressor and GLMClassifier keep it after fit.)"
+                "(GLMRegressor and GLMClassifier keep it after fit, but not in a stack.)"
             )
         return kept
 
@@ -554,7 +562,8 @@ class CoefficientInferenceMixin(ABC):
         cov_type : {'nonrobust', 'HC0', 'HC1', 'HC2', 'HC3', 'cluster'}, default='HC3'
             How standard errors are estimated, by the names of statsmodels. 'nonrobust' needs the
             family to be true, the others do not; 'cluster' allows rows of a group to depend on each
-            other.
+            other. HC2 and HC3 divide a row's score by (1 - leverage)^(1/2) and by 1 - leverage, as
+            `OLS` does; `GLM` of statsmodels has HC0 under all four names.
         groups : array-like of shape (n_samples,), optional
             The group of every row, for 'cluster'.
         weight_type : {'auto', 'frequency', 'precision'}, default='auto'

@@ -17,8 +17,10 @@ from typing import NoReturn
 import typer
 
 from tunefree.core import progress
+from tunefree.core.format import listed
 from tunefree.core.process import interruptible
 from tunefree.core.warn import did_you_mean
+from tunefree.rows.schema import UnknownLevels
 
 FAILED, USAGE, BAD_DATA, BAD_MODEL, DRIFT, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
@@ -74,7 +76,8 @@ def outcomes():
     """Turn errors and warnings of a command into messages, and errors into exit codes."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *_, **__: note(f"note: {message}")
+        named: set[str] = set()
+        warnings.showwarning = lambda message, *_, **__: _note_warning(message, named)
         try:
             with _terminated_like_interrupted(), interruptible():
                 yield
@@ -85,6 +88,18 @@ def outcomes():
         except BrokenPipeError:  # the reader of our output has closed it
             _discard_output()
             raise typer.Exit(FAILED) from None
+
+
+def _note_warning(message, named):
+    """Print a warning; of new levels once a column, since rows come in parts. `named` has those."""
+    if not isinstance(message, UnknownLevels):
+        note(f"note: {message}")
+        return
+    new = [one for one in message.found if one.column not in named]
+    if new:
+        named.update(one.column for one in new)
+        words = listed([f"{one.level!r:.40} in column {one.column!r}" for one in new])
+        note(f"note: levels that the model does not know count as missing, such as {words}")
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 now = time.perf_counter
 # How long kernels were compiled or loaded in this process, and since when one is: several threads
@@ -54,6 +55,8 @@ class Clock:
     ----------
     seconds : float
         The time that the task has.
+    kept : object, optional
+        What the task kept when it was cut short: it goes on from there.
 
     Examples
     --------
@@ -61,9 +64,11 @@ class Clock:
     True
     """
 
-    def __init__(self, seconds=float("inf")):
+    def __init__(self, seconds=float("inf"), kept: Any = None):
         self.seconds = seconds
         self.cut: int | None = None  # the limit at which the task ended for want of time
+        self.kept: Any = None  # what it goes on from with more time
+        self._before = kept
         self._start = now() - seconds_of_compiler()
 
     def spent(self):
@@ -74,9 +79,18 @@ class Clock:
         """Seconds to go; negative if the time is over."""
         return self.seconds - self.spent()
 
+    def share(self):
+        """The share of the time that has passed."""
+        return self.spent() / self.seconds
+
     def cut_at(self, limit):
         """Note that the task ends here, with so many rounds or landmarks, since time is short."""
         self.cut = int(limit)
+
+    def kept_before(self):
+        """What the task kept when it was cut short before, once; or None."""
+        before, self._before = self._before, None
+        return before
 
 
 _CLOCK: ContextVar[Clock] = ContextVar("clock")
@@ -89,9 +103,12 @@ def clock():
 
 
 @contextmanager
-def limited(seconds):
-    """Give the task in this context so many seconds; yields its `Clock`."""
-    own = Clock(seconds)
+def limited(seconds, kept=None):
+    """Give the task in this context so many seconds; yields its `Clock`.
+
+    It goes on from what was `kept` when it was cut short.
+    """
+    own = Clock(seconds, kept)
     token = _CLOCK.set(own)
     try:
         yield own

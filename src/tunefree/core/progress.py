@@ -81,6 +81,31 @@ class Job:
         return ", ".join(words)
 
 
+def parts_of(tasks, now):
+    """The words of tasks, the one within the other.
+
+    >>> outer, inner = Job("candidate 2 of 3, boosted trees"), Job("boosted trees", "rounds", 200)
+    >>> inner.advance(100)
+    >>> parts_of([outer, inner], inner.start + 1.0)
+    ['candidate 2 of 3', 'boosted trees: 100 rounds, 50 %']
+    """
+    found = [task.what for task in tasks[:-1]]
+    for i, inner in enumerate(tasks[1:]):  # none is named twice
+        found[i] = found[i].removesuffix(f", {inner.what}")
+    return [*found, tasks[-1].words(now)]
+
+
+def within(parts, width):
+    """The last parts, as many as there is room for.
+
+    >>> within(["training", "trees", "100 rounds"], 20)
+    'trees: 100 rounds'
+    """
+    while len(parts) > 1 and len(": ".join(parts)) > width:
+        parts = parts[1:]
+    return ": ".join(parts)[:width]
+
+
 class Screen:
     """Shows tasks, the one within the other, until it is closed.
 
@@ -126,12 +151,12 @@ class Screen:
         tasks = list(self.tasks)
         if not tasks:
             return
-        words = ": ".join([*(task.what for task in tasks[:-1]), tasks[-1].words(now)])
-        compiles = is_compiling()
+        parts, compiles = parts_of(tasks, now), is_compiling()
         if compiles:
-            words = f"{words}; {_COMPILING}"
+            parts[-1] = f"{parts[-1]}; {_COMPILING}"
         if self._is_terminal:
-            self._draw(words)
+            self._draw(parts)
+        words = ": ".join(parts)
         is_news = compiles and self._announces
         if is_news or now - self._last >= _EVERY:
             self._announces &= not is_news
@@ -141,11 +166,12 @@ class Screen:
                 with self._lock:
                     self._write(words + "\n")
 
-    def _draw(self, words):
+    def _draw(self, parts):
         width = shutil.get_terminal_size().columns - 1
+        words = within(parts, width)
         with self._lock:
             if not self._over.is_set():
-                self._write(_ERASE + words[:width])
+                self._write(_ERASE + words)
                 self._is_drawn = True
 
     def _write(self, text):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
@@ -26,9 +27,11 @@ from tunefree.base.locks import rollback_on_error
 from tunefree.base.reading import forget_fit
 from tunefree.core.parameters import seed_of
 from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined, summarised
+from tunefree.dask.likelihood import fit_likelihood
 from tunefree.kernel_ridge import estimators as kernel_ridge
 from tunefree.parts.averaging import Geometric
 from tunefree.parts.links import index_of_mean
+from tunefree.perceptron import blocks, separator
 from tunefree.perceptron import estimators as perceptron
 from tunefree.reflectron import classifier, reflectron
 from tunefree.reflectron.descent import Descent, Settings, fold_order
@@ -142,25 +145,21 @@ class Distributed(ABC):
         with rollback_on_error(self):
             return self._fit_cluster(X, y, sample_weight, client, timeout)
 
-    # Whether rows may be tables of text, dates and missing values.
-    _TABLES = False
-
     def _fit_cluster(self, X, y, sample_weight, client, timeout, **terms):
         how: Any = {"classify": is_classifier(self), "guard": self._clips_outliers()}
-        how |= {"tables": self._TABLES, "terms": terms}
+        how |= {"tables": True, "terms": terms}
         cluster = ClusterRows(X, y, sample_weight, **how, client=client, timeout=timeout)
         forget_fit(self)
-        if self._TABLES:
-            self._read_tables(cluster, getattr(X, "_meta", None))
-        self._fit_parts(cluster.even() if self._EVEN else cluster)
+        self._read_tables(cluster, getattr(X, "_meta", None))
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(n, str) for n in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
+        self._fit_parts(cluster.even() if self._EVEN else cluster)
         return self
 
-    def _read_tables(self, cluster, like):
+    @abstractmethod
+    def _read_tables(self, cluster, like) -> None:
         """Make the tables of a cluster numbers; `like` is a table without rows."""
-        raise NotImplementedError
 
     def _clips_outliers(self):
         """Whether outliers of a partition are taken as missing."""
@@ -297,7 +296,8 @@ def _on_frame(frame, *arguments):
 
 def _any_row(block, local):
     """A row for a block without any, since local methods need one: zeros, and no text or date."""
-    schema = getattr(local, "schema_", None)
+    of_table = local[0] if isinstance(local, Pipeline) else local
+    schema = getattr(of_table, "schema_", None)
     row = np.zeros((1, block.shape[1]))
     # The local method has an error for another number of columns.
     if schema is not None and len(schema.columns) == block.shape[1]:
@@ -343,6 +343,18 @@ def _columns_of(cluster, like):
     return found.names, summaries, found.unit()
 
 
+def _encode_by(table, cluster, like):
+    """Learn a `TablePreprocessor` and make the tables of a cluster its numbers.
+
+    Returns a function that warns of what a person should look at.
+    """
+    names, summaries, unit = _columns_of(cluster, like)
+    warn_of_all = table.learn_summaries(names, summaries, unit)
+    in_parts = copy(table).set_params(sparse_output=table.expects_csr())
+    cluster.encoded(ToNumbers(in_parts), len(table.sources_))
+    return warn_of_all
+
+
 def _in_order(summary, dtype):
     """The summary of an ordered category, whose type knows the order of its levels."""
     if summary.kind != CATEGORY or not hasattr(dtype, "categories"):
@@ -352,6 +364,47 @@ def _in_order(summary, dtype):
         return summary._replace(ordered=False)
     order = np.argsort([place[level] for level in summary.values.tolist()])
     return summary._replace(values=summary.values[order], weights=summary.weights[order])
+
+
+class _PreparesTables(Distributed):
+    """Tables become numbers by a `TablePreprocessor` of all partitions, `table_`.
+
+    It is None where rows are numbers without missing values. `to_local` then has both in a
+    `Pipeline` of scikit-learn.
+    """
+
+    def _read_tables(self, cluster, like):
+        self.table_: Any = None
+        if cluster.is_plain:
+            cluster.encoded(_same)
+            return
+        table = TablePreprocessor()
+        _encode_by(table, cluster, like)()
+        self.table_ = table.set_params(sparse_output=table.expects_csr())
+
+    def _fit_cluster(self, X, y, sample_weight, client, timeout, **terms):
+        super()._fit_cluster(X, y, sample_weight, client, timeout, **terms)
+        if self.table_ is not None:
+            self.n_features_in_ = self.table_.n_features_in_
+        return self
+
+    def to_local(self) -> Any:
+        """The same fitted model without Dask.
+
+        Returns
+        -------
+        estimator
+            Of `tunefree`; a `Pipeline` of a `TablePreprocessor` and this where the model has
+            learned tables of text, dates or missing values.
+        """
+        check_is_fitted(self)
+        local, facts = self._local(), dict(vars(self))
+        table = facts.pop("table_", None)
+        if table is not None:
+            facts.pop("feature_names_in_", None)
+            facts["n_features_in_"] = len(table.sources_)
+        vars(local).update(facts)
+        return local if table is None else Pipeline([("table", table), ("model", local)])
 
 
 def _targets_and_strata(part, estimator):
@@ -523,9 +576,9 @@ class _Descends(Distributed):
 
 
 class _DescendsTables(_Descends):
-    """The same on tables with columns of text and categories."""
+    """The same on tables with columns of text and categories; also by maximum likelihood."""
 
-    _TABLES = True
+    _is_unpenalized: Callable[[], bool]
 
     def _read_tables(self, cluster, like):
         self.categories_ = self.schema_ = None
@@ -539,6 +592,12 @@ class _DescendsTables(_Descends):
         warn_of_bad(read.bad, "missing")
         cluster.encoded(ToCodes(known), len(names))
         self.categories_, self.schema_ = known.categories, known.schema
+
+    def _fit_on(self, cluster):
+        if self._is_unpenalized():
+            fit_likelihood(self, cluster)
+        else:
+            super()._fit_on(cluster)
 
 
 def _with_terms(X, terms):
@@ -555,6 +614,18 @@ def _with_terms(X, terms):
     return X[[name for name in columns if name not in named]], found
 
 
+def _ends_of_targets(part):
+    """The smallest and the largest target of a partition, shape (2, n_targets)."""
+    y = as_columns(part.positive().y)
+    if not len(y):
+        return np.array([[np.inf], [-np.inf]]) + np.zeros(y.shape[1])
+    return np.stack([y.min(axis=0), y.max(axis=0)])
+
+
+def _wider(a, b, *_):
+    return np.stack([np.minimum(a[0], b[0]), np.maximum(a[1], b[1])])
+
+
 class DaskGLMRegressor(_DescendsTables, GLMRegressor):
     """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
@@ -562,6 +633,9 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
     the same held-out rows the result is the local one up to the order of the sums. The same share
     of every partition is held out; `n_splits` is only for rows in memory. Columns of text and
     categories are learned as in memory, by the levels of all partitions.
+
+    ``potential="none"`` is the maximum likelihood fit of all rows by Newton's steps, one or two
+    rounds each, and equal to that of one machine. ``summary()`` needs no rows then.
 
     Examples
     --------
@@ -619,6 +693,10 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
 
     def _fit_on(self, cluster):
         self.row_terms_ = vars(self).get("_terms", ())
+        family, link = self._law()
+        if "exposure" in self.row_terms_:  # here, and not in every partition, an error is raised
+            per_exposure(family, link, np.zeros((1, 1)), np.ones(1), np.ones(1), None)
+        family.check(cluster.total("targets", _ends_of_targets, merge=_wider))
         super()._fit_on(cluster)
 
     def predict(self, X: Any, exposure: Any = None, offset: Any = None) -> Any:
@@ -656,20 +734,22 @@ class DaskGLMClassifier(_DescendsTables, DistributedClassifier, GLMClassifier):
     """`tunefree.GLMClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
-class DaskReflectronRegressor(_Descends, reflectron.ReflectronRegressor):
+class DaskReflectronRegressor(_PreparesTables, _Descends, reflectron.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
-class DaskReflectronClassifier(_Descends, DistributedClassifier, classifier.ReflectronClassifier):
+class DaskReflectronClassifier(
+    _PreparesTables, _Descends, DistributedClassifier, classifier.ReflectronClassifier
+):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
 
 
 def _signed(part, classes, k):
-    perceptron.check_range(part.X)
-    return [perceptron.signed(part.X, part.y, part.weights, positive=classes[k])]
+    separator.check_range(part.X)
+    return [blocks.signed(part.X, part.y, part.weights, positive=classes[k])]
 
 
-class DaskOptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
+class DaskOptimisticPerceptron(_PreparesTables, perceptron.OptimisticPerceptron):
     """`tunefree.OptimisticPerceptron` on rows of a Dask cluster.
 
     The method of the paper, whose state has O(n_features) numbers: each pass is one round. There
@@ -793,7 +873,7 @@ def _average(run, k, *schemes):
     return tuple(run.weight * a for a in model.fold(run.problem.columns))
 
 
-class DaskRidgePathRegressor(Distributed, ridge.RidgePathRegressor):
+class DaskRidgePathRegressor(_PreparesTables, ridge.RidgePathRegressor):
     """`tunefree.RidgePathRegressor` on rows of a Dask cluster.
 
     With at most 1000 columns, however many rows, ridge regression is solved exactly: products of
@@ -910,7 +990,6 @@ class _Sampled(Distributed):
 class _SampledTables(_Sampled):
     """The same on tables of text, dates, categories and missing values."""
 
-    _TABLES = True
     get_params: Callable[..., dict]
 
     def _read_tables(self, cluster, like):
@@ -925,14 +1004,11 @@ class _SampledTables(_Sampled):
             return
         if own.get("cross_fit") is not None:
             raise ValueError("On a cluster cross_fit= needs numbers without missing values.")
-        names, summaries, unit = _columns_of(cluster, like)
-        warn_of_all = table.learn_summaries(names, summaries, unit)
-        in_parts = copy(table).set_params(sparse_output=table.expects_csr())
-        cluster.encoded(ToNumbers(in_parts), len(table.sources_))
+        warn_of_all = _encode_by(table, cluster, like)
         self._known_table = KnownTable.of(table, warn_of_all)
 
 
-class DaskKernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
+class DaskKernelRidgeRegressor(_PreparesTables, _Sampled, kernel_ridge.KernelRidgeRegressor):
     """`tunefree.KernelRidgeRegressor` on rows of a Dask cluster.
 
     Two rounds. The first draws 8,000 distinct rows evenly, by their hash; the client chooses view,
@@ -943,7 +1019,7 @@ class DaskKernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
 
 
 class DaskKernelRidgeClassifier(
-    _Sampled, DistributedClassifier, kernel_ridge.KernelRidgeClassifier
+    _PreparesTables, _Sampled, DistributedClassifier, kernel_ridge.KernelRidgeClassifier
 ):
     """`tunefree.KernelRidgeClassifier` on a Dask cluster; see `DaskKernelRidgeRegressor`."""
 

@@ -25,7 +25,7 @@ from tunefree.kernels.kernels import KERNELS
 # provided that a product with their kernel values takes at most so many multiply-adds.
 _START, _FALL, _STEP = 500, 0.01, 1e12
 # Whether all rows become landmarks is decided with at most so many landmarks.
-_DECIDING = 1000
+DECIDING = 1000
 # All rows, whose kernel values have single precision, give way to landmarks, which have double
 # precision, if the risk of these is lower by such a factor.
 _ROUNDED_AWAY = 0.9
@@ -141,7 +141,7 @@ def _unless_rounded_away(problem, of_all_rows):
     """
     if problem.geometry is None or of_all_rows.penalty >= SINGLE_MANY:
         return of_all_rows
-    of_landmarks = LandmarkSolver(_DECIDING, pivots_pay(problem)).solve(problem)
+    of_landmarks = LandmarkSolver(DECIDING, pivots_pay(problem)).solve(problem)
     least = _ROUNDED_AWAY * problem.risk(of_all_rows.held_out)
     return of_landmarks if problem.risk(of_landmarks.held_out) < least else of_all_rows
 
@@ -167,17 +167,18 @@ def solvers(problem):
     if m == "all":
         return [AllRowsSolver()]
     pivoted = pivots_pay(problem)
-    if m != "auto":
+    if m != "auto" and not problem.options.fewer:
         return [LandmarkSolver(min(int(m), n), pivoted)]
-    halves = [affordable(n) // 2**i for i in range(10)]
-    sizes = sorted({min(half, n) for half in halves if half >= _START})
-    if not all_rows_affordable(n, problem.A.shape[1]):
+    most = affordable(n) if m == "auto" else int(m)
+    halves = [most] + [most // 2**i for i in range(1, 10) if most // 2**i >= _START]
+    sizes = sorted({min(half, n) for half in halves})
+    if m != "auto" or not all_rows_affordable(n, problem.A.shape[1]):
         return [LandmarkSolver(size, pivoted) for size in sizes]
-    deciding = [LandmarkSolver(size, pivoted) for size in sizes if size <= _DECIDING]
+    deciding = [LandmarkSolver(size, pivoted) for size in sizes if size <= DECIDING]
     if clock().left() == np.inf:
         return [*deciding, AllRowsSolver()]
     # If the time is too short for all rows, there are more landmarks.
-    more = [LandmarkSolver(size, pivoted) for size in sizes if size > _DECIDING]
+    more = [LandmarkSolver(size, pivoted) for size in sizes if size > DECIDING]
     return [*deciding, AllRowsSolver(), *more]
 
 

@@ -198,16 +198,27 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         self._publish(fitted, table)
         self.compression_ = fitted.compression
 
-    def _learn(self, X, y, sample_weight=None, like=None, held=None, groups=None, column_groups=()):
+    def _learn(
+        self,
+        X,
+        y,
+        sample_weight=None,
+        like=None,
+        held=None,
+        groups=None,
+        column_groups=(),
+        fewer=False,
+    ):
         """Learn; returns the `FittedKernel`, with held-out predictions of the rows `held`.
 
         It uses the view of `like`, and its geometry if the kernels are the same. The search does
         not use targets of the rows `held`. The effects of permuting each column and the columns of
         each group are computed, too, unless `column_groups` is None. `groups` are group numbers:
-        those of held rows are held out as a whole (only if all rows are landmarks).
+        those of held rows are held out as a whole (only if all rows are landmarks). With `fewer`
+        there are `n_landmarks` only if as many help.
         """
         table = self._table(*self._checked(X, y, sample_weight), held, groups)
-        fitted = self._learned(table, like, column_groups)
+        fitted = self._learned(table, like, column_groups, fewer=fewer)
         self._publish(fitted, table)
         return fitted
 
@@ -290,13 +301,14 @@ class _KernelRidge(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             team=team,
         )
 
-    def _learned(self, table, like: Any = None, column_groups=(), stream: Any = None):
+    def _learned(self, table, like: Any = None, column_groups=(), stream: Any = None, fewer=False):
         """What the rows teach; `stream` has more rows."""
         if like is not None:
             like = KernelTransform(like.view_, like.geometry_, like._search_optimism)
         with workers(self.n_jobs) as team:
             problem = choose_geometry(self._problem(table, team), like)
-            problem = problem._replace(permutes=column_groups is not None)
+            options = problem.options._replace(fewer=fewer)
+            problem = problem._replace(permutes=column_groups is not None, options=options)
             problem, solution = choose_solution(problem)
             targets = problem.targets
             if self._logistic:

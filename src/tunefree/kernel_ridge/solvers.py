@@ -60,6 +60,7 @@ class KernelOptions(NamedTuple):
     n_landmarks: Any
     labels: bool  # whether targets are signs of classes
     seed: int
+    fewer: bool = False  # whether a number of landmarks is the most, of which fewer may do
 
 
 class KernelTransform(NamedTuple):

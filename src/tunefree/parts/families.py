@@ -48,6 +48,8 @@ _SUPPORT = np.sqrt(5.0)  # Epanechnikov's density of deviation 1 is 0 beyond it
 _LEAST, _SURE = 1e-100, 1e-15  # least distances of means, and probabilities, from their limits
 # Poisson numbers farther from their mean, in deviations, have no weight in Tweedie's distribution.
 _NUMBERS = 10.0
+# Dispersions of Tweedie's likelihood are at most so far from Pearson's, in logarithms.
+_FAR = 2.0
 # Whole targets are counts if the smallest is below this, else amounts.
 _SMALL_COUNT = 10
 
@@ -78,7 +80,7 @@ def _whole(counts, name):
     is_other = np.abs(counts - whole) > 1e-6 * np.maximum(1.0, np.abs(whole))
     if is_other.any():
         raise ValueError(
-            f"Quantile residuals of the family {name} need counts, and y holds "
+            f"Quantile and probability residuals of the family {name} need counts, and y holds "
             f"{counts[is_other][0]:g}."
         )
     return whole
@@ -483,6 +485,35 @@ class Tweedie(Positive):
         """The power at a share of its range."""
         return Tweedie(1.05 + 0.9 * float(share))
 
+    def likely(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray, exposure: Any) -> Any:
+        """The family of the power of maximum likelihood, with that dispersion, for these means.
+
+        `y`, `mean`, `weights` (numbers of repetitions) and `exposure` are vectors of rows. Where
+        all means are equal to the targets, the power stays unknown.
+        """
+        if self.power is not None:
+            return self
+        if not len(y) or not np.square(y - mean).any():
+            return self
+        share = weights / weights.sum()
+
+        def cost(power):
+            own = Tweedie(float(power))
+            pearson = share @ (exposure * np.square(y - mean) / own.variance(mean))
+            unit = np.log(pearson)
+            found: Any = optimize.minimize_scalar(
+                lambda log: -float(share @ own.log_likelihood(y, mean, exposure, np.exp(log))),
+                bounds=(unit - _FAR, unit + _FAR),
+                method="bounded",
+                options={"xatol": 1e-2},
+            )
+            return found.fun
+
+        limits = {"bounds": (1.05, 1.95), "method": "bounded", "options": {"xatol": 5e-4}}
+        with np.errstate(all="ignore"):
+            best: Any = optimize.minimize_scalar(cost, **limits)
+        return Tweedie(round(float(best.x), 3))
+
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
         """The power by which squared residuals grow with the mean: pseudo-likelihood."""
         if self.power is not None or np.ptp(mean) == 0.0:
@@ -720,6 +751,10 @@ class MultinomialLogit(Family):
         """Of all classes."""
         return softmax(s, axis=1)
 
+    def slopes(self, s: np.ndarray) -> np.ndarray:
+        """Those of the probabilities in the indices, shape (n, n_classes, k)."""
+        return self.hessian(s, s)
+
     def onnx(self, g: Any, s: Any) -> Any:
         """Probabilities as nodes of a graph."""
         return g("Softmax", s, axis=1)
@@ -804,6 +839,19 @@ class Ordinal(Family):
         """Of all classes."""
         upper, lower = self._ends(s)
         return np.maximum(upper - lower, 0.0)
+
+    def slopes(self, s: np.ndarray) -> np.ndarray:
+        """Those of the probabilities in the outputs, shape (n, n_classes, k)."""
+        k = s.shape[1]
+        slope = np.asarray(self.cumulative.slope(-s))[:, None, :]
+        return slope * (np.eye(k + 1, k, -1) - np.eye(k + 1, k))
+
+    def at_threshold(self, below: Any, above: Any) -> Any:
+        """The argument of u where it is `below`, which is 1 - `above`, exact in both tails."""
+        if isinstance(self.cumulative, links.Cloglog):
+            return np.log(np.where(below < above, -np.log1p(-below), -np.log(above)))
+        inverse = self.cumulative.inverse  # u is symmetric
+        return np.where(below < above, inverse(below), -inverse(above))
 
     def onnx(self, g: Any, s: Any) -> Any:
         """Probabilities as nodes of a graph."""

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from tunefree.plots.drawing import COLOURS, THIN, Display, given, legend, trend
+from tunefree.core.warn import none_of
+from tunefree.plots.drawing import COLOURS, THIN, Display, given, legend, logarithmic, trend
 
 # Most rows of a draw, and draws, from which the level of a band at single rows is found.
 _MOST_ROWS, _DRAWS = 1000, 1000
@@ -64,6 +65,7 @@ class ResidualsDisplay(Display):
         exposure: Any = None,
         offset: Any = None,
         random_state: Any = None,
+        label: Any = None,
         ax: Any = None,
         **options: Any,
     ) -> Self:
@@ -74,6 +76,10 @@ class ResidualsDisplay(Display):
         estimator : fitted GLMRegressor or GLMClassifier
         X, y, kind, sample_weight, exposure, offset, random_state
             As for `residuals`.
+        label : object, optional
+            The class that is drawn, where residuals have a column for every class. The fitted mean
+            is then its probability; without a label, of ordered classes that of their numbers from
+            0 on.
         ax : matplotlib Axes, optional
         **options
             Passed to `plot`.
@@ -81,10 +87,9 @@ class ResidualsDisplay(Display):
         terms = given(exposure=exposure, offset=offset)
         y = estimator._targets_given(X, y)
         found = estimator.residuals(X, y, kind, sample_weight, random_state=random_state, **terms)
+        found = _of_label(estimator, found, kind, label)
         errors = estimator.residuals(X, y, "response", **terms)
-        if getattr(estimator, "classes_", None) is not None:
-            y = np.asarray(y) == estimator.classes_[1]
-        fitted = np.asarray(y, dtype=float).reshape(errors.shape) - errors
+        fitted = _fitted(estimator, y, errors, label)
         known = np.isfinite(found)
         return cls(fitted[known], found[known], kind=kind).plot(ax, **options)
 
@@ -107,7 +112,7 @@ class ResidualsDisplay(Display):
         trend(ax, self.fitted, self.residuals, np.ones(len(self.fitted)), n_bins)
         low, high = self.fitted.min(), self.fitted.max()
         if 0.0 < low and high > 10.0 * low and high > 1.0:
-            ax.set_xscale("log")
+            logarithmic(ax, low, high)
         ax.set(xlabel="fitted mean", ylabel=f"{self.kind} residual")
         legend(ax)
         return self
@@ -157,6 +162,7 @@ class QQDisplay(Display):
         exposure: Any = None,
         offset: Any = None,
         random_state: Any = None,
+        label: Any = None,
         ax: Any = None,
     ) -> Self:
         """Draw the quantile residuals of a GLM.
@@ -166,6 +172,8 @@ class QQDisplay(Display):
         estimator : fitted GLMRegressor or GLMClassifier
         X, y, sample_weight, exposure, offset, random_state
             As for `residuals`.
+        label : object, optional
+            The class that is drawn, of three and more without an order.
         level : float, default=0.95
             Of the band.
         ax : matplotlib Axes, optional
@@ -178,6 +186,7 @@ class QQDisplay(Display):
             random_state=random_state,
             **given(exposure=exposure, offset=offset),
         )
+        found = _of_label(estimator, found, "quantile", label)
         return cls(found[np.isfinite(found)], level=level).plot(ax)
 
     def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -222,6 +231,34 @@ class QQDisplay(Display):
         return self
 
 
+def _of_label(estimator, residuals, kind, label):
+    """The residuals of a class, where they have a column for every class."""
+    classes = list(getattr(estimator, "classes_", ()))
+    if residuals.ndim == 1 or not classes:
+        if label is not None:
+            raise ValueError(f"label={label!r}: kind={kind!r} has one residual a row here.")
+        return residuals
+    if residuals.shape[1] != len(classes):
+        raise ValueError(
+            f"kind={kind!r} has no column for every class: draw kind='quantile' or 'pearson'."
+        )
+    if label not in classes:
+        raise none_of("label", label, list(map(str, classes)))
+    return residuals[:, classes.index(label)]
+
+
+def _fitted(estimator, y, errors, label):
+    """The means of rows by their targets and response residuals."""
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return np.asarray(y, dtype=float).reshape(errors.shape) - errors
+    is_class = np.asarray(y)[:, None] == classes
+    if errors.ndim == 1:
+        return is_class[:, 1] - errors
+    p = is_class - errors
+    return p @ np.arange(len(classes)) if label is None else p[:, list(classes).index(label)]
+
+
 def _level_of_one(n, level):
     """The chance of one of n ordered uniforms to leave a band that all keep to in `level`.
 
@@ -242,6 +279,8 @@ def _level_of_one(n, level):
 @dataclass(eq=False, repr=False)
 class LeverageDisplay(Display):
     """Studentized residuals over leverages, with curves of equal Cook's distance.
+
+    Of three and more classes Cook's distance is no function of the two, and there are no curves.
 
     Parameters
     ----------
@@ -340,19 +379,31 @@ class LeverageDisplay(Display):
                 fontsize=8,
             )
         (low, high), right = ax.get_ylim(), float(np.nanmax(self.leverage)) * 1.08
-        x = np.linspace(right / 400.0, min(right, 0.999), 400)
-        for level, stroke in zip(_HIGH_DISTANCES, ("--", ":"), strict=True):
-            y = np.sqrt(level * self.n_coefs * (1.0 - x) / x)
-            for sign, label in ((1.0, f"Cook's distance {level:g}"), (-1.0, None)):
-                ax.plot(x, sign * y, linestyle=stroke, color=COLOURS[1], linewidth=1.2, label=label)
+        if self._has_curves():
+            self._draw_curves(ax, right)
         ax.set(
             xlabel="leverage",
             ylabel="studentized residual",
             xlim=(0.0, right),
             ylim=(low, high),
         )
-        legend(ax)
         return self
+
+    def _has_curves(self):
+        """Whether Cook's distance is a function of leverage and residual."""
+        known = np.isfinite(self.cooks_distance) & (self.leverage < 1.0)
+        leverage, distance = self.leverage[known], self.cooks_distance[known]
+        ratio = np.square(self.resid_studentized[known]) * leverage / (1.0 - leverage)
+        return np.allclose(distance, ratio / self.n_coefs, rtol=1e-3)
+
+    def _draw_curves(self, ax, right):
+        """Draw curves of equal Cook's distance, up to a leverage."""
+        x = np.linspace(right / 400.0, min(right, 0.999), 400)
+        for level, stroke in zip(_HIGH_DISTANCES, ("--", ":"), strict=True):
+            y = np.sqrt(level * self.n_coefs * (1.0 - x) / x)
+            for sign, label in ((1.0, f"Cook's distance {level:g}"), (-1.0, None)):
+                ax.plot(x, sign * y, linestyle=stroke, color=COLOURS[1], linewidth=1.2, label=label)
+        legend(ax)
 
 
 @dataclass(eq=False, repr=False)

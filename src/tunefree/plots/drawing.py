@@ -73,6 +73,17 @@ def legend(ax, **options):
     ax.legend(frameon=False, fontsize=8, **options)
 
 
+def logarithmic(ax, low, high):
+    """A logarithmic x axis from low to high."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.set_xscale("log")
+    # By default a short axis names every second digit, one above the other.
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high < 1e3 * low else (1.0,)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
 def bars(ax, names, values, errors, colours):
     """One bar for each name, the first at the top."""
     rows_of_names(ax, names)

@@ -235,7 +235,7 @@ class Setup(NamedTuple):
             mean = mean / np.average(link.mean(batch.offset), weights=batch.weights)
             return None, index_of_mean(link, mean)
         index = index_of_mean(link, mean)
-        middle = np.average(batch.offset, weights=batch.weights)
+        middle = np.average(batch.offset, axis=0, weights=batch.weights)
         return None, None if index is None else index - middle
 
     def _last_start(self, columns, k):

@@ -93,7 +93,7 @@ class Batch(NamedTuple):
     """A block of rows, targets of shape (n, k) and weights for batch learners.
 
     `held` is the member that a row is held out from, whose risk is measured there. `offset`, one
-    number a row, is added to its margins.
+    number a row, or one for each output, is added to its margins.
     """
 
     design: Any
@@ -112,7 +112,10 @@ class Batch(NamedTuple):
         """The indices s = X theta + b, (n, ..., k), for theta (..., k, d) and b (..., k)."""
         s = self.design.apply(theta.reshape(-1, theta.shape[-1]).T) + offset.reshape(-1)
         s = s.reshape(-1, *offset.shape)
-        return s if self.offset is None else s + np.expand_dims(self.offset, (*range(1, s.ndim),))
+        if self.offset is None:
+            return s
+        n, *outputs = self.offset.shape
+        return s + self.offset.reshape(n, *[1] * (s.ndim - 1 - len(outputs)), *outputs)
 
     def pieces(self):
         """The same in pieces whose products and residuals stay in the cache."""

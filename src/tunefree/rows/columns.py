@@ -24,7 +24,11 @@ _EPOCH, _DAY = np.datetime64("1970-01-01"), np.timedelta64(1, "D")
 # Kinds of columns whose values are numbers: of dates and durations they are days.
 WITH_VALUES = NUMBER, TRUTH, DATE, DURATION
 _ABSENT = -1  # the code of a missing value
-_BLANKS = " \t\n\r\v\f\u00a0"
+# White space, and marks without a width, such as one of UTF-8 in the middle of a file.
+_BLANKS = (
+    " \t\n\r\v\f\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000"
+    "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+)
 
 
 # A plain number: digits, a sign, a point and an exponent.
@@ -353,7 +357,7 @@ def raw_columns(X: Any) -> Iterator[RawColumn]:
     elif hasattr(X, "iloc"):
         yield from (_of_pandas(X.iloc[:, j]) for j in range(X.shape[1]))
     elif names_of(X) is not None:  # polars
-        yield from (of_arrow(X[name].to_arrow()) for name in X.columns)
+        yield from (_of_polars(X[name]) for name in X.columns)
     elif hasattr(X, "tocsr"):
         yield from (of_array(X[:, [j]].toarray()[:, 0]) for j in range(X.shape[1]))
     else:
@@ -551,6 +555,13 @@ def _of_pandas(series):
     if name.startswith("interval"):
         return of_array(series.astype(object).map(str, na_action="ignore").to_numpy())
     return of_arrow(pa.array(series, from_pandas=True))
+
+
+def _of_polars(series):
+    """The column of a Series of polars; some of its types are none of Arrow's."""
+    if str(series.dtype) in ("Object", "Int128", "UInt128"):
+        return of_array(np.array([*series.to_list(), None], dtype=object)[:-1])
+    return of_arrow(series.to_arrow())
 
 
 def _of_levels(values, codes, ordered=False):

@@ -51,6 +51,10 @@ _FEWEST_DAYS = 10
 _IN_ROWS = re.compile(r", in (\d+) rows?\.")
 # A column of text with this share of numbers is noted.
 _MOSTLY = 0.5
+# A number within a cell, and one that is no part of a code; a column has few forms if they are at
+# most this share of its distinct cells, and so many are shown.
+_NUMBER, _NUMBER_ALONE = r"\d+(?:[.,]\d+)?", r"(?:^|[^\p{L}_])#"
+_MOST_FORMS, _SHOWN_FORMS = 0.1, 3
 
 
 def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> ColumnKind:
@@ -371,7 +375,7 @@ def _notes_of_text(name, raw, counts):
     found: Any = Numbers.read(cells, counts)
     written, values = found
     if written is None:
-        return []
+        return _note_of_forms(cells)
     stray = ~np.isfinite(values)
     share = 1.0 - counts[stray].sum() / counts.sum()
     if share < _MOSTLY or not stray.any():
@@ -380,4 +384,26 @@ def _notes_of_text(name, raw, counts):
     return [
         f"{100.0 * share:.0f} % of its cells are numbers, but {first!r:.40} is none: it is read as "
         f"text. schema={{{name!r}: 'number'}} reads numbers, and counts others as missing."
+    ]
+
+
+def _note_of_forms(cells):
+    """A note if numbers stand within the cells of a column that has few forms, such as "# USD".
+
+    Of codes, such as A17, they are a part.
+    """
+    if len(cells) <= FEW_NUMBERS:
+        return []
+    counted = compute.value_counts(compute.replace_substring_regex(cells, _NUMBER, "#"))
+    forms, counts = counted.field("values"), counted.field("counts").to_numpy()
+    has_number = compute.match_substring_regex(forms, _NUMBER_ALONE).to_numpy(zero_copy_only=False)
+    if len(forms) > _MOST_FORMS * len(cells) or counts[has_number].sum() < _MOSTLY * len(cells):
+        return []
+    most = sorted(
+        zip(-counts[has_number], forms.filter(pa.array(has_number)).to_pylist(), strict=True)
+    )
+    words = listed([repr(form)[:40] for _, form in most[:_SHOWN_FORMS]])
+    return [
+        f"numbers stand within its cells, as in {words}, and it is read as text: if their size "
+        "matters, give them in one unit and one number a column."
     ]

@@ -4,10 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree.rows.checks import Finding, warn_of
 from tunefree.rows.columns import DATE, as_table, must_be_read, named_table, names_of
 from tunefree.rows.designs import Categorical, Dense, Split
+from tunefree.rows.learned_kinds import notes_of_columns
 from tunefree.rows.matrices import check_frame
-from tunefree.rows.schema import learn_columns, read_columns
+from tunefree.rows.schema import UnknownLevel, learn_columns, read_columns, warn_of_unknown
 
 # The name of the level of missing values.
 MISSING = "missing"
@@ -37,6 +39,11 @@ def coded(X, known=None, is_new=True):
     ValueError
         If a column holds dates, or another kind than in the fit.
 
+    Warns
+    -----
+    UnknownLevels
+        A `DataWarning` that counts the cells with levels that the fit has not seen.
+
     Examples
     --------
     >>> import pandas as pd
@@ -51,13 +58,14 @@ def coded(X, known=None, is_new=True):
     labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
     if known is None:
         schema, found_columns = learn_columns(X, labels, sentinels=False)
+        warn_of([Finding(*one) for one in notes_of_columns(schema.names, schema.columns)])
     else:
         schema = known.schema
         found_columns = read_columns(schema, X, is_new=is_new)
     categories: Any = [None] * len(labels)
     if known is not None and known.categories is not None:
         categories = known.categories
-    columns, levels = [], []
+    columns, levels, unknown = [], [], []
     for name, found, own in zip(labels, found_columns, categories, strict=True):
         if found.kind == DATE:
             raise ValueError(f"Column {name!r} of X holds dates: give numbers or text.")
@@ -69,8 +77,12 @@ def coded(X, known=None, is_new=True):
             own = _used_levels(found)
         place = {level: float(k) for k, level in enumerate(own.tolist())}
         code = [place.get(level, -1.0) for level in found.levels.tolist()]
+        if is_new and -1.0 in code:
+            is_unknown = np.array(code) < 0.0
+            unknown.append(UnknownLevel.of(name, is_unknown, found.levels, found.codes))
         columns.append(np.array([*code, -1.0])[found.codes])
         levels.append(own)
+    warn_of_unknown(unknown)
     rows = named_table(columns, names)
     return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
 
@@ -246,18 +258,28 @@ class TableColumns(NamedTuple):
         rows, and of several the first by name. Weights do not decide: the models of one table have
         one reference. Without an intercept the first column of categories has none.
         """
+        counts = []
+        for j, own in enumerate(categories):
+            if own is not None:
+                codes = _codes_with_missing(X[:, j], len(own))
+                counts.append([np.bincount(codes, w, len(own) + 1) for w in (weights, None)])
+        return cls.of_counts(names, categories, counts, intercept).with_reference(reference)
+
+    @classmethod
+    def of_counts(cls, names, categories, counts, intercept):
+        """The columns for rows whose weights and numbers were counted, of every level.
+
+        `counts` are these two of each column of categories, in order; missing values come last.
+        """
         numbers = [name for name, own in zip(names, categories, strict=True) if own is None]
-        columns = []
-        for j in [j for j, own in enumerate(categories) if own is not None]:
+        columns, places = [], [j for j, own in enumerate(categories) if own is not None]
+        for j, (weights, rows) in zip(places, counts, strict=True):
             level_names = [*map(str, categories[j]), MISSING]
-            n_levels = len(level_names) - 1
-            codes = _codes_with_missing(X[:, j], n_levels)
-            used = np.flatnonzero(np.bincount(codes, weights, minlength=n_levels + 1) > 0.0)
-            rows = np.bincount(codes, minlength=n_levels + 1)[used]
-            most: Any = int(used[np.argmax(rows)]) if intercept or columns else None
+            used = np.flatnonzero(weights > 0.0)
+            most: Any = int(used[np.argmax(rows[used])]) if intercept or columns else None
             own = [level_names[code] for code in used]
-            columns.append(CodedLevels(names[j], j, n_levels, used.tolist(), own, most))
-        return cls(numbers, list(numbers), columns).with_reference(reference)
+            columns.append(CodedLevels(names[j], j, len(categories[j]), used.tolist(), own, most))
+        return cls(numbers, list(numbers), columns)
 
     def with_reference(self, reference):
         """The columns with the reference levels of some columns, by name."""

@@ -29,7 +29,7 @@ def check_frame(X):
     Raises
     ------
     TypeError
-        X is a LazyFrame of polars, a dict, a generator or a structured array.
+        X is a LazyFrame of polars, a dict, a generator, or a structured or masked array.
     ValueError
         X is a Series, or two columns have the same name.
     """
@@ -42,6 +42,8 @@ def check_frame(X):
         way_out = "a list of its rows, list(X)"
     elif getattr(getattr(X, "dtype", None), "names", None):
         way_out = "a frame, such as pandas.DataFrame(X)"
+    elif np.ma.is_masked(X):
+        way_out = "X.filled(numpy.nan), so that masked entries are missing"
     if way_out is not None:
         raise TypeError(f"X is a {type(X).__name__}, which is no table: give {way_out}.")
     is_frame = hasattr(X, "columns") or hasattr(X, "column_names")

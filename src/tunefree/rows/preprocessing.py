@@ -38,7 +38,15 @@ from tunefree.rows.matrices import as_dense, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.quantiles import weighted_quantiles
-from tunefree.rows.schema import Schema, learn_columns, names_in, read_columns, warn_of_bad
+from tunefree.rows.schema import (
+    Schema,
+    UnknownLevel,
+    learn_columns,
+    names_in,
+    read_columns,
+    warn_of_bad,
+    warn_of_unknown,
+)
 from tunefree.rows.summaries import ReadSummaries
 
 # With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
@@ -50,6 +58,8 @@ _PIECES, _DIRECTIONS = 1 << 13, 30
 _TEXTS = 1000
 # Pairs of nearly equal levels that a message names.
 _MOST_PAIRS = 5
+# A column is noted if a larger share of its rows has rare levels.
+_MOST_SHARED = 0.5
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
@@ -200,7 +210,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         found = self._fitted(X, sample_weight)
         if found is None or (found[0].plain is not None and self._is_every_number):
             return self.transform(X)
-        return self._numbers_of(*found)
+        return self._numbers_of(*found, is_new=False)
 
     def _fitted(self, X, sample_weight):
         """Learn, and return the table and its columns; None if they need not be read."""
@@ -238,8 +248,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         given = self._given_kinds(declared)
         read = learn_columns(table.X, names_in(self), weights, given, self.on_bad_cell)
         self.schema_, columns = read
-        near = self._learn_columns(columns, used, weights[used])
-        self._warn_of_columns(self._without_dropped(near))
+        found = self._learn_columns(columns, used, weights[used])
+        self._warn_of_columns(self._without_dropped(found))
         return table, columns
 
     def _begin(self, d):
@@ -249,16 +259,23 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
         self.phrases_, self.calendar_, self.merged_ = {}, {}, {}
 
-    def _without_dropped(self, near):
-        """The nearly equal levels to warn of; those that are merged are `merged_`."""
+    def _without_dropped(self, found):
+        """What to warn of; nearly equal levels that are merged are `merged_`."""
         widths = self._columns_out()
         if not widths.any():
             raise ValueError(
                 "X has only high-cardinality text columns: there is nothing to learn from."
             )
-        near = {j: merged for j, merged in near.items() if merged and widths[int(j)]}
+        names, kept = names_in(self), {j: one for j, one in found.items() if widths[int(j)]}
+        near = {j: one.near for j, one in kept.items() if one.near}
         self.merged_ = near if self.merge_levels else {}
-        return {} if self.merge_levels else near
+        findings = []
+        if not self.merge_levels:
+            findings = [Finding(names[int(j)], _similar(merged)) for j, merged in near.items()]
+        for j, one in kept.items():
+            if one.shared > _MOST_SHARED and self.schema_.columns[int(j)].note is None:
+                findings.append(Finding(names[int(j)], _rare(one.shared)))
+        return findings
 
     def _given_kinds(self, declared):
         """What is known of some columns: the user's schema, and declared categories."""
@@ -291,26 +308,26 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self._begin(d)
         given = self._given_kinds(np.flatnonzero(self._declared(d)))
         read = ReadSummaries.of(names_in(self), summaries, unit, given)
-        self.schema_, near = read.schema, {}
-        for j, (found, weights) in enumerate(zip(read.columns, read.weights, strict=True)):
-            near |= self._learn_column(j, found, weights > 0.0, weights)
-        near = self._without_dropped(near)
+        self.schema_, found = read.schema, {}
+        for j, (column, weights) in enumerate(zip(read.columns, read.weights, strict=True)):
+            found |= self._learn_column(j, column, weights > 0.0, weights)
+        findings = self._without_dropped(found)
 
         def warn_of_all():
             warn_of_bad(read.bad, self.on_bad_cell)
-            self._warn_of_columns(near)
+            self._warn_of_columns(findings)
 
         return warn_of_all
 
     def _learn_columns(self, columns, used, weights):
-        """Learn every column; return the nearly equal levels of each."""
-        near = {}
-        for j, found in enumerate(columns):
-            near |= self._learn_column(j, found, used, weights)
-        return near
+        """Learn every column; return the `_LevelsFound` of those of text."""
+        found = {}
+        for j, column in enumerate(columns):
+            found |= self._learn_column(j, column, used, weights)
+        return found
 
     def _learn_column(self, j, found, used, weights):
-        """Learn a column; return the nearly equal levels of one of text, by its position."""
+        """Learn a column; return the `_LevelsFound` of one of text, by its position."""
         if found.levels is None:
             self._learn_numbers(j, found.kind, found.values[used], found.missing[used], weights)
             return {}
@@ -318,12 +335,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         texts = _TextColumn(levels, codes[used], weights, found.missing[used])
         return {str(j): self._learn_text(j, texts, found.kind)}
 
-    def _warn_of_columns(self, near):
-        """Warn of nearly equal levels, of what the schema notes, and of dropped columns."""
-        names = names_in(self)
-        findings = [Finding(names[int(j)], _similar(merged)) for j, merged in near.items()]
-        findings += [Finding(*one) for one in notes_of_columns(names, self.schema_.columns)]
-        warn_of(findings)
+    def _warn_of_columns(self, findings):
+        """Warn of levels, of what the schema notes, and of dropped columns."""
+        notes = notes_of_columns(names_in(self), self.schema_.columns)
+        warn_of([*findings, *(Finding(*one) for one in notes)])
         if self.dropped_:
             warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
 
@@ -337,7 +352,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             self.calendar_[str(j)] = [name for name, v in parts.items() if (v != v[0]).any()]
 
     def _learn_text(self, j, texts, kind):
-        """Learn a column of categories or sentences; return its nearly equal levels."""
+        """Learn a column of categories or sentences; return what to say of its levels."""
         self.kinds_[j] = CATEGORY
         levels, rare = self._common(texts)
         may_be_sentences = kind == TEXT and not self._is_given(j)
@@ -345,12 +360,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             self.kinds_[j] = TEXT
             present = ~texts.absent
             self.phrases_[str(j)] = Phrases.of(texts.of_rows()[present], texts.weights[present])
-            return {}
+            return _LevelsFound({}, 0.0)
         near = near_levels(texts.levels.tolist(), texts.counts())
         if self.merge_levels and near:
-            levels, rare = self._common(texts.merged(near))
+            texts = texts.merged(near)
+            levels, rare = self._common(texts)
         self.levels_[str(j)], self.rare_[j] = levels, rare
-        return near
+        return _LevelsFound(near, texts.share_without(levels))
 
     def _is_given(self, j, kind=None):
         """Whether the user gives the kind of a column, or this kind."""
@@ -414,29 +430,35 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if table.plain is not None and every_number:
             return table.plain
         columns = read_columns(self.schema_, table.X, self.on_bad_cell, is_new)
-        return self._numbers_of(table, columns)
+        return self._numbers_of(table, columns, is_new)
 
     @property
     def _is_every_number(self):
         """Whether every column is one of numbers, none of which may be missing."""
         return not self.missing_.any() and bool(np.all(self.kinds_ == "number"))
 
-    def _numbers_of(self, table, columns):
+    def _numbers_of(self, table, columns, is_new):
         """The numbers of a table whose columns have been read."""
-        pieces = []
+        pieces, unknown = [], []
         for j, found in enumerate(columns):
-            pieces += [p.astype(table.dtype, copy=False) for p in self._pieces(j, found)]
+            pieces += [p.astype(table.dtype, copy=False) for p in self._pieces(j, found, unknown)]
+        if unknown and is_new:
+            warn_of_unknown(unknown)
         if table.is_sparse or self._gives_csr(pieces):
             return sparse.hstack([sparse.csr_array(p) for p in pieces], format="csr")
         return np.hstack([as_dense(p) for p in pieces])
 
-    def _pieces(self, j, found):
-        """The output columns of input column j: one or more in each piece, sparse or dense."""
+    def _pieces(self, j, found, unknown):
+        """The output columns of input column j: one or more in each piece, sparse or dense.
+
+        The `UnknownLevel` of a column is appended to `unknown`.
+        """
         if self.kinds_[j] == TEXT:
             texts = np.array([*found.levels, MISSING], dtype=object)[found.codes]
             return [self.phrases_[str(j)].numbers(texts, found.missing)]
         if self.kinds_[j] == CATEGORY:
-            return [self._one_hot(j, *found.filled(MISSING))]
+            levels, codes = found.filled(MISSING)
+            return [self._one_hot(j, levels, codes, unknown)]
         values = np.where(found.missing, self.medians_[j], found.values)
         columns = [values, found.missing] if self.missing_[j] else [values]
         if self.kinds_[j] == DATE:
@@ -461,12 +483,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         size = sum(p.shape[0] * p.shape[1] for p in pieces)
         return not requests_frames and stored < _DENSE_FROM * size
 
-    def _one_hot(self, j, found, codes):
+    def _one_hot(self, j, found, codes, unknown):
         """The 0/1 columns of a categorical column, of levels and the code of every row."""
         levels, rare = self.levels_[str(j)], bool(self.rare_[j])
         number = {level: k for k, level in enumerate(levels)}
         other, merged = len(levels) if rare else -1, self.merged_.get(str(j), {})
         column = [number.get(merged.get(level, level), other) for level in found.tolist()]
+        if levels and -1 in column:  # without rare levels
+            is_unknown = (np.array(column) < 0) & (found != MISSING)
+            name = self.schema_.names[j]
+            unknown.append(UnknownLevel.of(name, is_unknown, found, codes))
         column = np.array(column, dtype=np.int64)[codes]
         rows = np.flatnonzero(column >= 0)
         shape = len(codes), len(levels) + rare
@@ -570,6 +596,13 @@ class KnownTable(TablePreprocessor):
         return table
 
 
+class _LevelsFound(NamedTuple):
+    """What to say of the levels of a column."""
+
+    near: dict  # nearly equal ones
+    shared: float  # the share of rows with rare ones, which are one level
+
+
 class _TextColumn(NamedTuple):
     """A column of text: distinct levels in order, their codes, weights, and which are absent."""
 
@@ -581,6 +614,12 @@ class _TextColumn(NamedTuple):
     def counts(self):
         """The weight of each level."""
         return np.bincount(self.codes, self.weights, minlength=len(self.levels))
+
+    def share_without(self, levels):
+        """The share of the weight of rows with other levels."""
+        counts, own = self.counts(), set(levels)
+        kept = [level in own for level in self.levels.tolist()]
+        return 1.0 - counts @ np.array(kept, dtype=float) / counts.sum()
 
     def of_rows(self):
         """The text of each row."""
@@ -720,6 +759,14 @@ def source_layout(table):
     starts = np.concatenate([[0], np.cumsum(table._columns_out())])
     names, kinds = _check_feature_names_in(table).tolist(), table.kinds_.tolist()
     return SourceLayout(names, kinds, starts, table.missing_, table.rare_)
+
+
+def _rare(shared):
+    """A message about rare levels."""
+    return (
+        f"{100.0 * shared:.0f} % of its rows have a level that hardly another row has, and these "
+        "levels count as one."
+    )
 
 
 def _similar(merged):

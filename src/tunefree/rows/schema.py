@@ -61,6 +61,58 @@ class BadCells(DataWarning):
         super().__init__(bad_words(found))
 
 
+class UnknownLevels(DataWarning):
+    """Levels of new rows that `fit` has not seen, and that count as missing.
+
+    Attributes
+    ----------
+    found : list of UnknownLevel
+    """
+
+    def __init__(self, found):
+        self.found = found
+        words = "; ".join(one.words() for one in found[:_NAMED])
+        more = f"; and in {len(found) - _NAMED} more columns" if len(found) > _NAMED else ""
+        super().__init__(f"Levels that fit has not seen count as missing: {words}{more}.")
+
+
+class UnknownLevel(NamedTuple):
+    """The cells of a column with levels that `fit` has not seen."""
+
+    column: str
+    count: int
+    row: int  # the first
+    level: str
+
+    def words(self):
+        """A sentence.
+
+        >>> UnknownLevel("city", 2, 7, "Oslo").words()
+        "column 'city' in 2 cells, the first 'Oslo' in row 7"
+        """
+        cells = "1 cell" if self.count == 1 else f"{self.count} cells"
+        return f"column {self.column!r} in {cells}, the first {self.level!r:.40} in row {self.row}"
+
+    @classmethod
+    def of(cls, column, is_unknown, levels, codes):
+        """Of the levels that are not known, and the level of each row; None if no row has one.
+
+        >>> UnknownLevel.of("city", np.array([False, True]), ["Rome", "Oslo"], np.array([0, 1, -1]))
+        UnknownLevel(column='city', count=1, row=1, level='Oslo')
+        """
+        rows = np.flatnonzero(np.append(is_unknown, False)[codes])
+        if not len(rows):
+            return None
+        return cls(str(column), len(rows), int(rows[0]), str(levels[codes[rows[0]]]))
+
+
+def warn_of_unknown(found):
+    """One warning about the `UnknownLevel`s among some findings."""
+    found = [one for one in found if one is not None]
+    if found:
+        warn(UnknownLevels(found), UnknownLevels)
+
+
 class BadColumn(NamedTuple):
     """The cells of a column that are not of its kind."""
 
@@ -147,7 +199,7 @@ class Schema(NamedTuple):
     def of_sparse(cls, names: Any) -> Any:
         """The schema of sparse rows, which hold numbers."""
         names = tuple(map(str, names))
-        return cls(names, tuple(ColumnKind(NUMBER) for _ in names))
+        return cls(names, (ColumnKind(NUMBER),) * len(names))
 
     @property
     def is_of_numbers(self) -> bool:

@@ -57,7 +57,11 @@ _CONVERTIBLE = {
     },
     "power": {"W": (1.0, "watt"), "kW": (1e3, "kilowatt"), "GW": (1e9, "")},
     "frequency": {"Hz": (1.0, ""), "kHz": (1e3, ""), "MHz": (1e6, ""), "GHz": (1e9, "")},
-    "share": {"%": (0.01, "percent pct prozent"), "‰": (0.001, "")},
+    "share": {"%": (0.01, "percent pct prozent"), "‰": (0.001, ""), "‱": (1e-4, "bp bps")},
+    "speed": {
+        "km/h": (1.0, "kmh kph"), "mph": (1.609344, "mi/h"), "m/s": (3.6, ""),
+        "kn": (1.852, "knot"),
+    },
 }  # fmt: skip
 _SIZES = {u: size for units in _CONVERTIBLE.values() for u, (size, _) in units.items()}
 _KINDS = {u: kind for kind, units in _CONVERTIBLE.items() for u in units}
@@ -132,11 +136,14 @@ _OTHERWISE = {
     r"(\d) ?(?:\.\.+|[~〜]) ?(\d)": r"\1 - \2",
     r"^(?i:between|from) ([^\d]*\d.*) (?i:and|to) ([^\d]*\d)": r"\1 - \2",
     r"^'(\d)": r"\1",
-    r'^="(.*)"$': r"\1",
+    r'^="?(.*?)"?$': r"\1",
+    r'^"(.*)"$': r"\1",
+    r"^(?:(?i:minus|negative) |[▼▽↓] ?)(\d)": r"-\1",
+    r"^[▲△↑] ?(\d)": r"\1",
 }
 _MAY_BE_OTHERWISE = (
     r"[a-df-zA-DF-Z]\^?[23]$|/ ?100|\d[.,] ?[-\x{2013}\x{2014}]|[\]*†‡§]$|10\^|[dD][+-]\d"
-    r"|±|\+/?-|\.\.|~|〜|^(?i:between|from) |^['=]"
+    r"|±|\+/?-|\.\.|~|〜|^(?i:between|from|minus|negative) |^['\"=▲△↑▼▽↓]"
 )
 # Marks out of ten: "8/10", "8 out of 10". Halves and quarters of an inch have other denominators.
 _RATIO = r"^(?P<top>\d+(?:[.,]\d+)?) ?(?:/|out of|of) ?(?P<bottom>5|6|7|10|20|25|50|100)$"
@@ -327,7 +334,7 @@ def _normalised(cells):
     """Cells with one blank, one minus and one apostrophe for each that is in use."""
     if compute.any(compute.match_substring_regex(cells, r"[^\x20-\x7e]")).as_py():
         cells = compute.replace_substring_regex(cells, r"[\s\p{Zs}]", " ")
-        cells = compute.replace_substring_regex(cells, "[\u2212\uff0d\u2010\u2011]", "-")
+        cells = compute.replace_substring_regex(cells, "[\u2212\uff0d\ufe63\u2010\u2011]", "-")
         cells = compute.replace_substring_regex(cells, "^ ?[\u2013\u2014]", "-")
         cells = compute.replace_substring_regex(cells, "[\u2018\u2019\u02bc\u00b4`′]", "'")
         cells = compute.replace_substring_regex(cells, "[″“”]", '"')

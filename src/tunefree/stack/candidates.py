@@ -16,7 +16,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from tunefree.core.clock import clock
 from tunefree.core.clock import limited as limited_time
+from tunefree.core.format import duration
 from tunefree.core.process import workers
 from tunefree.core.progress import task
 from tunefree.held_out.predictions import (
@@ -27,6 +29,7 @@ from tunefree.held_out.predictions import (
     folds_within,
     is_cross_validation,
     loses,
+    lowest,
     n_folds,
     weighted_mean,
 )
@@ -88,6 +91,9 @@ _TREE_COST = 1500
 _FEW_ROUNDS = 200
 # And so many must, else trees are skipped.
 _LEAST_ROUNDS = 20
+# Fewer wide rows are learned if half of them take less than this share of the time: their columns
+# cost, too.
+_PAYS = 0.75
 # Rounds to which a plan may limit them.
 _FEWER_ROUNDS = (1000, 500, 250)
 
@@ -211,6 +217,17 @@ class Candidate:
     unit = "landmarks"  # of the limits
     cost: ClassVar[Any]  # of a subclass: the `Cost` of one fit to rows of a shape
     ends_early = False  # whether it keeps what it has when the time is over
+    usual = 1.0  # the seconds that it takes over those of the plan, as long as none has run
+
+    @property
+    def uses_others(self):
+        """Whether its evaluation compares it with others that were evaluated before."""
+        return isinstance(self.evaluation, Folds)
+
+    @property
+    def is_whole(self):
+        """Whether it gains much, but cannot end early: kernels of few rows."""
+        return False
 
     def share_of_refit(self, n_rows):
         """The cost of the fit to all rows over that of the evaluation on so many held-out rows."""
@@ -280,9 +297,24 @@ class GLM(Candidate):
 
     cost = staticmethod(costs.glm_cost)
 
+    def fit(self, X, y, weights, donor=None):
+        """A `Fitted` candidate, without the maximum likelihood fit that tables of a GLM need."""
+        model = clone(self.estimator)
+        model._keeps_likelihood = False
+        model.fit(X, y, sample_weight=weights)
+        del model._keeps_likelihood
+        return Fitted((), model)
+
 
 class KernelRidge(Candidate):
     """Kernel ridge regression, on the view of the columns of the candidate before."""
+
+    usual = 1.8  # 1,000 to 5,000 rows of 20 columns (benchmarks/budget.py)
+
+    @property
+    def is_whole(self):
+        """Whether it gains much, but cannot end early."""
+        return not self.ends_early and not self.uses_others
 
     def cost(self, shape):
         """The `Cost` of one fit."""
@@ -306,7 +338,12 @@ class KernelRidge(Candidate):
         """A fit to all rows: the model, the scores of the rows `held`, and the `FittedKernel`."""
         model, groups = clone(self.estimator), problem.groups
         found = model._learn(
-            *problem[:3], like=donor, held=held, groups=groups, column_groups=column_groups
+            *problem[:3],
+            like=donor,
+            held=held,
+            groups=groups,
+            column_groups=column_groups,
+            fewer=True,
         )
         return model, problem.score.of_all(found.held_out.predictions, model), found
 
@@ -335,27 +372,44 @@ class RidgeOnRanks(KernelRidge):
 class PilotedKernel(KernelRidge):
     """The better kernel for many rows, if a pilot on few rows improves the stack."""
 
-    ends_early = True
+    ends_early, usual = True, 1.0
+
+    @property
+    def uses_others(self):
+        """Whether its evaluation compares it with others: the pilots do."""
+        return True
 
     def cost(self, shape):
         """The `Cost` of two pilots and one fit."""
         return self._with_pilots(shape, super().cost(shape))
 
     def least_cost(self, shape):
-        """The `Cost` of the pilots, and of few landmarks."""
-        kernel = self.estimator.kernel
-        return self._with_pilots(shape, costs.kernel_ridge_cost(shape, kernel, _LEAST_LANDMARKS))
+        """The `Cost` of the pilots, the better of which is kept if there is no more time."""
+        return self._with_pilots(shape)
 
-    def _with_pilots(self, shape, whole):
-        few = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS))
-        landmarks = self.estimator.n_landmarks
-        each = [whole, *(costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS)]
+    def _with_pilots(self, shape, *wholes):
+        few, landmarks = shape.rows(min(shape.n, _KERNEL_PILOT_ROWS)), self._pilot_landmarks()
+        each = [*wholes, *(costs.kernel_ridge_cost(few, kernel, landmarks) for kernel in KERNELS)]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
+
+    def _may_learn_all(self, shape, spent):
+        """Whether the time suffices for few landmarks of all rows, if the pilots took so long."""
+        few_landmarks = costs.kernel_ridge_cost(shape, self.estimator.kernel, _LEAST_LANDMARKS)
+        pace = spent / self._with_pilots(shape).seconds
+        return pace * few_landmarks.seconds <= clock().left()
+
+    def _pilot_landmarks(self):
+        """How many landmarks a pilot has: all of its rows, or a plan's limit if it is lower.
+
+        All rows cost no more than a quarter of them as landmarks.
+        """
+        given = self.estimator.n_landmarks
+        return "auto" if given == "auto" or 4 * given > _KERNEL_PILOT_ROWS else given
 
     def evaluate(self, problem, others):
         """The `Entry` of the kernel that is better in the pilot."""
         train, held = problem.folds[0]
-        few = train[:_KERNEL_PILOT_ROWS]
+        few, start = train[:_KERNEL_PILOT_ROWS], clock().spent()
         if not problem.learnable([(few, held)]):
             return Entry.unscored(self, f"skipped: {len(few)} rows have one class only")
         # Side by side they take no more memory than a fit to all rows whose landmarks are not few.
@@ -366,11 +420,35 @@ class PilotedKernel(KernelRidge):
         if gain < _LEAST_GAIN and finished(others):
             words = f"skipped: kernels of {len(few)} rows did not lower the stack's loss by 0.5 %"
             return Entry.unscored(self, words)
-        return self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
+        if not self._may_learn_all(problem.shape, clock().spent() - start):
+            return self._kept_pilot(problem, pilot, few, held)
+        entry = self.with_options(kernel=pilot.kernel).in_one_fit(problem, pilot)
+        if clock().cut is not None and self._is_worse(entry, problem, pilot, held):
+            return self._kept_pilot(problem, pilot, few, held)
+        return entry
+
+    def _is_worse(self, entry, problem, pilot, held):
+        """Whether few landmarks of all rows predict worse than the pilot, of all of its rows."""
+        scores = Fitted((), pilot).scores(problem.X[held], problem.score)
+        of_pilot = problem.entry(self, scores, held, pilot)
+        return lowest([entry, of_pilot], problem.weights) is of_pilot
+
+    def _kept_pilot(self, problem, pilot, few, held):
+        """The `Entry` of a pilot, whose effects of columns have not been computed yet."""
+        clock().cut_at(len(few))
+        scores = Fitted((), pilot).scores(problem.X[held], problem.score)
+        entry = self.entry_with_permutations(problem, pilot, scores, len(few))
+        if entry.permutation_effects is not None:
+            effects = entry.permutation_effects[: problem.shape.d]
+            weights = problem.weights[held[: effects.shape[1]]]
+            sizes = np.square(effects).sum(axis=2) @ weights
+            pilot.feature_relevances_ = sizes / (sizes.sum() or 1.0)
+        return entry
 
     def _pilot(self, problem, others, kernel, few, held):
         """How much a kernel of few rows lowers the stack's held-out loss, and its model."""
-        candidate, part = self.with_options(kernel=kernel), problem.part(few)
+        options = {"kernel": kernel, "n_landmarks": self._pilot_landmarks()}
+        candidate, part = self.with_options(**options), problem.part(few)
         fitted = candidate.fit(*part, donor=view_donor(others), column_groups=None)
         X, y, weights = problem.part(held)
         scores = [entry.scores for entry in finished(others)]
@@ -630,9 +708,10 @@ def _trees(problem, n_jobs):
     if shape.n < _TREE_ROWS:
         return [Unsuited(_TREES_NAME, f"{shape.n} rows are too few")]
     if isinstance(score, Means):
-        options = {"loss": type(score.family).__name__.lower()}
-        if options["loss"] not in ("poisson", "gamma", "tweedie"):
-            return [Unsuited(_TREES_NAME, f"trees have no loss {options['loss']}")]
+        name = type(score.family).__name__.lower()
+        if name not in ("poisson", "gamma", "tweedie"):
+            return [Unsuited(_TREES_NAME, f"trees have no loss {name}")]
+        options = {"loss": score.family if name == "tweedie" else name}
     elif isinstance(score, Quantiles):
         options = {"loss": "quantile", "quantile": score.family.levels}
     if problem.signs is not None:
@@ -669,16 +748,28 @@ def plan_candidates(candidates, limits, problem):
     return schedule_of(candidates, limits, sizes, leasts, problem.sample)
 
 
-def rows_to_learn(limits, problem, kinds):
+def rows_to_learn(limits, problem, kinds, n_jobs=None):
     """How many rows are learned: fewer than there are only if trees of all take too long.
 
-    Rows that are held out by groups, by `cv`, or with an exposure, are all learned.
+    Of wide rows, which trees do not learn, linear models count, if the budget is clock time. Rows
+    that are held out by groups, by `cv`, or with an exposure, are all learned.
     """
     plain = not problem.given and problem.groups is None and problem.terms is None
-    if not plain or "trees" not in kinds or problem.shape.d > MOST_COLUMNS:
-        return problem.shape.n
-    trees = BoostedTrees(_TREES_NAME, None, OneFit(), most_rounds=_FEW_ROUNDS)
-    return limits.rows_for(problem.shape, lambda shape: trees.total_cost(shape).seconds)
+    shape = problem.shape
+    is_wide = shape.d > MOST_COLUMNS
+    is_timed = limits.measured or limits.plan is not None
+    if not plain or not (is_timed if is_wide else "trees" in kinds):
+        return shape.n
+    first: Any = LinearPiSTOL("linear", None)
+    if not is_wide:
+        first = BoostedTrees(_TREES_NAME, None, OneFit(), most_rounds=_FEW_ROUNDS)
+
+    def seconds(shape):
+        return first.total_cost(shape).seconds
+
+    if is_wide and seconds(shape.rows(shape.n // 2)) > _PAYS * seconds(shape):
+        return shape.n
+    return limits.rows_for(shape, seconds, n_jobs)
 
 
 def _runs_beside(candidate, plan, problem):
@@ -705,6 +796,7 @@ def evaluate_candidates(schedule, problem, callbacks):
     list of Entry
     """
     entries: list[Entry] = []
+    kept: dict[str, Any] = {}  # of candidates that were cut short, and may go on
     ahead: dict[str, Entry] = {}  # of kernels that were evaluated with the one before them
     candidates = schedule.candidates
     comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
@@ -739,20 +831,39 @@ def evaluate_candidates(schedule, problem, callbacks):
         if _runs_beside(candidate, schedule.plan, problem):
             others = [c for c in candidates[i + 1 :] if _runs_beside(c, schedule.plan, problem)]
             turns += [t for t in (schedule.turn(c, entries) for c in others) if not t.reason]
-        with task(f"candidate {i + 1} of {len(candidates)}, {candidate.name}"):
-            ahead |= _evaluated(turns, problem, entries, schedule)
+        time = "" if turn.seconds == np.inf else f", at most {duration(max(turn.seconds, 0.0))}"
+        with task(f"candidate {i + 1} of {len(candidates)}{time}, {candidate.name}"):
+            ahead |= _evaluated(turns, problem, entries, schedule, kept)
         entries.append(ahead[candidate.name])
         callbacks.evaluated(entries[-1], problem.weights)
         callbacks.end()
-    return entries
+    while not callbacks.stopped and (turn := schedule.more(entries, kept)) is not None:
+        name = turn.candidate.name
+        callbacks.begin(name)
+        with task(f"{name}, more rounds"):
+            (entry,) = _evaluated([turn], problem, entries, schedule, kept).values()
+        i = [e.candidate.name for e in entries].index(name)
+        entries[i] = entry._replace(seconds=entries[i].seconds + entry.seconds)
+        callbacks.evaluated(entries[i], problem.weights)
+        callbacks.end()
+    order = [step.candidate for step in schedule.plan.steps]
+    return sorted(entries, key=lambda e: order.index(e.candidate.name))
 
 
-def _evaluated(turns, problem, others, schedule):
-    """The `Entry` of each candidate by name, after those of `others`; several in threads."""
+def _evaluated(turns, problem, others, schedule, kept):
+    """The `Entry` of each candidate by name, after those of `others`; several in threads.
+
+    What those that are cut short keep is taken from `kept`, and put there.
+    """
+    # With `cv` there may be several fits, of which each would keep something.
+    may_go_on = not problem.given and schedule.plan.bytes is None
 
     def timed(turn):
-        with limited_time(turn.seconds) as own:
+        name = turn.candidate.name
+        with limited_time(turn.seconds, kept.pop(name, None)) as own:
             entry = turn.candidate.evaluate(problem, list(others))
+        if own.kept is not None and may_go_on:
+            kept[name] = own.kept
         return entry._replace(seconds=own.spent()), own.cut
 
     if len(turns) == 1:

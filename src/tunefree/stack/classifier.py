@@ -20,7 +20,7 @@ from tunefree.core.protocols import MatrixLike, Seed
 from tunefree.held_out.stacking import Classes
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.missing import complete
-from tunefree.stack.costs import Plan
+from tunefree.stack.costs import Limits, Plan
 from tunefree.stack.estimator import TuneFreeStack
 from tunefree.stack.problem import ClassTargets, log_odds
 from tunefree.uncertainty.intervals import HeldOutProbabilities
@@ -253,7 +253,11 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, Tune
             if np.ptp(label) == 0:
                 raise ValueError(f"Column {j} of y has one class only: all rows are {label[0]}.")
         one: Any = clone(self)
-        models = [clone(one).fit(X, label, sample_weight, groups) for label in labels]
+        limits, models = Limits(self.budget, self.max_memory, len(labels)), []
+        for j, label in enumerate(labels):  # they share the time
+            if limits.plan is None:
+                one.set_params(budget=limits.of_others(len(labels) - j))
+            models.append(clone(one).fit(X, label, sample_weight, groups))
         forget_fit(self)
         classes: Any = [model.classes_ for model in models]
         self.label_models_, self.classes_ = models, classes

@@ -8,7 +8,6 @@ from sklearn.utils import _safe_indexing
 
 from tunefree.held_out.predictions import folds_of
 from tunefree.rows.checks import ignore_outlier_warnings
-from tunefree.stack.costs import Plan
 
 
 def check_copies(n_copies, problem):
@@ -27,14 +26,15 @@ def check_copies(n_copies, problem):
         )
 
 
-def cross_fitted(estimator, X, y, problem):
-    """Copies of a stack, each fitted without its fold, with predictions of the fold."""
+def cross_fitted(estimator, X, y, problem, limits):
+    """Copies of a stack, each fitted without its fold, with predictions of the fold.
+
+    They share the time that the `Limits` leave. A plan is of all rows: they do not follow it.
+    """
     if estimator.cross_fit is None:
         return []
     numbers, weights, groups, copies = problem.numbers, problem.weights, problem.groups, []
     one: Any = clone(estimator).set_params(cross_fit=None)
-    if isinstance(estimator.budget, Plan):  # it is of all rows
-        one.set_params(budget=None)
     if getattr(estimator, "class_weight", None) is not None:  # the weights include it
         one.set_params(class_weight=None)
     fold, count = folds_of(problem.strata, groups, int(estimator.cross_fit))
@@ -45,6 +45,7 @@ def cross_fitted(estimator, X, y, problem):
     for f in range(count):
         others = np.flatnonzero(fold != f)
         of_others = None if groups is None else groups[others]
+        one.set_params(budget=limits.of_others(count - f))
         with ignore_outlier_warnings():
             fitted = clone(one).fit(*part(others), groups=of_others)
         held_out = estimator._copy_held_out(fitted, *part(np.flatnonzero(fold == f)))

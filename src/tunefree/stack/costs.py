@@ -15,9 +15,9 @@ import numpy as np
 from tunefree.core import clock
 from tunefree.core.format import duration
 from tunefree.core.parameters import bytes_of
-from tunefree.core.process import amount, machine_memory, one_blas_thread
+from tunefree.core.process import amount, machine_memory, n_threads, one_blas_thread
 from tunefree.kernel_ridge import solvers as ridge
-from tunefree.kernel_ridge.choice import affordable, all_rows_affordable
+from tunefree.kernel_ridge.choice import DECIDING, affordable, all_rows_affordable
 from tunefree.pistol.bandwidths import PRESELECTION
 from tunefree.rows.designs import n_entries
 
@@ -26,11 +26,22 @@ _DEFAULT = 300.0
 # Fits take about so much of the formulas below, which are upper ends: candidates of 1,000 to
 # 100,000 rows took .05 to .6 (by hand).
 _TYPICAL = 0.3
-# If a few rounds of trees would take more of the time than this, fewer rows are learned, but not
-# fewer than so many.
+# If a few rounds of trees would take more of the reference seconds than this, fewer rows are
+# learned, but not fewer than so many.
 _FOR_FEW_ROUNDS, FEWEST_SAMPLED = 0.4, 2000
+# Of clock time they may take so many times all: there are then some fewer rounds. With so many rows
+# the losses of protein, Friedman's function and the made classes were nearly least in 2 and 5
+# seconds (by hand: 5,000 to 40,000 rows). Trees of t threads are t to this power times faster.
+# Chosen.
+_OF_CLOCK, _THREADS = 1.4, 0.7
+# The least time of a fit that shares a budget with others.
+_LEAST = 0.01
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 # Seconds of the speed test on the reference core.
 _PROBE = 0.0095
+# Seconds of PiSTOL for a column: 20 Newsgroups, of 1.4 million columns (benchmarks/budget.py --only
+# newsgroups).
+_EACH_COLUMN = 5e-6
 # Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
 MOST_ROWS = 16_384
 
@@ -70,6 +81,7 @@ def linear_cost(shape):
     outputs = shape.entries * shape.k
     rotation = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
     seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + rotation / 2e10
+    seconds += _EACH_COLUMN * shape.d * shape.k
     return Cost(seconds, 2e7 + 40 * shape.entries + 130 * shape.n * shape.k)
 
 
@@ -100,10 +112,13 @@ def kernel_ridge_cost(shape, kernel, landmarks):
         solution = n**3 / 3
         memory = 17.0 * n**2 + 60 * n * shape.k
     else:
+        has_all_rows = landmarks == "auto" and all_rows_affordable(n, shape.d)
         m = affordable(n) if landmarks == "auto" else min(landmarks, n)
-        solution = n * m**2 + 20 * m**3
+        m = min(m, DECIDING) if has_all_rows else m
+        # Half as many, a quarter, ... are tried before.
+        solution = 1.3 * (n * m**2 + 20 * m**3)
         memory = 60.0 * m**2 + 260 * n * shape.k
-        if landmarks == "auto" and all_rows_affordable(n, shape.d):
+        if has_all_rows:
             # Steps with and without the held-out rows, each with half of the kernel values.
             solution += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
             memory += 40.0 * n * (shape.d + 10 * shape.k)
@@ -132,7 +147,7 @@ def kernel_pistol_cost(shape, most_rows):
     width = shape.entries / shape.n
     work = n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
     memory = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
-    return Cost(0.5 + work / 2e10, 2e7 + memory)
+    return Cost(0.5 + work / 2e10 + _EACH_COLUMN * shape.d, 2e7 + memory)
 
 
 def _permutation_seconds(shape):
@@ -169,6 +184,8 @@ class Plan(NamedTuple):
         Seconds of the plan for a second of the clock, if the budget is clock time; else 1.
     rows : int or None
         The rows that are learned, if the time is too short for all.
+    read : int or None
+        The rows that are read, if the time is too short for all.
     """
 
     steps: tuple
@@ -176,6 +193,7 @@ class Plan(NamedTuple):
     bytes: float | None
     speed: float = 1.0
     rows: int | None = None
+    read: int | None = None
 
     @property
     def expected(self):
@@ -194,8 +212,8 @@ class Plan(NamedTuple):
         limited = [
             f"{s.candidate} to {s.limit} {s.unit}" for s in self.steps if s.limit and not s.reason
         ]
-        if self.rows is not None:
-            limited.append(f"all to {self.rows} rows")
+        if self.rows is not None or self.read is not None:
+            limited.append(f"all to {self.rows or self.read} rows")
         return f"Limited by the plan: {', '.join(limited)}." if limited else ""
 
     def __repr__(self):
@@ -204,6 +222,8 @@ class Plan(NamedTuple):
         used = [step.used for step in self.steps if step.used is not None]
         took = f"; candidates took {duration(sum(used))}" if used else ""
         lines = [f"Plan: at most {duration(cost.seconds)} and {memory}{took}"]
+        if self.read is not None:
+            lines.append(f"  only {self.read} rows are read, which the time suffices for")
         if self.rows is not None:
             lines.append(f"  a sample of {self.rows} rows, which the time suffices for")
         for step in self.steps:
@@ -223,6 +243,8 @@ class Limits:
         Seconds of the reference core; text such as "30s" is clock time.
     max_memory : None, int or str
         Bytes, or text such as "2GB". None is three quarters of what the process may have.
+    n_fits : int, default=1
+        So many fits share the time; this is the first.
 
     Examples
     --------
@@ -230,14 +252,23 @@ class Limits:
     500000000.0
     """
 
-    def __init__(self, budget, max_memory):
+    def __init__(self, budget, max_memory, n_fits=1):
         self.given = None if max_memory is None else bytes_of(max_memory)
         self.bytes = self.given or machine_memory()
         self.plan = budget if isinstance(budget, Plan) else None
         self.measured = isinstance(budget, str)  # in clock time
         is_default = budget is None or self.plan is not None
-        self.seconds = _DEFAULT if is_default else _seconds_of(budget)
+        self._whole = _DEFAULT if is_default else _seconds_of(budget)
+        self.seconds = self._whole if is_default else self._whole / n_fits
         self.clock = clock.Clock(self.seconds)
+        self._budget = None if is_default else self.seconds
+
+    def of_others(self, n_fits):
+        """The budget of each of the fits that are left, after what was spent; None without one."""
+        if not self.measured:
+            return self._budget
+        left = max(self._whole - self.clock.spent(), _LEAST)
+        return f"{left / n_fits:.6f}s"
 
     def plan_for(self, sizes, rows=None):
         """The `Plan` for candidates, each with a list of `Step`, the largest first."""
@@ -245,7 +276,8 @@ class Limits:
             return _followed(self.plan, [each[0].candidate for each in sizes])
         speed = self.speed()
         allowed = self.left() * speed if self.measured else self.seconds
-        planned = _within_time(self.within_memory(sizes), sizes, allowed, speed)
+        fitting = [[s for s in steps if s.bytes <= self.bytes] for steps in sizes]
+        planned = _within_time(self.within_memory(sizes), fitting, allowed, speed)
         return Plan(tuple(planned), self.seconds, self.given, speed, rows)
 
     def speed(self):
@@ -256,18 +288,23 @@ class Limits:
         """Seconds of the clock that are left; infinity if the budget is none of clock time."""
         return self.clock.left() if self.measured else float("inf")
 
-    def rows_for(self, shape, seconds):
-        """How many of the rows are learned: all, or the half so often that the time suffices.
+    def rows_for(self, shape, seconds, n_jobs=None):
+        """How many of the rows are learned: all, or a part so often that the time suffices.
 
-        `seconds(shape)` are those of the reference core for some rounds of trees.
+        The part is a half, or of clock time three quarters.
+
+        `seconds(shape)` are those of the reference core for what should run at least.
         """
         if self.plan is not None:
             return self.plan.rows or shape.n
         n = shape.n
-        time = self.left() * self.speed() if self.measured else self.seconds
-        allowed = _FOR_FEW_ROUNDS * time
-        while n >= 2 * FEWEST_SAMPLED and seconds(shape.rows(n)) > allowed:
-            n //= 2
+        allowed = _FOR_FEW_ROUNDS * self.seconds
+        if self.measured:
+            time = self.left() * machine_speed() * n_threads(n_jobs) ** _THREADS
+            allowed = _OF_CLOCK * time
+        kept, least = (3, 4) if self.measured else (1, 2), FEWEST_SAMPLED
+        while n * kept[0] // kept[1] >= least and seconds(shape.rows(n)) > allowed:
+            n = n * kept[0] // kept[1]
         return n
 
     def within_memory(self, sizes):
@@ -290,9 +327,13 @@ class Limits:
 def _seconds_of(budget):
     """Seconds of a number, or of text such as '30s'."""
     if isinstance(budget, str):
-        found = re.fullmatch(r"\s*(\d+\.?\d*)\s*(s|min|h)\s*", budget)
+        found = re.fullmatch(rf"\s*(\d+\.?\d*)\s*({'|'.join(_UNITS)})\s*", budget)
         if found and float(found[1]) > 0:
-            return float(found[1]) * {"s": 1, "min": 60, "h": 3600}[found[2]]
+            return float(found[1]) * _UNITS[found[2]]
+        raise ValueError(
+            f"budget={budget!r} is no time: give a number above 0 and one of the units "
+            f"{', '.join(_UNITS)}, such as '30s'."
+        )
     elif isinstance(budget, int | float | np.number) and not isinstance(budget, bool):
         if budget > 0:
             return float(budget)
@@ -301,9 +342,12 @@ def _seconds_of(budget):
 
 
 def _within_time(planned, sizes, allowed, speed):
-    """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs."""
+    """The steps, the most expensive ones made smaller or skipped; the cheapest one always runs.
+
+    `sizes` are the steps of each candidate that memory suffices for, the largest first.
+    """
     included = [i for i, step in enumerate(planned) if not step.reason]
-    cheapest = min(included, key=lambda i: sizes[i][-1].seconds)
+    cheapest = min(included, key=lambda i: min(step.seconds for step in sizes[i]))
     while sum(planned[i].seconds for i in included) > allowed:
         smaller = {i: _smaller(planned[i], sizes[i]) for i in included}
         reducible = [i for i in included if i != cheapest or smaller[i]]
@@ -317,8 +361,8 @@ def _within_time(planned, sizes, allowed, speed):
 
 
 def _smaller(step, steps):
-    """The largest version of a step that takes less time, and no more memory; or None."""
-    return next((s for s in steps if s.seconds < step.seconds and s.bytes <= step.bytes), None)
+    """The largest version of a step that takes less time; or None."""
+    return next((s for s in steps if s.seconds < step.seconds), None)
 
 
 def _followed(plan, names):

@@ -43,6 +43,7 @@ from tunefree.stack.candidates import (
 from tunefree.stack.compression import compress_stack
 from tunefree.stack.copies import check_copies, cross_fitted
 from tunefree.stack.costs import Limits
+from tunefree.stack.drawn import drawn_rows, most_rows_to_read, part_of, warn_of_drawn
 from tunefree.stack.explain import line_of_stack, terms_of_stack
 from tunefree.stack.from_source import fit_source_rows
 from tunefree.stack.problem import EXCLUDE, StackProblem, TableRows
@@ -120,9 +121,12 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         forget_fit(self)
         limits, kinds, n_landmarks, scorer = self._checked()
         with findings_kept() as notes:
+            X, y, sample_weight, n_read = self._read_in_time(
+                X, y, sample_weight, limits, groups is None and exposure is None
+            )
             rows, problem = self._rows_and_problem(X, y, sample_weight, groups, exposure)
             check_copies(self.cross_fit, problem)
-            problem = problem.sampled(rows_to_learn(limits, problem, kinds))
+            problem = problem.sampled(rows_to_learn(limits, problem, kinds, self.n_jobs))
             candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
             schedule = plan_candidates(candidates, limits, problem)
             problem = self._without_dominant(problem, schedule.candidates)
@@ -138,14 +142,29 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
             last = fit_all_rows(chosen, entries, problem, self._progress)
             chosen = with_sum_of_all_rows(chosen, last.fits, problem)
             problem = with_limit_of_stack(problem, chosen)
-        plan, seconds = schedule.result(), limits.clock.spent()
+        plan, seconds = schedule.result()._replace(read=n_read), limits.clock.spent()
         self._publish(
             rows,
             Stacked(problem, entries, chosen, last, plan, skipped, scores, compression, seconds),
             tuple(map(str, notes)),
         )
-        self.copies_ = cross_fitted(self, X, y, problem)
+        self.copies_ = cross_fitted(self, X, y, problem, limits)
         return self
+
+    def _read_in_time(self, X, y, sample_weight, limits, are_single):
+        """The rows that the time suffices to read, and their number, None if these are all.
+
+        All rows are read if they are not single ones: if they have groups, splits, or an exposure.
+        """
+        most, rows = None, None
+        if are_single and self.cv is None:
+            most = most_rows_to_read(self, X, y, limits)
+        if most is not None:
+            rows = drawn_rows(self, X, y, sample_weight, most)
+        if rows is None:
+            return X, y, sample_weight, None
+        warn_of_drawn(len(rows), len(y))
+        return *part_of(rows, X, y, sample_weight), most
 
     def _rows_and_problem(self, X, y, sample_weight=None, groups=None, exposure=None):
         """The `TableRows` and the `StackProblem`, with a warning of every finding about them."""
@@ -176,7 +195,8 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
 
     def _checked(self):
         """`Limits` of time and memory, kinds of candidates, most landmarks, and the scorer."""
-        limits = Limits(self.budget, self.max_memory)
+        n_fits = 1 if self.cross_fit is None else 1 + int(self.cross_fit)
+        limits = Limits(self.budget, self.max_memory, n_fits)
         given = self.candidates
         most = self.compress
         kinds = _KINDS if isinstance(given, str) and given == "all" else tuple(given)

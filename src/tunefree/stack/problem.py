@@ -31,7 +31,7 @@ from tunefree.uncertainty.intervals import Residuals
 # Rows from which correlations of columns are computed.
 _MOST_CORRELATED = 1000
 # A sample has so many rows of every class, if there are so many.
-_FEWEST_OF_CLASS = 20
+FEWEST_OF_CLASS = 20
 EXCLUDE = "{0}= and {1}= exclude each other: {0}= holds out rows by its own rule."
 
 
@@ -266,7 +266,7 @@ class StackProblem(NamedTuple):
             return self
         is_in = np.arange(self.shape.n) < n
         for stratum in np.unique(self.strata):
-            is_in[np.flatnonzero(self.strata == stratum)[:_FEWEST_OF_CLASS]] = True
+            is_in[np.flatnonzero(self.strata == stratum)[:FEWEST_OF_CLASS]] = True
         rows = np.flatnonzero(is_in)
         X, strata = self.X[rows], self.strata[rows]
         return self._replace(

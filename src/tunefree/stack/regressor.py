@@ -16,13 +16,16 @@ from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
 from tunefree.held_out.dominant_targets import without_dominant
 from tunefree.held_out.stacking import Means, Quantiles, Targets
-from tunefree.parts.families import FAMILIES, HuberT, Quantile
+from tunefree.parts.families import FAMILIES, HuberT, Quantile, Tweedie
+from tunefree.reflectron.glm.regressor import GLMRegressor
 from tunefree.rows.checks import ignore_outlier_warnings
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.outliers import EXTREME, clip_outliers, warn_of_changes
+from tunefree.stack.candidates import MOST_COLUMNS
 from tunefree.stack.costs import Plan
 from tunefree.stack.estimator import TuneFreeStack
 from tunefree.stack.problem import NumberTargets, TableRows
+from tunefree.trees.regressor import BoostedTreesRegressor
 from tunefree.uncertainty.intervals import ResidualScores
 
 _LOSSES = (
@@ -74,7 +77,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
         - 'huber': means without the pull of outliers. Errors count by their squares up to 1.345
           robust standard deviations of the held-out errors, and linearly beyond.
         - 'poisson', 'gamma', 'tweedie' or such a family: means of counts and amounts, by their
-          deviance.
+          deviance. The power of 'tweedie' is that of maximum likelihood for held-out means of
+          boosted trees, in `family_`; ``Tweedie(1.6)`` has a power of your choice.
 
         Of all but the first the GLM of this family is one more candidate, boosted trees learn by
         this loss (for 'huber' by absolute errors), and `score` is D2.
@@ -261,6 +265,8 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
         family = self._family()
         if self.loss == "squared_error" or not family.exposure:
             raise ValueError(f"loss={self.loss!r} takes no exposure=: use a loss of counts.")
+        if (rows.y < family.range[0]).any():
+            family.check(rows.y)  # an error about the targets, and not about their rates
         return rows._replace(
             y=rows.y.reshape(-1) / exposure, weights=rows.weights * exposure, exposure=exposure
         )
@@ -283,6 +289,9 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
         warn_of_changes(given, targets, every, "y")
         family, is_flat = self._family(), rows.y.ndim == 1
         score = self._score(family, targets, rows.weights)
+        if isinstance(family, Tweedie) and family.power is None:
+            family = self._likely_family(rows)
+            score = score._replace(family=family)
         row_terms = tuple(given_terms(rows.exposure, None))
         flat = is_flat and score.n_outputs == 1
         y = targets[:, 0] if is_flat or not isinstance(score, Targets) else targets
@@ -296,6 +305,17 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
             signs=rows.signs(self.monotonic_cst),
             targets=NumberTargets(family, score.limits(targets), flat, row_terms),
         )
+
+    def _likely_family(self, rows):
+        """Tweedie's family with the power of maximum likelihood, for the means of a model."""
+        y, seed, over = rows.y.reshape(-1), seed_of(self.random_state), rows.exposure
+        if rows.X.shape[1] > MOST_COLUMNS:
+            model: Any = GLMRegressor(Tweedie(), random_state=seed, n_jobs=self.n_jobs)
+            return model.fit(rows.X, y, rows.weights).family_
+        trees: Any = BoostedTreesRegressor(loss="tweedie", random_state=seed, n_jobs=self.n_jobs)
+        if over is None:
+            return trees._likely_family(rows.X, y, rows.weights, None)
+        return trees._likely_family(rows.X, over * y, rows.weights / over, over)
 
     def _without_dominant(self, problem, candidates):
         """The problem without dominant targets, judged by the cheapest candidate."""

@@ -413,7 +413,7 @@ def column_relevances(stacked):
     found, found_shares = [], []
     for fitted, share in zip(last.fits, shares, strict=True):
         model = fitted.model
-        if hasattr(model, "feature_relevances_"):
+        if getattr(model, "feature_relevances_", None) is not None:
             each = model.feature_relevances_
         elif hasattr(model, "coef_"):
             shown = fitted.show(problem.X[:_MOST_SHOWN]).astype(np.float64)

@@ -9,13 +9,16 @@ fits to all rows and the report. Some end early, and keep the rounds or landmark
 from typing import NamedTuple
 
 from tunefree.core.format import duration
+from tunefree.core.warn import warn
 from tunefree.held_out.predictions import finished
 
-# Those that follow may leave a candidate at least this share of the time that is left; trees, which
-# gain most a second, more. Chosen, and checked by benchmarks/budget.py.
-_SHARE, _SHARE_OF_ANYTIME = 0.2, 0.6
+# Those that follow may leave a candidate at least this share of the time that is left; trees, and
+# kernels of few rows, which gain most a second, more. Chosen, and checked by benchmarks/budget.py.
+_SHARE, _SHARE_OF_WHOLE, _SHARE_OF_ANYTIME = 0.2, 0.5, 0.6
 # The report takes about so much of the time that was spent before the first candidate.
 _REPORT = 0.5
+# A candidate that was cut short goes on if this share of the time that it took is left.
+_WORTHWHILE = 0.15
 # A candidate that took less than this says nothing about the next ones.
 _MEASURED = 0.05
 
@@ -46,6 +49,13 @@ class Fixed:
         name = candidate.name
         self._steps[name] = self._steps[name]._replace(used=seconds)
 
+    def more(self, entries, kept):
+        """The `Turn` of a candidate that was cut short, and goes on; None if none does.
+
+        `kept` are the names of those that have kept what they need for it.
+        """
+        return
+
     def result(self):
         """The `Plan` that was followed."""
         steps = (self._steps[step.candidate] for step in self.plan.steps)
@@ -69,9 +79,12 @@ class ByClock(Fixed):
 
     def __init__(self, plan, candidates, limits, sizes, leasts):
         whole = plan._replace(steps=tuple(s._replace(limit=None, reason="") for s in plan.steps))
-        super().__init__(whole, candidates)
+        super().__init__(whole, _in_order(candidates))
         self._limits, self._leasts, self._ratios = limits, leasts, {}
-        self._begun: dict[str, float] = {}  # seconds of candidates that have had their turn
+        # Of candidates that have had their turn: the seconds they may take, and what is foreseen.
+        self._begun: dict[str, float] = {}
+        self._begun_foreseen: dict[str, float] = {}
+        self._limit_before_cut: dict[str, int | None] = {}
         self._sizes = {steps[0].candidate: steps for steps in sizes}
         self._waiting = [c for c in candidates if self._sizes[c.name]]
         self._spent_before = limits.clock.spent()
@@ -85,14 +98,24 @@ class ByClock(Fixed):
             return Turn(candidate, sizes[-1].reason)
         left = self._limits.left() - self._reserve(entries) - sum(self._begun.values())
         share = _SHARE_OF_ANYTIME if candidate.ends_early else _SHARE
+        share = _SHARE_OF_WHOLE if candidate.is_whole else share
         allowed = left - self._needed_by_others((1.0 - share) * left)
-        is_first = not finished(entries)
+        must_run = not finished(entries)
+        least = 0.0
         for step in sizes:
             seconds = self._foreseen(candidate, step)
             least = min(seconds, self._least(candidate, seconds))
-            if least <= allowed or (is_first and step is sizes[-1]):
-                self._steps[candidate.name] = step._replace(seconds=seconds * self.plan.speed)
-                self._begun[candidate.name] = min(seconds, max(allowed, 0.0))
+            is_forced = must_run and least > allowed and step is sizes[-1]
+            if is_forced:
+                time, name = f"{self.plan.seconds:g} s", candidate.name
+                warn(f"The budget of {time} is too short: {name!r} is evaluated all the same.")
+            if least <= allowed or is_forced:
+                may_take = min(seconds, max(allowed, 0.0))
+                self._begun[candidate.name] = may_take
+                self._begun_foreseen[candidate.name] = seconds
+                self._limit_before_cut[candidate.name] = step.limit
+                planned = max(least, may_take) if candidate.ends_early else seconds
+                self._steps[candidate.name] = step._replace(seconds=planned * self.plan.speed)
                 return Turn(limited(candidate, step.limit), "", allowed)
         reason = f"would take {duration(least)}, beyond the budget"
         self._steps[candidate.name] = sizes[-1]._replace(reason=reason)
@@ -103,11 +126,37 @@ class ByClock(Fixed):
         name = candidate.name
         step = self._steps[name]
         del self._begun[name]
-        foreseen = step.seconds / self.plan.speed / self._ratios.get(type(candidate), 1.0)
+        before = self._ratios.get(type(candidate), candidate.usual)
+        foreseen = self._begun_foreseen.pop(name) / before
         if cut is None and max(seconds, foreseen) > _MEASURED:
-            self._ratios[type(candidate)] = seconds / foreseen
+            least = candidate.usual if candidate.is_whole else 0.0  # fewer landmarks say little
+            self._ratios[type(candidate)] = max(seconds / foreseen, least)
         limit = step.limit if cut is None else cut
-        self._steps[name] = step._replace(used=seconds, limit=limit)
+        self._steps[name] = step._replace(used=seconds + (step.used or 0.0), limit=limit)
+
+    def more(self, entries, kept):
+        """The `Turn` of a candidate that was cut short, and goes on; None if none does.
+
+        `kept` are the names of those that have kept what they need for it. None does after another
+        one that has compared itself with what it was: a repeated plan would choose otherwise. If
+        such a one has been found useless, the plan notes it.
+        """
+        places = [i for i, e in enumerate(entries) if e.candidate.name in kept]
+        if not places:
+            return None
+        candidate = entries[places[0]].candidate
+        step = self._steps[candidate.name]
+        later = [e for e in entries[places[0] + 1 :] if e.candidate.uses_others]
+        left = self._limits.left() - self._reserve(entries)
+        if finished(later) or left < _WORTHWHILE * step.used:
+            return None
+        for other in later:
+            skipped = self._steps[other.candidate.name]
+            reason = skipped.reason or other.status.removeprefix("skipped: ")
+            self._steps[other.candidate.name] = skipped._replace(reason=reason)
+        self._steps[candidate.name] = step._replace(limit=self._limit_before_cut[candidate.name])
+        self._begun[candidate.name] = self._begun_foreseen[candidate.name] = left
+        return Turn(candidate, "", left)
 
     def _needed_by_others(self, most):
         """Seconds of the clock for those that follow, at most so many."""
@@ -121,7 +170,8 @@ class ByClock(Fixed):
 
     def _foreseen(self, candidate, step):
         """The seconds of the clock that a size of a candidate takes."""
-        return step.seconds / self.plan.speed * self._ratios.get(type(candidate), 1.0)
+        ratio = self._ratios.get(type(candidate), candidate.usual)
+        return step.seconds / self.plan.speed * ratio
 
     def _least(self, candidate, seconds):
         """The seconds of the clock that a candidate of `seconds` needs at least."""
@@ -133,6 +183,23 @@ class ByClock(Fixed):
         """Seconds for the fit of a candidate to all rows, and for the report."""
         refits = [e.seconds * e.candidate.share_of_refit(len(e.rows)) for e in finished(entries)]
         return max(refits, default=0.0) + _REPORT * self._spent_before
+
+
+def _in_order(candidates):
+    """Candidates that gain much, but cannot end early, before those that can.
+
+    >>> from types import SimpleNamespace as Like
+    >>> made = Like(name="linear", ends_early=False, is_whole=False), Like(
+    ...     name="trees", ends_early=True, is_whole=False
+    ... ), Like(name="kernel", ends_early=False, is_whole=True)
+    >>> [c.name for c in _in_order(made)]
+    ['linear', 'kernel', 'trees']
+    """
+    early = [i for i, c in enumerate(candidates) if c.ends_early]
+    first = early[0] if early else len(candidates)
+    before, after = candidates[:first], candidates[first:]
+    whole = [c for c in after if c.is_whole]
+    return [*before, *whole, *(c for c in after if not c.is_whole)]
 
 
 def limited(candidate, limit):

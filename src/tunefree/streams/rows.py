@@ -430,6 +430,8 @@ def split_labels(y: Any, real):
     # Of Arrow, polars and the types of pandas an array has floats for integers beside a null.
     if hasattr(y, "to_pylist"):
         y = y.to_pylist()
+    elif np.ma.is_masked(y):
+        y = np.ma.ravel(y).tolist() if y.shape[1:] == (1,) else y.tolist()
     elif hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):
         y = y.to_list()
     if isinstance(y, (list, tuple)):

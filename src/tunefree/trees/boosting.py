@@ -260,9 +260,9 @@ class Rounds:
     rounds so far. What is learned does not depend on it.
     """
 
-    def __init__(self, most_rounds):
+    def __init__(self, most_rounds, each=0.0):
         self._clock, self._most_rounds = clock(), most_rounds
-        self._each, self._before = 0.0, 0  # seconds a round, and the rounds that came last
+        self.each, self._before = each, 0  # seconds a round, and the rounds that came last
 
     def next(self, n_rounds):
         """The number of rounds that come next; 0 if the time is over."""
@@ -273,7 +273,7 @@ class Rounds:
         if not n_rounds:
             return 1
         # The learner of all rows is yet to learn the last rounds and the next ones.
-        spare = left / max(self._each, 1e-9) - _SHARE_OF_ALL * self._before
+        spare = left / max(self.each, 1e-9) - _SHARE_OF_ALL * self._before
         n_more = min(most, int(spare / (1.0 + _SHARE_OF_ALL)))
         if n_more < 1:
             self._clock.cut_at(n_rounds)
@@ -283,7 +283,7 @@ class Rounds:
 
     def learned(self, n_rounds, seconds):
         """Note how long the last rounds took."""
-        self._each, self._before = seconds / n_rounds, n_rounds
+        self.each, self._before = seconds / n_rounds, n_rounds
 
 
 def boost(sample, folds, options, shapes, most_rounds, report):
@@ -294,17 +294,25 @@ def boost(sample, folds, options, shapes, most_rounds, report):
     decide only how many rounds there are to choose from.
 
     After some rounds `report` is called once for every shape: it returns whether these were the
-    last. Returned is a list of `Boosted`. A clock (`core.clock`) ends the rounds of all shapes.
+    last. Returned is a list of `Boosted`. A clock (`core.clock`) ends the rounds of all shapes, and
+    keeps their learners: with more time they go on, and learn the same as without an end.
     """
-    halt = threading.Event()
-    sweeps = [ShapeLearners(sample, folds, options, s, halt, most_rounds) for s in shapes]
-    running, stopped, pace = sweeps, False, Rounds(most_rounds)
+    kept = clock().kept_before()
+    if kept is None:
+        halt = threading.Event()
+        sweeps = [ShapeLearners(sample, folds, options, s, halt, most_rounds) for s in shapes]
+        running, each = sweeps, 0.0
+    else:
+        halt, sweeps, running, each = kept
+    stopped, pace = False, Rounds(most_rounds, each)
     with task("boosted trees", "rounds", most_rounds) as rounds:
         while running and not stopped:
             if running[0].is_trial():
                 running = _able(running, sweeps)
             n_more = pace.next(running[0].n_rounds) if running else 0
             if not n_more:
+                if running:
+                    clock().kept = halt, sweeps, running, pace.each
                 break
             start = clock().spent()
             # The last shapes take longest.
@@ -314,7 +322,8 @@ def boost(sample, folds, options, shapes, most_rounds, report):
             except BaseException:  # such as Ctrl-C: the other threads end, too
                 halt.set()
                 raise
-            rounds.advance(n_more)
+            n_rounds = max(sweep.n_rounds for sweep in running)
+            rounds.at(n_rounds, max(n_rounds / most_rounds, clock().share()))
             pace.learned(n_more, clock().spent() - start)
             for sweep in running:
                 sweep.find_best()

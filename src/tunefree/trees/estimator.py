@@ -95,7 +95,7 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
     def _fit(self, given):
         """Learn `GivenRows`."""
-        table = self._without_dominant(self._binned(given))
+        table = self._with_parameter(self._without_dominant(self._binned(given)))
         self._publish(self._learned(table, table.folds()), table)
         sample = table.sample
         self.background_ = sample.codes[:, even_sample(sample.weights, BACKGROUND)]
@@ -103,6 +103,10 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
 
     def _without_dominant(self, table):
         """The table without targets that have most of the variance."""
+        return table
+
+    def _with_parameter(self, table):
+        """The table with the loss of which an unknown parameter was estimated."""
         return table
 
     def _fit_rows(self, rows, sample: Any = None, like=None):
@@ -158,6 +162,8 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             if hasattr(table, "feature_names_in_"):
                 self.feature_names_in_ = table.feature_names_in_
         weights = base.check_weights(sample_weight, X)
+        as_given = base.check_weights(sample_weight, X, as_given=True)
+        are_precisions = bool((as_given != np.round(as_given)).any())
         if self.class_weight is not None:
             weights = base.balanced(self.class_weight, *base.encode_labels(y), weights)
         given = {name: values for name, values in terms.items() if values is not None}
@@ -169,7 +175,8 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             y = y[kept]
             weights = weights[kept]
             terms = {name: values[kept] for name, values in terms.items()}
-        return self._encode(y, weights, **terms)._replace(X=X, groups=groups)
+        more = {"X": X, "groups": groups, "are_precisions": are_precisions}
+        return self._encode(y, weights, **terms)._replace(**more)
 
     def _table_of(self, X, sample_weight):
         """The `TablePreprocessor` of a table with text or dates, or None; and the numbers."""
@@ -215,7 +222,8 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             None if groups is None else groups[rows],
         )
         strata = given.strata[rows]
-        return TreeRows(bins, given.loss, sample, strata, terms, numbers=rows)
+        found = TreeRows(bins, given.loss, sample, strata, terms, numbers=rows)
+        return found._replace(are_precisions=given.are_precisions)
 
     def _publish(self, fitted, table):
         """Set the fitted attributes."""

@@ -12,7 +12,15 @@ import numpy as np
 from tunefree.base.state_checks import check_array, require
 from tunefree.core.process import team
 from tunefree.trees import shapley
-from tunefree.trees.leafwise import LEAVES, add_leafwise, boxes, grow_leaves, leaf_memory, paths
+from tunefree.trees.leafwise import (
+    BLOCK,
+    LEAVES,
+    add_leafwise,
+    boxes,
+    grow_leaves,
+    leaf_memory,
+    paths,
+)
 from tunefree.trees.monotone import below_by_boxes, below_by_levels
 from tunefree.trees.tree import add_trees, grow, leaves_of, tree_memory
 
@@ -20,8 +28,6 @@ from tunefree.trees.tree import add_trees, grow, leaves_of, tree_memory
 _NO_SPLIT = np.array([[0], [255], [0]])
 # The same of a leaf-wise tree that has fewer splits: nothing leads there.
 _IDLE = np.array([[0], [255], [0], [-1], [-1]])
-# Rows that trees predict at once: their bins stay in the cache.
-BLOCK = 4096
 
 
 def scores_in_blocks(forest, codes):
@@ -192,7 +198,8 @@ class LeafwiseForest(NamedTuple):
     def add(self, codes, scores):
         """Add the values of all trees to scores."""
         splits = self.columns, self.thresholds, self.missing, self.children
-        add_leafwise(codes, *splits, self.values, np.empty(codes.shape[1], np.uint8), scores)
+        memory, leaves = _memory_of_leaves(self.values.shape[1], codes.shape[1])
+        add_leafwise(codes, *splits, self.values, memory, leaves, scores)
 
     def shifted(self, shift):
         """The forest with a constant added to the scores of every output."""
@@ -245,6 +252,9 @@ class LeafwiseForest(NamedTuple):
         is_leaf = (self.children < 0) & (self.children >= -1 - n_splits)
         is_later = (self.children > np.arange(n_splits)) & (self.children < n_splits)
         require((is_leaf | is_later).all())
+        # And only one way leads to a split.
+        every = np.arange(trees)[:, None, None] * n_splits + self.children
+        require(np.bincount(every[self.children >= 0], minlength=1).max() <= 1)
 
     def onnx(self, g, X, bins):
         """Scores as nodes of a graph: steps from split to split in all trees, and leaf values."""
@@ -286,6 +296,11 @@ class LeafwiseForest(NamedTuple):
         return g("Add", g("ReduceSum", each, np.array([1]), keepdims=0), self.start)
 
 
+def _memory_of_leaves(n_leaves, n_rows):
+    """Memory to find the leaves of rows in."""
+    return np.empty((2, n_leaves), dtype=np.int64), np.empty(n_rows, dtype=np.uint8)
+
+
 class Leafwise(NamedTuple):
     """Grows leaf-wise trees."""
 
@@ -321,9 +336,9 @@ class Leafwise(NamedTuple):
     def leaves(self, codes, splits):
         """The leaf of every row."""
         n = codes.shape[1]
-        leaves = np.empty(n, dtype=np.uint8)
+        memory, leaves = _memory_of_leaves(self.n_leaves, n)
         one = [part[None] for part in splits]
-        add_leafwise(codes, *one, np.empty((1, self.n_leaves, 0)), leaves, np.empty((n, 0)))
+        add_leafwise(codes, *one, np.empty((1, self.n_leaves, 0)), memory, leaves, np.empty((n, 0)))
         return leaves
 
     def below(self, splits, signs):

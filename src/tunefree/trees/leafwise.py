@@ -31,6 +31,9 @@ from tunefree.trees.tree import (
 
 # The most leaves of a tree, and the rows whose share of a leaf's curvature each child has at least.
 LEAVES, _FEWEST_ROWS = 31, 10
+# Rows that trees predict at once: their bins stay in the cache. Fewer than so many go through a
+# tree one by one.
+BLOCK, _FEW_ROWS = 4096, 64
 
 
 class LeafMemory(NamedTuple):
@@ -222,14 +225,82 @@ def _leaf_of(codes, i, columns, thresholds, missing, children):
 
 
 @borrowing
-def add_leafwise(codes, columns, thresholds, missing, children, values, leaves, scores):
-    """Add the values of the rows' leaves in all trees to their scores; write the last leaves."""
-    for t in range(columns.shape[0]):
-        for i in range(leaves.shape[0]):
-            leaf = _leaf_of(codes, i, columns[t], thresholds[t], missing[t], children[t])
-            leaves[i] = leaf
-            for c in range(values.shape[2]):
-                scores[i, c] += values[t, leaf, c]
+def _find_slots(children, slots, leaf_of_slot):
+    """Write the slot of every split, or -1 if nothing leads there, and the leaf of every slot.
+
+    Rows that go left stay in the slot of a split, and those that go right move to one of their own.
+    """
+    n_splits = children.shape[1]
+    for node in range(n_splits):
+        slots[node] = -1
+    slots[0] = 0
+    for node in range(n_splits):
+        if slots[node] < 0:
+            continue
+        for side in range(2):
+            slot = node + 1 if side else slots[node]
+            child = children[side, node]
+            if child < 0:
+                leaf_of_slot[slot] = -1 - child
+            else:
+                slots[child] = slot
+
+
+@borrowing
+def _move_right(column, threshold, missing, old, new, slots):
+    """Move rows of the slot `old` that go right to the slot `new`: there is no branch."""
+    if missing:  # bin 0 becomes 255
+        for i in range(slots.shape[0]):
+            is_right = np.uint8(column[i] - np.uint8(1)) >= threshold
+            slots[i] = new if (slots[i] == old) & is_right else slots[i]
+    else:
+        for i in range(slots.shape[0]):
+            is_right = column[i] > threshold
+            slots[i] = new if (slots[i] == old) & is_right else slots[i]
+
+
+@borrowing
+def _find_leaves(codes, columns, thresholds, missing, children, slots, leaf_of_slot, leaves):
+    """Write the leaf of every row in one tree, split by split for many rows at once."""
+    _find_slots(children, slots, leaf_of_slot)
+    for i in range(leaves.shape[0]):
+        leaves[i] = 0
+    for node in range(columns.shape[0]):
+        if slots[node] >= 0:
+            old, new = np.uint8(slots[node]), np.uint8(node + 1)
+            _move_right(codes[columns[node]], thresholds[node], missing[node], old, new, leaves)
+    for i in range(leaves.shape[0]):
+        leaves[i] = leaf_of_slot[leaves[i]]
+
+
+@borrowing
+def add_leafwise(codes, columns, thresholds, missing, children, values, memory, leaves, scores):
+    """Add the values of the rows' leaves in all trees to their scores; write the last leaves.
+
+    `memory` has the type int64 and the shape (2, leaves of a tree).
+    """
+    n = leaves.shape[0]
+    for first in range(0, n, BLOCK):
+        last = min(first + BLOCK, n)
+        own = leaves[first:last]
+        for t in range(columns.shape[0]):
+            if n < _FEW_ROWS:
+                for i in range(n):
+                    own[i] = _leaf_of(codes, i, columns[t], thresholds[t], missing[t], children[t])
+            else:
+                _find_leaves(
+                    codes[:, first:last],
+                    columns[t],
+                    thresholds[t],
+                    missing[t],
+                    children[t],
+                    memory[0],
+                    memory[1],
+                    own,
+                )
+            for i in range(last - first):
+                for c in range(values.shape[2]):
+                    scores[first + i, c] += values[t, own[i], c]
 
 
 def paths(children):

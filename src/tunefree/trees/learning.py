@@ -24,7 +24,7 @@ SHAPES = Oblivious(3), Oblivious(6)
 SHAPES_OF_MANY = Oblivious(4), Oblivious(8), Leafwise()
 _MANY_ROWS = 4000
 # Threads are slower than one for fewer cells than twice this: no benchmark is named for it.
-_CELLS_OF_A_THREAD = 5000
+CELLS_OF_A_THREAD = 5000
 
 
 class GivenRows(NamedTuple):
@@ -38,6 +38,7 @@ class GivenRows(NamedTuple):
     groups: Any = None  # numbers of groups
     offset: Any = None
     exposure: Any = None  # of which the target is a rate
+    are_precisions: bool = False  # whether weights are precisions, not repetitions
 
 
 class TreeRows(NamedTuple):
@@ -50,6 +51,7 @@ class TreeRows(NamedTuple):
     terms: Any = None  # `Terms` of rows with an exposure or an offset
     most_rounds: int = MOST_ROUNDS
     numbers: Any = None  # of these rows among those of positive weight
+    are_precisions: bool = False  # whether weights are precisions, not repetitions
 
     def folds(self):
         """Training rows and held-out rows: of all folds, or of one if rows are many."""
@@ -90,7 +92,7 @@ def learn_trees(table, folds, seed, signs, n_jobs, progress):
         progress.begin("rounds")
         return progress.end()
 
-    with workers(n_jobs, sample.codes.size // _CELLS_OF_A_THREAD):
+    with workers(n_jobs, sample.codes.size // CELLS_OF_A_THREAD):
         fits = boost(sample, folds, options, shapes, table.most_rounds, report)
     held = np.concatenate([out for _, out in folds])
     order = np.argsort(held)

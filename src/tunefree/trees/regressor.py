@@ -19,14 +19,16 @@ from tunefree.base.exposures import (
 )
 from tunefree.base.progress import report_progress
 from tunefree.base.uncertainty_mixins import RiskIntervalMixin
+from tunefree.core.parameters import seed_of
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
 from tunefree.held_out.dominant_targets import without_dominant
-from tunefree.parts.families import FAMILIES, Quantile
+from tunefree.parts.families import FAMILIES, Family, Gamma, Poisson, Quantile, Tweedie
 from tunefree.rows.matrices import as_columns
 from tunefree.trees.estimator import LearnsByTrees
 from tunefree.trees.learning import GivenRows
 from tunefree.trees.losses import Deviance, QuantileLoss, SquaredError
+from tunefree.trees.parameters import likely_family
 from tunefree.uncertainty.intervals import Residuals
 
 # The family of each loss.
@@ -38,6 +40,8 @@ _LOSSES = {
     "gamma": "gamma",
     "tweedie": "tweedie",
 }
+# The families of positive means, which may be given as parts, too.
+_OF_AMOUNTS = Poisson, Gamma, Tweedie
 
 
 class BoostedTreesRegressor(
@@ -62,9 +66,11 @@ class BoostedTreesRegressor(
 
     Parameters
     ----------
-    loss : str, default='squared_error'
+    loss : str or family, default='squared_error'
         One of 'squared_error', 'absolute_error', 'quantile', 'poisson', 'gamma', 'tweedie'. The
-        last three are deviances and have a logarithmic link.
+        last three are deviances and have a logarithmic link. The power of 'tweedie' is that of
+        maximum likelihood for held-out means, in `family_`; ``Tweedie(1.6)`` of
+        `tunefree.parts.families` has a power of your choice.
     quantile : float or sequence of float, default=0.5
         The level of the quantile for loss='quantile', between 0 and 1. Several increasing levels
         have the same splits; their predictions are sorted, so that they do not cross.
@@ -161,9 +167,8 @@ class BoostedTreesRegressor(
     def __init__(
         self,
         *,
-        loss: Literal[
-            "squared_error", "absolute_error", "quantile", "poisson", "gamma", "tweedie"
-        ] = "squared_error",
+        loss: Literal["squared_error", "absolute_error", "quantile", "poisson", "gamma", "tweedie"]
+        | Family = "squared_error",
         quantile: float | Sequence[float] = 0.5,
         monotonic_cst: Any = None,
         categorical_features: Any = "from_dtype",
@@ -220,7 +225,9 @@ class BoostedTreesRegressor(
 
     def _law(self):
         """The family of the loss."""
-        if self.loss not in _LOSSES:
+        if isinstance(self.loss, _OF_AMOUNTS):
+            return self.loss
+        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
             raise none_of("loss", self.loss, _LOSSES)
         if _LOSSES[self.loss] == "quantile":
             return Quantile.of(self.quantile if self.loss == "quantile" else 0.5)
@@ -249,6 +256,19 @@ class BoostedTreesRegressor(
         rare = isinstance(loss, Deviance)
         strata = (targets[:, 0] > 0.0).astype(np.int64) if rare else np.zeros(len(targets), int)
         return GivenRows(None, loss, targets, weights, strata, None, offset, exposure)
+
+    def _with_parameter(self, table):
+        family = self.family_
+        if isinstance(family, Tweedie) and family.power is None:
+            self.family_ = likely_family(table, seed_of(self.random_state), self.n_jobs)
+            return table._replace(loss=Deviance(self.family_, self.link_))
+        return table
+
+    def _likely_family(self, X, y, weights, exposure):
+        """The family that `fit` would estimate from numbers that a table has become."""
+        terms: dict[str, Any] = {} if exposure is None else {"exposure": exposure}
+        self._with_parameter(self._binned(self._given(X, y, weights, is_own=False, **terms)))
+        return self.family_
 
     def _learned(self, table, folds):
         sample = table.sample
@@ -333,5 +353,9 @@ class BoostedTreesRegressor(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self.loss == "squared_error"
-        tags.target_tags.positive_only = self.loss in ("poisson", "gamma", "tweedie")
+        tags.target_tags.positive_only = isinstance(self.loss, _OF_AMOUNTS) or self.loss in (
+            "poisson",
+            "gamma",
+            "tweedie",
+        )
         return tags

@@ -47,6 +47,8 @@ def deviances(family, s, y):
 
 def scores(A, E, r):
     """The score of every row, shape (n, p), from slopes r in its indices, shape (n, m)."""
+    if E.shape[1] == 1 and np.array_equal(E[:, 0], np.eye(len(E))):
+        return A * r
     return (A[:, :, None] * r[:, None]).reshape(len(A), -1) @ E.reshape(-1, E.shape[2])
 
 
@@ -104,12 +106,13 @@ def studentized(H, Q, r):
 def most_likely(A, E, y, share, family, intercept, offset=0.0):
     """Parameters and indices of the largest likelihood, and whether they were found.
 
-    Newton's steps, halved until the loss falls. The offset, a number a row, is in all indices.
+    Newton's steps, halved until the loss falls. The offset is a number a row, in all indices, or
+    one for each of them.
     """
-    offset = np.reshape(offset, (-1, 1))
+    offset = np.asarray(offset) if np.ndim(offset) == 2 else np.reshape(offset, (-1, 1))
     start = np.zeros(E.shape[:2])
     if intercept:
-        constant = family.start(y, share) - float(np.mean(offset))
+        constant = family.start(y, share) - np.mean(offset, axis=0)
         start[-1] = constant if family.tied else constant - constant[0]
     theta = np.linalg.pinv(E.reshape(-1, E.shape[2])) @ start.ravel()
     s = A @ (E @ theta) + offset

@@ -1,5 +1,7 @@
 """Covariances of coefficients: the sandwich, with groups or without, and the information."""
 
+import functools
+
 import numpy as np
 
 from tunefree.parts.families import Quantile
@@ -8,33 +10,57 @@ from tunefree.uncertainty import classes, quantiles
 _ON_THE_PLANE = 1e-9  # errors of a quantile, relative to the largest target
 
 
-def covariance_of(sample, found, options, statistics):
-    """The covariance of the coefficients of the columns; NaN for aliased ones."""
-    V = found.to_raw @ _covariance(sample, found, options, statistics) @ found.to_raw.T
-    covariance = np.full((len(found.kept), len(found.kept)), np.nan)
-    covariance[np.ix_(found.kept, found.kept)] = V
-    return covariance
+class Covariances:
+    """The covariances of the coefficients of a fit, by `cov_type`; what they share is kept."""
 
+    def __init__(self, sample, found, statistics):
+        self.sample, self.found, self.scale = sample, found, statistics.scale
 
-def _covariance(sample, found, options, statistics):
-    """The covariance of standardised coefficients, or of the parameters of classes."""
-    A, weights, n, kind = found.A, sample.weights, sample.n, options.cov_type
-    E, r, H, information = _slopes(sample, found, in_groups=kind == "cluster")
-    each = weights[:, None, None]
-    if kind == "nonrobust":
-        return statistics.scale * _inverse(classes.curvature(A, E, each * information))
-    bread = _inverse(classes.curvature(A, E, each * H))
-    if kind == "cluster":
-        return _clustered(classes.scores(A, E, weights[:, None] * r), bread, sample.groups, n)
-    if kind in ("HC2", "HC3"):
-        counted = H if sample.are_frequencies else each * H
-        over_rest = classes.studentized if kind == "HC2" else classes.without_own_row
-        r = over_rest(counted, classes.leverages(A, E, bread), r)
-    # A row of frequency w adds w g g', one of precision w adds (w g) (w g)'.
-    factors = np.sqrt(weights) if sample.are_frequencies else weights
-    g = classes.scores(A, E, factors[:, None] * r)
-    factor = n / (n - len(found.beta)) if kind == "HC1" else 1.0
-    return factor * bread @ (g.T @ g) @ bread
+    def of(self, kind):
+        """The covariance of a `cov_type`, of the coefficients of columns; NaN for aliased ones."""
+        found, size = self.found, len(self.found.kept)
+        covariance = np.full((size, size), np.nan)
+        own = self.standardised(kind)
+        covariance[np.ix_(found.kept, found.kept)] = found.to_raw @ own @ found.to_raw.T
+        return covariance
+
+    @functools.cached_property
+    def slopes(self):
+        """E of `classes`, and by rows the score, its slope and the information in the indices."""
+        return _slopes(self.sample, self.found, in_groups=False)
+
+    @functools.cached_property
+    def bread(self):
+        """The inverse of the curvature of the loss."""
+        E, _, H, _ = self.slopes
+        return _inverse(classes.curvature(self.found.A, E, self.sample.weights[:, None, None] * H))
+
+    @functools.cached_property
+    def leverages(self):
+        """What the leverages of rows are multiples of."""
+        return classes.leverages(self.found.A, self.slopes[0], self.bread)
+
+    def standardised(self, kind):
+        """The covariance of standardised coefficients, or of the parameters of classes."""
+        sample, A = self.sample, self.found.A
+        weights, n, each = sample.weights, sample.n, sample.weights[:, None, None]
+        if kind == "cluster":
+            E, r, *_ = _slopes(sample, self.found, in_groups=True)
+            return _clustered(
+                classes.scores(A, E, weights[:, None] * r), self.bread, sample.groups, n
+            )
+        E, r, H, information = self.slopes
+        if kind == "nonrobust":
+            return self.scale * _inverse(classes.curvature(A, E, each * information))
+        if kind in ("HC2", "HC3"):
+            counted = H if sample.are_frequencies else each * H
+            over_rest = classes.studentized if kind == "HC2" else classes.without_own_row
+            r = over_rest(counted, self.leverages, r)
+        # A row of frequency w adds w g g', one of precision w adds (w g) (w g)'.
+        factors = np.sqrt(weights) if sample.are_frequencies else weights
+        g = classes.scores(A, E, factors[:, None] * r)
+        factor = n / (n - len(self.found.beta)) if kind == "HC1" else 1.0
+        return factor * self.bread @ (g.T @ g) @ self.bread
 
 
 def _slopes(sample, found, in_groups):

@@ -14,12 +14,18 @@ to be true. The others are for the best linear predictor of the loss, whether or
 linear, errors normal or variances equal: rows, or groups, must be independent, and many more than
 columns. Student's t has n - d degrees of freedom, with groups G - 1.
 
+Where the loss is a square, s_i and r_i are fitted values and residuals and l_i is the diagonal of
+the hat matrix: that is the definition of HC2 and HC3. ``GLM.fit(cov_type=...)`` of statsmodels 0.14
+has HC0 under all four names; ``vcovHC`` of R's sandwich divides by the leverages, too, with
+Fisher's information for h_i. A frequency w is w rows, each of the leverage l_i; a precision w is in
+the leverage of its row.
+
 A row counts w times, or, if weights are precisions, its variance is divided by w. Several and
 ordered classes have an index for each output: `tunefree.uncertainty.classes`. Quantiles have the
 score 1[y <= s] - q; its slope is the density of the errors at 0: `tunefree.uncertainty.quantiles`.
 
-Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Liang and Zeger 1986
-(groups); McCullagh and Nelder 1989 (the information, the dispersion).
+Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC0 to HC3); Long and Ervin 2000 (their
+use); Liang and Zeger 1986 (groups); McCullagh and Nelder 1989 (the information, the dispersion).
 """
 
 from typing import Any, NamedTuple
@@ -32,7 +38,7 @@ from tunefree.parts.links import Logit
 from tunefree.rows.matrices import as_dense
 from tunefree.uncertainty import classes
 from tunefree.uncertainty.coefficients import Statistics, Summary
-from tunefree.uncertainty.covariances import covariance_of
+from tunefree.uncertainty.covariances import Covariances
 from tunefree.uncertainty.laws import is_identity
 from tunefree.uncertainty.minima import minimum
 from tunefree.uncertainty.samples import CovarianceOptions, sample_of
@@ -146,7 +152,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
     return CoefficientFit(
         names=sample.coefficient_names(),
         coef=coef,
-        covariance=covariance_of(sample, found, options, statistics),
+        covariance=Covariances(sample, found, statistics).of(options.cov_type),
         df_denom=df_denom,
         statistics=statistics,
         family=sample.law.family,
@@ -154,7 +160,7 @@ def inferred(X, y, weights, law, intercept, names, options=None, learned=False, 
         aliased=found.aliased,
         notes=[
             first_note(sample.n, options.cov_type, df_denom),
-            *_notes(sample, found, learned, statistics),
+            *notes_of(sample, len(found.beta), found.aliased, learned, statistics),
         ],
         n_blocks=sample.n_blocks,
         sample=sample,
@@ -171,9 +177,9 @@ def first_note(n, cov_type, df_denom):
     )
 
 
-def _notes(sample, found, learned, statistics):
-    """What else is to be known of an estimate, in sentences."""
-    n, k, notes = sample.n, len(found.beta), []
+def notes_of(sample, k, aliased, learned, statistics):
+    """What else is to be known of an estimate of k parameters, in sentences."""
+    n, notes = statistics.nobs, []
     if (sample.weights != 1.0).any():
         kind = "numbers of repetitions" if sample.are_frequencies else "precisions"
         notes.append(f"Weights are {kind}.")
@@ -192,7 +198,7 @@ def _notes(sample, found, learned, statistics):
         notes.append("Density of the errors: Epanechnikov's kernel, width of Hall and Sheather.")
     if n <= _ROWS_PER_COLUMN * k:
         notes.append(f"{k} coefficients are many for {n:.0f} rows: intervals may be too short.")
-    notes += [f"Aliased: {name}, {reason}." for name, reason in found.aliased.items()]
+    notes += [f"Aliased: {name}, {reason}." for name, reason in aliased.items()]
     return notes
 
 

@@ -9,7 +9,17 @@ At the minimum of the loss without a penalty, with a row's weight h_i in the cur
 are leverage, studentized residual and Cook's distance for k coefficients; leverages add up to k.
 The change of the coefficients without a row is that of one of Newton's steps.
 
-Source: Cook 1977; Pregibon 1981 (one step); Belsley, Kuh and Welsch 1980 (dfbetas, dffits).
+Of several classes a row has an index an output, a slope r_i and a curvature H_i of its loss in
+these, and a matrix in place of the leverage (see `tunefree.uncertainty.classes`):
+
+.. math:: l_i = \operatorname{tr} H_i Q_i,\quad Q_i = Z_i A^{-1} Z_i^\top, \qquad
+    \tilde r_i = (I - H_i Q_i)^{-1} r_i, \qquad t_i^2 = r_i^\top H_i^{-} \tilde r_i, \qquad
+    D_i = \frac{1}{k} \tilde r_i^\top Q_i \tilde r_i
+
+with Fisher's information in t. For two classes these are the numbers above; t has no sign.
+
+Source: Cook 1977; Pregibon 1981 (one step); Belsley, Kuh and Welsch 1980 (dfbetas, dffits);
+Lesaffre and Albert 1989, "Multiple-group logistic regression diagnostics" (classes).
 """
 
 from typing import Any, NamedTuple
@@ -17,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.core.format import aligned
+from tunefree.uncertainty import class_rows, classes
 from tunefree.uncertainty.residuals import FittedRows
 
 _WHOLE_LEVERAGE = 1e-10  # from 1: nothing is known of the row's error
@@ -30,13 +41,14 @@ class Influence(NamedTuple):
     names : list of str
         Of the coefficients.
     leverage : ndarray of shape (n_samples,)
-        The diagonal of the hat matrix. It adds up to the number of coefficients.
+        The diagonal of the hat matrix; of several classes the trace of the row's block. It adds up
+        to the number of coefficients.
     resid_studentized : ndarray of shape (n_samples,)
-        Pearson's residual over its standard deviation.
+        Pearson's residual over its standard deviation. Of several classes its size, over all.
     cooks_distance : ndarray of shape (n_samples,)
         How far all coefficients move without the row, in their standard errors.
     dffits : ndarray of shape (n_samples,)
-        How far the row's prediction moves without it.
+        How far the row's prediction moves without it. Of several classes without a sign.
     dfbetas : ndarray of shape (n_samples, n_coefs)
         How far each coefficient moves without the row, in its standard errors; NaN for one that is
         aliased.
@@ -102,6 +114,8 @@ def influence_of(fit: Any, observed: bool = True) -> Influence:
     observed : bool, default=True
         By the curvature of the loss, as in statsmodels; else by Fisher's information, as in R.
     """
+    if fit.sample.labels:
+        return _influence_of_classes(fit, observed)
     sample, found = fit.sample, fit.minimum
     law, A = sample.law, found.A
     counts = sample.weights if sample.are_frequencies else 1.0
@@ -129,5 +143,52 @@ def influence_of(fit: Any, observed: bool = True) -> Influence:
         resid_studentized=studentized,
         cooks_distance=np.square(studentized) * ratio / k,
         dffits=studentized * np.sqrt(np.maximum(ratio, 0.0)),
+        dfbetas=dfbetas,
+    )
+
+
+def _influence_of_classes(fit, observed):
+    """The `Influence` of the rows of a `CoefficientFit` of classes."""
+    sample, found = fit.sample, fit.minimum
+    family, A, s = sample.law.family, found.A, found.s
+    counts = sample.weights if sample.are_frequencies else np.ones(len(A))
+    precision = np.ones(len(A)) if sample.are_frequencies else sample.weights
+    p, slopes = family.probabilities(s), family.slopes(s)
+    over_p = np.divide(1.0, p, out=np.zeros_like(p), where=p > 0.0)
+    information = np.einsum("nci,nc,ncj->nij", slopes, over_p, slopes)
+    slope = precision[:, None] * family.residuals(None, s, sample.y)[0]
+    E = classes.parameters(family, A.shape[1], s.shape[1])
+
+    def without_own(H):
+        """The leverages of rows with these curvatures, slopes without them, Q, and the inverse."""
+        H = precision[:, None, None] * H
+        inverse = np.linalg.inv(classes.curvature(A, E, counts[:, None, None] * H))
+        Q = classes.leverages(A, E, inverse)
+        block = H @ Q
+        rest = np.eye(s.shape[1]) - block
+        is_whole = np.abs(np.linalg.det(rest)) <= _WHOLE_LEVERAGE
+        rest[is_whole] = np.nan
+        leverage = np.trace(block, axis1=1, axis2=2)
+        return leverage, np.linalg.solve(rest, slope[:, :, None])[:, :, 0], Q, inverse
+
+    of_loss = without_own(family.hessian(s, sample.y))
+    expected = without_own(information)
+    leverage, left, Q, inverse = of_loss if observed else expected
+    codes = sample.y.sum(axis=1) if family.tied else sample.y.argmax(axis=1)
+    working = class_rows.working(family, codes.astype(int), p)
+    if not family.tied:  # against the first class, whose index is 0
+        working = np.column_stack([np.zeros(len(A)), working])
+    k = len(found.beta)
+    distance = np.einsum("ni,nij,nj->n", left, Q, left)
+    change = -classes.scores(A, E, left) @ inverse @ found.to_raw.T
+    error = np.sqrt(np.diag(found.to_raw @ of_loss[-1] @ found.to_raw.T))
+    dfbetas = np.full((len(A), len(found.kept)), np.nan)
+    dfbetas[:, found.kept] = change / error
+    return Influence(
+        names=sample.coefficient_names(),
+        leverage=leverage,
+        resid_studentized=np.sqrt(-(working * expected[1]).sum(axis=1)),
+        cooks_distance=distance / k,
+        dffits=np.sqrt(distance),
         dfbetas=dfbetas,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from tunefree.core.warn import none_of
 from tunefree.rows.levels import TableColumns
 from tunefree.uncertainty.coefficients import Statistics
-from tunefree.uncertainty.covariances import covariance_of
+from tunefree.uncertainty.covariances import Covariances
 from tunefree.uncertainty.inference import CoefficientFit, first_note
 from tunefree.uncertainty.samples import COV_TYPES, CovarianceOptions
 from tunefree.uncertainty.terms import (
@@ -69,12 +69,12 @@ class KeptFit(NamedTuple):
     def of(cls, fit, columns, containing):
         """What to keep of a `CoefficientFit` of rows with these `TableColumns`."""
         sample, found = fit.sample, fit.minimum
-        covariances = {}
+        covariances, pieces = {}, Covariances(sample, found, fit.statistics)
         for kind in _KEPT_TYPES:
             own = CovarianceOptions(kind)
             try:
                 own.check(len(sample.y), fit.family)
-                covariances[kind] = covariance_of(sample, found, own, fit.statistics)
+                covariances[kind] = pieces.of(kind)
             except ValueError:  # no density
                 continue
         if (sample.weights == 1.0).all():

@@ -17,13 +17,17 @@ class Law(NamedTuple):
     family: Any
     link: Any
     exposure: Any = 1.0  # or of shape (n,)
-    offset: Any = 0.0  # or of shape (n,)
+    offset: Any = 0.0  # or of shape (n,); (n, k) of k outputs
 
     def of_outputs(self, n_outputs):
         """The law of every output."""
         levels = self.family.q if isinstance(self.family, Quantile) else ()
         own = [self._replace(family=Quantile(float(q))) for q in levels]
-        return own or [self] * n_outputs
+        if own:
+            return own
+        if np.ndim(self.offset) < 2:
+            return [self] * n_outputs
+        return [self._replace(offset=offset) for offset in np.transpose(self.offset)]
 
     def only(self, rows):
         """The law of some of the rows."""

@@ -35,20 +35,22 @@ def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
     if unknown.any():
         mean, ends = np.where(unknown, np.nan, mean), ends.copy()
         ends[unknown] = np.nan
+    warn_aliased(fit)
+    return mean, ends
+
+
+def warn_aliased(fit):
+    """Warn of columns without a coefficient."""
     if fit.aliased:
         warn(
             f"{', '.join(fit.aliased)} depend on other columns in the rows of the fit, and count "
             "as 0 here: means and intervals hold where new rows keep to the same dependence."
         )
-    return mean, ends
 
 
-def unknown_rows(columns, rows):
-    """Which rows have a level without a coefficient, with a warning."""
+def unknown_rows(columns, rows, fate="their means are NaN"):
+    """Which rows have a level without a coefficient, with a warning of their `fate`."""
     unknown = columns.unknown_levels(rows)
     if unknown.any():
-        warn(
-            f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: their "
-            "means are NaN."
-        )
+        warn(f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: {fate}.")
     return unknown

@@ -11,11 +11,12 @@ from tunefree.uncertainty.laws import Law, is_identity
 
 _MOST_STEPS = 100
 _CONVERGED = 1e-10  # the largest change of an index, relative to the largest index
-_LARGEST_INDEX = 30.0  # of classes: beyond it a probability is certain
+LARGEST_INDEX = 30.0  # of classes: beyond it a probability is certain
 _MOST_HALVINGS = 40  # of a step
 _SUFFICIENT = 0.25  # the part of the promised fall
 _ROUNDING = 1e-14  # of the first loss
 _SMALL_STEP = 0.1  # in the index
+_BLOCK = 4096  # rows of a block
 _ALIASED = 1e-9  # the part of a column that other columns do not explain
 
 
@@ -73,13 +74,14 @@ def _minimum_of_classes(sample, columns):
     _check_rows(sample, E.shape[2])
     given = E, y, share, family, sample.intercept, sample.law.offset
     theta, s, converged = classes.most_likely(A, *given)
-    guessed = (s > 0.0).sum(axis=1) if family.tied else s.argmax(axis=1)
+    own = A @ (E @ theta)  # without the offset, which separates nothing
+    guessed = (own > 0.0).sum(axis=1) if family.tied else own.argmax(axis=1)
     separable = bool((guessed == codes).all())
-    if separable or not converged or np.abs(s).max() > _LARGEST_INDEX:
+    if separable or not converged or np.abs(own).max() > LARGEST_INDEX:
         B = E @ theta
         B = B if family.tied else B - B.mean(axis=1, keepdims=True)
         one = int(np.argmax(np.square(B).sum(axis=0)))
-        _refuse(sample, B[:, one], kept, separable, _separating_classes(sample))
+        refuse(sample, B[:, one], kept, separable, _separating_classes(sample))
     wide = E.reshape(-1, E.shape[2])
     to_raw = np.linalg.pinv(wide) @ np.kron(to_raw, np.eye(m)) @ wide
     if family.tied:
@@ -102,7 +104,7 @@ def standard(sample):
     scale = np.sqrt(share @ np.square(A))
     constant = scale <= 1e-12 * np.maximum(np.abs(center), 1e-300)
     A /= np.where(constant, 1.0, scale)
-    kept, aliased = _independent(np.sqrt(share)[:, None] * A, constant, sample.names)
+    kept, aliased = independent(np.sqrt(share)[:, None] * A, constant, sample.names)
     A, scale = A[:, kept], scale[kept]
     to_raw = np.diag(np.append(1.0 / scale, 1.0) if intercept else 1.0 / scale)
     if intercept:
@@ -111,9 +113,17 @@ def standard(sample):
     return StandardColumns(A, to_raw, kept, aliased)
 
 
-def _independent(A, constant, names):
+def _triangle(A):
+    """R of the QR decomposition of A, by blocks of rows that fit in the cache."""
+    R: Any = np.zeros((0, A.shape[1]))
+    for start in range(0, len(A), _BLOCK) if A.shape[1] else ():
+        R = np.linalg.qr(np.concatenate([R, A[start : start + _BLOCK]]), mode="r")
+    return R
+
+
+def independent(A, constant, names):
     """Which columns do not depend on columns before them, and the names of the others."""
-    R: Any = np.linalg.qr(A, mode="r") if A.shape[1] else A
+    R = _triangle(A)
     basis: Any = np.zeros((len(R), 0))
     kept, aliased = np.zeros(len(names), dtype=bool), {}
     for j, name in enumerate(names):
@@ -215,12 +225,12 @@ def _check_finite(sample, beta, s, kept, converged):
     are_classes = bounded and set(np.unique(y).tolist()) == {0.0, 1.0}
     are_right = np.isfinite(s).all() and ((s > 0.0) == (y == 1.0)).all()
     separable = are_classes and bool(are_right)
-    is_certain = are_classes and np.abs(s).max() > _LARGEST_INDEX
+    is_certain = are_classes and np.abs(s).max() > LARGEST_INDEX
     if separable or is_certain or not converged:
-        _refuse(sample, beta, kept, separable, _separating(sample))
+        refuse(sample, beta, kept, separable, _separating(sample))
 
 
-def _refuse(sample, beta, kept, separable, alone):
+def refuse(sample, beta, kept, separable, alone):
     """Raise an error with the direction along which coefficients grow."""
     names = [name for name, own in zip(sample.names, kept, strict=False) if own]
     normal = np.nan_to_num(beta[: len(names)])

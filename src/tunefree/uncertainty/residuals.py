@@ -9,12 +9,14 @@ working       (y - mu) / u'(s): in the units of the index
 pearson       sqrt(w e) (y - mu) / sqrt(V(mu))
 deviance      sign(y - mu) sqrt(w e d(y, mu))
 quantile      the normal quantile of P(Y <= y); of a jump a random part (seeded)
+probability   P(Y < y) - P(Y > y): between -1 and 1, with the mean 0
 ============  =====================================================================
 
 Squares of Pearson's and of deviance residuals add up to the statistics of the model. Quantile
 residuals of a true model are exactly normal, for every family and every mean.
 
-Source: McCullagh and Nelder 1989, section 2.4; Dunn and Smyth 1996 (quantile residuals).
+Source: McCullagh and Nelder 1989, section 2.4; Dunn and Smyth 1996 (quantile residuals); Li and
+Shepherd 2012 (probability residuals).
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +27,7 @@ from sklearn.utils import check_random_state
 from tunefree.core.warn import none_of
 from tunefree.parts.families import HuberT, Quantile
 
-KINDS = ("deviance", "pearson", "response", "working", "quantile")
+KINDS = ("deviance", "pearson", "response", "working", "quantile", "probability")
 
 
 class PartialResiduals(NamedTuple):
@@ -95,7 +97,10 @@ class FittedRows(NamedTuple):
         # A variance is scale / precision; where the scale is known to be 1, a count has none.
         scale = 1.0 if self.family.unit_scale else scale / self.precision
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.family.tails(self.y, mean, self.exposure, scale).normal_scores(share)
+            tails = self.family.tails(self.y, mean, self.exposure, scale)
+            return (
+                tails.below - tails.above if kind == "probability" else tails.normal_scores(share)
+            )
 
     def dispersion(self) -> float:
         """Pearson's estimate of the dispersion; 1 where it is known, or there is no variance."""
@@ -120,15 +125,15 @@ def check_kind(kind, family):
             f"kind={kind!r} is not defined for the family {name}, which has no distribution: give "
             "kind='response'."
         )
-    if kind == "quantile" and family.tails is None:
+    if kind in ("quantile", "probability") and family.tails is None:
         raise ValueError(
-            f"kind='quantile' needs the method tails of the family {name}: give kind='deviance'."
+            f"kind={kind!r} needs the method tails of the family {name}: give kind='deviance'."
         )
 
 
-def refuse_classes(what, family, labels):
-    """Refuse more than two classes, for which there is no one residual a row."""
-    if len(labels) > 2 or (len(labels) and hasattr(family, "probabilities")):
-        raise ValueError(
-            f"{what} not defined for the {len(labels)} classes of this model: fit two of them."
-        )
+def refuse_classes(what, labels):
+    """Refuse several classes of one output each, whose probabilities are not those of one model."""
+    raise ValueError(
+        f"{what} not defined for {len(labels)} classes with an output each: give "
+        "family='multinomial' or 'ordinal'."
+    )

@@ -92,7 +92,9 @@ class SampleRows(NamedTuple):
 def sample_of(X, y, weights, law, intercept, names, options, labels):
     """The rows of positive weight."""
     positive = weights > 0.0
-    X, y, weights, law = X[positive], y[positive], weights[positive], law.only(positive)
+    # Copies: with strides rounding may differ.
+    y, weights, law = y[positive], weights[positive], law.only(positive)
+    X = X if positive.all() else X[positive]
     if y.size * max(X.shape[1], len(labels)) > _MOST_CELLS:
         of_classes = f" for {len(labels)} classes" if labels else ""
         raise ValueError(
@@ -105,7 +107,7 @@ def sample_of(X, y, weights, law, intercept, names, options, labels):
         groups = np.unique(groups, return_inverse=True)[1]
         if not groups.any():
             raise ValueError("cov_type='cluster' needs two groups at least.")
-    X = np.array(as_dense(X)).astype(np.float64)
+    X = np.ascontiguousarray(as_dense(X), dtype=np.float64)
     counted, intercept = are_frequencies(weights, options), intercept or law.family.tied
     return SampleRows(X, y, weights, law, intercept, names, counted, labels, groups)
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from tunefree.base import base
-from tunefree.base.exposures import given_terms, row_term
+from tunefree.base.exposures import class_terms, given_terms, row_term
 from tunefree.base.progress import report_progress
 from tunefree.core.protocols import (
     Auto,
@@ -169,7 +169,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         X_val: MatrixLike = None,
         y_val: TargetLike = None,
         *,
-        offset: ArrayLike | str | None = None,
+        offset: Any = None,
     ) -> Self:
         """Learn from rows in memory.
 
@@ -182,9 +182,14 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
             Whole weights are repetitions. A text is the name of a column of X, also below.
         X_val, y_val : array-like, optional
             Validation rows, in place of held-out rows.
-        offset : array-like of shape (n_samples,) or str, optional
+        offset : array-like of shape (n_samples,) or (n_samples, n_classes), or names, optional
             Known terms of the index: of two classes P(y = 1 | x) = u(<theta, x> + b + offset), of
-            ordered ones P(y <= j | x) = u(threshold_j - <theta, x> - offset). Not for others.
+            ordered ones P(y <= j | x) = u(threshold_j - <theta, x> - offset). Several classes have
+            a column each, in the order of ``classes_``, or a frame whose columns have the names of
+            the classes: <theta_c, x> + b_c + offset_c is then the index of class c, and what is
+            added to all columns of a row changes no probability. A text is the name of a column of
+            X, and so are the texts of a list, one for each class, or of a dict by class:
+            ``{"bus": "cost_bus", "car": "cost_car", "train": "cost_train"}``.
 
         Returns
         -------
@@ -198,31 +203,30 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         if offset is not None:
             if X_val is not None:
                 raise ValueError("X_val= cannot be combined with offset=.")
-            labels = base.encode_labels(np.asarray(complete(y)))[0]
-            if len(labels) > 2 and not isinstance(self._law()[0], Ordinal):
-                raise ValueError(
-                    f"offset= is for two classes or family='ordinal', and y has {len(labels)}."
-                )
-            offset = row_term(offset, rows.X, "offset")
+            used = base.check_weights(sample_weight, rows.X) > 0.0
+            labels = base.encode_labels(np.asarray(complete(y))[used])[0]
+            self._check_order_of_names(labels)
+            offset = self._offset_of(offset, rows.X, labels)
         if self._is_unpenalized():
-            self._fit_likelihood(rows.X, y, sample_weight, X_val, grades, offset)
+            self._fit_likelihood(rows, y, sample_weight, X_val, grades, offset)
         else:
             self._fit_labels(rows.X, y, sample_weight, X_val, y_val, grades, offset)
+            self.schema_ = rows.schema
             X = base.check_rows(self, rows.X)
             weights = base.check_weights(sample_weight, X, as_given=True)
             self._keep_likelihood(X, np.asarray(complete(y)), weights, None, offset)
-        self.schema_ = rows.schema
         return self
 
-    def _fit_likelihood(self, X, y, sample_weight, X_val, grades, offset):
-        """Learn by maximum likelihood."""
+    def _fit_likelihood(self, rows, y, sample_weight, X_val, grades, offset):
+        """Learn by maximum likelihood from `Coded` rows."""
         self._check_unpenalized(X_val)
         if self.class_weight is not None:
             raise ValueError(
                 "potential='none' has no class_weight=, with which the likelihood is not that of "
                 "the rows: give sample_weight."
             )
-        X, y = base.check_rows_and_targets(self, X, y)
+        X, y = base.check_rows_and_targets(self, rows.X, y)
+        self.schema_ = rows.schema
         weights = base.check_weights(sample_weight, X, as_given=True)
         base.encode_labels(y)
         used = y[weights > 0.0]
@@ -243,7 +247,27 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         self._check_offset(offset)
         if offset is None:
             return margins
-        return margins + row_term(offset, margins, "offset")[:, None]
+        return margins + self._added(offset, margins)
+
+    def _added(self, offset, rows):
+        offset = self._offset_of(offset, rows, self.classes_)
+        return offset if offset.ndim == 2 else offset[:, None]
+
+    def _offset_of(self, offset, rows, classes):
+        """The checked offset of rows: (n, n_classes) of several classes without an order."""
+        if len(classes) > 2 and not isinstance(self._law(classes)[0], Ordinal):
+            return class_terms(offset, rows, classes)
+        return row_term(offset, rows, "offset")
+
+    def _check_order_of_names(self, classes):
+        """Refuse a list of columns that are named like the classes, in another order."""
+        names, labels = self.row_columns_.get("offset"), [str(label) for label in classes]
+        if isinstance(names, list | tuple) and list(names) != labels:
+            if sorted(names) == sorted(labels):
+                raise ValueError(
+                    f"offset={list(names)} has the names of the classes in another order: a list "
+                    f"has the order of classes_, {labels}."
+                )
 
     def _check_offset(self, offset):
         """Refuse rows without an offset that the model was fitted with, or with another one."""
@@ -258,19 +282,19 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
                 f"This {type(self).__name__} was fitted without offset=: do not give it here."
             )
 
-    def predict(self, X: MatrixLike, offset: ArrayLike | str | None = None) -> np.ndarray:
+    def predict(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,).
 
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
-        offset : array-like of shape (n_samples,) or str, optional
+        offset : array-like of shape (n_samples,) or (n_samples, n_classes), or names, optional
             As in `fit`: needed here if it was given there.
         """
         scores = self.decision_function(X, offset)
         return self.classes_[base.codes_of(scores.reshape(len(scores), -1))]
 
-    def decision_function(self, X: MatrixLike, offset: ArrayLike | str | None = None) -> np.ndarray:
+    def decision_function(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
         """Margins above the middle of the link's range: (n_samples,), or one for each class.
 
         With several ordered classes the logarithms of their probabilities. `offset` is as in `fit`.
@@ -278,7 +302,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         return self._decisions(self._margins(X, offset=offset))
 
     @available_if(has_probabilities)
-    def predict_proba(self, X: MatrixLike, offset: ArrayLike | str | None = None) -> np.ndarray:
+    def predict_proba(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
         """Means of the model as shares of the link's range; for several classes normalised to 1.
 
         Shape (n_samples, n_classes). `offset` is as in `fit`.
@@ -286,12 +310,59 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         margins = self._margins(X, offset=offset)
         return self._probabilities(margins).astype(self.coef_.dtype, copy=False)
 
+    @available_if(has_probabilities)
+    def predict_set(
+        self,
+        X: MatrixLike,
+        alpha: float | ArrayLike = 0.1,
+        *,
+        score: str = "lac",
+        class_conditional: bool = False,
+        offset: Any = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The most likely class, and a set of classes that holds the true one in 1 - alpha of rows.
+
+        Parameters
+        ----------
+        X, alpha, score, class_conditional
+            As in `PiSTOLClassifier.predict_set`.
+        offset
+            As in `fit`: needed here if it was given there.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        sets : ndarray of bool of shape (n_samples, n_classes, n_alpha)
+
+        Raises
+        ------
+        ValueError
+            If there are no held-out predictions, or alpha is not between 0 and 1.
+        """
+        return self._predicted_sets(X, alpha, score, class_conditional, offset=offset)
+
+    @available_if(has_probabilities)
+    def predict_venn_abers(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
+        """Two probabilities of every class, of which one is calibrated.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        offset
+            As in `fit`: needed here if it was given there.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes, 2)
+        """
+        return self._venn_abers(X, offset=offset)
+
     def score(
         self,
         X: MatrixLike,
         y: TargetLike = None,
         sample_weight: ArrayLike | str | None = None,
-        offset: ArrayLike | str | None = None,
+        offset: Any = None,
     ) -> float:
         """The share of rows whose class is predicted.
 
@@ -343,7 +414,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         law, targets = super()._estimand_of_rows(y, exposure, None)
         if offset is None:
             return law, targets
-        return law._replace(offset=row_term(offset, targets, "offset")), targets
+        return law._replace(offset=self._offset_of(offset, targets, self.classes_)), targets
 
 
 def _with_link(family, link):

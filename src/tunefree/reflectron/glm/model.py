@@ -15,11 +15,12 @@ from tunefree.reflectron.descent import DescentResult
 from tunefree.reflectron.likelihood import distance, line_of, most_likely, warn_aliased
 from tunefree.reflectron.reflectron import COMMON, FITTED, GEOMETRY, MirrorDescent
 from tunefree.rows import formulas
-from tunefree.rows.columns import column_named, names_of, without_columns
+from tunefree.rows.columns import column_named, named_table, names_of, without_columns
 from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
 from tunefree.rows.units import Units
 from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
 from tunefree.uncertainty.laws import Law
+from tunefree.uncertainty.mean_bands import unknown_rows
 
 # What a column of X may be that is no feature.
 _ROLES = ("sample_weight", "exposure", "offset")
@@ -58,7 +59,8 @@ _FITTED = """family_ : part
     categories_ : list or None
         For a data frame with columns of text or categories, the levels of each (None: numbers).
         ``coef_`` has an entry for every column of numbers and then for every level; indicator
-        columns are not stored in memory. A new level has the coefficient 0.
+        columns are not stored in memory. A new level has the coefficient 0; with potential='none'
+        `predict` warns of it, because that is the reference level's.
     coef_names_ : ndarray of str
         The names of the entries of ``coef_``.
     likelihood_ : part
@@ -92,6 +94,8 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
     formula: Any
     link_: Any
     model_spec_: Any
+    # Whether `fit` keeps the maximum likelihood fit; the models of a stack do not need it.
+    _keeps_likelihood = True
 
     @property
     def coef_names_(self) -> np.ndarray:
@@ -124,17 +128,29 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
             if isinstance(values, str):
                 arguments[role] = column_named(X, values, role)
                 self.row_columns_[role] = values
+            elif role == "offset" and _are_names(values):
+                arguments[role] = _columns_named(X, values)
+                self.row_columns_[role] = values
         if self.formula is None:
-            arguments["X"] = without_columns(X, self.row_columns_.values())
+            arguments["X"] = self._without_roles(X)
+
+    def _without_roles(self, X):
+        """X without the columns that are no features."""
+        names = []
+        for found in vars(self).get("row_columns_", {}).values():
+            names += [found] if isinstance(found, str) else list(_in_columns(found))
+        return without_columns(X, names)
 
     def _column_of_role(self, X, values, role):
         """The numbers of a role: as given, or those of its column in X; else None."""
+        if role == "offset" and _are_names(values):
+            return _columns_named(X, values)
         name = values if isinstance(values, str) else vars(self).get("row_columns_", {}).get(role)
         if name is None or not (values is None or isinstance(values, str)):
             return values
         if values is None and role == "sample_weight" and name not in (names_of(X) or ()):
             return None
-        return column_named(X, name, role)
+        return column_named(X, name, role) if isinstance(name, str) else _columns_named(X, name)
 
     def _weights_of_rows(self, X, sample_weight):
         return self._column_of_role(X, sample_weight, "sample_weight")
@@ -145,6 +161,12 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         own = self._offset_of_formula(X)
         if own is None:
             return exposure, offset
+        given: Any = offset
+        if np.ndim(given) == 2 and np.shape(given)[1] > 1:
+            raise ValueError(
+                "offset= has a column for each class, and the formula has offset(...): give one of "
+                "them."
+            )
         return exposure, own if offset is None else own + np.asarray(offset, dtype=np.float64)
 
     def _offset_of_formula(self, X):
@@ -153,11 +175,18 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         return None if spec is None else formulas.offset_of(spec, X)
 
     def _coded(self, X):
-        X = without_columns(X, vars(self).get("row_columns_", {}).values())
+        X = self._without_roles(X)
         spec = vars(self).get("model_spec_")
         if spec is None:
             return super()._coded(X)
         return formulas.encoded(self.formula, spec, X)
+
+    def _margins_of_rows(self, X, limits=None):
+        kept = vars(self).get("likelihood_")
+        if kept is not None and not kept.problem and self._is_unpenalized():
+            reference = ", ".join(f"{n} = {level}" for n, level in kept.columns.reference.items())
+            unknown_rows(kept.columns, X, f"they count as the reference level ({reference})")
+        return super()._margins_of_rows(X, limits)
 
     def _targets_given(self, X, y):
         if y is None and self.formula is not None:
@@ -222,15 +251,21 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         """Whether the model is the maximum likelihood fit."""
         return isinstance(self.potential, str) and self.potential == "none"
 
-    def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None):
-        """Keep the maximum likelihood fit of checked rows, for tables without them."""
+    def _keep_likelihood(self, rows, y, weights, exposure=None, offset=None, fits=None):
+        """Keep the maximum likelihood fits of checked rows, for tables without them.
+
+        `fits` are these fits, if they were needed before.
+        """
+        if not self._keeps_likelihood:
+            return
         try:
             with np.errstate(all="ignore"):
                 columns = self._table_columns(rows, weights, {})
                 law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
                 n_blocks = 1 if law.family.tied else max(len(targets.T) - 1, 1)
                 check_work(len(targets), len(columns.names), n_blocks, self._learns_parameter())
-                fits = self._fits_of(columns.of(rows), columns, law, targets, weights, None)
+                if fits is None:
+                    fits = self._fits_of(columns.of(rows), columns, law, targets, weights, None)
                 remark = self._distance(fits, rows, weights, offset)
                 self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2, remark)
         except ValueError as problem:
@@ -244,12 +279,32 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
     def _distance(self, fits, rows, weights, offset):
         """How far the model's predictions of checked rows are from the fits, in a sentence."""
+        read = self._ranges_read_as_numbers()
         if self._is_unpenalized():
-            return ""
+            return read
         margins = self._margins_of_rows(rows)[weights > 0.0]
         if offset is not None:
-            margins = margins + np.reshape(row_term(offset, rows, "offset"), (-1, 1))[weights > 0.0]
-        return distance(fits, self._means_of(margins), hasattr(self, "classes_"))
+            margins = margins + self._added(offset, rows)[weights > 0.0]
+        far = distance(fits, self._means_of(margins), hasattr(self, "classes_"))
+        return " ".join(part for part in (read, far) if part)
+
+    def _ranges_read_as_numbers(self):
+        """Which columns of ranges are numbers, in a sentence: elsewhere they would be levels."""
+        schema: Any = vars(self).get("schema_")
+        if schema is None:
+            return ""
+        pairs = zip(schema.names, schema.columns, strict=True)
+        names = [str(name) for name, own in pairs if _has_ranges(own.written)]
+        if not names:
+            return ""
+        return (
+            f"Ranges of {', '.join(names)} are their middles, and bounds such as <25 the number: a "
+            "category dtype, or C(...) in a formula, has a coefficient for every level."
+        )
+
+    def _added(self, offset, rows):
+        """What the offset adds to the indices of rows, (n, 1), or (n, n_classes)."""
+        return np.reshape(row_term(offset, rows, "offset"), (-1, 1))
 
     def _solve(self, rows, y, weights, exposure=None, offset=None):
         """Set the coefficients, and what predictions need, to those of maximum likelihood."""
@@ -264,21 +319,26 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
         with np.errstate(all="ignore"):
             fits = most_likely(fits_of, law, targets, weights)
+        self._publish_likelihood(fits, columns, np.result_type(rows.dtype, np.float32))
+        try:
+            check_work(len(targets), len(columns.names), fits[0].n_blocks, False)
+            remark = self._ranges_read_as_numbers()
+            self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2, remark)
+        except ValueError as problem:
+            self.likelihood_ = KeptFits.without(str(problem))
+
+    def _publish_likelihood(self, fits, columns, dtype):
+        """Set the coefficients, and what predictions need, to those of `CoefficientFit`s."""
         warn_aliased(fits)
         levels = self._levels_of_columns()
-        line = line_of(fits, columns, () if levels is None else levels.sizes, law.family.tied)
+        sizes = () if levels is None else levels.sizes
+        line = line_of(fits, columns, sizes, fits[0].family.tied)
         family = self.family_ if len(fits) > 1 else fits[0].family
         units = Units.unchanged(line.coef.shape[1])
         own: Any = family, self.link_, units
-        dtype = np.result_type(rows.dtype, np.float32)
         self.held_out_ = self.feature_map_ = self._stream = None
         self._publish(DescentResult(*line, [], {}, 1, *own), dtype)
         self.potential_, self.constraint_, self.leaderboard_ = self.potential, None, []
-        try:
-            check_work(len(targets), len(columns.names), fits[0].n_blocks, False)
-            self.likelihood_ = self._kept_of(fits, columns, np.ndim(y) == 2)
-        except ValueError as problem:
-            self.likelihood_ = KeptFits.without(str(problem))
 
     def _check_unpenalized(self, X_val):
         """Refuse validation rows, which would have nothing to choose."""
@@ -294,6 +354,29 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         given = FAMILIES.find(self.family) if named else None
         is_open = given is None or None in vars(given).values()
         return self.family_.at is not None and is_open
+
+
+def _are_names(values):
+    """Whether values name a column of X for each class: a list of texts, or a dict by class."""
+    names = _in_columns(values) if isinstance(values, list | tuple | dict) else ()
+    return len(names) > 0 and all(isinstance(name, str) for name in names)
+
+
+def _in_columns(values):
+    """The names of columns in a list, or in a dict by class."""
+    return list(values.values()) if isinstance(values, dict) else list(values)
+
+
+def _columns_named(X, values):
+    """The offsets of several classes from columns of X; a frame if the columns are by class."""
+    columns = [column_named(X, name, "offset") for name in _in_columns(values)]
+    labels = [str(label) for label in values] if isinstance(values, dict) else None
+    return named_table(columns, labels)
+
+
+def _has_ranges(written):
+    """Whether the numbers of a column are written as ranges, such as 25-29."""
+    return "ranges" in getattr(written, "styles", "").split()
 
 
 def suits(link, family):

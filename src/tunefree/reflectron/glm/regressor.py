@@ -250,9 +250,11 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         self.row_terms_ = tuple(given_terms(exposure, offset))
         if self._is_unpenalized():
             return self._fit_likelihood(X, y, given_weights, X_val, law, exposure, offset)
+        likely = None
         if learned is None:
-            law = self._with_likely_parameter(X, y, given_weights, law, exposure, given_offset)
-            family, link = law
+            likely = self._likely_fits(X, y, given_weights, law, exposure, given_offset)
+        if likely is not None and len(likely) == 1:
+            law = family, link = likely[0].family, link
         setup = self._setup(law, learned_link=learned)
         if X_val is not None and self.row_terms_:
             raise ValueError("X_val= cannot be combined with exposure= or offset=.")
@@ -266,28 +268,27 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         # With an offset means have no range of their own.
         terms: Any = {"offset": offset, "exposure": over, "limited": offset is None}
         self._fit(setup, Training(X, targets, weights, validation=validation, **terms))
-        self._keep_likelihood(X, y, given_weights, exposure, given_offset)
+        self._keep_likelihood(X, y, given_weights, exposure, given_offset, likely)
         return self
 
-    def _with_likely_parameter(self, X, y, weights, law, exposure, offset):
-        """The law with the family's unknown parameter at its maximum likelihood.
+    def _likely_fits(self, X, y, weights, law, exposure, offset):
+        """The maximum likelihood fits with the family's unknown parameter; None if it has none.
 
-        It depends on no held-out rows. Where there is no such maximum, or rows are too many, the
-        descent learns the parameter.
+        The parameter depends on no held-out rows. Where there is no such maximum, or rows are too
+        many, the descent learns it.
         """
         self.family_, self.link_ = law
         self.constraint_ = self.constraint
         if not self._learns_parameter():
-            return law
+            return None
         try:
             columns = self._table_columns(X, weights, {})
             check_work(X.shape[0], len(columns.names), 1, True)
             with np.errstate(all="ignore"):
                 own, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
-                fits = self._fits_of(columns.of(X), columns, own, targets, weights, None)
+                return self._fits_of(columns.of(X), columns, own, targets, weights, None)
         except ValueError:
-            return law
-        return (fits[0].family, law[1]) if len(fits) == 1 else law
+            return None
 
     def _fit_likelihood(self, X, y, weights, X_val, law, exposure, offset):
         """Learn by maximum likelihood from checked rows."""
@@ -383,9 +384,9 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         return super().score(X, y, weights, exposure, offset)
 
     def _evaluated(self, result, held, terms):
-        batch, s, (family, link) = held.batch, held.indices, (result.family, result.link)
+        batch, (family, link) = held.batch, (result.family, result.link)
         y, w = held.targets, held.weights
-        predictions = family.predicted(link, s)
+        predictions = family.predicted(link, held.indices)
         if self.prediction_limits_ is not None:
             if np.ndim(batch.held):  # rows of `fit`, not of validation
                 fitted = family.predicted(link, held.fitted)
@@ -393,16 +394,9 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
                 limits = limits_of_predictions(predictions, fitted, y, w, held.rows, loss)
                 self.prediction_limits_ = np.clip(limits, *self.prediction_limits_)
             predictions = np.clip(predictions, *self.prediction_limits_)
-        if self.prediction_limits_ is not None and self._infers_family() and self.link is None:
-            mean = np.broadcast_to(
-                family.clipped(family.start(batch.targets, batch.weights)), y.shape
-            )
-            losses = [family.deviance(y, family.clipped(m)) for m in (mean, predictions)]
-            share = shrinkage_factor(predictions - mean, y - mean, w, losses)
-            if (share < 1.0).any() and self.fit_intercept:
-                null = target_margin(link, mean[0])
-                result = result.shrunk(share, null)
-                predictions = family.predicted(link, null + share * (s - null))
+        is_inferred = self._infers_family() and self.link is None
+        if self.prediction_limits_ is not None and is_inferred and self.fit_intercept:
+            result, predictions = _shrunk(result, held, predictions)
         if terms is None:
             limits = self.prediction_limits_
             return result, base.held_out_predictions(predictions, y, w, limits)
@@ -410,18 +404,8 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
 
     def _check_indices(self, result, held):
         """Warn if all successes lie above all failures along the fitted coefficients."""
-        batch, s = held.batch, held.fitted[:, 0]
-        y = batch.targets[:, 0]
-        free = isinstance(result.family, Binomial) and self.constraint is None
-        if not free or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
-            return
-        gap = s[y == 1.0].min() - s[y == 0.0].max()
-        if gap > 0.0:
-            warn(
-                "The rows are separable: along coef_ every success lies above every failure, by "
-                f"{gap:.3g}. The likelihood has no maximum, and the size of coef_ depends on when "
-                "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it."
-            )
+        if isinstance(result.family, Binomial) and self.constraint is None:
+            _warn_of_separable(held.batch.targets[:, 0], held.fitted[:, 0])
 
     def _estimand(self, y):
         return self._estimand_of_rows(y, None, None)
@@ -448,6 +432,32 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
             family, "levels"
         )
         return tags
+
+
+def _shrunk(result, held, predictions):
+    """The result and its predictions, as near to a constant as held-out rows are best with."""
+    batch, y, (family, link) = held.batch, held.targets, (result.family, result.link)
+    mean = np.broadcast_to(family.clipped(family.start(batch.targets, batch.weights)), y.shape)
+    losses = [family.deviance(y, family.clipped(m)) for m in (mean, predictions)]
+    share = shrinkage_factor(predictions - mean, y - mean, held.weights, losses)
+    if not (share < 1.0).any():
+        return result, predictions
+    null = target_margin(link, mean[0])
+    nearer = family.predicted(link, null + share * (held.indices - null))
+    return result.shrunk(share, null), nearer
+
+
+def _warn_of_separable(y, s):
+    """Warn if all successes y have larger indices s than all failures."""
+    if not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
+        return
+    gap = s[y == 1.0].min() - s[y == 0.0].max()
+    if gap > 0.0:
+        warn(
+            "The rows are separable: along coef_ every success lies above every failure, by "
+            f"{gap:.3g}. The likelihood has no maximum, and the size of coef_ depends on when "
+            "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it."
+        )
 
 
 def _inferred_from(targets, exposure):
