@@ -38,7 +38,7 @@ from tunefree.rows.written_numbers import Numbers
 _FORMAT = "tunefree scorer 1"
 _WRITTEN: Any = {cls.__name__: cls for cls in (Numbers, Dates, Durations)}
 _MISSING = "(missing)"  # the level of a category where there is none, as in the graph
-_PART = 4096  # rows of a prediction at once
+_PART = 512  # rows of a prediction at once: kernels make large arrays of them
 
 
 class Scorer:
@@ -97,12 +97,13 @@ class Scorer:
         """The outputs for all rows."""
         columns = self._given(rows)
         n = len(columns[0])
+        if not n:
+            raise ValueError("there are no rows")
+        inputs = self._inputs(columns)
         parts = [
-            self._run(self._inputs([column[at : at + _PART] for column in columns]))
+            self._run({name: values[at : at + _PART] for name, values in inputs.items()})
             for at in range(0, n, _PART)
         ]
-        if not parts:
-            raise ValueError("there are no rows")
         return [np.concatenate(found) for found in zip(*parts, strict=True)]
 
     def _given(self, rows):
