@@ -227,6 +227,7 @@ def test_on_bad_row_skip_leaves_out_and_counts(here):
     assert "skipped 1 malformed rows" in result.stderr and "bad.csv:93:4" in result.stderr
 
 
+@pytest.mark.filterwarnings("ignore:Column 'address'. numbers stand within its cells")
 def test_a_model_saved_from_python_reads_csv_too(here):
     pandas = pytest.importorskip("pandas")
     table = pandas.read_csv("houses.csv").drop(columns=["Unnamed: 0"])
