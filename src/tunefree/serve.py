@@ -252,7 +252,7 @@ _OPERATORS: dict[str, Any] = {
 def _of_sentences(texts, idf, basis, pieces):
     """The numbers of sentences, as `tunefree.rows.preprocessing.Phrases`, to the last bit.
 
-    Sums are in the order of the pieces: a model that ranks these numbers tells equal ones apart.
+    Sums are in the order of the pieces: where numbers are ranked, the last bit counts.
     """
     weights, n_pieces = idf.astype(np.float64), len(idf)
     whole = np.zeros((n_pieces, basis.shape[1]))

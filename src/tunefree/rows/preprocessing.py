@@ -352,7 +352,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             self.calendar_[str(j)] = [name for name, v in parts.items() if (v != v[0]).any()]
 
     def _learn_text(self, j, texts, kind):
-        """Learn a column of categories or sentences; return what to say of its levels."""
+        """Learn a column of categories or sentences; return the remarks on its levels."""
         self.kinds_[j] = CATEGORY
         levels, rare = self._common(texts)
         may_be_sentences = kind == TEXT and not self._is_given(j)
@@ -597,7 +597,7 @@ class KnownTable(TablePreprocessor):
 
 
 class _LevelsFound(NamedTuple):
-    """What to say of the levels of a column."""
+    """The remarks on the levels of a column."""
 
     near: dict  # nearly equal ones
     shared: float  # the share of rows with rare ones, which are one level
