@@ -52,6 +52,51 @@ def row_term(values: Any, X: Any, name: str) -> Any:
     return values
 
 
+def class_columns(n: int, names: Any, classes: Any) -> list[int]:
+    """The places of the offsets of several classes among n columns; n is 0 for one number a row.
+
+    Columns without names are in the order of the classes.
+    """
+    labels = [str(label) for label in classes]
+    if not n:
+        raise ValueError(
+            f"offset has one number a row, which changes nothing for {len(labels)} classes: give "
+            "one column for each class, or a dict of the columns of X by class (in the shell "
+            "--offset takes one column, for two or ordered classes)."
+        )
+    if names is None:
+        if n != len(labels):
+            raise ValueError(
+                f"offset has {n} columns, but there are {len(labels)} classes: give one column for "
+                "each class."
+            )
+        return list(range(n))
+    names = [str(name) for name in names]
+    if sorted(names) != sorted(labels):
+        raise ValueError(
+            f"offset has the columns {', '.join(names)}: give one for each of the classes "
+            f"{', '.join(labels)}."
+        )
+    return [names.index(label) for label in labels]
+
+
+def columns_of_terms(values: Any, X: Any) -> Any:
+    """The offsets of rows whose classes are not known yet: (n,), or (n, k) of k > 1 columns."""
+    if np.ndim(values) < 2 or np.shape(values)[1] == 1:
+        return row_term(values, X, "offset")
+    values = np.asarray(complete(values, "offset"), dtype=np.float64)
+    if values.ndim != 2:
+        raise ValueError(f"offset has the shape {values.shape}: give rows and columns.")
+    if len(values) != X.shape[0]:
+        raise ValueError(f"offset has {len(values)} rows, but X has {X.shape[0]} rows.")
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"offset must be finite, and holds {values[row, column]} at offset[{row}, {column}]."
+        )
+    return np.ascontiguousarray(values)  # sums over classes in one order, whatever the container
+
+
 def class_terms(values: Any, X: Any, classes: Any) -> Any:
     """The offsets of rows for several classes, shape (n, n_classes); None if there are none.
 
@@ -60,28 +105,17 @@ def class_terms(values: Any, X: Any, classes: Any) -> Any:
     """
     if values is None:
         return None
-    labels, names = [str(label) for label in classes], names_of(values)
+    names = names_of(values)
     values = np.asarray(complete(values, "offset"), dtype=np.float64)
     if values.ndim == 0:
-        return np.full((X.shape[0], len(labels)), values)
-    if values.ndim != 2:
-        raise ValueError(
-            f"offset has one number a row, which changes nothing for {len(labels)} classes: give "
-            "one column for each class, or a dict of the columns of X by class (in the shell "
-            "--offset takes one column, for two or ordered classes)."
-        )
-    if names is not None:
-        names = [str(name) for name in names]
-        if sorted(names) != sorted(labels):
-            raise ValueError(
-                f"offset has the columns {', '.join(names)}: give one for each of the classes "
-                f"{', '.join(labels)}."
-            )
-        values = values[:, [names.index(label) for label in labels]]
-    if values.shape != (X.shape[0], len(labels)):
+        return np.full((X.shape[0], len(classes)), values)
+    if names is not None or values.ndim != 2:
+        n = values.shape[1] if values.ndim == 2 else 0
+        values = values[:, class_columns(n, names, classes)]
+    if values.shape != (X.shape[0], len(classes)):
         raise ValueError(
             f"offset has the shape {values.shape}, but X has {X.shape[0]} rows, and there are "
-            f"{len(labels)} classes: give one column for each class."
+            f"{len(classes)} classes: give one column for each class."
         )
     if not np.isfinite(values).all():
         raise ValueError(f"offset must be finite, and holds {values[~np.isfinite(values)][0]}.")

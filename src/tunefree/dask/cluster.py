@@ -17,7 +17,7 @@ from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
-from tunefree.base.exposures import row_term
+from tunefree.base.exposures import columns_of_terms, row_term
 from tunefree.base.from_source import SourceSample
 from tunefree.core.process import kept_memory, one_blas_thread
 from tunefree.core.protocols import Remote
@@ -107,6 +107,7 @@ class PartitionFacts(NamedTuple):
     n_rows: int
     n_columns: int
     n_outputs: int  # 0 for a vector of targets
+    n_offsets: int  # columns of the offset; 0 for one number a row, or none
     weight: float
     dtype: Any
     labels: np.ndarray | None  # distinct targets, for classifiers
@@ -168,7 +169,7 @@ def load(X, y, weights, terms, number, how):
         y = _labels(y) if how.classify else _targets(y)
         if len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}.")
-        terms = {name: row_term(values, X, name) for name, values in terms.items()}
+        terms = {name: _term(values, X, name, how) for name, values in terms.items()}
         weights = complete(weights, "sample_weight")
         weights = np.ones(len(y)) if weights is None else np.ravel(weights)
         weights = _checked(weights, "sample_weight", dtype=np.float64, ensure_2d=False)
@@ -178,6 +179,13 @@ def load(X, y, weights, terms, number, how):
         return Refusal(ValueError, f"partition {number}: {problem}")
     part = Part(X, y, weights, **terms)
     return _guarded(part, how.classify) if how.guard and not how.tables and len(y) else part
+
+
+def _term(values, X, name, how):
+    """The exposure or the offset of the rows of a partition; classes may have an offset each."""
+    if name == "offset" and how.classify:
+        return columns_of_terms(values, X)
+    return row_term(values, X, name)
 
 
 def _table(X):
@@ -236,6 +244,7 @@ def facts(part, how):
         int(np.count_nonzero(part.weights)),
         part.X.shape[1],
         0 if part.y.ndim == 1 else part.y.shape[1],
+        part.offset.shape[1] if np.ndim(part.offset) == 2 else 0,
         float(part.weights.sum()),
         np.dtype(np.float64) if how.tables else part.X.dtype,
         np.unique(part.y[part.weights > 0.0]) if classify else None,
@@ -298,7 +307,12 @@ def aligned(X, y, sample_weight, terms, how):
 
 
 def _cut_as(X, rows, collection, name):
-    """The partitions of targets or weights, one for each partition of X."""
+    """The partitions of targets, weights or terms, one for each partition of X.
+
+    A number is that of every row.
+    """
+    if isinstance(collection, int | float):
+        return [collection] * len(rows)
     if hasattr(collection, "rechunk") and hasattr(X, "chunks"):
         # Sums of unknown sizes are NaN, which equal nothing.
         if sum(collection.chunks[0]) == sum(X.chunks[0]):
@@ -337,6 +351,7 @@ class Cluster:
             raise ValueError(f"timeout={timeout!r} is not a positive number of seconds.")
         self.client: Any = _client(client)  # asynchronous or not: both have one type
         self.timeout, self.how = timeout, Checks(classify, guard, tables)
+        self.terms = tuple(terms or ())  # the names of those that rows have
         self.parts = self.client.compute(aligned(X, y, sample_weight, terms or {}, self.how))
         self.names = list(range(len(self.parts)))
         self._read_facts("reading the partitions")
@@ -364,7 +379,7 @@ class Cluster:
         """Refuse partitions with other numbers of columns than the first."""
         first = self.facts[0]
         for i, f in zip(self.names, self.facts, strict=True):
-            for name in ("n_columns", "n_outputs"):
+            for name in ("n_columns", "n_outputs", "n_offsets"):
                 mine, other = getattr(first, name), getattr(f, name)
                 if mine != other:
                     others = f"partition {self.names[0]} has {mine}"

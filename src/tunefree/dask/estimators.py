@@ -28,14 +28,16 @@ from tunefree.base.reading import forget_fit
 from tunefree.core.parameters import seed_of
 from tunefree.dask.cluster import Cluster, RemoteBatches, added, joined, summarised
 from tunefree.dask.likelihood import fit_likelihood
+from tunefree.dask.terms import GivenTerms, as_columns_of, as_partitions_of, call_of, with_terms
 from tunefree.kernel_ridge import estimators as kernel_ridge
 from tunefree.parts.averaging import Geometric
-from tunefree.parts.links import index_of_mean
+from tunefree.parts.families import Ordinal
+from tunefree.parts.links import Exp, index_of_mean
 from tunefree.perceptron import blocks, separator
 from tunefree.perceptron import estimators as perceptron
 from tunefree.reflectron import classifier, reflectron
 from tunefree.reflectron.descent import Descent, Settings, fold_order
-from tunefree.reflectron.glm.classifier import GLMClassifier
+from tunefree.reflectron.glm.classifier import GLMClassifier, grades_of
 from tunefree.reflectron.glm.regressor import GLMRegressor
 from tunefree.reflectron.mirror import NONE, Batch
 from tunefree.ridge_path import estimators as ridge
@@ -210,7 +212,8 @@ class Distributed(ABC):
             return getattr(local, method)(X, **terms)
         if X.ndim != 2:
             raise ValueError(f"X has {X.ndim} dimension; it needs two, rows and columns.")
-        return (_mapped_frame if hasattr(X, "columns") else _mapped_array)(X, local, method, terms)
+        mapped = _mapped_frame if hasattr(X, "columns") else _mapped_array
+        return mapped(X, *call_of(local, method, terms))
 
     def predict(self, X: Any) -> Any:
         """Predictions; lazy and of the type of X if X is a Dask collection."""
@@ -246,46 +249,41 @@ class DistributedClassifier(Distributed):
         return self._lazily("decision_function", X)
 
 
-def _mapped_array(X, local, method, terms):
-    like = np.zeros((0, X.shape[1]), dtype=X.dtype)
-    meta = _on_block(like, *(np.ones((0, 1)) for _ in terms), local, method, tuple(terms))
+def _mapped_array(X, call, terms):
+    meta = _on_block(np.zeros((0, X.shape[1]), dtype=X.dtype), *terms, call)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    columns = [values.reshape(-1, 1) if values.ndim == 1 else values for values in terms.values()]
+    columns = [as_columns_of(values, X) for values in terms]
     shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
     shape |= {"dtype": meta.dtype, "meta": meta}
-    return X.map_blocks(_on_block, *columns, local, method, tuple(terms), **shape)
+    return X.map_blocks(_on_block, *columns, call, **shape)
 
 
-def _mapped_frame(X, local, method, terms):
+def _mapped_frame(X, call, terms):
     import pandas as pd
 
-    how = local, method, tuple(terms)
-    meta = _on_frame(pd.DataFrame(columns=X.columns), *terms, *how)
-    return X.map_partitions(_on_frame, *terms.values(), *how, meta=meta)
+    meta = _on_frame(pd.DataFrame(columns=X.columns), *terms, call)
+    terms = [as_partitions_of(values, X, call.local) for values in terms]
+    return X.map_partitions(_on_frame, *terms, call, meta=meta)
 
 
 def _on_block(block, *arguments):
     """A method on a block of rows, which may be empty, and on their terms."""
-    *columns, local, method, names = arguments
-    found = _answers(local, method, block, columns, names)
-    return found[: block.shape[0]]
+    *terms, call = arguments
+    return _answers(call, block, terms)[: block.shape[0]]
 
 
-def _answers(local, method, rows, columns, names):
+def _answers(call, rows, terms):
     """What a method returns for rows, or for a row in place of none."""
-    if rows.shape[0]:
-        terms = dict(zip(names, map(np.ravel, columns), strict=True))
-        return getattr(local, method)(rows, **terms)
-    return getattr(local, method)(_any_row(rows, local), **dict.fromkeys(names, np.ones(1)))
+    return call(rows, terms) if rows.shape[0] else call.of_any(_any_row(rows, call.local))
 
 
 def _on_frame(frame, *arguments):
     """The same as a series or frame; columns that are classes have their names."""
     import pandas as pd
 
-    *columns, local, method, names = arguments
-    values = _answers(local, method, frame, columns, names)
+    *terms, call = arguments
+    values, local = _answers(call, frame, terms), call.local
     if values.ndim == 1:
         predicted = pd.Series(values, name="prediction")
     else:
@@ -449,10 +447,23 @@ def _per_unit(part, estimator):
     return part._replace(y=y, weights=weights, offset=offset, exposure=None)
 
 
-def _means_of_offsets(part, link):
-    """The weighted sum of the means of offsets, and of the weights."""
+def _sums_of_offsets(part, link):
+    """The weighted sum of offsets, or of the rates that they stand for, and of the weights."""
     part = part.positive()
-    return part.weights @ link.mean(part.offset), part.weights.sum()
+    known = link.mean(part.offset) if isinstance(link, Exp) else part.offset
+    return part.weights @ known, part.weights.sum()
+
+
+def _start(cluster, family, link, target, has_offset):
+    """The first intercepts: those of the means of all rows."""
+    mean = family.start(target[None], np.ones(1))
+    if not has_offset:
+        return index_of_mean(link, mean)
+    total, weight = cluster.total("offsets", _sums_of_offsets, link, merge=added)
+    if isinstance(link, Exp):
+        return index_of_mean(link, mean / (total / weight))
+    index = index_of_mean(link, mean)
+    return None if index is None else index - total / weight
 
 
 def _batches(part, estimator, columns, seed):
@@ -529,7 +540,7 @@ def _descend(model, cluster):
         model._flat = not cluster.facts[0].n_outputs
     worker = copy(model)  # `model` itself learns on the client meanwhile
     terms = vars(model).get("row_terms_", ())
-    if terms:
+    if "exposure" in terms:
         cluster = cluster.shown(partial(_per_unit, estimator=worker))
     has_offset = "offset" in terms or ("exposure" in terms and family.exposure == "offset")
     learns_law = model._learns_law(family)
@@ -543,19 +554,14 @@ def _descend(model, cluster):
     moments = cluster.total("moments", _moments, worker, merge=joined)
     sample = cluster.drawn(seed + 1) if learns_law else None
     columns = _units(cluster, model, moments, bool(setup.settings.standardize))
-    mean_of_offsets = 1.0
-    if has_offset:
-        sums = cluster.total("offsets", _means_of_offsets, link, merge=added)
-        mean_of_offsets = sums[0] / sums[1]
     source = _batches_in_units(cluster, worker, columns, family, seed)
     held = _any_held(cluster, source, len(setup.configurations))
-    cluster.parts = None  # from here on the rows are in the learner's units
     target, start = moments.means.targets, (None, None)
+    if sample is None and model.fit_intercept:
+        start = None, _start(cluster, family, link, target, has_offset)
+    cluster.parts = None  # from here on the rows are in the learner's units
     if sample is not None:
         family, link, start = model._law_of(sample, columns)
-    elif model.fit_intercept:
-        mean = family.start(target[None], np.ones(1)) / mean_of_offsets
-        start = None, index_of_mean(link, mean)
     setup = setup._replace(family=family, link=link).in_units(columns)
     learner = setup.learner(2 if held else 1, held)
     most = setup.settings.most_passes
@@ -580,6 +586,23 @@ class _DescendsTables(_Descends):
 
     _is_unpenalized: Callable[[], bool]
 
+    def _fit_with_terms(self, X, y, sample_weight, client, timeout, terms):
+        """Learn from rows with an exposure or an offset."""
+        rows, found = with_terms(X, terms)
+        with rollback_on_error(self):
+            self._given = GivenTerms.of(terms, found, _known_grades(y))
+            try:
+                return self._fit_cluster(rows, y, sample_weight, client, timeout, **found)
+            finally:
+                del self._given
+
+    def _with_terms(self, X, terms):
+        """Rows to predict and their terms; those in memory as they are."""
+        if not hasattr(X, "dask"):
+            return X, terms
+        known, labels = vars(self).get("row_columns_"), vars(self).get("classes_")
+        return with_terms(X, terms, known, labels)
+
     def _read_tables(self, cluster, like):
         self.categories_ = self.schema_ = None
         if cluster.is_plain:
@@ -594,24 +617,19 @@ class _DescendsTables(_Descends):
         self.categories_, self.schema_ = known.categories, known.schema
 
     def _fit_on(self, cluster):
+        given = vars(self).get("_given")
+        self.row_terms_ = cluster.terms
+        self.row_columns_ = {} if given is None else given.columns
         if self._is_unpenalized():
             fit_likelihood(self, cluster)
         else:
             super()._fit_on(cluster)
 
 
-def _with_terms(X, terms):
-    """Rows without the columns that terms are named after, and the values of these terms."""
-    terms = {name: values for name, values in terms.items() if values is not None}
-    named = [values for values in terms.values() if isinstance(values, str)]
-    if not named:
-        return X, terms
-    columns = list(getattr(X, "columns", ()))
-    for name in named:
-        if name not in columns:
-            raise ValueError(f"{name!r} is no column of X: give one, or an array or series.")
-    found = {key: X[v] if isinstance(v, str) else v for key, v in terms.items()}
-    return X[[name for name in columns if name not in named]], found
+def _known_grades(y):
+    """The grades of an ordered categorical whose levels Dask knows; else None."""
+    known = getattr(getattr(y, "cat", None), "known", False)
+    return grades_of(y) if known else None
 
 
 def _ends_of_targets(part):
@@ -672,29 +690,20 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
         ----------
         X, y, sample_weight, client, timeout
             As for other estimators on a cluster.
-        exposure, offset : Dask array or series of shape (n_samples,), or str, optional
+        exposure, offset : Dask array or series of shape (n_samples,), float or str, optional
             As for `tunefree.GLMRegressor`. A name is that of a column of X, which the model then
-            does not learn.
+            does not learn, and reads again in rows to predict. A number is that of every row.
 
         Returns
         -------
         self
         """
-        X, terms = _with_terms(X, given_terms(exposure, offset))
-        with rollback_on_error(self):
-            return self._fit_cluster(X, y, sample_weight, client, timeout, **terms)
-
-    def _fit_cluster(self, X, y, sample_weight, client, timeout, **terms):
-        self._terms = tuple(terms)
-        try:
-            return super()._fit_cluster(X, y, sample_weight, client, timeout, **terms)
-        finally:
-            del self._terms
+        terms = given_terms(exposure, offset)
+        return self._fit_with_terms(X, y, sample_weight, client, timeout, terms)
 
     def _fit_on(self, cluster):
-        self.row_terms_ = vars(self).get("_terms", ())
         family, link = self._law()
-        if "exposure" in self.row_terms_:  # here, and not in every partition, an error is raised
+        if "exposure" in cluster.terms:  # here, and not in every partition, an error is raised
             per_exposure(family, link, np.zeros((1, 1)), np.ones(1), np.ones(1), None)
         family.check(cluster.total("targets", _ends_of_targets, merge=_wider))
         super()._fit_on(cluster)
@@ -707,7 +716,7 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
         X : Dask array or frame, or rows in memory
         exposure, offset : as in `fit`, optional
         """
-        X, terms = _with_terms(X, given_terms(exposure, offset))
+        X, terms = self._with_terms(X, given_terms(exposure, offset))
         return self._lazily("predict", X, **terms)
 
     def score(
@@ -719,19 +728,146 @@ class DaskGLMRegressor(_DescendsTables, GLMRegressor):
         offset: Any = None,
     ) -> float:
         """The score of the local estimator; for Dask collections it is computed now."""
-        X, terms = _with_terms(X, given_terms(exposure, offset))
+        X, terms = self._with_terms(X, given_terms(exposure, offset))
         if not hasattr(X, "dask"):
             return self.to_local().score(X, y, sample_weight, **terms)
         from dask.base import compute
 
+        self._checked_terms(terms.get("exposure"), terms.get("offset"))
         own = given_terms(None, terms.get("offset"))
         means = self._lazily("_mean_of_rows", X, **own)
         found = compute(means, y, sample_weight, terms.get("exposure"))
         return self._score_of(*(None if a is None else np.asarray(a) for a in found))
 
 
+def _in_order_of_classes(part, places):
+    """A partition whose offsets are in the order of the classes."""
+    return part._replace(offset=np.ascontiguousarray(part.offset[:, places]))
+
+
 class DaskGLMClassifier(_DescendsTables, DistributedClassifier, GLMClassifier):
-    """`tunefree.GLMClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`."""
+    """`tunefree.GLMClassifier` on rows of a Dask cluster; see `DaskGLMRegressor`.
+
+    Several classes may have an offset each: ``offset=`` is then an array or frame with a column for
+    each class, or names of columns of X, as in memory.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dask.dataframe as dd
+    >>> from distributed import Client
+    >>> from tunefree.dask import DaskGLMClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> costs = {"bus": "cost_bus", "car": "cost_car", "train": "cost_train"}
+    >>> table = pd.DataFrame(rng.normal(size=(300, 4)), columns=["age", *costs.values()])
+    >>> index = table[list(costs.values())] + rng.gumbel(size=(300, 3))
+    >>> way = pd.Series(np.array(list(costs))[index.to_numpy().argmax(axis=1)])
+    >>> rows, y = (dd.from_pandas(v, npartitions=2) for v in (table, way))
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     model = DaskGLMClassifier(potential="none").fit(rows, y, offset=costs)
+    >>> model.coef_.shape, bool(model.to_local().score(table, way) > 0.5)
+    ((3, 1), True)
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        client: Any = None,
+        timeout: float = 600.0,
+    ) -> Self:
+        """Learn from rows on a cluster.
+
+        Parameters
+        ----------
+        X, y, sample_weight, client, timeout
+            As for other estimators on a cluster.
+        offset : Dask array, series or frame, or names of columns of X, optional
+            As for `tunefree.GLMClassifier`: of shape (n_samples,) for two or ordered classes, of
+            shape (n_samples, n_classes) for several. The model does not learn columns that are
+            named, and reads them again in rows to predict. A number is that of every row.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an offset of another shape, with names that are no columns or no classes, or with
+            NaN; the message names the partition.
+        """
+        terms = given_terms(None, offset)
+        return self._fit_with_terms(X, y, sample_weight, client, timeout, terms)
+
+    def _fit_on(self, cluster):
+        given = vars(self).get("_given")
+        self.classes_ = self._in_order(self.classes_, None if given is None else given.grades)
+        super()._fit_on(cluster if given is None else self._with_offsets(cluster, given))
+
+    def _with_offsets(self, cluster, given):
+        """The rows of a cluster whose offsets are in the order of the classes."""
+        n, n_classes = cluster.facts[0].n_offsets, len(self.classes_)
+        if "offset" not in cluster.terms:
+            return cluster
+        if n_classes == 2 or isinstance(self._law(self.classes_)[0], Ordinal):
+            if n:
+                raise ValueError(f"offset has {n} columns: give one number a row.")
+            return cluster
+        places = given.places(n, self.classes_)
+        if places == list(range(n)):
+            return cluster
+        return cluster.shown(partial(_in_order_of_classes, places=places))
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """Predictions; lazy and of the type of X if X is a Dask collection.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or rows in memory
+        offset : as in `fit`, optional
+            Needed here if it was given there.
+        """
+        return self._lazily_with("predict", X, offset)
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
+        """Probabilities; lazy and of the type of X if X is a Dask collection.
+
+        Parameters
+        ----------
+        X, offset
+            As in `predict`.
+        """
+        return self._lazily_with("predict_proba", X, offset)
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
+        """Logarithms of `predict_proba`."""
+        return self._lazily_with("predict_log_proba", X, offset)
+
+    def decision_function(self, X: Any, offset: Any = None) -> Any:
+        """Scores; lazy and of the type of X if X is a Dask collection.
+
+        Parameters
+        ----------
+        X, offset
+            As in `predict`.
+        """
+        return self._lazily_with("decision_function", X, offset)
+
+    def _lazily_with(self, method, X, offset):
+        X, terms = self._with_terms(X, given_terms(None, offset))
+        return self._lazily(method, X, **terms)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """The share of rows whose class is predicted; for Dask collections it is computed now."""
+        if not hasattr(X, "dask"):
+            return self.to_local().score(X, y, sample_weight, **given_terms(None, offset))
+        from dask.base import compute
+
+        predicted, y, weights = compute(self.predict(X, offset), y, sample_weight)
+        return float(accuracy_score(y, predicted, sample_weight=weights))
 
 
 class DaskReflectronRegressor(_PreparesTables, _Descends, reflectron.ReflectronRegressor):

@@ -48,18 +48,17 @@ class FittedPart(NamedTuple):
     are_classes: bool
 
     def at(self, view, theta, family):
-        """Columns, E of `classes`, indices, and the law of a family."""
+        """Columns, E of `classes`, indices without the offset, and the law of a family."""
         A = view.of(self.X)
         m = self.y.shape[1] if self.are_classes else 1
         E = view.parameters(family, m, self.are_classes)
-        s = A @ (E @ theta)
-        if self.are_classes:
-            s = s + np.reshape(self.law.offset, (-1, 1))
-        return A, E, s, self.law._replace(family=family)
+        return A, E, A @ (E @ theta), self.law._replace(family=family)
 
     def slopes(self, s, law):
         """Half deviances; slopes, curvatures and the information in the indices, row by row."""
         if self.are_classes:
+            # One number a row is in all indices.
+            s = s + (law.offset if np.ndim(law.offset) == 2 else np.reshape(law.offset, (-1, 1)))
             r, H = law.family.residuals(None, s, self.y)[0], law.family.hessian(s, self.y)
             return 0.5 * classes.deviances(law.family, s, self.y), r, H, H
         s = s[:, 0]
@@ -113,7 +112,7 @@ class Totals(NamedTuple):
     exposure: float
     y: Any  # times the exposure
     squares: float  # of y
-    offset: float
+    offset: Any  # or one for each class
     are_whole: bool  # whether all weights are whole numbers
     are_ones: bool
 
@@ -130,7 +129,7 @@ class Totals(NamedTuple):
             float(np.sum(exposed)),
             exposed @ y,
             float(np.sum(w @ np.square(y))),
-            float(np.sum(w * law.offset)),
+            w @ law.offset if np.ndim(law.offset) else 0.0,
             bool((w == np.round(w)).all()),
             bool((w == 1.0).all()),
         )
@@ -315,7 +314,9 @@ def _parts_of(part, model, columns, law):
         )
     law = law._replace(exposure=exposure, offset=0.0 if offset is None else offset)
     outputs = [targets] if are_classes else list(as_columns(targets).T)
-    return [FittedPart(X, y, part.weights, law, are_classes) for y in outputs]
+    laws = [law] if are_classes else law.of_outputs(len(outputs))
+    pairs = zip(outputs, laws, strict=True)
+    return [FittedPart(X, y, part.weights, own, are_classes) for y, own in pairs]
 
 
 def _one(parts, k):

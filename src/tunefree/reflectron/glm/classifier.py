@@ -198,7 +198,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         self._law()
         rows, self.model_spec_, y = self._encoded(X, y)
         self.categories_ = rows.categories
-        grades, offset = _grades_of(y), self._terms_of_rows(X, None, offset)[1]
+        grades, offset = grades_of(y), self._terms_of_rows(X, None, offset)[1]
         self.row_terms_ = tuple(given_terms(None, offset))
         if offset is not None:
             if X_val is not None:
@@ -309,6 +309,11 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         """
         margins = self._margins(X, offset=offset)
         return self._probabilities(margins).astype(self.coef_.dtype, copy=False)
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
+        """Logarithms of `predict_proba`; `offset` is as in `fit`."""
+        return np.log(self.predict_proba(X, offset))
 
     @available_if(has_probabilities)
     def predict_set(
@@ -429,7 +434,7 @@ def _with_link(family, link):
     return family
 
 
-def _grades_of(y):
+def grades_of(y):
     """The grades of an ordered categorical, from the lowest to the highest; else None."""
     dtype: Any = getattr(y, "dtype", None)
     if type(dtype).__name__ == "Enum" or getattr(dtype, "ordered", False):

@@ -128,7 +128,7 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
             if isinstance(values, str):
                 arguments[role] = column_named(X, values, role)
                 self.row_columns_[role] = values
-            elif role == "offset" and _are_names(values):
+            elif role == "offset" and are_names(values):
                 arguments[role] = _columns_named(X, values)
                 self.row_columns_[role] = values
         if self.formula is None:
@@ -138,12 +138,12 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         """X without the columns that are no features."""
         names = []
         for found in vars(self).get("row_columns_", {}).values():
-            names += [found] if isinstance(found, str) else list(_in_columns(found))
+            names += [found] if isinstance(found, str) else list(in_columns(found))
         return without_columns(X, names)
 
     def _column_of_role(self, X, values, role):
         """The numbers of a role: as given, or those of its column in X; else None."""
-        if role == "offset" and _are_names(values):
+        if role == "offset" and are_names(values):
             return _columns_named(X, values)
         name = values if isinstance(values, str) else vars(self).get("row_columns_", {}).get(role)
         if name is None or not (values is None or isinstance(values, str)):
@@ -356,20 +356,20 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         return self.family_.at is not None and is_open
 
 
-def _are_names(values):
+def are_names(values):
     """Whether values name a column of X for each class: a list of texts, or a dict by class."""
-    names = _in_columns(values) if isinstance(values, list | tuple | dict) else ()
+    names = in_columns(values) if isinstance(values, list | tuple | dict) else ()
     return len(names) > 0 and all(isinstance(name, str) for name in names)
 
 
-def _in_columns(values):
+def in_columns(values):
     """The names of columns in a list, or in a dict by class."""
     return list(values.values()) if isinstance(values, dict) else list(values)
 
 
 def _columns_named(X, values):
     """The offsets of several classes from columns of X; a frame if the columns are by class."""
-    columns = [column_named(X, name, "offset") for name in _in_columns(values)]
+    columns = [column_named(X, name, "offset") for name in in_columns(values)]
     labels = [str(label) for label in values] if isinstance(values, dict) else None
     return named_table(columns, labels)
 
