@@ -138,10 +138,11 @@ PLAIN = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 40, "
         ("poisson", ()),
         ("poisson", ("exposure", "offset")),  # an exposure that is a weight
         (NegativeBinomial(0.5), ("exposure",)),  # and one that is an offset
+        ("gaussian", ("offset",)),  # of mean 0
     ],
 )
 def test_levels_exposures_and_offsets_are_those_of_the_local_fit(client, family, names):
-    given = {"exposure": YEARS, "offset": np.log(YEARS)}
+    given = {"exposure": YEARS, "offset": np.log(YEARS) - np.log(YEARS).mean()}
     terms = {name: given[name] for name in names}
     far = {name: parts(values) for name, values in terms.items()}
     local = tunefree.GLMRegressor(family, **PLAIN).fit(LEVELS, COUNTS, **terms)
@@ -167,6 +168,10 @@ def test_terms_are_columns_by_name_or_arrays(client):
     by_array = tfd.DaskGLMRegressor("poisson", **PLAIN).fit(*arrays, exposure=exposure)
     np.testing.assert_allclose(by_array.coef_, by_name.coef_, rtol=1e-9)
     of_names = by_name.predict(parts(rows), exposure="years").compute()
+    np.testing.assert_array_equal(by_name.predict(parts(rows)).compute(), of_names)
+    np.testing.assert_array_equal(by_name.to_local().predict(rows), of_names)
+    with pytest.raises(ValueError, match="fitted with exposure=: give exposure="):
+        by_array.score(*arrays)
     of_arrays = by_array.predict(arrays[0], exposure=exposure).compute()
     np.testing.assert_allclose(of_arrays, of_names, rtol=1e-9)
     with pytest.raises(ValueError, match="'year' is no column of X"):
