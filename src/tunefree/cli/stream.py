@@ -90,6 +90,8 @@ _TASKS: dict[str, Any] = {"classification": _Classification, "regression": _Regr
 class _Source:
     """The data: their rows, and what identifies them in a checkpoint."""
 
+    sample: Any = None
+
     def __init__(self, data, kind, options):
         self.name, self.data, self.kind = name_of(options.data), data, kind
         names = ("target", "header", "delimiter", "sheet")
