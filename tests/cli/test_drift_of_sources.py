@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tunefree.cli import app
 from tunefree.cli.drift_sparse import ENTRIES, SparseNames, columns_like, reference_columns
+from tunefree.cli.drift_streams import RecordSample, columns_of_cells
 from tunefree.files.model import describe_model
 from tunefree.uncertainty.drift import DriftReference
 
@@ -90,3 +91,45 @@ def test_rows_that_have_more_entries_drift_in_their_number():
     reference = DriftReference.of(reference_columns(old, names))
     report = reference.compare(columns_like(reference, new, names))
     assert ENTRIES in [one.column for one in report.columns if one.drifts]
+
+
+def test_streams_find_a_shifted_column_and_resume_to_the_same_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tunefree.cli.stream._SAMPLED", 400)
+    old, same = write_csv(tmp_path / "old.csv", 0), write_csv(tmp_path / "same.csv", 1)
+    moved = write_csv(tmp_path / "moved.csv", 2, shift=1.5)
+    lines = old.read_text().splitlines(keepends=True)
+    options = ["--target", "y", "--every", 100]
+    run("stream", old, "--target", "y", "--model", "whole")
+    old.write_text("".join(lines[:700]))
+    run("stream", old, *options, "--checkpoint", "c")
+    old.write_text("".join(lines))
+    run("stream", old, *options, "--checkpoint", "c", "--resume", "--model", "resumed")
+    assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert drifting("whole", same, code=0) == []
+    assert drifting("whole", moved, code=5) == ["b"]
+    assert drifting("whole", moved, "--reference", same, code=5) == ["b"]
+
+
+def test_a_sample_of_records_is_even_and_that_of_one_run_after_resuming():
+    whole, one, two = (RecordSample(500, 9) for _ in range(3))
+    for number in range(20_000):
+        whole.add({"a": number})
+        (one if number < 7001 else two).add({"a": number})
+        if number == 7000:
+            two.resume(one.state)
+    assert two.state == whole.state and len(whole.rows()) == 500
+    counts, _ = np.histogram([x["a"] for x in whole.rows()], 5, (0, 20_000))
+    assert (np.abs(counts - 100) < 4 * np.sqrt(80)).all()
+
+
+def test_cells_are_numbers_if_all_are_and_then_others_are_missing():
+    cells = {"n": ["1", 2.5, None], "t": ["1", "red", None], "none": [None, None, None]}
+    columns = columns_of_cells(cells)
+    np.testing.assert_array_equal(columns["n"], [1.0, 2.5, np.nan])
+    assert columns["t"].tolist() == ["1", "red", None] and columns["none"].dtype == float
+    known = DriftReference.of(columns).facts["columns"]
+    new = columns_of_cells({"n": ["x", "3"], "t": ["2", "3"], "none": ["a", "1"]}, known)
+    np.testing.assert_array_equal(new["n"], [np.nan, 3.0])
+    assert new["t"].tolist() == ["2", "3"] and new["none"].dtype == float
+    assert DriftReference(DriftReference.of(columns).facts).compare(new).rows == 2

@@ -11,12 +11,15 @@ import typer
 from tunefree.cli.apply import (
     bad_options,
     feature_names,
+    is_stream,
     load,
     matched_by_us,
     read_tables,
+    stream_columns,
 )
 from tunefree.cli.console import BAD_DATA, DRIFT, USAGE, answer, failing, note, stop, working
 from tunefree.cli.drift_sparse import SparseNames, columns_like, reference_columns
+from tunefree.cli.drift_streams import columns_of_cells
 from tunefree.cli.rows import (
     REFERENCE,
     column_name,
@@ -32,7 +35,7 @@ from tunefree.rows.schema import BadCells, read_columns, typed
 from tunefree.uncertainty.drift import STABILITY, DriftReference
 
 # Rows of a training that are kept as quantiles, rows that are predicted, and most columns.
-_MOST_ROWS, _MOST_PREDICTED, _MOST_COLUMNS = 20_000, 2000, 200
+_MOST_ROWS, _MOST_PREDICTED, MOST_COLUMNS = 20_000, 2000, 200
 _MOST_COLLECTED = 200_000  # rows of a check
 
 
@@ -83,7 +86,7 @@ def notes_of_reference(estimator, table, notes):
 def notes_of_rows(estimator, X, notes):
     """The note about rows that were learned; none for many columns that are not sparse."""
     is_sparse = hasattr(X, "tocsr")
-    if X.shape[1] > _MOST_COLUMNS and not is_sparse:
+    if X.shape[1] > MOST_COLUMNS and not is_sparse:
         return {}
     X = _some(X.tocsr() if is_sparse else X, _MOST_ROWS)
     schema = getattr(estimator, "schema_", None)
@@ -105,7 +108,7 @@ def notes_of_rows(estimator, X, notes):
 
 def row_sample():
     """The sample of rows that becomes the reference."""
-    return RowSample(_MOST_ROWS, _MOST_COLUMNS)
+    return RowSample(_MOST_ROWS, MOST_COLUMNS)
 
 
 def notes_of_sample(estimator, source, notes):
@@ -120,6 +123,16 @@ def notes_of_sample(estimator, source, notes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return notes_of_rows(estimator, X, notes)
+
+
+def notes_of_stream(estimator, rows):
+    """The note about a sample of the rows of a stream; none for many columns."""
+    names = stream_columns(estimator)
+    if not rows or len(names) > MOST_COLUMNS:
+        return {}
+    columns = columns_of_cells({name: [x.get(name) for x in rows] for name in names})
+    predicted = predicted_values(estimator, rows, {})
+    return {REFERENCE: DriftReference.of(columns, predicted).as_dict()}
 
 
 def _some(X, most):
@@ -140,7 +153,10 @@ class CollectedRows:
         """Add some rows, and the numbers or classes predicted for them."""
         if self.n >= _MOST_COLLECTED:
             return
-        rows = X.tocsr() if hasattr(X, "tocsr") else _arrays(X, self._names(X))
+        if hasattr(X, "tocsr"):
+            rows: Any = X.tocsr()
+        else:  # of a stream cells as they are
+            rows = X if is_stream(self.estimator) else _arrays(X, self._names(X))
         self.parts.append((rows, np.asarray(predicted)))
         self.n += X.shape[0]
 
@@ -149,6 +165,10 @@ class CollectedRows:
         parts = [rows for rows, _ in self.parts]
         if not parts:
             return {}
+        if hasattr(parts[0], "column_names"):
+            X = _some(pa.concat_tables(parts, promote_options="permissive"), _MOST_ROWS)
+            known = None if reference is None else reference.facts["columns"]
+            return columns_of_cells(X.to_pydict(), known)
         if not hasattr(parts[0], "tocsr"):
             return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         X = _some(stacked(parts), _MOST_ROWS)

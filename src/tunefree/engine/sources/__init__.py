@@ -5,7 +5,7 @@
 """
 
 from tunefree.engine.run import Batches, Block, Rows, Whole
-from tunefree.engine.sources.row_sample import RowSample
+from tunefree.engine.sources.row_sample import RowSample, row_keys
 from tunefree.engine.sources.source import Chunk, Mark, Source, joined, open_source, widened
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "Whole",
     "joined",
     "open_source",
+    "row_keys",
     "widened",
 ]
