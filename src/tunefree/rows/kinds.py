@@ -233,15 +233,20 @@ class ColumnKind(NamedTuple):
 
     def _values_of(self, raw, marked):
         """The values of distinct cells, NaN where they are not of the kind."""
-        written, none = self.written, np.full(len(marked), np.nan)
-        if written is None and self.kind != TRUTH:  # the rows of `fit` had the type of numbers
-            cells, counts = raw.cells.filter(pa.array(~marked)), rows_of_levels(raw)[~marked]
-            learned = _WRITTEN[self.kind].of(cells, counts)
-            # Where hardly a cell is of the kind, "1.5" is still a number.
-            written = _WRITTEN[self.kind]() if learned is None else learned
-        if written is None:  # truth values count as 0 and 1 among numbers of any container
-            return truths(raw.cells) if self.kind in (TRUTH, NUMBER) else none
-        return raw.texts.values(written, ~marked)
+        if self.kind == TRUTH:
+            return truths(raw.cells)
+        if self.written is not None:
+            return raw.texts.values(self.written, ~marked)
+        # The rows of `fit` had the type of numbers, dates or durations: no way of writing is known.
+        cells, counts = raw.cells.filter(pa.array(~marked)), rows_of_levels(raw)[~marked]
+        learned = _WRITTEN[self.kind].of(cells, counts)
+        if learned is not None:
+            return raw.texts.values(learned, ~marked)
+        # Where hardly a cell is of the kind, "1.5" is still a number.
+        values = raw.texts.values(_WRITTEN[self.kind](), ~marked)
+        if self.kind == NUMBER:  # truth values count as 0 and 1 among numbers of any container
+            values = np.where(np.isnan(values), truths(raw.cells), values)
+        return values
 
 
 PLAIN_NUMBER = ColumnKind(NUMBER)

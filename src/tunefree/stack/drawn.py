@@ -29,7 +29,7 @@ _MEASURED, _FEWER, _CHECKS = 2000, 4, 4.0
 def most_rows_to_read(estimator, X, y, limits):
     """How many rows may be read; None if the time suffices for all. Sparse rows are all read."""
     shape = getattr(X, "shape", ())
-    if len(shape) != 2 or sparse.issparse(X) or len(y) != shape[0]:
+    if len(shape) != 2 or sparse.issparse(X) or np.shape(y)[:1] != shape[:1]:
         return None
     most = limits.plan.read if limits.plan is not None else _most_rows(estimator, X, y, limits)
     return None if most is None or most >= shape[0] else most
