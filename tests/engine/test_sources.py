@@ -109,6 +109,17 @@ def test_malformed_rows_are_left_out_before_and_after_a_mark():
         list(open_source(cut(libsvm(bad=bad), 4000)).chunks())
 
 
+def test_an_error_comes_again_after_the_mark_of_the_rows_before_it():
+    """A run with a checkpoint does not step over it."""
+    marks, error = [], "pieces:8:1: the label must be a finite number"
+    for mark in (None, -1):
+        with pytest.raises(DataError, match=error):
+            source = open_source(cut(libsvm(bad=(7,)), 4000), zero_based=False)
+            for chunk in source.chunks(mark and marks[mark]):
+                marks.append(chunk.mark)
+    assert marks[-1].row == 7
+
+
 def test_windows_depend_on_seed_and_pass_and_hold_their_rows():
     def order(**options):
         epoch = options.pop("epoch", 0)

@@ -15,16 +15,27 @@ from tunefree.cli.apply import (
     load,
     matched_by_us,
     read_tables,
+    stream_columns,
 )
 from tunefree.cli.console import BAD_DATA, DRIFT, USAGE, answer, failing, note, stop, working
-from tunefree.cli.rows import REFERENCE, column_name, columns_of, split_role_columns
+from tunefree.cli.drift_sparse import SparseNames, columns_like, reference_columns
+from tunefree.cli.drift_streams import columns_of_cells
+from tunefree.cli.rows import (
+    REFERENCE,
+    column_name,
+    columns_of,
+    of_formula,
+    split_role_columns,
+)
 from tunefree.core.format import number
+from tunefree.engine.sources import RowSample, widened
 from tunefree.files.files import DataError
+from tunefree.rows.matrices import stacked
 from tunefree.rows.schema import BadCells, read_columns, typed
 from tunefree.uncertainty.drift import STABILITY, DriftReference
 
 # Rows of a training that are kept as quantiles, rows that are predicted, and most columns.
-_MOST_ROWS, _MOST_PREDICTED, _MOST_COLUMNS = 20_000, 2000, 200
+_MOST_ROWS, _MOST_PREDICTED, MOST_COLUMNS = 20_000, 2000, 200
 _MOST_COLLECTED = 200_000  # rows of a check
 
 
@@ -67,23 +78,61 @@ def reference_in(notes):
 
 
 def notes_of_reference(estimator, table, notes):
-    """The note about the rows of a training; none for many columns, sparse rows and formulas."""
-    X = table.X
-    if X.shape[1] > _MOST_COLUMNS or hasattr(X, "tocsr") or "of_formula" in notes:
+    """The note about the rows of a table that was learned."""
+    X = of_formula(table).X if "of_formula" in notes else table.X
+    return notes_of_rows(estimator, X, notes)
+
+
+def notes_of_rows(estimator, X, notes):
+    """The note about rows that were learned; none for many columns that are not sparse."""
+    is_sparse = hasattr(X, "tocsr")
+    if X.shape[1] > MOST_COLUMNS and not is_sparse:
         return {}
-    X = _some(X, _MOST_ROWS)
+    X = _some(X.tocsr() if is_sparse else X, _MOST_ROWS)
     schema = getattr(estimator, "schema_", None)
-    if schema is not None and hasattr(X, "column_names"):
+    if schema is not None and hasattr(X, "column_names") and "of_formula" not in notes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BadCells)  # the fit has counted them
             X = typed(schema, read_columns(schema, X))
-    names = [column_name(f"x{j}", notes) for j in range(X.shape[1])]
-    names = list(getattr(X, "column_names", names))
     predicted = None
     if not notes.get("beside"):  # of rows that were learned: an index, and no test
         predicted = predicted_values(estimator, _some(X, _MOST_PREDICTED), {})
         predicted = predicted if np.ndim(predicted) == 1 else None
-    return {REFERENCE: DriftReference.of(_arrays(X, names), predicted).as_dict()}
+    if is_sparse:
+        columns = reference_columns(X, SparseNames.of(notes))
+    else:
+        names = [column_name(f"x{j}", notes) for j in range(X.shape[1])]
+        columns = _arrays(X, list(getattr(X, "column_names", names)))
+    return {REFERENCE: DriftReference.of(columns, predicted).as_dict()}
+
+
+def row_sample():
+    """The sample of rows that becomes the reference."""
+    return RowSample(_MOST_ROWS, MOST_COLUMNS)
+
+
+def notes_of_sample(estimator, source, notes):
+    """The note about the rows of a source that was learned."""
+    sample = source.sample
+    if sample.n_seen < source.rows:  # resumed from a checkpoint that lacks a sample
+        return {}
+    X = sample.rows()
+    if X is None:
+        return {}
+    X = widened(X, estimator.n_features_in_) if hasattr(X, "tocsr") else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return notes_of_rows(estimator, X, notes)
+
+
+def notes_of_stream(estimator, rows):
+    """The note about a sample of the rows of a stream; none for many columns."""
+    names = stream_columns(estimator)
+    if not rows or len(names) > MOST_COLUMNS:
+        return {}
+    columns = columns_of_cells({name: [x.get(name) for x in rows] for name in names})
+    predicted = predicted_values(estimator, rows, {})
+    return {REFERENCE: DriftReference.of(columns, predicted).as_dict()}
 
 
 def _some(X, most):
@@ -97,20 +146,35 @@ class CollectedRows:
 
     def __init__(self, estimator, notes):
         self.estimator, self.notes, self.n = estimator, notes, 0
-        self.names = None if is_stream(estimator) else feature_names(estimator, notes)
+        self.sparse = SparseNames.of(notes)
         self.parts: list[Any] = []
 
     def add(self, X, predicted):
         """Add some rows, and the numbers or classes predicted for them."""
-        if self.n < _MOST_COLLECTED:
-            names = list(getattr(X, "column_names", ())) or self.names
-            self.parts.append((_arrays(X, names), np.asarray(predicted)))
-            self.n += X.shape[0]
+        if self.n >= _MOST_COLLECTED:
+            return
+        if hasattr(X, "tocsr"):
+            rows: Any = X.tocsr()
+        else:  # of a stream cells as they are
+            rows = X if is_stream(self.estimator) else _arrays(X, self._names(X))
+        self.parts.append((rows, np.asarray(predicted)))
+        self.n += X.shape[0]
 
-    def columns(self):
-        """The values of each column."""
-        names = self.parts[0][0] if self.parts else ()
-        return {name: np.concatenate([part[name] for part, _ in self.parts]) for name in names}
+    def columns(self, reference=None):
+        """The values of each column; of sparse rows those in a reference, if one is given."""
+        parts = [rows for rows, _ in self.parts]
+        if not parts:
+            return {}
+        if hasattr(parts[0], "column_names"):
+            X = _some(pa.concat_tables(parts, promote_options="permissive"), _MOST_ROWS)
+            known = None if reference is None else reference.facts["columns"]
+            return columns_of_cells(X.to_pydict(), known)
+        if not hasattr(parts[0], "tocsr"):
+            return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        X = _some(stacked(parts), _MOST_ROWS)
+        if reference is None:
+            return reference_columns(X, self.sparse)
+        return columns_like(reference, X, self.sparse)
 
     def predictions(self):
         """The predictions; None for several of each row."""
@@ -119,7 +183,12 @@ class CollectedRows:
 
     def report(self, reference, threshold):
         """The `DriftReport`."""
-        return reference.compare(self.columns(), self.predictions(), threshold=threshold)
+        columns = self.columns(reference)
+        return reference.compare(columns, self.predictions(), threshold=threshold)
+
+    def _names(self, X):
+        names = list(getattr(X, "column_names", ()))
+        return names or feature_names(self.estimator, self.notes)
 
 
 class CheckedRows(NamedTuple):

@@ -68,7 +68,7 @@ def _table(report):
 
 def _distributions(reference, rows, report):
     """The shares of the training and of the new rows: predictions, and the largest indices."""
-    columns, drawn = rows.columns(), []
+    columns, drawn = rows.columns(reference), []
     if report.predictions is not None:
         drawn.append(_figure("prediction", reference.shares(None, rows.predictions())))
     for one in sorted(report.columns, key=lambda one: -one.index)[:_MOST_DRAWN]:

@@ -23,6 +23,8 @@ from tunefree.cli.console import (
     note,
     stop,
 )
+from tunefree.cli.drift import MOST_COLUMNS, notes_of_stream
+from tunefree.cli.drift_streams import RecordSample
 from tunefree.cli.rows import note_skipped, skipped_of
 from tunefree.cli.train import check_outputs, guess_and_advise, resumable
 from tunefree.core.warn import did_you_mean
@@ -48,6 +50,8 @@ from tunefree.streams.regressor import StreamRegressor
 
 # The task is guessed from this many targets.
 _LOOK = 200
+# Rows that a model keeps to be compared with later ones.
+_SAMPLED = 2000
 
 
 class _Classification:
@@ -90,11 +94,16 @@ _TASKS: dict[str, Any] = {"classification": _Classification, "regression": _Regr
 class _Source:
     """The data: their rows, and what identifies them in a checkpoint."""
 
+    sample: Any = None
+
     def __init__(self, data, kind, options):
         self.name, self.data, self.kind = name_of(options.data), data, kind
         names = ("target", "header", "delimiter", "sheet")
         columns = {name: getattr(options, name) for name in names}
         self.columns = {name: value for name, value in columns.items() if value is not None}
+        is_kept = options.model is not None or options.checkpoint is not None
+        if is_kept and kind != "libsvm":
+            self.sample = RecordSample(_SAMPLED, MOST_COLUMNS)
 
     def records(self, layout, skipped, place, before):
         """The rows from a place on; `before` is called before each wait for more of a pipe."""
@@ -191,6 +200,8 @@ class _StreamRun:
         ids = [x.pop(name, "") for name in self.ids]
         for name in self.dropped:
             x.pop(name, None)
+        if self.source.sample is not None:
+            self.source.sample.add(x)
         key = row if self.delay else None
         line, covered, wrong = _TASKS[self.task].predict(self.estimator, x, y, key, self.alpha)
         if self.out is not None:
@@ -250,8 +261,11 @@ def run_stream(options):
             stop(str(source.no_rows(run.layout)), BAD_DATA)
     note_skipped(skipped)
     if options.model is not None and run.rows:
+        notes = _notes(task, options)
+        if source.sample is not None and source.sample.n_seen == run.mark.rows:
+            notes |= notes_of_stream(run.estimator, source.sample.rows())
         with failing(FAILED, options.model):
-            save_model(run.estimator, options.model, notes=_notes(task, options))
+            save_model(run.estimator, options.model, notes=notes)
     if options.json:
         answer(json.dumps(run.summary() | {"seconds": time.perf_counter() - start}))
 

@@ -32,7 +32,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.drift import notes_of_reference
+from tunefree.cli.drift import notes_of_reference, notes_of_sample, row_sample
 from tunefree.cli.reading import reading_of, reading_of_source
 from tunefree.cli.rows import (
     MOST_CLASSES,
@@ -593,6 +593,7 @@ def _from_source(data, why, options):
             _check_dropped(options, source.reader.feature_names)
         estimator = make_estimator(options, task)
         _print_task(task, reason, classes)
+        source.sample = row_sample()
         start = time.perf_counter()
         with _compilation_noted(), _named_as_options(estimator):
             _learn(source, estimator, classes, options)
@@ -600,6 +601,8 @@ def _from_source(data, why, options):
     if hasattr(estimator, "classes_"):
         estimator.classes_ = _as_whole_numbers(estimator.classes_)
     notes = _notes_of_source(source, task, estimator.n_features_in_, options)
+    with failing(BAD_DATA, options.data):
+        notes |= notes_of_sample(estimator, source, notes)
     _print_data(options.data, notes, last=options.target is None)
     return Trained(estimator, notes, source.skipped, seconds)
 

@@ -64,7 +64,7 @@ class Checkpoint:
         """Save a run when it is due or interrupted; first resume it, if `resume`.
 
         A run has `estimator` and `source`, and `mark`, `epoch`, `width` and `state`, which are
-        saved and passed to its `resume`.
+        saved and passed to its `resume`. The `sample` of its source, if any, is saved, too.
         """
         if os.path.exists(self.path):
             values = load_values(self.path, kind="checkpoint")
@@ -123,6 +123,7 @@ class Checkpoint:
             "epoch": run.epoch,
             "width": run.width,
             "state": run.state,
+            "sample": None if run.source.sample is None else run.source.sample.state,
         }
         try:
             save_values(values, self.path, kind="checkpoint")
@@ -155,6 +156,8 @@ class Checkpoint:
         if other is not None:
             raise ModelError(f"{self.path} is a checkpoint of {other}")
         run.resume(values["estimator"], mark, epoch, values["width"], values["state"])
+        if run.source.sample is not None and values["sample"] is not None:
+            run.source.sample.resume(values["sample"])
         self._saved = run.epoch, run.mark.row
 
 

@@ -274,11 +274,15 @@ def sound_parts(text, line, after, parse, skipped):
         except DataError as error:
             error.row = True
             start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
-            before, text = text[:start], text[stop:]
-            if before:  # valid lines before the error
-                yield parse(before, line), (after[0] - len(text), error.line + 1)
-            skip(error, skipped)
-            line = error.line + 1
+            place = after[0] - len(text)
+            if skipped is None or not skipped.malformed:
+                if start:  # reading continues before the error
+                    yield parse(text[:start], line), (place + start, error.line)
+                raise
+            skipped.add(error)
+            if start:  # valid lines before the error
+                yield parse(text[:start], line), (place + stop, error.line + 1)
+            text, line = text[stop:], error.line + 1
         else:
             yield block, after
             return

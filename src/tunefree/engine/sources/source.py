@@ -196,10 +196,11 @@ class Source:
     number of columns (None while unknown), `rows` the number of rows read in the current pass, and
     `skipped` counts malformed rows and rows without a target. The latter are skipped, with a
     warning after the first pass, unless `keeps_unlabelled`. If `is_sample`, nothing is concluded
-    from how many are skipped.
+    from how many are skipped. A `sample` (`RowSample`) draws from the rows of the first pass.
     """
 
     keeps_unlabelled = is_sample = False
+    sample: Any = None
 
     def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
         self.reader, self.window, self.seed, self.on_bad_row = reader, window, seed, on_bad_row
@@ -225,6 +226,8 @@ class Source:
                 self.rows = chunk.mark.row
                 place = chunk.mark.place
                 own.at(self.rows, place[0] / size if size and place else None)
+                if self.sample is not None and not epoch:
+                    self.sample.add(chunk.X, self.rows - len(chunk))
                 yield chunk
         if not self.is_sample:
             self.skipped.check(self.rows, self.name)
