@@ -175,6 +175,7 @@ def test_slopes_of_classes_are_exported(tmp_path):
     assert_same(model, rows, tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 @pytest.mark.parametrize("candidate", ["linear", "kernel"])
 def test_tables_of_categories_dates_and_gaps_are_exported(candidate):
     pandas = pytest.importorskip("pandas")
@@ -196,6 +197,7 @@ def test_tables_of_categories_dates_and_gaps_are_exported(candidate):
     np.testing.assert_allclose(said, model.predict(table), atol=1e-5 * np.abs(y).max())
 
 
+@pytest.mark.filterwarnings("ignore:Column .x0.. numbers stand within")
 def test_a_column_that_no_graph_can_hold_is_named():
     texts = [f"some words that say {i}" for i in range(160)]
     model = tunefree.TuneFreeRegressor(candidates=("linear",), random_state=0)

@@ -272,6 +272,7 @@ def test_training_rows_that_are_repeated_do_not_differ_from_themselves():
     assert max(one.index for one in model.column_drift(X)) < 1e-12
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 def test_other_distributions_are_found():
     frame, *_ = table(n=1000)
     frame.loc[::5, "a"] = np.nan

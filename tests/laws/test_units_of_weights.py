@@ -62,6 +62,7 @@ def test_the_unit_of_weights_is_free(name, kind):
     np.testing.assert_allclose(scores(name, other * weights), expected, atol=1e-7 * spread)
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 @pytest.mark.parametrize("factor", POWERS + OTHERS)
 @pytest.mark.parametrize("kind", WEIGHTS)
 def test_columns_of_text_are_encoded_alike_in_every_unit_of_weights(kind, factor):

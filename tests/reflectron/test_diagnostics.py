@@ -350,6 +350,7 @@ def test_ranges_that_were_read_as_numbers_are_named_in_the_table(kind, potential
     assert "Ranges" not in model.summary().note
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 @pytest.mark.parametrize("kind", [GLMRegressor, GLMClassifier])
 def test_maximum_likelihood_warns_of_levels_that_it_has_no_coefficient_of(kind):
     X, y, _ = _counts()

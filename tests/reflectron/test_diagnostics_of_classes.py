@@ -250,6 +250,7 @@ def test_bands_are_the_delta_method(family, form, tmp_path):
     np.testing.assert_array_equal(again[1], model.predict_mean_interval(rows[:6])[1])
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 def test_bands_with_an_offset_and_of_unknown_levels():
     X, y, _ = _drawn("ordinal")
     offset = np.linspace(-1.0, 1.0, 400)

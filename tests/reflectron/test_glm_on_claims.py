@@ -73,6 +73,7 @@ def test_frequency_and_severity_are_those_of_statsmodels(frequency):
     assert whole.sum() == pytest.approx(DATA["paid"].sum(), rel=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 @pytest.mark.parametrize("container", [lambda rows: rows, pl.from_pandas, pa.Table.from_pandas])
 def test_a_new_level_counts_as_the_reference_level_and_is_told(frequency, container):
     new = DATA[COLUMNS].head(3).assign(region=["mars", "north", "mars"])

@@ -341,6 +341,7 @@ def test_groups_must_be_several_and_as_many_as_rows():
         TuneFreeRegressor().fit(X, y, groups=np.arange(59))
 
 
+@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 def test_declared_categories_are_learned_level_by_level(tmp_path):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 40, 900), rng.normal(size=900)])
