@@ -32,6 +32,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Before NumPy is imported: a worker of a test run has a core, and the threads of several BLAS on
 # it would wait for each other. `test_threads.py` sets what it is about.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Likewise the threads of scikit-learn's trees, to which ours are compared: they sleep while they
+# wait.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # Before SciPy is imported: scikit-learn's array checks run only with it.
 os.environ["SCIPY_ARRAY_API"] = "1"
 # Before tunefree is imported: Numba reads the folder when a kernel is declared.
