@@ -59,9 +59,9 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         With the mean mu = u(s) of a target y per unit of exposure e, the variance function V, the
         unit deviance d and a weight w that is a precision:
 
-        ============  ===============================================================
+        ============= ===============================================================
         kind          residual
-        ============  ===============================================================
+        ============= ===============================================================
         'response'    e (y - mu): in the units of the targets
         'working'     (y - mu) / u'(s): in the units of the index
         'pearson'     sqrt(w e) (y - mu) / sqrt(V(mu))
@@ -69,7 +69,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         'quantile'    the normal quantile of P(Y <= y); of a count a random number in its
                       jump
         'probability' P(Y < y) - P(Y > y): between -1 and 1, with the mean 0
-        ============  ===============================================================
+        ============= ===============================================================
 
         Quantile residuals of a true model are exactly normal, whatever the family. The others are
         those of statsmodels and R.
