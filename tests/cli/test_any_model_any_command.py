@@ -101,3 +101,53 @@ def test_classes_that_the_model_does_not_know_end_with_a_sentence(folder):
     some.to_csv(data, index=False)
     out = " ".join(run("eval", model, data, "--target", "y").output.split())
     assert "9 rows have a class that the model does not know, such as 'new'" in out
+
+
+@pytest.fixture(scope="module")
+def sparse_stream(tmp_path_factory):
+    """A stream of libsvm whose features first occur in another order than their numbers."""
+    folder = tmp_path_factory.mktemp("sparse")
+    X = RNG.normal(size=(300, 6)) * (RNG.random((300, 6)) < 0.5)
+    X[0, :2], X[0, 4] = 0.0, 1.0
+    y = (X[:, 2] > X[:, 4]).astype(int)
+    for name, rows in (("old", slice(0, 240)), ("new", slice(240, 300))):
+        lines = [
+            " ".join([str(label), *(f"{j + 3}:{v}" for j, v in enumerate(row) if v)])
+            for row, label in zip(X[rows], y[rows], strict=True)
+        ]
+        (folder / f"{name}.svm").write_text("\n".join(lines) + "\n")
+    run("stream", folder / "old.svm", "--model", folder / "model")
+    return folder
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_stream_of_libsvm_knows_features_by_their_index(sparse_stream, is_large, monkeypatch):
+    """As `predict_proba` of rows by name; from a file, a large file, and a pipe."""
+    from tunefree.cli import rows
+
+    if is_large:
+        monkeypatch.setattr(rows, "_LARGE_FILE", 100)
+        monkeypatch.setattr(rows, "_LARGE_INPUT", 100)
+    model, data = sparse_stream / "model", sparse_stream / "new.svm"
+    pairs = [line.split() for line in data.read_text().splitlines()]
+    given = [{k: float(v) for k, _, v in (c.partition(":") for c in cells)} for _, *cells in pairs]
+    expected = tunefree.load_model(model).predict_proba(given)
+    out = sparse_stream / f"{is_large}.csv"
+    run("predict", model, data, "-o", out)
+    np.testing.assert_allclose(pd.read_csv(out)[["0", "1"]], expected, rtol=1e-12)
+    piped = CliRunner().invoke(app, ["predict", str(model), "-"], input=data.read_text())
+    assert piped.stdout.split() == expected.argmax(axis=1).astype(str).tolist()
+    found = json.loads(run("eval", model, data, "--json").stdout)
+    labels = np.array([int(first) for first, *_ in pairs])
+    assert found["error"] == pytest.approx(np.mean(expected.argmax(axis=1) != labels))
+
+
+def test_rows_without_a_column_of_a_stream_are_bad_data(folder, sparse_stream):
+    """They would all have the same prediction."""
+    by_name = folder / "named.model"
+    run("stream", folder / "classes.csv", "--target", "y", "--model", by_name)
+    for model, data in (
+        (sparse_stream / "model", folder / "classes.csv"),
+        (by_name, sparse_stream / "new.svm"),
+    ):
+        assert "no column is one of those learned" in run("predict", model, data, code=3).stderr

@@ -38,10 +38,17 @@ from tunefree.cli.rows import (
     split_role_columns,
     with_targets_only,
 )
+from tunefree.core.format import listed
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.files.arriving import arriving_tables, is_pipe, kind_of_lines, opened
-from tunefree.files.files import Named, Skipped, detected, write_atomically
+from tunefree.files.arriving import (
+    arriving_tables,
+    is_pipe,
+    kind_of_lines,
+    libsvm_tables,
+    opened,
+)
+from tunefree.files.files import DataError, Named, Skipped, detected, write_atomically
 from tunefree.files.mixed import TABLES, mixed_parts, read_mixed
 from tunefree.files.model import describe_model, load_model
 from tunefree.files.tables import Column, unnamed
@@ -142,7 +149,8 @@ def read_tables(
             "skipped": skipped,
             "columns": _names(estimator, notes),
             "n_features": _n_features(estimator, notes),
-            "zero_based": notes.get("zero_based", "auto"),
+            # A stream knows features of libsvm by the index that is written.
+            "zero_based": True if is_stream(estimator) else notes.get("zero_based", "auto"),
             "unseen": "ignore",
         }
         settings |= noted | {name: value for name, value in options.items() if value is not None}
@@ -218,12 +226,16 @@ def _opened_pipe(data, options) -> Any:
 def _parts(estimator, notes, source, settings, keep):
     """Tables, or chunks of a source, of consecutive rows."""
     if notes.get("kinds") or is_stream(estimator) or keep:
-        settings |= {"keep": keep}
-        settings["format"] = detected(source, settings.get("format"))[0]
-        if isinstance(source, Replay):
-            source = Named(source.name, source.for_good())
-        yield from mixed_parts(source, **settings)
-        return
+        kind = detected(source, settings.get("format"))[0]
+        if is_stream(estimator) or kind != "libsvm":
+            if isinstance(source, Replay):
+                source = Named(source.name, source.for_good())
+            if kind == "libsvm":
+                labelled, skipped = settings["target"] is None, settings["skipped"]
+                yield from libsvm_tables(source, skipped, labelled=labelled, zero_based=True)
+            else:
+                yield from mixed_parts(source, **settings | {"keep": keep, "format": kind})
+            return
     skipped = settings.pop("skipped")
     settings["drop"] = [*settings.get("drop", ()), *(Column(n, 0) for n in notes.get("drop", ()))]
     opened = open_source(source, hashed=notes.get("hashed"), **settings)
@@ -303,12 +315,33 @@ def _as_known(estimator, notes, table, on_bad_cell, counted, is_part=False):
 def _named_rows(names, table):
     """The columns of a table that have these names, and missing values for others."""
     X = table.X
+    if table.zero_based is not None:
+        return _rows_by_index(names, X, table.path)
     if not hasattr(X, "column_names"):
         known = table.feature_names or [unnamed(j) for j in range(X.shape[1])]
         X = X.toarray() if hasattr(X, "toarray") else X
         X = pa.table(list(X.T), list(known))
+    known = set(X.column_names)
+    if known.isdisjoint(names):
+        raise _no_known_column(names, table.path)
     gap = pa.nulls(X.num_rows)
-    return pa.table({name: X[name] if name in X.column_names else gap for name in names})
+    return pa.table({name: X[name] if name in known else gap for name in names})
+
+
+def _rows_by_index(names, X, path):
+    """The features of rows of libsvm, named by their index; one that no row has is 0."""
+    if not any(name.isdecimal() for name in names):
+        raise _no_known_column(names, path)
+    X, columns = X.tocsc(), {}
+    for name in names:
+        is_there = name.isdecimal() and int(name) < X.shape[1]
+        columns[name] = X[:, [int(name)]].toarray()[:, 0] if is_there else np.zeros(X.shape[0])
+    return pa.table(columns)
+
+
+def _no_known_column(names, path):
+    """The error for data with none of the columns that a stream has learned."""
+    return DataError(f"no column is one of those learned: {listed(names, 5)}", path)
 
 
 def _note_ignored(count):

@@ -93,7 +93,7 @@ def arriving_tables(source, kind, *, skipped, keep=(), **settings):
     """
     settings.pop("format", None)
     if kind == "libsvm":
-        yield from _of_libsvm(source, skipped, **settings)
+        yield from libsvm_tables(source, skipped, **settings)
     elif kind == "csv":
         n_lines = 1 if settings.get("header") is False else 2
         begun = Named(name_of(source), _begun(source, n_lines))
@@ -115,9 +115,11 @@ def _begun(pieces, n_lines):
     yield from pieces
 
 
-def _of_libsvm(source, skipped, *, n_features=None, zero_based: Any = "auto", **_):
-    """Sparse rows; indices beyond the features of the model are counted."""
-    options = {"labelled": False, "zero_based": zero_based, "n_features": None}
+def libsvm_tables(
+    source, skipped, *, labelled=False, n_features=None, zero_based: Any = "auto", **_
+):
+    """Consecutive sparse rows; indices beyond the features of the model are counted."""
+    options = {"labelled": labelled, "zero_based": zero_based, "n_features": None}
     if zero_based == "auto":
         pieces = iter(source)
         head = b"".join(itertools.islice(_begun(pieces, 1), 1))
@@ -130,7 +132,8 @@ def _of_libsvm(source, skipped, *, n_features=None, zero_based: Any = "auto", **
         if n_features is not None:
             X.resize(X.shape[0], n_features)
         ignored = n_entries - X.nnz
-        yield Table(X, None, None, None, name_of(source), options["zero_based"], ignored=ignored)
+        y = block.labels if labelled else None
+        yield Table(X, y, None, None, name_of(source), options["zero_based"], ignored=ignored)
 
 
 def _of_json(source, skipped, keep, *, columns=None, **settings):
