@@ -151,3 +151,16 @@ def test_rows_without_a_column_of_a_stream_are_bad_data(folder, sparse_stream):
         (by_name, sparse_stream / "new.svm"),
     ):
         assert "no column is one of those learned" in run("predict", model, data, code=3).stderr
+
+
+def test_a_column_that_the_data_of_a_stream_lack_is_named(folder):
+    """It counts as missing, in a file and in a pipe."""
+    model, data = folder / "lacks.model", folder / "lacks.csv"
+    run("stream", folder / "numbers.csv", "--target", "y", "--id", "key", "--model", model)
+    TABLE[["b", "city"]].to_csv(data, index=False)
+    told = "note: no row has a, which the stream has learned"
+    assert told in run("predict", model, data).stderr
+    piped = CliRunner().invoke(app, ["predict", str(model), "-"], input=data.read_text())
+    assert told in piped.stderr
+    TABLE[["a", "b", "city"]].to_csv(data, index=False)
+    assert "no row has" not in run("predict", model, data).stderr

@@ -165,8 +165,10 @@ def read_tables(
                 settings |= {"keep": keep} if keep else {}
                 tables = [read_mixed(source, cells=has_cells, **settings)]
         counted, ignored = {}, 0
+        lacking = set(stream_columns(estimator)) if is_stream(estimator) else set()
         for table in tables:
             ignored += getattr(table, "ignored", 0)
+            lacking -= _named_in(table, lacking)
             if labelled and notes.get("target_markers"):
                 table = with_targets_only(table, notes["target_markers"], skipped)
             if not table.X.shape[0]:
@@ -182,6 +184,22 @@ def read_tables(
         if not is_repeated:
             note_cells(counted)
             note_skipped(skipped)
+            _note_lacking(lacking)
+
+
+def _named_in(table, names):
+    """Which of some names are columns of a table; a feature that libsvm does not write is 0."""
+    if not names or table.zero_based is not None:
+        return names
+    if hasattr(table.X, "column_names"):
+        return names.intersection(table.X.column_names)
+    return names.intersection(table.feature_names or map(unnamed, range(table.X.shape[1])))
+
+
+def _note_lacking(names):
+    if names:
+        words = listed(sorted(names, key=str), 5)
+        note(f"note: no row has {words}, which the stream has learned: they count as missing")
 
 
 def _before_error(table, known, counted):
