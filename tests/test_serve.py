@@ -248,7 +248,7 @@ def test_the_shell_exports_models_of_the_shell(folder, tmp_path):
 
 
 def test_a_reader_that_has_seen_enough_is_no_error_message_and_a_full_disk_is_a_sentence(tmp_path):
-    model = tunefree.BoostedTreesRegressor(max_iter=5, random_state=0).fit(TABLE[["a"]], Y)
+    model = tunefree.BoostedTreesRegressor(random_state=0).fit(TABLE[["a"]], Y)
     to_scorer(model, tmp_path / "scorer")
     (tmp_path / "rows.csv").write_text("a\n" + "1.5\n" * 50_000)
     command = [sys.executable, "-m", "tunefree.serve", tmp_path / "scorer", tmp_path / "rows.csv"]
