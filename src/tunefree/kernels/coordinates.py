@@ -51,6 +51,13 @@ class Coordinates(NamedTuple):
             raise ValueError("The coordinates do not fit together, or are those of other columns.")
         return out.T
 
+    def bounds(self):
+        """The largest absolute value of each coordinate, of any row."""
+        out = np.where(self.kind == _NUMBER, _CLIP, 1.0)
+        for i in np.flatnonzero(self.kind == _RANK):
+            out[i] = np.abs(self.heights[self.start[i] : self.start[i + 1]]).max()
+        return out
+
     def onnx(self, g, X):
         """The coordinates of rows as nodes of a graph."""
         columns = []
