@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tunefree
+from tunefree.core.jit import kernel
 
 PROGRAM = """
 from tunefree import TuneFreeClassifier  # declares every kernel that a default fit may need
@@ -98,3 +100,11 @@ def test_indices_are_tried_as_those_of_arrays_before_lists_dicts_and_texts(tmp_p
     kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, env=kept)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_kernel_of_this_package_may_have_a_comprehension_and_make_an_array():
+    def squares(n):
+        return np.array([i * i for i in range(n)]) + 1.0
+
+    squares.__module__ = "tunefree.of_this_package"
+    assert kernel(squares)(3).tolist() == [1.0, 2.0, 5.0]

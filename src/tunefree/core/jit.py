@@ -36,10 +36,12 @@ _intrinsic: Any = intrinsic
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # `tunefree.core.within` uses internals of Numba: only in versions that it was tested with.
 _TESTED = (0, 60) <= numba.version_info[:2] <= (0, 68)
+_WHOLE: Any = {}
 _WITHIN: Any = {}
 if _TESTED:
-    from tunefree.core.within import Within
+    from tunefree.core.within import Whole, Within
 
+    _WHOLE = {"pipeline_class": Whole}
     _WITHIN = {"pipeline_class": Within, "no_cpython_wrapper": True}
 # Sums may be reassociated, so that a dot product can use vector registers; NaN and inf are exact.
 REASSOCIATE = {"reassoc", "nsz", "contract"}
@@ -70,7 +72,7 @@ def _compiler(function, fastmath, borrows=False) -> Any:
     garbage collector is off meanwhile: it would scan the compiler's objects again and again.
     """
     options = _OPTIONS | ({"_nrt": False} if borrows and _TESTED else {})
-    compiled = _njit(fastmath=fastmath, **options)(function)
+    compiled = _njit(fastmath=fastmath, **options | _WHOLE)(function)
     if not _TESTED:
         return compiled
     within = _njit(fastmath=fastmath, **options | _WITHIN)(function)
