@@ -73,7 +73,7 @@ class KernelTransform(NamedTuple):
     def __call__(self, X):
         """Rows in the view, scaled by the rates."""
         Z = self.view.show(as_dense(X))
-        return Z if self.geometry is None else np.ascontiguousarray(self.geometry.show(Z))
+        return Z if self.geometry is None else self.geometry.show(Z)
 
 
 class KernelProblem(NamedTuple):
@@ -371,7 +371,7 @@ class KernelPredictor(NamedTuple):
         return np.concatenate(blocks).astype(X.dtype)
 
     def of_rows(self, dtype):
-        """A function of many rows of this type in the units of the kernel: values less intercepts."""
+        """Values of many rows of this type in the units of the kernel, less intercepts."""
         if self.transform.geometry is None:
             coef = self.coef.astype(dtype, copy=False)
             return lambda A, team: A @ coef

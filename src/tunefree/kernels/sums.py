@@ -12,8 +12,7 @@ order of additions depends on the number of rows, or on the place of a row among
   whose sum over landmarks is one more inner product.
 - Absolute differences in single precision are those of whole numbers, 31 bits for the largest
   possible distance: :math:`|x - c| = 2 \max(x, c) - x - c` is then exact, and half the work.
-- Columns of which most entries are 0, such as those of levels, are added for rows where they are
-  not 0.
+- Columns with one usual number, such as 0 of levels, are added for rows with another number.
 
 Source: Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication" (registers
 and caches).
@@ -27,7 +26,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from tunefree.core.jit import _WITHIN, REASSOCIATE, fast_exp2, fast_exp2_32
+from tunefree.core.jit import _WITHIN, REASSOCIATE, fast_exp2, fast_exp2_32, minimum
 from tunefree.core.jit import kernel as compiled
 from tunefree.core.process import ALONE
 
@@ -40,8 +39,10 @@ _ROWS = 6
 _VECTOR, _TILE = 64, 1024
 # Rows of a task: so many use a tile of the landmarks while it is in the cache.
 _TASK = 64 * _ROWS
-# Columns of which at least this share of entries is 0 are added row by row, in so many vectors.
-_ZEROS, _WIDE = 0.75, 4
+# A number of at least this share of a column's entries is usual; it is found among so many.
+_USUAL, _SEEN = 0.75, 31
+# Vectors of a row in registers, for unusual numbers.
+_WIDE = 4
 # Whole numbers are below 2^31: two sizes and twice the larger of two numbers.
 _LARGEST = 0.99 * 2.0**29
 _LOG2_E = float(np.log2(np.e))
@@ -70,8 +71,8 @@ def _instructions(generate, returns_nothing):
 def _of_six_rows(combine) -> Any:
     """A function for kernels that adds up combinations of six rows with a tile, column by column.
 
-    ``add_up(A, first, W, columns, left, right, out)`` writes ``left[first + i] + right[k]`` plus the
-    sum over the columns j of ``combine(A[first + i, j], W[j, k])`` to ``out[i, k]``. Arrays are
+    ``add_up(A, first, W, columns, left, right, out)`` writes ``left[first + i] + right[k]`` plus
+    the sum over the columns j of ``combine(A[first + i, j], W[j, k])`` to ``out[i, k]``. Arrays are
     contiguous, and rows of W are whole vectors.
     """
 
@@ -309,28 +310,28 @@ def _add_values(
 
 
 @compiled(fastmath=REASSOCIATE, borrows=True)
-def _lay_out(A, scale, lines, constant, squares, numbers, left, out):
+def _lay_out(A, usual, scale, lines, constant, squares, numbers, left, out):
     """Write rows as numbers of the kernel's type, their sizes, and what is added to their sums.
 
-    With a scale numbers are twice the whole ones.
+    They are differences from the `usual` numbers, with a scale twice the whole ones.
     """
     for i in range(len(A)):
         row, size, whole = A[i], 0.0, 0.0
         if squares:
             for j in range(len(row)):
-                numbers[i, j] = row[j]
+                numbers[i, j] = row[j] - usual[j]
                 size += np.float64(numbers[i, j]) * np.float64(numbers[i, j])
             left[i] = -_LOG2_E * size
         elif scale > 0.0:
             for j in range(len(row)):
-                x = np.rint(scale * row[j])
+                x = np.rint(scale * (row[j] - usual[j]))
                 numbers[i, j] = 2.0 * x
                 whole += x
                 size += abs(row[j])
             left[i] = -whole
         else:
             for j in range(len(row)):
-                numbers[i, j] = row[j]
+                numbers[i, j] = row[j] - usual[j]
                 size += abs(row[j])
             left[i] = 0.0
         for c in range(len(lines)):
@@ -354,16 +355,41 @@ def _list_entries(A, columns, more, counts):
         counts[i] = n
 
 
-def _in_tiles(table, lanes):
-    """Rows of numbers as tiles of shape (tiles, columns, rows of a tile), filled up with zeros."""
-    m, d = table.shape
-    count = max(1, -(-m // lanes))
-    width = -(-m // (64 * count)) * 64  # whole vectors, and four of each type
-    out = np.zeros((count, d, width), table.dtype)
-    for t, tile in enumerate(out):
-        part = table[t * width : (t + 1) * width]
-        tile[:, : len(part)] = part.T
-    return out
+@compiled(borrows=True)
+def _count_equal(B, numbers, counts, lower):
+    """Count how many entries of every column are equal to a number, and how many are below."""
+    for i in range(len(B)):
+        row = B[i]
+        for j in range(len(row)):
+            counts[j] += row[j] == numbers[j]
+            lower[j] += row[j] < numbers[j]
+
+
+@compiled(borrows=True)
+def _fill_tiles(B, usual, has_usual, factor, squares, is_whole, W, right, sizes):
+    """Write landmarks as numbers of the kernel's type, what they add to distances, and their sizes.
+
+    `W`, `right` and `sizes` are zeros.
+    """
+    width = W.shape[2]
+    for first in range(0, len(B), 8):
+        last = minimum(first + 8, len(B))
+        t = first // width
+        start, own = t * width, right[t]
+        for j in range(B.shape[1]):
+            row, shift = W[t, j], usual[j]
+            for i in range(first, last):
+                x, k = B[i, j], i - start
+                y = factor * (x - shift)
+                row[k] = 2.0 * np.rint(y) if is_whole else y
+                y = np.float64(row[k])
+                sizes[i] += abs(x)
+                if squares:
+                    own[k] -= y * y
+                elif is_whole:
+                    own[k] += 0.5 * y if has_usual[j] else -0.5 * y
+                elif has_usual[j]:
+                    own[k] += y
 
 
 class LandmarkSums(NamedTuple):
@@ -382,8 +408,9 @@ class LandmarkSums(NamedTuple):
 
     W: np.ndarray  # of shape (tiles, columns, landmarks of a tile)
     right: np.ndarray  # the sizes of the landmarks, of shape (tiles, landmarks of a tile)
-    columns: np.ndarray  # those that are added for all rows, and those where a row is not 0
+    columns: np.ndarray  # those that are added for all rows, and those for unusual numbers
     others: np.ndarray
+    usual: np.ndarray  # from which numbers are differences
     coef: np.ndarray  # of shape (tiles, outputs, landmarks of a tile); 1 or 4, 8, ... outputs
     unit: Any  # of distances, for powers of 2; None for squares
     slope: Any  # of such a distance
@@ -399,35 +426,41 @@ class LandmarkSums(NamedTuple):
         values of the columns of all rows, if they are known: absolute differences are then those of
         whole numbers.
         """
-        B, coef = (np.asarray(part, np.float64) for part in (centers, coef))
-        number, slope, scale = np.float32 if single else np.float64, float(geometry.slope), 0.0
-        constant, padded = coef.sum(axis=0), np.zeros((len(coef), _padded(coef.shape[1])))
-        padded[:, : coef.shape[1]] = coef
-        if geometry.kernel.power == 2:
-            lines, unit, of_distance = 2.0 * slope * (coef.T @ B), None, None
-            W = (2.0 * _LOG2_E * B).astype(number)
-            right = np.square(W.astype(np.float64)).sum(axis=1) / (-4.0 * _LOG2_E)
+        B, coef = (np.ascontiguousarray(part, np.float64) for part in (centers, coef))
+        (m, d), n_outputs = B.shape, coef.shape[1]
+        squares, slope = geometry.kernel.power == 2, float(geometry.slope)
+        number: Any = np.float32 if single else np.float64
+        is_whole = bool(single and not squares and bounds is not None)
+        usual, has_usual = _usual_numbers(B, not squares)
+        scale, factor = 0.0, 2.0 * _LOG2_E if squares else 1.0
+        if is_whole:
+            most = np.maximum(bounds, np.abs(B).max(axis=0, initial=0.0)) + np.abs(usual)
+            scale = factor = _LARGEST / max(most.sum(), 1e-300)
+        kind = np.dtype(np.int32 if is_whole else number)
+        # Whole vectors, and four of each type.
+        count = max(1, -(-m * kind.itemsize // _TILE))
+        width = -(-m // (64 * count)) * 64
+        W, right, sizes = np.zeros((count, d, width), kind), np.zeros((count, width)), np.zeros(m)
+        _fill_tiles(B, usual, has_usual, factor, squares, is_whole, W, right, sizes)
+        constant, unit, of_distance = coef.sum(axis=0), None, None
+        if squares:
+            lines = 2.0 * slope * (coef.T @ B)
+            right /= 4.0 * _LOG2_E
         else:
-            lines, of_distance = slope * constant[:, None], number(slope / _LOG2_E)
-            constant = constant + slope * (np.abs(B).sum(axis=1) @ coef)
-            unit, right = number(_LOG2_E), np.zeros(len(B))
-            W = B.astype(number)
-            if single and bounds is not None:
-                most = np.maximum(bounds, np.abs(B).max(axis=0, initial=0.0)).sum()
-                scale = _LARGEST / max(most, 1e-300)
-                W, unit = np.rint(scale * B), number(_LOG2_E / scale)
-                W, right = (2.0 * W).astype(np.int32), -W.sum(axis=1)
-        is_zero = (W == 0).mean(axis=0) >= _ZEROS
-        if unit is not None:
-            is_zero &= (W >= 0).all(axis=0)
-            right = right + W[:, is_zero].sum(axis=1, dtype=np.float64)
-        lanes = _TILE // W.dtype.itemsize
+            lines = slope * constant[:, None]
+            constant = constant + slope * (sizes @ coef)
+            unit, of_distance = number(_LOG2_E / (scale or 1.0)), number(slope / _LOG2_E)
+        coefs = np.zeros((count, n_outputs if n_outputs == 1 else -(-n_outputs // 4) * 4, width))
+        for t, part in enumerate(coefs):
+            own = coef[t * width : (t + 1) * width]
+            part[:n_outputs, : len(own)] = own.T
         return cls(
-            _in_tiles(W, lanes),
-            np.ascontiguousarray(_in_tiles(right[:, None].astype(W.dtype), lanes)[:, 0]),
-            np.flatnonzero(~is_zero),
-            np.flatnonzero(is_zero),
-            _in_tiles(padded, lanes),
+            W,
+            right.astype(kind),
+            np.flatnonzero(~has_usual),
+            np.flatnonzero(has_usual),
+            usual,
+            coefs,
             unit,
             of_distance,
             scale,
@@ -453,7 +486,7 @@ class LandmarkSums(NamedTuple):
         left[len(A) :] = 0
         out = np.zeros((n, self.coef.shape[1]))
         squares = self.unit is None
-        _lay_out(A, self.scale, self.lines, self.constant, squares, numbers, left, out)
+        _lay_out(A, self.usual, self.scale, self.lines, self.constant, squares, numbers, left, out)
         of_values = kind if kind.kind == "f" else np.dtype(np.float32)
         distances = team.memory((_ROWS, width), kind, "distances")
         values = team.memory((_ROWS, width), of_values, "values")
@@ -465,6 +498,16 @@ class LandmarkSums(NamedTuple):
         return out[: len(A), : len(self.constant)]
 
 
-def _padded(n_outputs):
-    """The number of columns of coefficients with those that fill up four."""
-    return n_outputs if n_outputs == 1 else -(-n_outputs // 4) * 4
+def _usual_numbers(B, are_least):
+    """A number of each column, which is 0 if none is usual, and whether one is.
+
+    `are_least`: whether it has to be the least one.
+    """
+    d = B.shape[1]
+    if not len(B):
+        return np.zeros(d), np.zeros(d, dtype=bool)
+    seen = np.sort(B[:: max(1, len(B) // _SEEN)], axis=0)
+    usual, counts, lower = seen[len(seen) // 2], np.zeros(d, np.int64), np.zeros(d, np.int64)
+    _count_equal(B, usual, counts, lower)
+    has_usual = (counts >= _USUAL * len(B)) & ((lower == 0) | (not are_least))
+    return np.where(has_usual, usual, 0.0), has_usual
