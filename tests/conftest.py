@@ -1,5 +1,6 @@
 """Where compiled kernels are kept, and where the public data sets lie."""
 
+import gc
 import hashlib
 import os
 import signal
@@ -48,6 +49,17 @@ def data():
     if not folder.is_dir():
         pytest.skip("the public data sets are not in ../shared/data beside the repository")
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect without garbage collection, which need not look through what is collected, ever."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):

@@ -59,6 +59,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # like
 @pytest.mark.skipif(os.name != "posix", reason="limits of files' sizes are those of POSIX")
 def test_a_full_disk_keeps_no_kernels_and_stops_no_fit(tmp_path):
     kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    kept |= {"PYTHONDONTWRITEBYTECODE": "1"}  # else Python would leave cut files of libraries
     for before, hits in (
         (FULL, 0),
         ("", 0),
@@ -79,3 +80,21 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(sealed):
     folder.chmod(0o777)
     assert _run(sealed, folder.parent) == _run(sealed, folder.parent) == 0
     assert list(folder.iterdir()) == []
+
+
+FIRST = """
+import operator
+from numba.core.registry import cpu_target
+from tunefree.core.jit import minimum
+assert minimum(1.0, 2.0) == 1.0
+tried = cpu_target.typing_context._lookup_global(operator.getitem).templates
+overloads = [kind.__name__.startswith("OverloadTemplate") for kind in tried]
+assert overloads == sorted(overloads), overloads
+"""
+
+
+def test_indices_are_tried_as_those_of_arrays_before_lists_dicts_and_texts(tmp_path):
+    # In a new process: what was registered first stays first.
+    kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, env=kept)
+    assert done.returncode == 0, done.stderr

@@ -81,6 +81,9 @@ def _compiler(function, fastmath, borrows=False) -> Any:
         gc.disable()
         try:
             with compiling():
+                # Numba looks into its cache first, and that registers lists, dicts and texts before
+                # arrays: the index of an array would then be tried as theirs, too, each time.
+                compiled.targetdescr.typing_context.refresh()
                 return whole(*args)
         finally:
             if collects:

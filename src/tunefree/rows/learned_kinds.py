@@ -282,7 +282,7 @@ def sentinel_of(values: np.ndarray, weights: Any = None) -> float | None:
     >>> sentinel_of(np.array([3.0, -999.0, 5.0, -999.0, 4.0, -999.0]))
     -999.0
     """
-    if not len(values) or values.min() not in SENTINELS:
+    if not len(values) or float(values.min()) not in SENTINELS:
         return None
     low = float(values.min())
     is_low, others = values == low, values[values > low]
