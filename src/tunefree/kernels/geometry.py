@@ -73,7 +73,7 @@ class Geometry(NamedTuple):
 
     def show(self, Z):
         """Rows in the units of the kernel, so that every rate is 1."""
-        return np.multiply(Z, (self.rates ** (1.0 / self.kernel.power)).astype(Z.dtype), order="C")
+        return Z * (self.rates ** (1.0 / self.kernel.power)).astype(Z.dtype)
 
     def gram(self, A, B, out=None):
         """Kernel values of rows in these units, shape (n, m)."""

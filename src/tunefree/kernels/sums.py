@@ -21,24 +21,24 @@ and caches).
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from tunefree.core.jit import _WITHIN, REASSOCIATE, fast_exp2, fast_exp2_32, minimum
 from tunefree.core.jit import kernel as compiled
 from tunefree.core.process import ALONE
+from tunefree.core.vectors import Vectors, instructions, intrinsic
 
 # Products and sums are one operation where the processor has it.
 CONTRACT = {"contract", "nsz"}
 # Rows in registers at once: with twelve vectors of 32 bytes the sixteen of AVX2 suffice.
 _ROWS = 6
-# Bytes of a vector, and of a row's distances to a tile of landmarks: the tile stays in the L2 cache
-# for 50 columns (`benchmarks/tables.py`, us a row).
-_VECTOR, _TILE = 64, 1024
+# Bytes of a row's distances to a tile of landmarks: the tile stays in the L2 cache for 50 columns
+# (`benchmarks/tables.py`, us a row).
+_TILE = 1024
 # Rows of a task: so many use a tile of the landmarks while it is in the cache.
-_TASK = 64 * _ROWS
+TASK = 64 * _ROWS
 # A number of at least this share of a column's entries is usual; it is found among so many.
 _USUAL, _SEEN = 0.75, 31
 # Vectors of a row in registers, for unusual numbers.
@@ -46,26 +46,6 @@ _WIDE = 4
 # Whole numbers are below 2^31: two sizes and twice the larger of two numbers.
 _LARGEST = 0.99 * 2.0**29
 _LOG2_E = float(np.log2(np.e))
-
-
-_compiled_by: Any = intrinsic
-
-
-def _instructions(generate, returns_nothing):
-    """What Numba asks of a function of instructions: its type, and what writes them."""
-
-    def write(context, builder, signature, args):
-        values = [
-            context.make_array(kind)(context, builder, arg)
-            if isinstance(kind, types.Array)
-            else arg
-            for kind, arg in zip(signature.args, args, strict=True)
-        ]
-        number = context.get_data_type(signature.args[0].dtype)
-        generate(_Vectors(builder, number), *values)
-        return context.get_dummy_value()
-
-    return returns_nothing, write
 
 
 def _of_six_rows(combine) -> Any:
@@ -100,9 +80,9 @@ def _of_six_rows(combine) -> Any:
 
     def add_up(typing, A, first, W, columns, left, right, out):
         kinds = A, types.intp, W, columns, left, right, out
-        return _instructions(generate, types.void(*kinds))
+        return instructions(generate, types.void(*kinds))
 
-    return _compiled_by(add_up)
+    return intrinsic(add_up)
 
 
 def _of_one_row(combine) -> Any:
@@ -135,90 +115,15 @@ def _of_one_row(combine) -> Any:
 
     def add(typing, A, i, W, columns, n_columns, out, to):
         kinds = A, types.intp, W, columns, types.intp, out, types.intp
-        return _instructions(generate, types.void(*kinds))
+        return instructions(generate, types.void(*kinds))
 
-    return _compiled_by(add)
-
-
-class _Vectors(NamedTuple):
-    """Instructions for vectors of a type of number."""
-
-    builder: Any
-    number: Any
-
-    @property
-    def is_float(self):
-        return not isinstance(self.number, ir.IntType)
-
-    @property
-    def size(self):
-        """The bytes of a number."""
-        return 8 if isinstance(self.number, ir.DoubleType) else 4
-
-    @property
-    def lanes(self):
-        return _VECTOR // self.size
-
-    @property
-    def kind(self):
-        return ir.VectorType(self.number, self.lanes)
-
-    def pointer(self, data, place):
-        return self.builder.bitcast(self.builder.gep(data, [place]), self.kind.as_pointer())
-
-    def load(self, data, place):
-        return self.builder.load(self.pointer(data, place), align=self.size)
-
-    def store(self, vector, data, place):
-        self.builder.store(vector, self.pointer(data, place), align=self.size)
-
-    def number_at(self, data, place):
-        return self.builder.load(self.builder.gep(data, [place]))
-
-    def repeat(self, data, place):
-        """A vector of one number of an array."""
-        x = self.number_at(data, place)
-        none, zero = ir.Constant(self.kind, ir.Undefined), ir.IntType(32)(0)
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), None)
-        return self.builder.shuffle_vector(self.builder.insert_element(none, x, zero), none, lanes)
-
-    def add(self, a, b):
-        return (
-            self.builder.fadd(a, b, flags=("contract",))
-            if self.is_float
-            else self.builder.add(a, b)
-        )
-
-    def product(self, x, w):
-        return (
-            self.builder.fmul(x, w, flags=("contract",))
-            if self.is_float
-            else self.builder.mul(x, w)
-        )
-
-    def difference(self, x, w):
-        """The absolute difference; of whole numbers the larger one."""
-        if not self.is_float:
-            return self.builder.select(self.builder.icmp_signed(">", x, w), x, w)
-        return self._absolute(self.builder.fsub(x, w))
-
-    def more_than_of_zero(self, x, w):
-        """By how much the difference is more than that of 0, for w that are not negative."""
-        if self.is_float:
-            return self.builder.fsub(self._absolute(self.builder.fsub(x, w)), w)
-        return self.builder.sub(self.difference(x, w), w)
-
-    def _absolute(self, vector):
-        name = f"llvm.fabs.v{self.lanes}f{8 * self.size}"
-        kind = ir.FunctionType(self.kind, [self.kind])
-        absolute = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(absolute, [vector])
+    return intrinsic(add)
 
 
-_add_products = _of_six_rows(_Vectors.product)
-_add_differences = _of_six_rows(_Vectors.difference)
-_add_more_products = _of_one_row(_Vectors.product)
-_add_more_differences = _of_one_row(_Vectors.more_than_of_zero)
+_add_products = _of_six_rows(Vectors.product)
+_add_differences = _of_six_rows(Vectors.difference)
+_add_more_products = _of_one_row(Vectors.product)
+_add_more_differences = _of_one_row(Vectors.more_than_of_zero)
 
 
 def _exp2(x):
@@ -468,30 +373,30 @@ class LandmarkSums(NamedTuple):
             constant,
         )
 
-    def __call__(self, A, team=ALONE):
+    def __call__(self, A):
         """The sums of rows in the units of the kernel, float64 of shape (n, n_outputs)."""
-        starts = range(0, len(A), _TASK)
-        blocks = team.map(lambda start: self._of_block(A[start : start + _TASK], team), starts)
+        blocks = [self._of_block(A[start : start + TASK]) for start in range(0, len(A), TASK)]
         return np.concatenate([np.empty((0, len(self.constant))), *blocks])
 
-    def _of_block(self, A, team):
+    def _of_block(self, A):
         """The sums of some rows."""
+        memory = ALONE.memory
         _, n_columns, width = self.W.shape
         n, kind = -(-len(A) // _ROWS) * _ROWS, self.W.dtype
         if A.shape[1] != n_columns:
             raise ValueError(f"Rows of {A.shape[1]} columns do not fit landmarks of {n_columns}.")
-        numbers = team.memory((n, n_columns), kind, "rows")
-        left = team.memory((n,), kind, "sizes")
+        numbers = memory((n, n_columns), kind, "rows")
+        left = memory((n,), kind, "sizes")
         numbers[len(A) :] = 0
         left[len(A) :] = 0
         out = np.zeros((n, self.coef.shape[1]))
         squares = self.unit is None
         _lay_out(A, self.usual, self.scale, self.lines, self.constant, squares, numbers, left, out)
         of_values = kind if kind.kind == "f" else np.dtype(np.float32)
-        distances = team.memory((_ROWS, width), kind, "distances")
-        values = team.memory((_ROWS, width), of_values, "values")
-        more = team.memory((n, len(self.others) + 1), np.dtype(np.int64), "columns")
-        counts = team.memory((n,), np.dtype(np.int64), "counts")
+        distances = memory((_ROWS, width), kind, "distances")
+        values = memory((_ROWS, width), of_values, "values")
+        more = memory((n, len(self.others) + 1), np.dtype(np.int64), "columns")
+        counts = memory((n,), np.dtype(np.int64), "counts")
         _list_entries(numbers, self.others, more, counts)
         rows = numbers, self.W, left, self.right, self.columns, more, counts
         _add_values(*rows, self.coef, self.unit, self.slope, distances, values, out)
