@@ -47,7 +47,7 @@ class Coordinates(NamedTuple):
                [ 1.2,  0. ,  0. ,  1. ]])
         """
         out = np.empty((len(self.source), len(X)), X.dtype)
-        n = min(len(X), SEARCHED)
+        n = max(1, min(len(X), SEARCHED))
         memory = np.empty(n), np.empty(n, np.int64)
         if not _show(np.ascontiguousarray(X), self.source, self.kind, out, *memory, *self[3:]):
             raise ValueError("The coordinates do not fit together, or are those of other columns.")

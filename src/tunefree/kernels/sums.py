@@ -347,7 +347,8 @@ class LandmarkSums(NamedTuple):
         width = -(-m // (64 * count)) * 64
         W, right, sizes = np.zeros((count, d, width), kind), np.zeros((count, width)), np.zeros(m)
         _fill_tiles(B, usual, has_usual, factor, squares, is_whole, W, right, sizes)
-        constant, unit, of_distance = coef.sum(axis=0), None, None
+        constant: Any = coef.sum(axis=0)
+        unit = of_distance = None
         if squares:
             lines = 2.0 * slope * (coef.T @ B)
             right /= 4.0 * _LOG2_E

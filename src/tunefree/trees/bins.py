@@ -39,7 +39,7 @@ class Bins(NamedTuple):
     def codes(self, X):
         """The bins of the values, of shape (columns, rows)."""
         out = np.empty((X.shape[1], X.shape[0]), dtype=np.uint8)
-        n = min(X.shape[0], SEARCHED)
+        n = max(1, min(X.shape[0], SEARCHED))
         memory = np.empty(n), np.empty(n, np.int64)
         if isinstance(X, np.ndarray):
             _bin_columns(np.ascontiguousarray(X), self.borders, self.starts, *memory, out)

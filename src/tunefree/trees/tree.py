@@ -544,7 +544,7 @@ def add_trees(codes, columns, thresholds, missing, values, leaves, scores):
 
 def memory_of_leaves(n_rows):
     """Memory for the leaves of rows in some trees, which stays in the L1 cache."""
-    return np.empty((_TREES_AT_ONCE, min(n_rows, _ROWS_AT_ONCE)), np.uint8)
+    return np.empty((_TREES_AT_ONCE, max(1, min(n_rows, _ROWS_AT_ONCE))), np.uint8)
 
 
 def leaves_of(codes, columns, thresholds, missing):
