@@ -31,7 +31,7 @@ from tunefree.kernels.nystroem import (
     solve,
 )
 from tunefree.kernels.permutations import n_permuted_rows, permutation_effects
-from tunefree.kernels.sums import LandmarkSums
+from tunefree.kernels.sums import TASK, LandmarkSums
 from tunefree.rows.matrices import as_dense
 
 # Up to so many rows are solved exactly. Landmarks of more rows have single precision at first.
@@ -44,8 +44,8 @@ _CACHED = 1e9
 # landmarks on kernel values have single precision if that changes predictions of so many rows by
 # at most a tenth of it.
 _PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
-# Numbers in a block of rows to predict.
-_CELLS = 50_000_000
+# Numbers in a block of rows to predict, and its rows in a linear model.
+_CELLS, _ROWS = 50_000_000, 2048
 # Up to so many rows are predicted one by one.
 _FEW_ROWS = 4
 # Kernel values of a thread: for fewer a second one would cost more than it saves.
@@ -362,21 +362,24 @@ class KernelPredictor(NamedTuple):
         dtype = np.result_type(X, self.coef) if X.dtype == np.float32 else X.dtype
         if X.shape[0] <= _FEW_ROWS:
             return (self._of_few(self.transform(X)) + self.intercept).astype(X.dtype)
-        values = self.of_rows(dtype)
-        step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
+        values, most = self._values(dtype)
+        step = max(1, min(most, _CELLS // max(1, X.shape[1])))
+
+        def block(start):
+            A = self.transform(X[start : start + step].astype(dtype, copy=False))
+            return values(A) + self.intercept
+
         with workers(n_jobs, X.shape[0] * len(self.coef) // _OF_THREAD) as team:
-            for start in range(0, X.shape[0], step):
-                A = self.transform(X[start : start + step].astype(dtype, copy=False))
-                blocks.append(values(A, team) + self.intercept)
+            blocks += team.map(block, range(0, X.shape[0], step))
         return np.concatenate(blocks).astype(X.dtype)
 
-    def of_rows(self, dtype):
-        """A function of many rows of this type in the units of the kernel: values less intercepts."""
+    def _values(self, dtype):
+        """A function of rows in the units of the kernel, less the intercept; the rows of a task."""
         if self.transform.geometry is None:
             coef = self.coef.astype(dtype, copy=False)
-            return lambda A, team: A @ coef
+            return lambda A: A @ coef, _ROWS
         single = self.single or len(self.coef) > EXACT_ROWS or dtype == np.float32
-        return self._sums(single)
+        return self._sums(single), TASK
 
     def _sums(self, single):
         """The sums over landmarks, laid out for many rows."""

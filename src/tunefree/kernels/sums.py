@@ -12,8 +12,7 @@ order of additions depends on the number of rows, or on the place of a row among
   whose sum over landmarks is one more inner product.
 - Absolute differences in single precision are those of whole numbers, 31 bits for the largest
   possible distance: :math:`|x - c| = 2 \max(x, c) - x - c` is then exact, and half the work.
-- Columns of which most entries are 0, such as those of levels, are added for rows where they are
-  not 0.
+- Columns with one usual number, such as 0 of levels, are added for rows with another number.
 
 Source: Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication" (registers
 and caches).
@@ -22,56 +21,38 @@ and caches).
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
-from tunefree.core.jit import _WITHIN, REASSOCIATE, fast_exp2, fast_exp2_32
+from tunefree.core.jit import _WITHIN, REASSOCIATE, fast_exp2, fast_exp2_32, minimum
 from tunefree.core.jit import kernel as compiled
 from tunefree.core.process import ALONE
+from tunefree.core.vectors import Vectors, instructions, intrinsic
 
 # Products and sums are one operation where the processor has it.
 CONTRACT = {"contract", "nsz"}
 # Rows in registers at once: with twelve vectors of 32 bytes the sixteen of AVX2 suffice.
 _ROWS = 6
-# Bytes of a vector, and of a row's distances to a tile of landmarks: the tile stays in the L2 cache
-# for 50 columns (`benchmarks/tables.py`, us a row).
-_VECTOR, _TILE = 64, 1024
+# Bytes of a row's distances to a tile of landmarks: the tile stays in the L2 cache for 50 columns
+# (`benchmarks/tables.py`, us a row).
+_TILE = 1024
 # Rows of a task: so many use a tile of the landmarks while it is in the cache.
-_TASK = 64 * _ROWS
-# Columns of which at least this share of entries is 0 are added row by row, in so many vectors.
-_ZEROS, _WIDE = 0.75, 4
+TASK = 64 * _ROWS
+# A number of at least this share of a column's entries is usual; it is found among so many.
+_USUAL, _SEEN = 0.75, 31
+# Vectors of a row in registers, for unusual numbers.
+_WIDE = 4
 # Whole numbers are below 2^31: two sizes and twice the larger of two numbers.
 _LARGEST = 0.99 * 2.0**29
 _LOG2_E = float(np.log2(np.e))
 
 
-_compiled_by: Any = intrinsic
-
-
-def _instructions(generate, returns_nothing):
-    """What Numba asks of a function of instructions: its type, and what writes them."""
-
-    def write(context, builder, signature, args):
-        values = [
-            context.make_array(kind)(context, builder, arg)
-            if isinstance(kind, types.Array)
-            else arg
-            for kind, arg in zip(signature.args, args, strict=True)
-        ]
-        number = context.get_data_type(signature.args[0].dtype)
-        generate(_Vectors(builder, number), *values)
-        return context.get_dummy_value()
-
-    return returns_nothing, write
-
-
 def _of_six_rows(combine) -> Any:
     """A function for kernels that adds up combinations of six rows with a tile, column by column.
 
-    ``add_up(A, first, W, columns, left, right, out)`` writes ``left[first + i] + right[k]`` plus the
-    sum over the columns j of ``combine(A[first + i, j], W[j, k])`` to ``out[i, k]``. Arrays are
+    ``add_up(A, first, W, columns, left, right, out)`` writes ``left[first + i] + right[k]`` plus
+    the sum over the columns j of ``combine(A[first + i, j], W[j, k])`` to ``out[i, k]``. Arrays are
     contiguous, and rows of W are whole vectors.
     """
 
@@ -99,9 +80,9 @@ def _of_six_rows(combine) -> Any:
 
     def add_up(typing, A, first, W, columns, left, right, out):
         kinds = A, types.intp, W, columns, left, right, out
-        return _instructions(generate, types.void(*kinds))
+        return instructions(generate, types.void(*kinds))
 
-    return _compiled_by(add_up)
+    return intrinsic(add_up)
 
 
 def _of_one_row(combine) -> Any:
@@ -134,90 +115,15 @@ def _of_one_row(combine) -> Any:
 
     def add(typing, A, i, W, columns, n_columns, out, to):
         kinds = A, types.intp, W, columns, types.intp, out, types.intp
-        return _instructions(generate, types.void(*kinds))
+        return instructions(generate, types.void(*kinds))
 
-    return _compiled_by(add)
-
-
-class _Vectors(NamedTuple):
-    """Instructions for vectors of a type of number."""
-
-    builder: Any
-    number: Any
-
-    @property
-    def is_float(self):
-        return not isinstance(self.number, ir.IntType)
-
-    @property
-    def size(self):
-        """The bytes of a number."""
-        return 8 if isinstance(self.number, ir.DoubleType) else 4
-
-    @property
-    def lanes(self):
-        return _VECTOR // self.size
-
-    @property
-    def kind(self):
-        return ir.VectorType(self.number, self.lanes)
-
-    def pointer(self, data, place):
-        return self.builder.bitcast(self.builder.gep(data, [place]), self.kind.as_pointer())
-
-    def load(self, data, place):
-        return self.builder.load(self.pointer(data, place), align=self.size)
-
-    def store(self, vector, data, place):
-        self.builder.store(vector, self.pointer(data, place), align=self.size)
-
-    def number_at(self, data, place):
-        return self.builder.load(self.builder.gep(data, [place]))
-
-    def repeat(self, data, place):
-        """A vector of one number of an array."""
-        x = self.number_at(data, place)
-        none, zero = ir.Constant(self.kind, ir.Undefined), ir.IntType(32)(0)
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), None)
-        return self.builder.shuffle_vector(self.builder.insert_element(none, x, zero), none, lanes)
-
-    def add(self, a, b):
-        return (
-            self.builder.fadd(a, b, flags=("contract",))
-            if self.is_float
-            else self.builder.add(a, b)
-        )
-
-    def product(self, x, w):
-        return (
-            self.builder.fmul(x, w, flags=("contract",))
-            if self.is_float
-            else self.builder.mul(x, w)
-        )
-
-    def difference(self, x, w):
-        """The absolute difference; of whole numbers the larger one."""
-        if not self.is_float:
-            return self.builder.select(self.builder.icmp_signed(">", x, w), x, w)
-        return self._absolute(self.builder.fsub(x, w))
-
-    def more_than_of_zero(self, x, w):
-        """By how much the difference is more than that of 0, for w that are not negative."""
-        if self.is_float:
-            return self.builder.fsub(self._absolute(self.builder.fsub(x, w)), w)
-        return self.builder.sub(self.difference(x, w), w)
-
-    def _absolute(self, vector):
-        name = f"llvm.fabs.v{self.lanes}f{8 * self.size}"
-        kind = ir.FunctionType(self.kind, [self.kind])
-        absolute = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(absolute, [vector])
+    return intrinsic(add)
 
 
-_add_products = _of_six_rows(_Vectors.product)
-_add_differences = _of_six_rows(_Vectors.difference)
-_add_more_products = _of_one_row(_Vectors.product)
-_add_more_differences = _of_one_row(_Vectors.more_than_of_zero)
+_add_products = _of_six_rows(Vectors.product)
+_add_differences = _of_six_rows(Vectors.difference)
+_add_more_products = _of_one_row(Vectors.product)
+_add_more_differences = _of_one_row(Vectors.more_than_of_zero)
 
 
 def _exp2(x):
@@ -309,28 +215,28 @@ def _add_values(
 
 
 @compiled(fastmath=REASSOCIATE, borrows=True)
-def _lay_out(A, scale, lines, constant, squares, numbers, left, out):
+def _lay_out(A, usual, scale, lines, constant, squares, numbers, left, out):
     """Write rows as numbers of the kernel's type, their sizes, and what is added to their sums.
 
-    With a scale numbers are twice the whole ones.
+    They are differences from the `usual` numbers, with a scale twice the whole ones.
     """
     for i in range(len(A)):
         row, size, whole = A[i], 0.0, 0.0
         if squares:
             for j in range(len(row)):
-                numbers[i, j] = row[j]
+                numbers[i, j] = row[j] - usual[j]
                 size += np.float64(numbers[i, j]) * np.float64(numbers[i, j])
             left[i] = -_LOG2_E * size
         elif scale > 0.0:
             for j in range(len(row)):
-                x = np.rint(scale * row[j])
+                x = np.rint(scale * (row[j] - usual[j]))
                 numbers[i, j] = 2.0 * x
                 whole += x
                 size += abs(row[j])
             left[i] = -whole
         else:
             for j in range(len(row)):
-                numbers[i, j] = row[j]
+                numbers[i, j] = row[j] - usual[j]
                 size += abs(row[j])
             left[i] = 0.0
         for c in range(len(lines)):
@@ -354,16 +260,41 @@ def _list_entries(A, columns, more, counts):
         counts[i] = n
 
 
-def _in_tiles(table, lanes):
-    """Rows of numbers as tiles of shape (tiles, columns, rows of a tile), filled up with zeros."""
-    m, d = table.shape
-    count = max(1, -(-m // lanes))
-    width = -(-m // (64 * count)) * 64  # whole vectors, and four of each type
-    out = np.zeros((count, d, width), table.dtype)
-    for t, tile in enumerate(out):
-        part = table[t * width : (t + 1) * width]
-        tile[:, : len(part)] = part.T
-    return out
+@compiled(borrows=True)
+def _count_equal(B, numbers, counts, lower):
+    """Count how many entries of every column are equal to a number, and how many are below."""
+    for i in range(len(B)):
+        row = B[i]
+        for j in range(len(row)):
+            counts[j] += row[j] == numbers[j]
+            lower[j] += row[j] < numbers[j]
+
+
+@compiled(borrows=True)
+def _fill_tiles(B, usual, has_usual, factor, squares, is_whole, W, right, sizes):
+    """Write landmarks as numbers of the kernel's type, what they add to distances, and their sizes.
+
+    `W`, `right` and `sizes` are zeros.
+    """
+    width = W.shape[2]
+    for first in range(0, len(B), 8):
+        last = minimum(first + 8, len(B))
+        t = first // width
+        start, own = t * width, right[t]
+        for j in range(B.shape[1]):
+            row, shift = W[t, j], usual[j]
+            for i in range(first, last):
+                x, k = B[i, j], i - start
+                y = factor * (x - shift)
+                row[k] = 2.0 * np.rint(y) if is_whole else y
+                y = np.float64(row[k])
+                sizes[i] += abs(x)
+                if squares:
+                    own[k] -= y * y
+                elif is_whole:
+                    own[k] += 0.5 * y if has_usual[j] else -0.5 * y
+                elif has_usual[j]:
+                    own[k] += y
 
 
 class LandmarkSums(NamedTuple):
@@ -382,8 +313,9 @@ class LandmarkSums(NamedTuple):
 
     W: np.ndarray  # of shape (tiles, columns, landmarks of a tile)
     right: np.ndarray  # the sizes of the landmarks, of shape (tiles, landmarks of a tile)
-    columns: np.ndarray  # those that are added for all rows, and those where a row is not 0
+    columns: np.ndarray  # those that are added for all rows, and those for unusual numbers
     others: np.ndarray
+    usual: np.ndarray  # from which numbers are differences
     coef: np.ndarray  # of shape (tiles, outputs, landmarks of a tile); 1 or 4, 8, ... outputs
     unit: Any  # of distances, for powers of 2; None for squares
     slope: Any  # of such a distance
@@ -399,35 +331,42 @@ class LandmarkSums(NamedTuple):
         values of the columns of all rows, if they are known: absolute differences are then those of
         whole numbers.
         """
-        B, coef = (np.asarray(part, np.float64) for part in (centers, coef))
-        number, slope, scale = np.float32 if single else np.float64, float(geometry.slope), 0.0
-        constant, padded = coef.sum(axis=0), np.zeros((len(coef), _padded(coef.shape[1])))
-        padded[:, : coef.shape[1]] = coef
-        if geometry.kernel.power == 2:
-            lines, unit, of_distance = 2.0 * slope * (coef.T @ B), None, None
-            W = (2.0 * _LOG2_E * B).astype(number)
-            right = np.square(W.astype(np.float64)).sum(axis=1) / (-4.0 * _LOG2_E)
+        B, coef = (np.ascontiguousarray(part, np.float64) for part in (centers, coef))
+        (m, d), n_outputs = B.shape, coef.shape[1]
+        squares, slope = geometry.kernel.power == 2, float(geometry.slope)
+        number: Any = np.float32 if single else np.float64
+        is_whole = bool(single and not squares and bounds is not None)
+        usual, has_usual = _usual_numbers(B, not squares)
+        scale, factor = 0.0, 2.0 * _LOG2_E if squares else 1.0
+        if is_whole:
+            most = np.maximum(bounds, np.abs(B).max(axis=0, initial=0.0)) + np.abs(usual)
+            scale = factor = _LARGEST / max(most.sum(), 1e-300)
+        kind = np.dtype(np.int32 if is_whole else number)
+        # Whole vectors, and four of each type.
+        count = max(1, -(-m * kind.itemsize // _TILE))
+        width = -(-m // (64 * count)) * 64
+        W, right, sizes = np.zeros((count, d, width), kind), np.zeros((count, width)), np.zeros(m)
+        _fill_tiles(B, usual, has_usual, factor, squares, is_whole, W, right, sizes)
+        constant: Any = coef.sum(axis=0)
+        unit = of_distance = None
+        if squares:
+            lines = 2.0 * slope * (coef.T @ B)
+            right /= 4.0 * _LOG2_E
         else:
-            lines, of_distance = slope * constant[:, None], number(slope / _LOG2_E)
-            constant = constant + slope * (np.abs(B).sum(axis=1) @ coef)
-            unit, right = number(_LOG2_E), np.zeros(len(B))
-            W = B.astype(number)
-            if single and bounds is not None:
-                most = np.maximum(bounds, np.abs(B).max(axis=0, initial=0.0)).sum()
-                scale = _LARGEST / max(most, 1e-300)
-                W, unit = np.rint(scale * B), number(_LOG2_E / scale)
-                W, right = (2.0 * W).astype(np.int32), -W.sum(axis=1)
-        is_zero = (W == 0).mean(axis=0) >= _ZEROS
-        if unit is not None:
-            is_zero &= (W >= 0).all(axis=0)
-            right = right + W[:, is_zero].sum(axis=1, dtype=np.float64)
-        lanes = _TILE // W.dtype.itemsize
+            lines = slope * constant[:, None]
+            constant = constant + slope * (sizes @ coef)
+            unit, of_distance = number(_LOG2_E / (scale or 1.0)), number(slope / _LOG2_E)
+        coefs = np.zeros((count, n_outputs if n_outputs == 1 else -(-n_outputs // 4) * 4, width))
+        for t, part in enumerate(coefs):
+            own = coef[t * width : (t + 1) * width]
+            part[:n_outputs, : len(own)] = own.T
         return cls(
-            _in_tiles(W, lanes),
-            np.ascontiguousarray(_in_tiles(right[:, None].astype(W.dtype), lanes)[:, 0]),
-            np.flatnonzero(~is_zero),
-            np.flatnonzero(is_zero),
-            _in_tiles(padded, lanes),
+            W,
+            right.astype(kind),
+            np.flatnonzero(~has_usual),
+            np.flatnonzero(has_usual),
+            usual,
+            coefs,
             unit,
             of_distance,
             scale,
@@ -435,36 +374,46 @@ class LandmarkSums(NamedTuple):
             constant,
         )
 
-    def __call__(self, A, team=ALONE):
+    def __call__(self, A):
         """The sums of rows in the units of the kernel, float64 of shape (n, n_outputs)."""
-        starts = range(0, len(A), _TASK)
-        blocks = team.map(lambda start: self._of_block(A[start : start + _TASK], team), starts)
+        blocks = [self._of_block(A[start : start + TASK]) for start in range(0, len(A), TASK)]
         return np.concatenate([np.empty((0, len(self.constant))), *blocks])
 
-    def _of_block(self, A, team):
+    def _of_block(self, A):
         """The sums of some rows."""
+        memory = ALONE.memory
         _, n_columns, width = self.W.shape
         n, kind = -(-len(A) // _ROWS) * _ROWS, self.W.dtype
         if A.shape[1] != n_columns:
             raise ValueError(f"Rows of {A.shape[1]} columns do not fit landmarks of {n_columns}.")
-        numbers = team.memory((n, n_columns), kind, "rows")
-        left = team.memory((n,), kind, "sizes")
+        numbers = memory((n, n_columns), kind, "rows")
+        left = memory((n,), kind, "sizes")
         numbers[len(A) :] = 0
         left[len(A) :] = 0
         out = np.zeros((n, self.coef.shape[1]))
         squares = self.unit is None
-        _lay_out(A, self.scale, self.lines, self.constant, squares, numbers, left, out)
+        _lay_out(A, self.usual, self.scale, self.lines, self.constant, squares, numbers, left, out)
         of_values = kind if kind.kind == "f" else np.dtype(np.float32)
-        distances = team.memory((_ROWS, width), kind, "distances")
-        values = team.memory((_ROWS, width), of_values, "values")
-        more = team.memory((n, len(self.others) + 1), np.dtype(np.int64), "columns")
-        counts = team.memory((n,), np.dtype(np.int64), "counts")
+        distances = memory((_ROWS, width), kind, "distances")
+        values = memory((_ROWS, width), of_values, "values")
+        more = memory((n, len(self.others) + 1), np.dtype(np.int64), "columns")
+        counts = memory((n,), np.dtype(np.int64), "counts")
         _list_entries(numbers, self.others, more, counts)
         rows = numbers, self.W, left, self.right, self.columns, more, counts
         _add_values(*rows, self.coef, self.unit, self.slope, distances, values, out)
         return out[: len(A), : len(self.constant)]
 
 
-def _padded(n_outputs):
-    """The number of columns of coefficients with those that fill up four."""
-    return n_outputs if n_outputs == 1 else -(-n_outputs // 4) * 4
+def _usual_numbers(B, are_least):
+    """A number of each column, which is 0 if none is usual, and whether one is.
+
+    `are_least`: whether it has to be the least one.
+    """
+    d = B.shape[1]
+    if not len(B):
+        return np.zeros(d), np.zeros(d, dtype=bool)
+    seen = np.sort(B[:: max(1, len(B) // _SEEN)], axis=0)
+    usual, counts, lower = seen[len(seen) // 2], np.zeros(d, np.int64), np.zeros(d, np.int64)
+    _count_equal(B, usual, counts, lower)
+    has_usual = (counts >= _USUAL * len(B)) & ((lower == 0) | (not are_least))
+    return np.where(has_usual, usual, 0.0), has_usual
