@@ -1,14 +1,18 @@
 """Compiled kernels find a folder, or do without one: read-only installations and homes."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 import tunefree
+from tunefree.core import jit
 
 PROGRAM = """
 from tunefree import TuneFreeClassifier  # declares every kernel that a default fit may need
@@ -16,6 +20,43 @@ from tunefree.core.jit import fast_exp
 assert abs(fast_exp(1.0) - 2.718281828459045) < 1e-14
 print(sum(fast_exp.stats.cache_hits.values()))
 """
+
+
+@pytest.fixture
+def plus_one(tmp_path, monkeypatch):
+    """A function of a module beside which, and at home, nothing can be written."""
+    (tmp_path / "__pycache__").touch()
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "plus.py").write_text("def plus_one(x):\n    return x + 1.0\n")
+    monkeypatch.setattr(jit._config, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/nobody")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    spec = importlib.util.spec_from_file_location("plus", tmp_path / "plus.py")
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    return module.plus_one
+
+
+def _hits(function):
+    """How often kernels of a function, as two processes make them, were loaded."""
+    kernels = [jit.kernel(function) for _ in range(2)]
+    assert [compiled(1.0) for compiled in kernels] == [2.0, 2.0]
+    return [sum(compiled.stats.cache_hits.values()) for compiled in kernels]
+
+
+def _full(*_):
+    raise OSError("the disk is full")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes of folders are those of POSIX")
+def test_kernels_are_kept_where_only_their_user_writes(plus_one, tmp_path, monkeypatch):
+    folder = tmp_path / "temporary" / f"tunefree-kernels-{os.getuid()}"
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexDataCacheFile, "save", _full)
+        assert _hits(plus_one) == [0, 0]
+    assert _hits(plus_one) == [0, 1]
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.chmod(0o777)
+    assert _hits(plus_one) == [0, 0]
 
 
 @pytest.fixture
