@@ -391,7 +391,7 @@ class PilotedKernel(KernelRidge):
 
     def _with_pilots(self, shape, *wholes):
         fewer, few = (shape.rows(min(shape.n, n)) for n in (_FIRST_PILOT_ROWS, _KERNEL_PILOT_ROWS))
-        pilots = [*((fewer, kernel) for kernel in KERNELS), (few, max(KERNELS))]
+        pilots = [*((fewer, kernel) for kernel in KERNELS), (few, self.estimator.kernel)]
         landmarks = self._pilot_landmarks()
         each = [*wholes, *(costs.kernel_ridge_cost(*pilot, landmarks) for pilot in pilots)]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
@@ -426,8 +426,9 @@ class PilotedKernel(KernelRidge):
         if gain <= 0.0 and finished(others):
             words = f"skipped: kernels of {len(fewer)} rows did not lower the stack's loss"
             return Entry.unscored(self, words)
-        with workers(n_jobs):
-            gain, pilot = self._pilot(problem, others, pilot.kernel, few, held)
+        if len(fewer) < len(few):
+            with workers(n_jobs):
+                gain, pilot = self._pilot(problem, others, pilot.kernel, few, held)
         if gain < _LEAST_GAIN and finished(others):
             words = f"skipped: a kernel of {len(few)} rows did not lower the stack's loss by 1 %"
             return Entry.unscored(self, words)

@@ -20,8 +20,8 @@ from tunefree.trees.losses import LogLoss
 
 # Trees of these shapes are learned: of few rows; and from `_MANY_ROWS` on of one number, of two
 # classes, and of several outputs, which gain from a third shape and from smaller steps. All were
-# compared on twelve tables, those of one number on california and elevators, those of two classes on
-# magic04 and a9a (benchmarks/tables.py --large): two take half of the time of three there. The
+# compared on twelve tables, those of one number on california and elevators, those of two classes
+# on magic04 and a9a (benchmarks/tables.py --large): two take half of the time of three there. The
 # number of rows was chosen, not measured.
 SHAPES = Oblivious(3), Oblivious(6)
 SHAPES_OF_MANY = Oblivious(6), Leafwise(step=0.12)
