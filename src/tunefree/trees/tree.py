@@ -42,9 +42,17 @@ _PLACES[[(int(_DE_BRUIJN) << i & (1 << 64) - 1) >> 58 for i in range(64)]] = np.
 @borrowing
 def _unit(numbers, most):
     """A power of two in which the sizes of numbers add up to at most `most`."""
-    total = 0.0
-    for i in range(numbers.shape[0]):
-        total += abs(numbers[i])
+    # Four sums at once: an addition does not wait for the one before.
+    n = numbers.shape[0]
+    a = b = c = d = 0.0
+    for i in range(0, n - 3, 4):
+        a += abs(numbers[i])
+        b += abs(numbers[i + 1])
+        c += abs(numbers[i + 2])
+        d += abs(numbers[i + 3])
+    for i in range(n - n % 4, n):
+        a += abs(numbers[i])
+    total = (a + b) + (c + d)
     return 2.0 ** np.ceil(np.log2(total / most)) if total > 0.0 else 1.0
 
 
