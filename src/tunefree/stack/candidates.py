@@ -382,6 +382,11 @@ class RidgeOnRanks(KernelRidge):
         """The `Cost` of one fit."""
         return costs.ranks_cost(shape)
 
+    @property
+    def is_whole(self):
+        """Whether it gains much, but cannot end early: it gains less than kernels."""
+        return False
+
     def more_on_clock(self, shape):
         """Seconds of the plan that are added."""
         return super().more_on_clock(shape) + costs.decomposition_seconds(shape)

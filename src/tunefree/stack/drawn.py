@@ -73,7 +73,8 @@ def _most_rows(estimator, X, y, limits, kinds):
     if n <= _MEASURED or _CELL * n * d <= allowed:
         return None
     some, took = np.sort(np.random.default_rng(0).permutation(n)[:_MEASURED]), []
-    for part in (some[::_FEWER], some):
+    few_rows = some[::_FEWER]
+    for part in (few_rows, some, few_rows):  # the first time takes longer
         start = limits.clock.spent()
         try:
             with warnings.catch_warnings(action="ignore"), findings_kept():
@@ -81,7 +82,8 @@ def _most_rows(estimator, X, y, limits, kinds):
         except ValueError:  # the checks of all rows name the bad one
             return None
         took.append(limits.clock.spent() - start)
-    each = _CHECKS * max(took[1] - took[0], 0.0) / (_MEASURED - _MEASURED // _FEWER)
+    each = _CHECKS * max(took[1] - min(took[0], took[2]), 0.0)
+    each /= _MEASURED - _MEASURED // _FEWER
     if n * each <= few:
         return None
     shape = shape_of(rows.X, _n_outputs(estimator, rows.y)).rows(n)
@@ -90,7 +92,7 @@ def _most_rows(estimator, X, y, limits, kinds):
     return None if most >= n else max(_MEASURED, most)
 
 
-def _n_outputs(estimator, y):
+def _n_outputs(estimator, rows.y):
     """How many outputs the targets have: a class each, but one for two classes."""
     if not is_classifier(estimator):
         return 1 if np.ndim(y) < 2 else np.shape(y)[1]

@@ -23,7 +23,7 @@ _WORTHWHILE = 0.15
 # Nothing is finished yet: kernels of few rows may take this share. Chosen.
 _SHARE_OF_FIRST = 0.8
 # Trees are dear if so many times their least rounds take longer than a kernel. Chosen: MNIST.
-_DEAR = 5.0
+_DEAR = 3.0
 # A sample grows if the time that is left suffices for so many times the rows: candidates take the
 # power of the rows (a9a, of 3,500 and 32,500 rows: .7 to 1.3).
 _GROWS, _POWER = 1.25, 1.2
@@ -118,7 +118,7 @@ class ByClock(Fixed):
         trees = [c for c in candidates if c.ends_early and not c.uses_others]
         kernels = [c for c in candidates if c.is_whole or (c.ends_early and c.uses_others)]
         dear = [self._leasts[c.name].seconds / plan.speed for c in trees]
-        cheap = [self._foreseen(c, self._sizes[c.name][0]) for c in kernels]
+        cheap = [self._foreseen(c, self._sizes[c.name][-1]) for c in kernels]
         if not dear or not cheap or _DEAR * min(dear) < min(cheap):
             return candidates
         others = [c for c in candidates if c not in trees and c not in kernels]
