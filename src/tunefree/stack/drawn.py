@@ -92,7 +92,7 @@ def _most_rows(estimator, X, y, limits, kinds):
     return None if most >= n else max(_MEASURED, most)
 
 
-def _n_outputs(estimator, rows.y):
+def _n_outputs(estimator, y):
     """How many outputs the targets have: a class each, but one for two classes."""
     if not is_classifier(estimator):
         return 1 if np.ndim(y) < 2 else np.shape(y)[1]
