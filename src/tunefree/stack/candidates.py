@@ -416,7 +416,7 @@ class PilotedKernel(KernelRidge):
         fewer, few = (shape.rows(min(shape.n, n)) for n in (_FIRST_PILOT_ROWS, _KERNEL_PILOT_ROWS))
         pilots = [*((fewer, kernel) for kernel in KERNELS), (few, self.estimator.kernel)]
         landmarks = self._pilot_landmarks()
-        each = [*wholes, *(costs.kernel_ridge_cost(*pilot, landmarks) for pilot in pilots)]
+        each = [*wholes, *(costs.kernel_ridge_cost(s, k, landmarks) for s, k in pilots)]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
 
     def _may_learn_all(self, shape, spent):
