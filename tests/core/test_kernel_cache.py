@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numba.core.caching import IndexDataCacheFile
 
@@ -100,6 +101,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # like
 @pytest.mark.skipif(os.name != "posix", reason="limits of files' sizes are those of POSIX")
 def test_a_full_disk_keeps_no_kernels_and_stops_no_fit(tmp_path):
     kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    kept |= {"PYTHONDONTWRITEBYTECODE": "1"}  # else Python would leave cut files of libraries
     for before in (FULL, ""):  # only the second one keeps its kernel
         done = subprocess.run(
             [sys.executable, "-c", before + PROGRAM], capture_output=True, text=True, env=kept
@@ -117,3 +119,29 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(sealed):
     folder.chmod(0o777)
     assert _run(sealed, folder.parent) == 0
     assert list(folder.iterdir()) == []
+
+
+FIRST = """
+import operator
+from numba.core.registry import cpu_target
+from tunefree.core.jit import minimum
+assert minimum(1.0, 2.0) == 1.0
+tried = cpu_target.typing_context._lookup_global(operator.getitem).templates
+overloads = [kind.__name__.startswith("OverloadTemplate") for kind in tried]
+assert overloads == sorted(overloads), overloads
+"""
+
+
+def test_indices_are_tried_as_those_of_arrays_before_lists_dicts_and_texts(tmp_path):
+    # In a new process: what was registered first stays first.
+    kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, env=kept)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_kernel_of_this_package_may_have_a_comprehension_and_make_an_array():
+    def squares(n):
+        return np.array([i * i for i in range(n)]) + 1.0
+
+    squares.__module__ = "tunefree.of_this_package"
+    assert jit.kernel(squares)(3).tolist() == [1.0, 2.0, 5.0]

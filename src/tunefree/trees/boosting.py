@@ -32,7 +32,7 @@ from tunefree.core.process import team
 from tunefree.core.progress import task
 from tunefree.rows.order import in_order
 from tunefree.trees.monotone import increasing
-from tunefree.trees.tree import first_bins, fours_of, packed
+from tunefree.trees.tree import add_values, first_bins, fours_of, packed
 
 # The ridge of a leaf, in rows of mean curvature.
 RIDGE = 3.0
@@ -44,6 +44,11 @@ _MOST_SPLIT_ROWS = 131_072
 # development tables of 3,000 to 40,000 rows none of those had a share in the end; a trial after 120
 # rounds, or by shares, ended shapes that had one.
 _TRIAL, _FAR = 480, 1.25
+# The learner of all rows takes the splits of the learner without the held-out ones if these are at
+# most this share: from 36,000 rows on. It saves 40 % of the time. With 50,000 rows the log-loss of
+# made classes was the same; the squared error of Friedman's function was 2 % higher without noise,
+# and 0.1 % with it. With a fifth held out it was 4 % higher (by hand).
+FOLLOWED = 0.13
 # The shares of shapes that held-out rows choose among are multiples of one over this.
 _QUARTERS = 4
 # Seconds of a round of the learner of all rows, as a share of those of a round of all learners: of
@@ -103,6 +108,7 @@ class Booster:
         self._has_missing = (sample.codes == 0).any(axis=1)
         self._fours, self._firsts = fours_of(sample.codes), first_bins(self._sizes)
         self.second = held_out.second_half()
+        self._halves = np.flatnonzero(~self.second), np.flatnonzero(self.second)
         self.start = loss.start(sample)
         self._scores = self.start + sample.offset + np.zeros_like(sample.targets)
         self.held_out_scores = self.start + held_out.offset + np.zeros_like(held_out.targets)
@@ -118,6 +124,11 @@ class Booster:
         # A learner that has ended early predicts the same from then on.
         self.risks += self.risks[-1:] * (n_rounds + 1 - len(self.risks))
 
+    def follow(self, other, n_rounds):
+        """Take the splits of another learner's trees, up to so many, with values of own rows."""
+        for tree in other.trees[len(self.trees) : n_rounds]:
+            self._add_tree(tree[:-1], *self._slopes())
+
     def forest(self, n_trees):
         """The first trees."""
         return self._shape.forest(self.trees[:n_trees], self.start)
@@ -128,20 +139,31 @@ class Booster:
         if not len(out.weights):
             return np.zeros(2)
         losses = self._loss.losses(self.held_out_scores, out.targets) * out.weights
-        return np.array([losses[~self.second].sum(), losses[self.second].sum()])
+        return np.array([losses[half].sum() for half in self._halves])
 
     def _learn(self, memory):
         """Add a tree; False if no split lowers the loss."""
-        if self._halt is not None and self._halt.is_set():
-            raise KeyboardInterrupt
-        sample, held_out = self._sample, self.held_out.codes
-        gradients, curvatures = self._loss.slopes(self._scores, sample.targets)
-        gradients *= sample.weights[:, None]
-        curvatures *= sample.weights[:, None]
+        held_out = self.held_out.codes
+        gradients, curvatures = self._slopes()
         splits = self._splits(gradients, curvatures, memory)
         if splits is None:
             return False
-        shape = self._shape
+        self._add_tree(splits, gradients, curvatures)
+        self._shape.forest(self.trees[-1:], self.start).add(held_out, self.held_out_scores)
+        return True
+
+    def _slopes(self):
+        """Pseudogradients and curvatures of all rows, times their weights."""
+        if self._halt is not None and self._halt.is_set():
+            raise KeyboardInterrupt
+        gradients, curvatures = self._loss.slopes(self._scores, self._sample.targets)
+        gradients *= self._sample.weights[:, None]
+        curvatures *= self._sample.weights[:, None]
+        return gradients, curvatures
+
+    def _add_tree(self, splits, gradients, curvatures):
+        """Add a tree of these splits, with the values of its leaves."""
+        sample, shape = self._sample, self._shape
         leaves = shape.leaves(sample.codes, splits)
         ridges = RIDGE * curvatures.sum(axis=0) / self._total
         values = shape.step * self._loss.values(
@@ -150,10 +172,8 @@ class Booster:
         if self._signs is not None:
             filled = np.bincount(leaves, minlength=shape.n_leaves) > 0
             values = increasing(values, shape.below(splits, self._signs), filled)
-        self._scores += values[leaves]
+        add_values(values[None], leaves[None], self._scores)
         self.trees.append((*splits, values))
-        shape.forest(self.trees[-1:], self.start).add(held_out, self.held_out_scores)
-        return True
 
     def _splits(self, gradients, curvatures, memory):
         """The splits of a tree; None if none lowers the loss."""
@@ -214,6 +234,8 @@ class ShapeLearners:
             for train, out in folds
         ]
         self._last = Booster(sample, sample.part(slice(0, 0)), options, shape, halt)
+        rest = len(sample.weights) - min(len(train) for train, _ in folds)
+        self._follows = len(folds) == 1 and rest <= FOLLOWED * len(sample.weights)
         self.n_rounds, self._best, self._curve = 0, 0, np.empty(0)
 
     def is_over(self):
@@ -234,9 +256,17 @@ class ShapeLearners:
     def tasks(self, n_more):
         """More rounds of every learner, as functions; of all rows those that are surely kept."""
         self.n_rounds += n_more
-        ends = [self._best, *[self.n_rounds] * len(self._boosters)]
-        learners = [self._last, *self._boosters]
-        return [partial(b.run, end) for b, end in zip(learners, ends, strict=True)]
+        return [
+            partial(self._learn_all, self._best),
+            *[partial(booster.run, self.n_rounds) for booster in self._boosters],
+        ]
+
+    def _learn_all(self, n_rounds):
+        """So many rounds of the learner of all rows."""
+        if self._follows:
+            self._last.follow(self._boosters[0], n_rounds)
+        else:
+            self._last.run(n_rounds)
 
     def find_best(self):
         """Find the round of least held-out loss."""
@@ -246,7 +276,7 @@ class ShapeLearners:
 
     def result(self):
         """The `Boosted`."""
-        self._last.run(self._best)
+        self._learn_all(self._best)
         total = sum(booster.held_out.weights.sum() for booster in self._boosters)
         forest = self._last.forest(self._best)
         scores = _held_out_scores(self._boosters)

@@ -16,12 +16,17 @@ from tunefree.trees.boosting import (
     n_reports,
 )
 from tunefree.trees.forests import Leafwise, Oblivious
+from tunefree.trees.losses import LogLoss
 
-# Trees of these shapes are learned: of few rows, and from `_MANY_ROWS` on. The
-# shapes were compared on twelve tables, in no named benchmark; the number of rows was chosen, not
-# measured.
+# Trees of these shapes are learned: of few rows; and from `_MANY_ROWS` on of one number, of two
+# classes, and of several outputs, which gain from a third shape and from smaller steps. All were
+# compared on twelve tables, those of one number on california and elevators, those of two classes
+# on magic04 and a9a (benchmarks/tables.py --large): two take half of the time of three there. The
+# number of rows was chosen, not measured.
 SHAPES = Oblivious(3), Oblivious(6)
-SHAPES_OF_MANY = Oblivious(4), Oblivious(8), Leafwise()
+SHAPES_OF_MANY = Oblivious(6), Leafwise(step=0.12)
+SHAPES_OF_TWO_CLASSES = Oblivious(5), Leafwise(step=0.09)
+SHAPES_OF_SEVERAL = Oblivious(4), Oblivious(8), Leafwise()
 _MANY_ROWS = 4000
 # Threads are slower than one for fewer cells than twice this: no benchmark is named for it.
 CELLS_OF_A_THREAD = 5000
@@ -81,11 +86,20 @@ class FittedTrees(NamedTuple):
         return self._replace(forests=forests, held_out=self.held_out * units)
 
 
+def _shapes(sample, loss):
+    """The shapes of trees that are learned."""
+    if len(sample.weights) < _MANY_ROWS:
+        return SHAPES
+    if sample.targets.shape[1] > 1:
+        return SHAPES_OF_SEVERAL
+    return SHAPES_OF_TWO_CLASSES if isinstance(loss, LogLoss) else SHAPES_OF_MANY
+
+
 def learn_trees(table, folds, seed, signs, n_jobs, progress):
     """The `FittedTrees` of rows: forests of every shape, weighted by their held-out loss."""
     loss, sample = table.loss, table.sample
     options = BoostingOptions(loss, table.bins, seed, signs)
-    shapes = SHAPES if len(sample.weights) < _MANY_ROWS else SHAPES_OF_MANY
+    shapes = _shapes(sample, loss)
     progress.expect(len(shapes) * n_reports(table.most_rounds))
 
     def report():
