@@ -324,7 +324,7 @@ class LandmarkSums(NamedTuple):
     constant: np.ndarray
 
     @classmethod
-    def of(cls, geometry, centers, coef, single=False, bounds=None):
+    def of(cls, geometry, centers, coef, single=False, bounds: Any = None):
         """Lay out landmarks in the units of the kernel.
 
         `single`: whether kernel values have single precision. `bounds` are the largest absolute
