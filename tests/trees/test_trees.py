@@ -1,6 +1,7 @@
 """Laws of boosted trees: splits of largest gain, exact invariances, missing values, noise."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
@@ -289,3 +290,22 @@ def test_a_bin_counts_the_borders_below_a_value(n_borders):
     expected = np.where(np.isnan(x), 0, np.searchsorted(borders, x) + 1)
     codes = Bins(borders, np.array([0, n_borders])).codes(x[:, None])
     np.testing.assert_array_equal(codes[0], expected)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_infinite_values_are_ordered_in_a_table_as_in_an_array(sign):
+    """Beside a column of text they were refused; any larger number has the same order."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=300)
+    y = np.where(x > 0.5, 3.0, x) + 0.01 * rng.normal(size=300)
+    x = sign * np.where(x > 0.5, np.inf, x)
+    new = sign * np.array([np.inf, -np.inf, 0.0, 0.4])
+    with_infinity, without = (
+        [values[:, None], pd.DataFrame({"x": values, "text": "same"})]
+        for values in (x, np.clip(x, -1e6, 1e6))
+    )
+    later = [new[:, None], pd.DataFrame({"x": new, "text": "same"})]
+    for infinite, finite, rows in zip(with_infinity, without, later, strict=True):
+        found = BoostedTreesRegressor(random_state=0).fit(infinite, y).predict(rows)
+        other = BoostedTreesRegressor(random_state=0).fit(finite, y).predict(rows)
+        np.testing.assert_allclose(found, other, rtol=1e-9)

@@ -3,6 +3,8 @@
 Cells that are not of the kind of their column are missing, and bad.
 """
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +56,10 @@ LEAST_DAY, MOST_DAY = 1011900, 31122099
 SECONDS = 10**6  # of fourteen digits the last six are the time: 20190103235959
 # New rows of which more are no numbers, in so many rows, hold something else than numbers.
 _MOST_BAD, _FEWEST_ROWS = 0.5, 2
+
+# Whether infinite values are ordered like others, as trees do, and not refused.
+_ORDERS_INFINITY: ContextVar[bool] = ContextVar("orders_infinity", default=False)
+_LARGEST = np.finfo(np.float64).max
 
 # How the cells of a kind may be written.
 _WRITTEN: Any = {NUMBER: Numbers, DATE: Dates, DURATION: Durations}
@@ -188,7 +194,10 @@ class ColumnKind(NamedTuple):
         if not same and not missing.all():
             raise _changed(name, self.kind, raw)
         if np.isinf(values).any():
-            raise ValueError(f"Input X contains infinity or a value too large, in column {name!r}.")
+            if not _ORDERS_INFINITY.get():
+                words = "Input X contains infinity or a value too large"
+                raise ValueError(f"{words}, in column {name!r}.")
+            values = np.clip(values, -_LARGEST, _LARGEST)
         for value in self.sentinels:
             missing = missing | (values == value)
         if missing is not raw.absent:
@@ -251,6 +260,23 @@ class ColumnKind(NamedTuple):
 
 
 PLAIN_NUMBER = ColumnKind(NUMBER)
+
+
+@contextmanager
+def infinity_ordered():
+    """Read infinite numbers as the largest, for a learner that knows only the order of numbers.
+
+    >>> from tunefree.rows.columns import of_array
+    >>> with infinity_ordered():
+    ...     values = PLAIN_NUMBER.read(of_array(np.array([1.0, np.inf])), "x").values
+    >>> values
+    array([1.00000000e+000, 1.79769313e+308])
+    """
+    before = _ORDERS_INFINITY.set(True)
+    try:
+        yield
+    finally:
+        _ORDERS_INFINITY.reset(before)
 
 
 # --- cells ----------------------------------------------------------------------------------------
