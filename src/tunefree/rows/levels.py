@@ -7,9 +7,10 @@ import numpy as np
 from tunefree.rows.checks import Finding, warn_of
 from tunefree.rows.columns import DATE, as_table, must_be_read, named_table, names_of
 from tunefree.rows.designs import Categorical, Dense, Split
+from tunefree.rows.kinds import UnknownLevel
 from tunefree.rows.learned_kinds import notes_of_columns
 from tunefree.rows.matrices import check_frame
-from tunefree.rows.schema import UnknownLevel, learn_columns, read_columns, warn_of_unknown
+from tunefree.rows.schema import learn_columns, read_columns, warn_of_unknown
 
 # The name of the level of missing values.
 MISSING = "missing"
