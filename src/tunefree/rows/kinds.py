@@ -284,7 +284,7 @@ class UnknownLevel(NamedTuple):
         return cls(str(column), len(rows), int(rows[0]), str(levels[codes[rows[0]]]))
 
 
-def unknown_words(found):
+def unknown_words(found, what="Levels that fit has not seen count as missing"):
     """The message about levels that are not known, of the `UnknownLevel` of each column.
 
     >>> unknown_words([UnknownLevel("a", 1, 7, "x")])
@@ -292,7 +292,7 @@ def unknown_words(found):
     """
     words = "; ".join(one.words() for one in found[:NAMED])
     more = f"; and in {len(found) - NAMED} more columns" if len(found) > NAMED else ""
-    return f"Levels that fit has not seen count as missing: {words}{more}."
+    return f"{what}: {words}{more}."
 
 
 # --- cells ----------------------------------------------------------------------------------------
