@@ -30,6 +30,8 @@ from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers
 
 KINDS = NUMBER, TRUTH, DATE, DURATION, CATEGORY, TEXT
+# Columns that a message names.
+NAMED = 5
 # Kinds of columns that are numbers without more ado.
 WITH_NUMBERS = NUMBER, TRUTH, DURATION, NOTHING
 _PLURAL = {
@@ -277,6 +279,47 @@ def infinity_ordered():
         yield
     finally:
         _ORDERS_INFINITY.reset(before)
+
+
+class UnknownLevel(NamedTuple):
+    """The cells of a column with levels that `fit` has not seen."""
+
+    column: str
+    count: int
+    row: int  # the first
+    level: str
+
+    def words(self):
+        """A sentence.
+
+        >>> UnknownLevel("city", 2, 7, "Oslo").words()
+        "column 'city' in 2 cells, the first 'Oslo' in row 7"
+        """
+        cells = "1 cell" if self.count == 1 else f"{self.count} cells"
+        return f"column {self.column!r} in {cells}, the first {self.level!r:.40} in row {self.row}"
+
+    @classmethod
+    def of(cls, column, is_unknown, levels, codes):
+        """Of the levels that are not known, and the level of each row; None if no row has one.
+
+        >>> UnknownLevel.of("city", np.array([False, True]), ["Rome", "Oslo"], np.array([0, 1, -1]))
+        UnknownLevel(column='city', count=1, row=1, level='Oslo')
+        """
+        rows = np.flatnonzero(np.append(is_unknown, False)[codes])
+        if not len(rows):
+            return None
+        return cls(str(column), len(rows), int(rows[0]), str(levels[codes[rows[0]]]))
+
+
+def unknown_words(found, what="Levels that fit has not seen count as missing"):
+    """The message about levels that are not known, of the `UnknownLevel` of each column.
+
+    >>> unknown_words([UnknownLevel("a", 1, 7, "x")])
+    "Levels that fit has not seen count as missing: column 'a' in 1 cell, the first 'x' in row 7."
+    """
+    words = "; ".join(one.words() for one in found[:NAMED])
+    more = f"; and in {len(found) - NAMED} more columns" if len(found) > NAMED else ""
+    return f"{what}: {words}{more}."
 
 
 # --- cells ----------------------------------------------------------------------------------------
