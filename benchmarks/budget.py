@@ -8,10 +8,11 @@ ones have 20 columns and as many rows as --rows names: `numbers` (Friedman's fir
 1) and `classes` (two, of a smooth score with an interaction), tested on 20,000 rows. The others
 are in DIR: see `_data.py`; `text` is the Adult table with its columns of text.
 
-Used: time of the call over the budget. All: whether every candidate was evaluated to its end, so
-that more time brings nothing. Loss: squared error over the variance of the targets, or log-loss.
-Worse: by how many standard errors of the difference the loss is above that with the budget before;
-the fits of the same table are compared row by row. Cut: what was limited or skipped.
+Used: time of the call over the budget. All: whether every candidate was evaluated to its end. More
+helps where the next budget lowers the loss by more than one standard error. Loss: squared error
+over the variance of the targets, or log-loss. Worse: by how many standard errors of the difference
+the loss is above that with the budget before; the fits of the same table are compared row by row.
+Cut: what was limited or skipped.
 
 The clock is that of the process (CPU seconds, one thread), so that other processes do not matter;
 with --wall it is the clock on the wall, with all threads.
@@ -52,7 +53,7 @@ def main():
     for kind in MADE:
         for n in (1000, 12_000):  # kernels are compiled
             fitted(made(kind, n), None, n_jobs)
-    rows, used, worse = [], [], []
+    rows, used, helped, worse = [], [], [], []
     for name in options.tables:
         for n in options.rows if name in MADE else [None]:
             data = made(name, n) if name in MADE else real(name, options.data)
@@ -75,14 +76,15 @@ def main():
                     )
                 )
                 console.print("[dim]" + "  ".join(rows[-1]) + "[/dim]")
-                used.append((share, is_all))
+                used.append(share)
                 worse.append(-np.inf if gap is None else gap)
+                if gap is not None and gap < -1.0:
+                    helped.append(used[-2])
                 before = losses
     table("Budgets", COLUMNS, rows)
-    shares, complete = np.array([s for s, _ in used]), np.array([a for _, a in used])
-    console.print(f"Used: {shares.max():.2f} of the budget at most;")
-    if not complete.all():
-        console.print(f"where more helps {shares[~complete].min():.2f} at least.")
+    console.print(f"Used: {max(used):.2f} of the budget at most;")
+    if helped:
+        console.print(f"where more helps {min(helped):.2f} at least.")
     console.print(
         f"Worse than with the budget before: {np.max(worse):.1f} standard errors at most."
     )

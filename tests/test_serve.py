@@ -1,6 +1,7 @@
 """`tunefree.serve` predicts with NumPy alone what the library predicts, from the same cells."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -244,6 +245,23 @@ def test_the_shell_exports_models_of_the_shell(folder, tmp_path):
     found = np.array(alone(tmp_path / "scorer", rows).stdout.split(), dtype=float)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
     assert "is not a tunefree model" in run("export", rows, tmp_path / "s", code=4).stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_message_and_a_full_disk_is_a_sentence(tmp_path):
+    model = tunefree.BoostedTreesRegressor(random_state=0).fit(TABLE[["a"]], Y)
+    to_scorer(model, tmp_path / "scorer")
+    (tmp_path / "rows.csv").write_text("a\n" + "1.5\n" * 50_000)
+    command = [sys.executable, "-m", "tunefree.serve", tmp_path / "scorer", tmp_path / "rows.csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as serving:
+        serving.stdout.readline()
+        serving.stdout.close()
+        assert serving.stderr.read() == b""
+    assert serving.returncode == 1
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == 1
+        assert done.stderr == b"error: standard output: No space left on device\n"
 
 
 def test_sentences_are_for_the_scorer_alone():

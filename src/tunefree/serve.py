@@ -424,9 +424,17 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {problem}", file=sys.stderr)
         return 3
     lines = csv.writer(sys.stdout, lineterminator="\n")
-    if with_proba:
-        lines.writerow(scorer.classes_ or [])
-    lines.writerows(found.reshape(len(found), -1).tolist())
+    try:
+        if with_proba:
+            lines.writerow(scorer.classes_ or [])
+        lines.writerows(found.reshape(len(found), -1).tolist())
+        sys.stdout.flush()
+    except OSError as problem:
+        # Python drops what it could not write, in place of an error as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):  # its reader has seen enough
+            print(f"error: standard output: {problem.strerror}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -1,12 +1,16 @@
 """Ctrl-C in the middle of a fit leaves the estimator as it was, and the next fit works."""
 
+import os
+import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
+import numpy as np
 import pytest
 from numba.extending import overload
 
@@ -61,6 +65,19 @@ for name, parameters in cases:
         again = state(model.set_params(**start).fit(X[:300], target[:300])) == first
         print("same" if same and again else "changed", flush=True)
 """
+
+
+def test_an_interrupt_in_this_process_leaves_the_estimator_as_it_was():
+    X = np.random.default_rng(0).normal(size=(5000, 20))
+    model = PiSTOLRegressor(random_state=0, max_iter=2).fit(X, X[:, 0])
+    before = pickle.dumps(model)
+    model.max_iter = 10**5
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, X[:, 0])
+    model.max_iter = 2
+    assert pickle.dumps(model) == before
+    assert pickle.dumps(model.fit(X, X[:, 0])) == before
 
 
 # At once: while types are found out and kernels loaded. Later: in the midst of the passes.

@@ -127,7 +127,7 @@ def test_windows_change_the_order_and_not_the_rows(tmp_path, monkeypatch):
     assert models[0] == models[1] != models[2]
 
 
-@pytest.mark.parametrize("name", ["glm", "separator", "ridge"])
+@pytest.mark.parametrize("name", ["ridge", "glm", "separator"])
 def test_other_learners_of_a_large_file(name, tmp_path, monkeypatch, large):
     monkeypatch.chdir(tmp_path)
     targets = SCORES.round(3).tolist() if name == "ridge" else np.where(X[:, 0] > 0, 1, -1).tolist()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -74,29 +75,38 @@ def test_a_pipe_gives_the_bits_of_the_file_wherever_it_is_cut(folder, model, for
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "libsvm"])
 @pytest.mark.parametrize("command", ["predict", "stream"])
-def test_each_row_is_answered_before_the_next_one_comes(folder, command, form):
+def test_each_row_is_answered_before_the_next_one_comes(folder, command, form, monkeypatch):
     lines = (folder / f"rows.{form}").read_bytes().splitlines(keepends=True)
     model = "numbers" if form == "libsvm" else "table.model"
     arguments = ["predict", str(folder / model), "-"]
     if command == "stream":
         target = [] if form == "libsvm" else ["--target", "a"]
         arguments = ["stream", "-", "--task", "regression", *target]
-    process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *arguments],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert process.stdin is not None and process.stdout is not None
-    if form == "csv":
-        process.stdin.write(lines.pop(0))
-    for k in range(3):
-        process.stdin.write(lines[k])
-        process.stdin.flush()
-        if command == "stream" and k == 0:
-            assert process.stdout.readline() == b"prediction,low,high\n"
-        assert process.stdout.readline()  # waits, for ever if rows are held back
-    process.stdin.close()
-    assert process.wait() == 0 and process.stdout.read() == b""
-    process.stdout.close()
+    answers = []
+
+    def write_and_read(rows, out):
+        with open(out, "rb", buffering=0) as stdout, open(rows, "wb", buffering=0) as stdin:
+            if form == "csv":
+                stdin.write(lines.pop(0))
+            for k in range(3):
+                stdin.write(lines[k])
+                for _ in range(1 + (command == "stream" and k == 0)):
+                    if select.select([stdout], [], [], 60.0)[0]:  # else rows are held back
+                        answers.append(stdout.readline())
+            stdin.close()
+            answers.append(stdout.read())
+
+    (rows, stdin), (stdout, out) = os.pipe(), os.pipe()
+    user = threading.Thread(target=write_and_read, args=(stdin, stdout))
+    with open(rows) as source, open(out, "w") as results:
+        monkeypatch.setattr(sys, "stdin", source)
+        monkeypatch.setattr(sys, "stdout", results)
+        user.start()
+        app(arguments, standalone_mode=False)
+    user.join()
+    header = [b"prediction,low,high\n"] if command == "stream" else []
+    assert answers[: len(header)] == header
+    assert len(answers) == len(header) + 4 and answers[-1] == b""
 
 
 def test_pipes_with_names_and_a_reader_that_comes_late_lose_no_row(folder, tmp_path):
@@ -192,8 +202,25 @@ def test_bad_cells_of_a_pipe_count_the_same_however_rows_arrive(folder, size, mo
     assert "<stdin>:3:3" in stopped.stderr or "oops" in stopped.stderr
 
 
-def test_a_process_that_is_killed_has_answered_a_prefix_and_the_next_one_goes_on(folder):
-    lines = (folder / "rows.csv").read_bytes().splitlines(keepends=True)
+def answers_of_a_run_that_ends_early(folder, lines, monkeypatch):
+    """What a command has answered when it is interrupted as it waits for its next row."""
+    answers = []
+
+    def arriving():
+        for k in range(0, 60, 20):
+            yield b"".join(lines[k : k + 20])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tunefree.cli.apply.answer", answers.append)
+    monkeypatch.setattr("tunefree.cli.apply.opened", lambda _: Named("<stdin>", arriving()))
+    run("predict", folder / "table.model", "-", code=130)
+    monkeypatch.undo()
+    assert len(answers) > 1
+    return "".join(f"{part}\n" for part in answers).encode()
+
+
+def answers_of_a_process_that_is_killed(folder, lines, _):
+    """What it has answered while its pipe was open."""
     command = [sys.executable, "-c", MAIN, "predict", str(folder / "table.model"), "-"]
     ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, **ends)
@@ -206,8 +233,19 @@ def test_a_process_that_is_killed_has_answered_a_prefix_and_the_next_one_goes_on
     process.stdin.close()
     process.stdout.close()
     assert process.wait() == -9
+    return answers
+
+
+@pytest.mark.parametrize(
+    "answers_of", [answers_of_a_run_that_ends_early, answers_of_a_process_that_is_killed]
+)
+def test_what_ends_early_has_answered_a_prefix_and_the_next_run_goes_on(
+    folder, answers_of, monkeypatch
+):
+    lines = (folder / "rows.csv").read_bytes().splitlines(keepends=True)
+    answers = answers_of(folder, lines, monkeypatch)
     whole = run("predict", folder / "table.model", folder / "rows.csv").stdout.encode()
-    assert whole.startswith(answers)
+    assert answers and whole.startswith(answers)
     done = answers.count(b"\n")
     rest = b"".join([lines[0], *lines[1 + done :]])
     again = run("predict", folder / "table.model", "-", stdin=rest).stdout.encode()

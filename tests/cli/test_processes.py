@@ -12,6 +12,7 @@ import time
 import pytest
 
 import tunefree
+from tunefree.cli import app
 
 DATA = "".join(f"{(-1) ** i} 1:{(-1) ** i * (i + 1)} 2:{i % 7}\n" for i in range(200))
 
@@ -24,7 +25,8 @@ def here(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    subprocess.run([sys.executable, "-c", MAIN, *arguments], check=True, capture_output=True)
+    """Run a command in this process."""
+    app(arguments, standalone_mode=False)
 
 
 MAIN = "from tunefree.cli import main; main()"
@@ -86,17 +88,31 @@ def test_a_reader_that_has_seen_enough_is_no_error_message(here):
     assert predicting.returncode == 1
 
 
-def test_a_full_disk_behind_stdout_is_a_sentence(here):
+def said_here(arguments, full, monkeypatch, capsys):
+    """The exit code of a command in this process, and what it says."""
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(sys, "stdout", full)
+        app(arguments)
+    return ended.value.code, capsys.readouterr().err
+
+
+def said_elsewhere(arguments, full, *_):
+    """That of a process, which may say more as it ends."""
+    command = [sys.executable, "-c", MAIN, *arguments]
+    done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("said", [said_here, said_elsewhere])
+def test_a_full_disk_behind_stdout_is_a_sentence(here, said, monkeypatch, capsys):
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
     run("train", "data.libsvm", "m")
+    capsys.readouterr()
     for arguments in (["predict", "m", "data.libsvm"], ["eval", "m", "data.libsvm", "--json"]):
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run(
-                [sys.executable, "-c", MAIN, *arguments], stdout=full, stderr=subprocess.PIPE
-            )
-        assert done.returncode == 1
-        assert done.stderr == b"error: standard output: No space left on device\n"
+        with open("/dev/full", "w") as full:
+            code, words = said(arguments, full, monkeypatch, capsys)
+        assert (code, words) == (1, "error: standard output: No space left on device\n")
 
 
 def test_the_package_runs_as_a_module():

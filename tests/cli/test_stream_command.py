@@ -80,11 +80,25 @@ def test_numbers_libsvm_and_json_lines(here):
     assert texts[0] == texts[1] and texts[0][0] == "prediction,low,high"
 
 
-def test_killed_and_resumed_to_the_same_bytes(here):
-    """SIGKILL in the middle of a pipe; the rest of the run ends where a whole run does."""
-    run("data.csv", "-o", "whole.csv", "--model", "whole")
-    command = [sys.executable, "-c", MAIN, "stream", "-", "--format", "csv", "-o", "said.csv",
-               "--task", "classification", "--checkpoint", "saved", "--every", "50"]  # fmt: skip
+ENDED = ["-", "--format", "csv", "-o", "said.csv", "--task", "classification",
+         "--checkpoint", "saved", "--every", "50"]  # fmt: skip
+
+
+def fails(here, monkeypatch):
+    """A pipe that breaks after 230 rows."""
+
+    def arriving(_):
+        yield "".join(list(lines())[:231]).encode()
+        raise OSError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tunefree.cli.stream.chunks", arriving)
+        assert CliRunner().invoke(app, ["stream", *ENDED]).exit_code
+
+
+def is_killed(here, _):
+    """SIGKILL in the middle of a pipe."""
+    command = [sys.executable, "-c", MAIN, "stream", *ENDED]
     stream = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert stream.stdin is not None
     stream.stdin.write("".join(list(lines())[:231]).encode())
@@ -95,6 +109,13 @@ def test_killed_and_resumed_to_the_same_bytes(here):
         time.sleep(0.02)
     stream.send_signal(signal.SIGKILL)
     stream.communicate()
+
+
+@pytest.mark.parametrize("ends", [fails, is_killed])
+def test_ended_early_and_resumed_to_the_same_bytes(here, ends, monkeypatch):
+    """The rest of the run ends where a whole run does."""
+    run("data.csv", "-o", "whole.csv", "--model", "whole")
+    ends(here, monkeypatch)
     with open(here / "said.csv", "ab") as said:
         said.write(b"half a li")  # what was written after the checkpoint is made again
     run("-", "--format", "csv", "-o", "said.csv", "--checkpoint", "saved", "--resume", "--model",
@@ -218,12 +239,13 @@ def alarms(model, X, y):
     return found
 
 
-def test_drift_is_noticed_after_a_change_and_not_without_one():
-    """20 streams that do not change have no alarm; a new rule has one within 300 rows."""
-    for seed in range(10):
+@pytest.mark.parametrize("seeds", [range(2), range(2, 10)], ids=["few", "many"])
+def test_drift_is_noticed_after_a_change_and_not_without_one(seeds):
+    """Streams that do not change have no alarm; a new rule has one within 300 rows."""
+    for seed in seeds:
         X, kinds, numbers = streams(seed, 2000, noise=0.3 + 0.1 * seed)
         assert alarms(StreamClassifier(), X, kinds) == alarms(StreamRegressor(), X, numbers) == []
-    for seed in range(5):
+    for seed in seeds[:3]:
         X, kinds, numbers = streams(seed, 1300, change=1000)
         for found in (alarms(StreamClassifier(), X, kinds), alarms(StreamRegressor(), X, numbers)):
             assert 1000 < found[0] <= 1300

@@ -45,11 +45,7 @@ def expected(here):
     return (here / "expected").read_bytes()
 
 
-def training(*more):
-    arguments = ["train", "-", "m", "--checkpoint", "c", "--every", "500", "--seed", "1"]
-    return subprocess.Popen(
-        [*MAIN, *arguments, *more], stdin=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+OPTIONS = ["train", "-", "m", "--checkpoint", "c", "--every", "500", "--seed", "1"]
 
 
 def wait_for(path, process):
@@ -68,22 +64,32 @@ def feed(process, text):
     process.stdin.flush()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_command_resumes_to_the_same_bytes(here, expected, number):
-    with training() as first:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_command_resumes_to_the_same_bytes(here, expected, number, monkeypatch):
+    def arriving(_):
+        for k in range(0, 12_000, 1000):
+            if k == 9000:
+                os.kill(os.getpid(), number)
+            yield "".join(LINES[k : k + 1000]).encode()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tunefree.cli.train.chunks", arriving)
+        err = run(*OPTIONS, code=130).stderr
+    assert "interrupted; c holds the state after" in err and "with --resume" in err
+    assert not (here / "m").exists()
+    run(*OPTIONS, "--resume", stdin=TEXT)
+    assert (here / "m").read_bytes() == expected
+
+
+def test_a_killed_command_resumes_to_the_same_bytes(here, expected):
+    ends = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*MAIN, *OPTIONS], **ends) as first:
         feed(first, "".join(LINES[:12_000]))
         wait_for(here / "c", first)
-        first.send_signal(number)
-        _, err = first.communicate(timeout=300)
-    if number == signal.SIGKILL:
-        assert first.returncode == -9
-    else:
-        assert first.returncode == 130
-        assert b"interrupted; c holds the state after" in err and b"with --resume" in err
-    assert not (here / "m").exists()
-    with training("--resume") as second:
-        _, err = second.communicate(TEXT.encode(), timeout=300)
-    assert second.returncode == 0, err
+        first.kill()
+        first.communicate(timeout=300)
+    assert first.returncode == -9 and not (here / "m").exists()
+    run(*OPTIONS, "--resume", stdin=TEXT)
     assert (here / "m").read_bytes() == expected
 
 

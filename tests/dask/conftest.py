@@ -1,5 +1,9 @@
 """One cluster of two processes for all tests here."""
 
+import os
+import signal
+import threading
+
 import pytest
 
 
@@ -16,3 +20,11 @@ def client(tmp_path_factory):
         distributed.Client(cluster) as client,
     ):  # fmt: skip
         yield client
+
+
+@pytest.fixture
+def kill(client):
+    """A function that kills one of the workers a moment later."""
+    victim = sorted(client.run(os.getpid).values())[0]
+    yield threading.Timer(0.001, os.kill, (victim, signal.SIGKILL)).start
+    client.wait_for_workers(2, timeout=300)

@@ -66,7 +66,7 @@ def test_partitions_without_rows_are_learned_and_predicted(client, frame):
 @pytest.mark.parametrize(
     "kind, columns, target, message",
     [
-        ("GLMClassifier", ["a", "when"], "text", "Column 'when' of X holds dates: give numbers or"),
+        ("GLMClassifier", ["a", "when"], "text", "Column 'when' of X holds dates: give numbers"),
         ("GLMClassifier", ["a", "hole"], "text", r"partition \d: Input X contains NaN"),
         ("GLMClassifier", ["a"], "gap", r"partition \d: Input y contains N\w+. The first is"),
         ("ReflectronClassifier", ["a"], "number", r"partition \d: y holds fractions"),

@@ -1,8 +1,5 @@
 """Maximum likelihood on a cluster is that of one machine, with its table, however rows are cut."""
 
-import os
-import signal
-
 import numpy as np
 import pytest
 
@@ -159,15 +156,14 @@ def test_what_has_no_fit_is_named(client):
         model.set_params(family="huber").fit(rows, parts(COUNTS))
 
 
-def test_a_worker_that_is_killed_changes_nothing(client, monkeypatch):
+def test_a_worker_that_is_killed_changes_nothing(kill, monkeypatch):
     """In the midst of the fit; it is the last test here, since another worker has to start."""
-    victim = sorted(client.run(os.getpid).values())[0]
     plain, calls = likelihood.ClusterFit._total, []
 
     def killing(self, *arguments):
         calls.append(arguments[0])
         if len(calls) == 5:  # in Newton's steps
-            os.kill(victim, signal.SIGKILL)
+            kill()
         return plain(self, *arguments)
 
     monkeypatch.setattr(likelihood.ClusterFit, "_total", killing)
@@ -176,4 +172,3 @@ def test_a_worker_that_is_killed_changes_nothing(client, monkeypatch):
     there.fit(parts(TABLE, 4), parts(COUNTS, 4))
     assert calls[4] == "step"
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-8, atol=1e-8)
-    client.wait_for_workers(2, timeout=300)

@@ -109,6 +109,14 @@ def test_what_is_left_out_below_a_table_is_told(tmp_path):
         read_mixed(str(path), target="y")
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "xlsx", "json", "svm"])
+def test_a_pointer_of_git_lfs_is_called_so(suffix, tmp_path):
+    path = tmp_path / f"table.{suffix}"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0f\nsize 1643\n")
+    with pytest.raises(DataError, match="pointer of Git LFS.*git lfs pull"):
+        read_mixed(path)
+
+
 def test_a_web_page_is_called_so(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("\n<!DOCTYPE html><html><table><tr><td>1</td></tr></table></html>\n")

@@ -1,9 +1,22 @@
-"""Targets and weights of text that nothing can be learned from are refused by what they are."""
+"""Targets and weights that nothing can be learned from are refused by what they are."""
+
+import enum
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from inspect import signature
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+from scipy import sparse
 
+from tunefree import DataWarning, GLMClassifier, PiSTOLClassifier, StreamClassifier
+from tunefree.base.base import group_numbers
 from tunefree.core.registry import ESTIMATORS, estimator_class
+from tunefree.rows.missing import complete
 
 REGRESSORS = [
     name
@@ -34,3 +47,160 @@ def test_a_regressor_names_what_its_targets_are(name):
 def test_weights_of_text_are_named(name):
     with pytest.raises(ValueError, match=r"sample_weight holds text such as '2 kg', at .*\[1\]"):
         estimator_class(name)().fit(X, np.exp(X[:, 0]), sample_weight=["1.5", *["2 kg"] * (N - 1)])
+
+
+# --- what is no list of numbers or labels -------------------------------------------------------
+
+EVERY = [name for name in sorted(ESTIMATORS) if name.endswith(("Regressor", "Classifier"))]
+EVERY = [name for name in EVERY if not name.startswith("Dask")]
+ARGUMENTS = "y", "sample_weight", "exposure", "offset", "groups"
+
+
+def objects(items):
+    """An array of objects, whatever they are."""
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
+
+
+def called(name, argument, values):
+    """A fit whose argument has some values."""
+    given = {} if argument == "y" else {argument: values}
+    y = values if argument == "y" else np.arange(N) % 2
+    return estimator_class(name)().fit(X, y, **given)
+
+
+HALVES = np.arange(N) % 2
+NO_LIST = {
+    "is a dict": lambda: {i: 1.0 for i in range(N)},
+    "is a set": lambda: {float(i) for i in range(N)},
+    "is a generator": lambda: (1.0 for _ in range(N)),
+    "is a dict_values": lambda: {i: 1.0 for i in range(N)}.values(),
+    "has the fields 't', 'event'": lambda: np.ones(N, dtype=[("t", "f8"), ("event", "i4")]),
+    "Complex data not supported": lambda: np.ones(N) + 1j,
+    "has entries of several lengths": lambda: [[1.0], [1.0, 2.0]] * (N // 2),
+}
+NO_VALUES = {
+    r"\[0\] is Interval": lambda: pd.Series(pd.cut(X[:, 0], 3)),
+    r"\[0\] is Period": lambda: pd.Series(pd.period_range("2020-01", periods=N, freq="M")),
+    r"\[0\] is \[1.0\]": lambda: objects([[1.0]] * N),
+    r"\[0\] is {1}": lambda: objects([{1}] * N),
+    r"\[0\] is {'a': 1}": lambda: objects([{"a": 1}] * N),
+    r"\[0\] is <Odd.a: 1>": lambda: objects([enum.Enum("Odd", "a b")(1 + i) for i in HALVES]),
+    "holds dates or times such as": lambda: objects([date(2020, 1, 1 + i) for i in HALVES]),
+    r"holds dates or times such as .*\[0\]": lambda: objects([timedelta(hours=1)] * N),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_no_list_of_values_is_called_what_it_is(name):
+    """In every argument that has a value a row, of every estimator."""
+    for argument in ARGUMENTS:
+        if argument == "y" or argument in signature(estimator_class(name).fit).parameters:
+            for words, values in NO_LIST.items():
+                with pytest.raises((TypeError, ValueError), match=words) as found:
+                    called(name, argument, values())
+                assert argument in str(found.value)
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if not name.startswith("Stream")])
+def test_values_that_are_neither_numbers_nor_text_are_named(name):
+    for argument in ARGUMENTS[:-1]:
+        if argument == "y" or argument in signature(estimator_class(name).fit).parameters:
+            for words, values in NO_VALUES.items():
+                with pytest.raises(ValueError, match=f"^{argument}.*{words}|{argument} {words}"):
+                    called(name, argument, values())
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "StreamRegressor"])
+def test_times_are_no_weights(name):
+    """Nanoseconds were taken as numbers."""
+    for argument in ("sample_weight", "exposure", "offset"):
+        if argument in signature(estimator_class(name).fit).parameters:
+            for values in (np.ones(N, "m8[D]"), pd.Series(np.ones(N, "M8[s]"))):
+                with pytest.raises(ValueError, match=f"{argument} holds dates or times"):
+                    called(name, argument, values)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize("word", ["nan", "inf"])
+def test_words_that_python_reads_as_no_finite_number_are_no_targets(name, word):
+    """Text "nan" became a target, and predictions NaN."""
+    y = [word if i == 3 else str(1.0 + i) for i in range(N)]
+    for given in (y, objects(y), pd.Series(y)):
+        with pytest.raises(ValueError, match=r"Input y contains .*The first is y\[3\]"):
+            estimator_class(name)().fit(X, given)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_sparse_targets_are_called_so(name):
+    with pytest.raises(TypeError, match="Sparse data was passed for y"):
+        estimator_class(name)().fit(X, sparse.csr_array(X[:, :1]))
+
+
+SAME = [
+    lambda v: objects([Fraction(x) for x in v]), lambda v: objects([Decimal(x) for x in v]),
+    lambda v: objects([bool(x) if x in (0, 1) else x for x in v]),
+    lambda v: pd.Series(v).astype("Sparse[float]"), lambda v: pd.Series(v, dtype="category"),
+    lambda v: pa.array([Decimal(x) for x in v]), lambda v: pa.array(v).dictionary_encode(),
+    lambda v: pl.Series(v).cast(pl.Decimal(10, 2)), lambda v: pl.Series(v).cast(pl.Int128),
+    lambda v: np.array(v, np.float16), lambda v: memoryview(np.array(v, float)),
+    lambda v: pd.DataFrame({"y": v}), lambda v: pl.DataFrame({"y": v}),
+    lambda v: pa.table({"y": v}),
+    lambda v: np.ma.array(v, mask=False), lambda v: np.array([str(x) for x in v]).astype("T"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", SAME)
+def test_every_container_has_the_same_numbers(make):
+    values = [3.0, 1.0, 2.0, 0.0, 5.0]
+    found = np.asarray(complete(make(values))).astype(np.float64)
+    assert found.ravel().tolist() == values
+
+
+# --- labels -------------------------------------------------------------------------------------
+
+CLASSIFIERS = [GLMClassifier, PiSTOLClassifier, StreamClassifier]
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+@pytest.mark.parametrize("odd", [1, True, 1.0, np.int64(1), Decimal(1)])
+def test_text_and_numbers_are_no_labels_of_one_target(estimator, odd):
+    y = ["1" if i % 4 else odd for i in range(N)]
+    for given in (y, objects(y), pd.Series(y, dtype=object)):
+        with pytest.raises(ValueError, match="y holds text such as '1', and .*labels of one type"):
+            estimator().fit(X, given)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+@pytest.mark.parametrize(
+    "other", ["yes ", "\tyes", "YES", "Yes", "yes\u00a0", "\uff59es"], ids=ascii
+)
+def test_classes_that_may_be_one_are_named(estimator, other):
+    y = np.array(["no", "yes", other])[np.arange(N) % 3]
+    with pytest.warns(DataWarning, match="of y differ in blanks, case or the code of a letter"):
+        model = estimator().fit(X, y)
+    assert len(model.classes_) == 3
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+@pytest.mark.parametrize("marker", ["nan", "", " ", "NA", "None"])
+def test_a_class_that_may_be_no_label_is_named(estimator, marker):
+    y = np.array(["no", "yes", marker])[np.arange(N) % 3]
+    with pytest.warns(DataWarning, match=f"y has the class {marker!r}: if it stands for a missing"):
+        estimator().fit(X, y)
+
+
+@pytest.mark.filterwarnings("error")
+def test_ordinary_classes_are_not_doubted():
+    for labels in (["a", "A"], ["no", "none"], ["+", "-"], [0, 1], ["red", "blue"]):
+        PiSTOLClassifier(random_state=0).fit(X, np.array(labels)[HALVES])
+
+
+def test_groups_are_one_in_every_type_that_writes_them_alike():
+    """1 and "1" are one group: rows that depend on each other are held out together."""
+    mixed = objects([(1, "1", 2, "2")[i % 4] for i in range(N)])
+    found = group_numbers(mixed, X, np.arange(N))
+    assert found.tolist() == [i % 4 // 2 for i in range(N)]
+    with pytest.raises(ValueError, match=r"groups has the shape \(60, 2\): give one value a row"):
+        group_numbers(X, X, np.arange(N))

@@ -7,7 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from papers import EXPERIMENTS, load
+from papers import EXPERIMENTS, grid, load
+from papers.averaging import DECAYS
 from papers.runner import cell_file, missing, reproduce
 
 pytest.importorskip("matplotlib")
@@ -55,9 +56,11 @@ def test_a_quick_run_writes_table_csv_and_png(name, tmp_path, request):
     assert load(name).TITLE in text.read_text() and "| what | paper | ours |" in text.read_text()
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A folder with all cells of an experiment, and its rows."""
+@pytest.fixture
+def finished(tmp_path_factory, monkeypatch):
+    """A folder with all cells of an experiment of few rows, and its rows."""
+    small = grid(decay=DECAYS, n=(50, 100, 200))
+    monkeypatch.setattr(type(load("averaging-variance")), "cells", lambda self, quick: small)
     folder = tmp_path_factory.mktemp("finished")
     return folder, reproduce("averaging-variance", folder, quick=True).rows
 

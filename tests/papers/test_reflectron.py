@@ -78,8 +78,9 @@ def test_figure_1b_sparse_geometries_beat_glm_tron(seed):
     assert max(errors[1:]) < 0.7 * errors[0]
 
 
-def test_the_automatic_step_reaches_the_best_fixed_step_in_a_tenth_of_the_passes():
-    theta, sets = _draw(1000, 100, 10, 0)
+@pytest.mark.parametrize("n, d", [(400, 40), (1000, 100)])
+def test_the_automatic_step_reaches_the_best_fixed_step_in_a_tenth_of_the_passes(n, d):
+    theta, sets = _draw(n, d, 10, 0)
     fixed = [Configuration(Hypentropy(1e-4), None, step) for step in (0.1, 0.5, 1.0)]
     grid = _learn(sets, fixed, 1000)
     automatic = _learn(sets, [Configuration(Hypentropy(1e-4))], 100)

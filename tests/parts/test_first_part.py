@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from test_new_parts import laws_that_hold, tables  # noqa: F401
+
+from tunefree.parts import links
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -58,6 +62,27 @@ def test_the_page_edits_three_files_of_the_library_and_its_tests():
     files = [found[1] for _, block in BLOCKS if (found := EDIT.match(block))]
     links, types = "src/tunefree/parts/links.py", "src/tunefree/core/protocols.py"
     assert files == [links, links, types, "tests/parts/test_links.py"]
+
+
+@pytest.fixture
+def entered(tables):
+    """The part in its table: the first two blocks of the page without their files."""
+    (part,) = (EDIT.sub("", block) for _, block in BLOCKS if "class Loglog" in block)
+    exec(part, vars(links) | {"__name__": "page"}, found := {})
+    links.LINKS["loglog"] = found["Loglog"]()
+
+
+def test_the_laws_of_links_and_the_test_of_the_page_hold_for_the_part(entered):
+    assert len(laws_that_hold("links", ["loglog"])) >= 5
+    (test,) = (EDIT.sub("", block) for _, block in BLOCKS if "def test_" in block)
+    exec(test, space := {"np": np, "LINKS": links.LINKS, "S": np.linspace(-6.0, 6.0, 241)})
+    space["test_the_log_log_link_mirrors_the_complementary_one"]()
+
+
+def test_the_last_block_uses_the_part_by_name(entered, capsys):
+    (script,) = (block for kind, block in BLOCKS if kind == "python" and "import numpy" in block)
+    exec(script, {})
+    assert capsys.readouterr().out == "True\n"
 
 
 def test_the_tests_that_the_page_names_pass_and_cover_the_part(copy):

@@ -52,13 +52,13 @@ def test_a_risk_that_still_falls_at_the_last_pass_is_told():
 
 
 @pytest.mark.parametrize("potential", [Spectral(PNorm(1.1)), LOW], ids=["p-norm", "hypentropy"])
-@pytest.mark.parametrize("seed", [1])
-def test_chains_find_the_risk_of_the_plain_path_in_a_third_of_the_passes(potential, seed):
-    trajectories, theta = make_low_rank_dynamics(160, 24, 1, random_state=seed)
-    X = trajectories[30:, :-1].reshape(-1, 24)
+@pytest.mark.parametrize("n, d", [(15, 8), (30, 24)])
+def test_chains_find_the_risk_of_the_plain_path_in_a_third_of_the_passes(potential, n, d):
+    trajectories, theta = make_low_rank_dynamics(n + 130, d, 1, random_state=1)
+    X = trajectories[n:, :-1].reshape(-1, d)
     fits = {}
     for step, most in (("auto", 1000), ("plain", 5000)):
-        model = _model(potential=potential, step=step, max_iter=most).fit(trajectories[:30])
+        model = _model(potential=potential, step=step, max_iter=most).fit(trajectories[:n])
         held = model.trace_["held_risk"][:, 0]
         excess = np.mean((expit(X @ model.coef_.T) - expit(X @ theta.T)) ** 2)
         fits[step] = held, excess
@@ -70,7 +70,7 @@ def test_chains_find_the_risk_of_the_plain_path_in_a_third_of_the_passes(potenti
 
 
 def test_rho_is_estimated():
-    trajectories, theta = make_low_rank_dynamics(120, 12, 1, rho=0.6, random_state=2)
+    trajectories, theta = make_low_rank_dynamics(60, 8, 1, rho=0.6, random_state=2)
     model = _model(rho=None).fit(trajectories)
     assert model.rho_ == pytest.approx(0.6, abs=0.08)
     assert model.rho is None
@@ -106,22 +106,22 @@ def test_masked_states_are_as_if_they_had_not_been_there(dt):
 
 
 def test_whole_trajectories_choose_when_to_stop():
-    """Held-out pairs of known trajectories stop too early: a mean excess of .0233 here."""
+    """Held-out pairs of known trajectories stop too early."""
     excesses = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        theta = rng.normal(size=(30, 1)) @ rng.normal(size=(1, 30)) / np.sqrt(30)
-        states = [rng.uniform(-1, 1, (230, 30))]
+        theta = rng.normal(size=(15, 1)) @ rng.normal(size=(1, 15)) / np.sqrt(15)
+        states = [rng.uniform(-1, 1, (230, 15))]
         for _ in range(5):
-            noise = 0.1 * rng.uniform(-1, 1, (230, 30))
+            noise = 0.1 * rng.uniform(-1, 1, (230, 15))
             states.append(0.9 * states[-1] + expit(states[-1] @ theta.T) + noise)
         x = np.stack(states, axis=1)
-        model = DynamicsReflectron(rho=0.9, potential=Spectral(Hypentropy(1e-6)), random_state=0)
-        coef = model.fit(x[:30]).coef_
-        new = x[30:, :-1].reshape(-1, 30)
-        gap = expit(new @ coef.T) - expit(new @ theta.T)
-        excesses.append(15.0 * np.mean(np.square(gap)))
-    assert np.mean(excesses) < 0.0215
+        new = x[30:, :-1].reshape(-1, 15)
+        for options in ({}, {"validation_fraction": 0.2}):  # trajectories, and pairs
+            model = _model(potential=Spectral(Hypentropy(1e-6)), max_iter="auto", **options)
+            gap = expit(new @ model.fit(x[:30]).coef_.T) - expit(new @ theta.T)
+            excesses.append(np.mean(np.square(gap)))
+    assert np.sum(excesses[::2]) < 0.95 * np.sum(excesses[1::2])
 
 
 def test_the_order_of_trajectories_does_not_matter_and_float32_stays():
@@ -146,7 +146,7 @@ def test_continuous_time_by_central_differences():
 
     trajectories = np.array([
         solve_ivp(field, (0.0, 3.0), x, t_eval=times, rtol=1e-10, atol=1e-12).y.T
-        for x in rng.uniform(-2.0, 2.0, (40, 4))
+        for x in rng.uniform(-2.0, 2.0, (15, 4))
     ])  # fmt: skip
     model = _model(rho=-0.5, link="tanh", dt=0.05, potential=Spectral(Hypentropy(1e-2)),
                    max_iter=1000, patience=300).fit(trajectories)  # fmt: skip

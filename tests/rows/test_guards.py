@@ -131,15 +131,18 @@ def test_an_absurd_row_costs_learners_of_dense_rows_at_most_a_twentieth(estimato
     assert model.score(X_test, y_test) >= 0.95 * clean
 
 
+@pytest.mark.parametrize("candidates", [("linear",), "all"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("value", [1e30, -1e30, 1e12])
-def test_an_extreme_target_costs_the_stack_a_twentieth_at_most(value, n_outputs, weighted):
+def test_an_extreme_target_costs_the_stack_a_twentieth_at_most(
+    value, n_outputs, weighted, candidates
+):
     X, targets = load_diabetes(return_X_y=True, scaled=False)
     targets = np.column_stack([targets, X[:, 2] + 0.1 * targets])[:, :n_outputs]
     X, targets, X_test, targets_test = X[:300], targets[:300], X[300:], targets[300:]
     weights = np.random.default_rng(0).integers(1, 4, 301) if weighted else np.ones(301)
-    model = TuneFreeRegressor(random_state=0).fit(X, targets, weights[:300])
+    model = TuneFreeRegressor(candidates, random_state=0).fit(X, targets, weights[:300])
     clean = model.score(X_test, targets_test)
     odd = np.vstack([targets, targets[:1]])
     odd[300, 0] = value

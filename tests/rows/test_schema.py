@@ -2,8 +2,11 @@
 
 import json
 import warnings
+from datetime import datetime
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -37,6 +40,19 @@ COLUMNS = {
     "money": [f"${v:,.2f}" for v in 1e4 * NUMBERS],
     "dates": [f"{1 + k % 28}/{1 + k % 12}/20{10 + k % 12}" for k in range(200)],
     "eight digits": [20190100 + d for d in range(1, 29)] + [20190200 + d for d in range(1, 29)],
+    "digits, the day first": [
+        f"{1 + k % 28:02d}{1 + k % 12:02d}20{10 + k % 12}" for k in range(99)
+    ],
+    "digits, the month first": [
+        10**6 * (1 + k % 12) + 10**4 * (13 + k % 15) + 2019 for k in range(99)
+    ],
+    "codes with a power": [
+        *[str(89_000 + k) for k in range(150)],
+        *[f"8{k}6e1" for k in range(10)],
+    ],
+    "large names": [2**60 + k % 20 for k in range(100)],
+    "large names as text": [str(2**60 + k % 20) for k in range(100)],
+    "nanoseconds": [1_500_000_000_123_456_789 + 10**6 * k**2 for k in range(100)],
     "codes": [*[str(k) for k in range(22400, 22580)], *[f"84{k:03d}E" for k in range(20)]],
     "truth": ["TRUE", "false", None] * 20,
     "levels": ["1", "2", "3", "other"] * 10,
@@ -44,7 +60,8 @@ COLUMNS = {
 }
 KINDS = {
     "dates": "date", "eight digits": "date", "codes": "text", "truth": "truth", "levels": "text",
-    "nothing": "nothing",
+    "nothing": "nothing", "digits, the day first": "date", "digits, the month first": "date",
+    "codes with a power": "text", "large names": "text", "large names as text": "text",
 }  # fmt: skip
 
 
@@ -147,6 +164,47 @@ def test_arrays_of_numbers_have_the_sentinels_of_objects():
         objects = TablePreprocessor().fit(X.astype(object))
     assert plain.schema_ == objects.schema_
     assert (plain.transform(X) == objects.transform(X)).all()
+
+
+@pytest.mark.parametrize("name", ["digits, the day first", "digits, the month first"])
+def test_days_of_digits_are_the_days_that_they_write(name):
+    cells = COLUMNS[name]
+    form = "%d%m%Y" if name.endswith("day first") else "%m%d%Y"
+    days = [datetime.strptime(f"{int(cell):08d}", form) for cell in cells]
+    expected = np.array(days, "M8[D]").astype(float)
+    for of in (str, int):  # 01022019 is 1022019 as a number
+        given = [of(cell) for cell in cells]
+        assert (values_of(Schema.of(column(given)), given).values == expected).all()
+    numbers = np.array(cells, dtype=np.int64)[:, None]
+    assert Schema.of(numbers).columns[0].kind == "date"
+    assert Schema.of(numbers + 50 * 10**4).columns[0].kind == "number"  # no such months
+
+
+def test_whole_numbers_that_are_equal_as_floats_are_names_in_every_container():
+    """Twenty accounts were one number."""
+    names = np.array(COLUMNS["large names"])
+    containers = [
+        names[:, None], column(names.tolist()), pd.DataFrame({"x0": names}),
+        pd.DataFrame({"x0": pd.Series(names, dtype="Int64")}), pa.table({"x0": names}),
+        pl.DataFrame({"x0": names}), pl.DataFrame({"x0": names}).cast(pl.Int128),
+        pd.DataFrame({"x0": names.astype(str)}), [{"x0": int(name)} for name in names],
+    ]  # fmt: skip
+    for X in containers:
+        with pytest.warns(
+            DataWarning, match=r"'x0': whole numbers such as '1\d*' are read as names"
+        ):
+            model = TablePreprocessor(min_share=0.0).fit(X)
+        assert model.transform(X).shape[1] == 20
+        with warnings.catch_warnings(action="error"):
+            model = TablePreprocessor(min_share=0.0, schema={"x0": "category"}).fit(X)
+        assert model.transform(X).shape[1] == 20
+
+
+def test_a_number_that_may_be_a_name_is_named():
+    cells = [*map(str, range(89_000, 89_150)), "896e1"]
+    found = kind_of(cells)
+    assert found.kind == "number" and found.note.startswith("'896e1' is read as 8960. schema={")
+    assert kind_of([*map(str, range(150)), "1e5", "2.5e+04"]).note is None
 
 
 def test_day_and_month_are_decided_by_all_cells_or_named():

@@ -106,6 +106,27 @@ def test_money_with_signs():
 
 
 @pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["12.50 CR", "3.25 DR", "0.00"], [12.5, -3.25, 0]),
+        (["12.50Cr.", "3Dr."], [12.5, -3]),
+        (["$1,012.50 CR", "$3.25"], [-1012.5, 3.25]),
+        (["12.50 DR", "3.25"], [-12.5, 3.25]),
+        (["-12.50 DR", "(3) DR", "7 CR"], [-12.5, -3, 7]),
+        (["1.012,50 S", "3,25 H"], [-1012.5, 3.25]),
+        (["2.5 Cr", "3 Cr"], [25e6, 30e6]),
+        (["2.5 Cr", "85 Lac"], [25e6, 85e5]),
+        (["2.5 Cr", "8500000"], [25e6, 85e5]),
+        (["4dr", "2dr", "5"], [4, 2, 5]),
+        (["30 S", "20 S"], [30, 20]),
+    ],
+)
+def test_debits_and_credits_are_of_different_signs_and_crores_are_none(cells, expected):
+    """CR was a crore beside DR, and DR alone a unit."""
+    assert_reads(numbers_of(*cells), cells, expected)
+
+
+@pytest.mark.parametrize(
     ("suffixes", "powers"),
     [
         (["k", "M"], [3, 6]), (["K", "M", "B"], [3, 6, 9]), (["k", "m", "bn"], [3, 6, 9]),

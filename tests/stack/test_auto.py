@@ -121,10 +121,10 @@ def _narrow(X, y):
 
 
 def test_kernel_pistol_judges_itself_honestly():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2600, 3))
-    y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=2600)
-    held = np.arange(2600) % 5 == 0
+    rng, n = np.random.default_rng(0), 2600
+    X = rng.normal(size=(n, 3))
+    y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=n)
+    held = np.arange(n) % 5 == 0
     model = KernelPiSTOLRegressor(random_state=0, max_iter=3)
     predictions = model._learn(X, y, held=held)
     honest = np.mean((predictions[:, 0] - y[held]) ** 2)
@@ -142,14 +142,15 @@ def test_kernel_pistol_judges_itself_honestly():
 
 
 @pytest.mark.filterwarnings("ignore::tunefree.DataWarning")
-def test_kernels_of_many_rows_wait_for_a_pilot(monkeypatch):
+@pytest.mark.parametrize("n", [1200, 3000])
+def test_kernels_of_many_rows_wait_for_a_pilot(n, monkeypatch):
     """They join a stack that they improve, and are skipped where trees predict better."""
-    monkeypatch.setattr(candidates, "_PILOTED", 2000)
-    monkeypatch.setattr(candidates, "_KERNEL_PILOT_ROWS", 1000)
+    monkeypatch.setattr(candidates, "_PILOTED", 2 * n // 3)
+    monkeypatch.setattr(candidates, "_KERNEL_PILOT_ROWS", n // 3)
     rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (3000, 4))
-    smooth = np.sin(X @ [1.0, 2.0, 0.5, -1.0]) + 0.1 * rng.normal(size=3000)
-    steps = np.floor(X[:, 0]) * np.floor(X[:, 1]) + 0.3 * rng.normal(size=3000)
+    X = rng.uniform(-2.0, 2.0, (n, 4))
+    smooth = np.sin(X @ [1.0, 2.0, 0.5, -1.0]) + 0.1 * rng.normal(size=n)
+    steps = np.floor(X[:, 0]) * np.floor(X[:, 1]) + 0.3 * rng.normal(size=n)
     chosen = []
     for y in (smooth, steps):
         model = TuneFreeRegressor(random_state=0).fit(X, y)
@@ -157,7 +158,7 @@ def test_kernels_of_many_rows_wait_for_a_pilot(monkeypatch):
         assert set(status) & {"Laplace kernel", "Gaussian kernel", "kernel PiSTOL"} == set()
         chosen.append(status["kernel ridge"])
     assert chosen[0] == "finished"
-    assert chosen[1].startswith("skipped: kernels of 1000 rows did not lower")
+    assert chosen[1].startswith(f"skipped: kernels of {n // 3} rows did not lower")
     rare = np.arange(len(X)) < 3
     rarely = TuneFreeClassifier(random_state=0).fit(X, rare)
     assert np.isfinite(rarely.predict_proba(X)).all(), "few rows may have one class"

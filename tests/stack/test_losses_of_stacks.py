@@ -53,12 +53,13 @@ def test_each_quantile_is_above_its_share_of_new_rows():
     assert mean_pinball_loss(y_new, q[:, 2], alpha=0.9) < 1.12 * known
 
 
-def test_a_quantile_is_no_worse_than_trees_at_their_defaults_on_real_data():
+@pytest.mark.parametrize("candidates, n_folds", [(FAST, 1), ("all", 4)])
+def test_a_quantile_is_no_worse_than_trees_at_their_defaults_on_real_data(candidates, n_folds):
     X, y = load_diabetes(return_X_y=True)
     ours, theirs = [], []
-    for train, out in KFold(4, shuffle=True, random_state=0).split(X):
+    for train, out in [*KFold(4, shuffle=True, random_state=0).split(X)][:n_folds]:
         models = (
-            regressor("quantile", quantile=0.9),
+            regressor("quantile", quantile=0.9, candidates=candidates),
             HistGradientBoostingRegressor(loss="quantile", quantile=0.9, random_state=0),
         )
         for model, losses in zip(models, (ours, theirs), strict=True):
@@ -83,27 +84,31 @@ def test_the_weights_minimize_the_pinball_loss():
     assert least <= np.average(stack.losses, weights=weights) < 1.005 * least
 
 
-def test_quantiles_of_noise_are_nearly_those_of_the_targets():
+@pytest.mark.parametrize("candidates, n_draws", [(FAST, 2), ("all", 5)])
+def test_quantiles_of_noise_are_nearly_those_of_the_targets(candidates, n_draws):
     ratios = []
-    for seed in range(5):
+    for seed in range(n_draws):
         random = np.random.default_rng(seed)
         X, y, X_new = (random.normal(size=shape) for shape in ((300, 5), 300, (2000, 5)))
         y_new = random.normal(size=2000)
-        q = regressor("quantile", quantile=0.9).fit(X, y).predict(X_new)
+        model = regressor("quantile", quantile=0.9, candidates=candidates)
+        q = model.fit(X, y).predict(X_new)
         constant = np.full(2000, np.quantile(y, 0.9))
         losses = [mean_pinball_loss(y_new, p, alpha=0.9) for p in (q, constant)]
         ratios.append(losses[0] / losses[1])
     assert np.mean(ratios) < 1.02
 
 
-def test_equal_bits_for_order_weights_and_threads():
+@pytest.mark.parametrize("candidates", [FAST, "all"])
+def test_equal_bits_for_order_weights_and_threads(candidates):
     X, y, *_ = rows(200)
     twice = np.concatenate([np.arange(200), np.arange(50)])
     weights = np.where(np.arange(200) < 50, 2.0, 1.0)
-    one = regressor("quantile", quantile=LEVELS).fit(X, y, sample_weight=weights)
+    options = {"quantile": LEVELS, "candidates": candidates}
+    one = regressor("quantile", **options).fit(X, y, sample_weight=weights)
     for other in (
-        regressor("quantile", quantile=LEVELS, n_jobs=1).fit(X[twice], y[twice]),
-        regressor("quantile", quantile=LEVELS).fit(X[::-1], y[::-1], sample_weight=weights[::-1]),
+        regressor("quantile", n_jobs=1, **options).fit(X[twice], y[twice]),
+        regressor("quantile", **options).fit(X[::-1], y[::-1], sample_weight=weights[::-1]),
     ):
         assert (one.predict(X) == other.predict(X)).all()
 

@@ -14,6 +14,7 @@ from tunefree.core.warn import DataWarning
 from tunefree.stack import costs
 from tunefree.stack.candidates import PilotedKernel
 from tunefree.stack.costs import Cost, Limits, Step
+from tunefree.stack.drawn import most_rows_to_read
 from tunefree.stack.schedule import schedule_of
 
 
@@ -40,6 +41,7 @@ class Runner(SimpleNamespace):
 
     usual = 1.0
     is_whole = False
+    uses_others = False
 
     def limited(self, limit):
         return self
@@ -287,3 +289,75 @@ def test_a_kernel_that_was_skipped_has_its_turn_in_the_time_that_is_left(time):
     schedule.ended(kernel, 12.0, None)
     assert [step.reason for step in schedule.result().steps] == ["", ""]
     assert schedule.more([skipped], {}) is None
+
+
+@given(st.floats(0.1, 30), st.integers(2000, 10**5), st.floats(1.0, 100.0))
+def test_a_sample_grows_by_what_the_time_that_is_left_suffices_for(took, n, times):
+    made, n_all = Time(), int(n * times)
+    linear = Runner(name="linear", ends_early=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock, "now", made)
+        patch.setattr(costs, "machine_speed", lambda: costs._TYPICAL)
+        limits = Limits("60s", None)
+        schedule = schedule_of([linear], limits, [[Step("linear", took, 1.0)]], {}, n)
+        schedule.turn(linear, [])
+        made.now = took
+        schedule.ended(linear, took, None)
+        done = SimpleNamespace(
+            status="finished", losses=[1], rows=[0], seconds=took, candidate=linear
+        )
+        more = schedule.rows_for_more([done], n, n_all)
+        if more is None:
+            assert n_all < 1.3 * n or limits.left() < 1.4 * took
+        else:
+            assert 1.2 * n < more <= n_all and took * more / n <= limits.left()
+
+
+def test_a_sample_that_has_grown_to_all_rows_is_a_fit_to_all_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    y = X[:, 0] + np.abs(X[:, 1]) + 0.1 * rng.normal(size=900)
+    monkeypatch.setattr("tunefree.stack.estimator.rows_to_learn", lambda *_: 300)
+    options = {"candidates": ("linear",), "random_state": 0, "n_jobs": 1}
+    model = TuneFreeRegressor(budget="1000s", **options).fit(X, y)
+    fixed = TuneFreeRegressor(budget=1000, **options).fit(X, y)
+    assert model.plan_.rows is None and fixed.plan_.rows == 300  # reference seconds do not grow
+    monkeypatch.undo()
+    whole = TuneFreeRegressor(**options).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    again = TuneFreeRegressor(budget=model.plan_, **options).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+def test_what_takes_too_long_is_left_out_where_another_candidate_has_time(time, recwarn):
+    slow, quick = (Runner(name=n, seconds=s, ends_early=False) for n, s in (("a", 30), ("b", 1)))
+    sizes = [[Step(c.name, c.seconds, 1.0)] for c in (slow, quick)]
+    schedule = schedule_of([slow, quick], Limits("10s", None), sizes, {}, None)
+    assert "beyond the budget" in schedule.turn(slow, []).reason
+    assert not schedule.turn(quick, []).reason and not recwarn
+
+
+@pytest.mark.parametrize(("least", "first"), [(0.1, "linear"), (2.0, "kernel")])
+def test_kernels_come_first_where_trees_are_dear(time, least, first):
+    linear = Runner(name="linear", ends_early=False)
+    trees = Runner(name="trees", ends_early=True)
+    kernel = Runner(name="kernel", is_whole=True, ends_early=False)
+    sizes = [[Step(name, 5.0, 1.0)] for name in ("linear", "trees", "kernel")]
+    leasts = {"trees": Cost(least, 1.0)}
+    schedule = schedule_of([linear, trees, kernel], Limits("60s", None), sizes, leasts, None)
+    order = [c.name for c in schedule.candidates]
+    assert order[0] == first and order[-1] == "trees"
+
+
+@pytest.mark.parametrize(("worth", "most"), [(5000, 5000), (10**6, 75_000), (10, 2000)])
+def test_no_more_rows_are_read_than_are_worth_it(time, monkeypatch, worth, most):
+    def read(X, *_):
+        time.now += 0.001 * len(X)
+        return SimpleNamespace(X=X, y=np.zeros(len(X)))
+
+    monkeypatch.setattr("tunefree.stack.drawn.worth_reading", lambda *_: worth)
+    X = np.broadcast_to(np.float32(0.0), (10**6, 1000))
+    estimator = TuneFreeRegressor()
+    estimator._rows = read
+    found = most_rows_to_read(estimator, X, X[:, 0], Limits("1000s", None), ("trees",))
+    assert found == pytest.approx(most, rel=0.01)

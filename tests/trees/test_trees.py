@@ -231,12 +231,13 @@ def test_held_out_predictions_are_as_good_as_new_ones():
     assert 0.9 < np.mean(ratios) < 1.15
 
 
-def test_a_hundred_classes_are_learned():
-    random = np.random.default_rng(0)
-    X = random.uniform(0, 100, (3000, 2))
-    y = X[:, 0].astype(int) % 100
+@pytest.mark.parametrize("n_classes", [15, 100])
+def test_many_classes_are_learned(n_classes):
+    random, n = np.random.default_rng(0), 30 * n_classes
+    X = random.uniform(0, n_classes, (n, 2))
+    y = X[:, 0].astype(int)
     model = BoostedTreesClassifier(random_state=0).fit(X, y)
-    assert model.predict_proba(X).shape == (3000, 100)
+    assert model.predict_proba(X).shape == (n, n_classes)
     assert model.score(X, y) > 0.8
 
 
@@ -257,10 +258,14 @@ def test_an_unknown_loss_is_refused():
         BoostedTreesRegressor(loss="l2").fit(np.eye(4), np.arange(4.0))
 
 
-def test_trees_are_as_good_as_a_peers_on_real_data():
+@pytest.mark.parametrize(
+    "loads",
+    [[load_diabetes], [load_breast_cancer, load_digits, load_wine, load_diabetes]],
+)
+def test_trees_are_as_good_as_a_peers_on_real_data(loads):
     """The geometric mean of log-losses and squared errors is below that of a peer's defaults."""
     ratios = []
-    for load in (load_breast_cancer, load_digits, load_wine, load_diabetes):
+    for load in loads:
         X, y = load(return_X_y=True)
         X, Z, y, t = train_test_split(X, y, test_size=0.4, random_state=0)
         if load is load_diabetes:

@@ -296,9 +296,10 @@ def test_predictions_are_monotone(kind):
     assert (np.diff(free, axis=1) > 0.0).any() and (np.diff(free, axis=1) < 0.0).any()
 
 
-def test_signs_cost_nothing_where_the_truth_has_them():
+@pytest.mark.parametrize("n_draws", [1, 4])
+def test_signs_cost_nothing_where_the_truth_has_them(n_draws):
     random, losses = np.random.default_rng(0), []
-    for _ in range(4):
+    for _ in range(n_draws):
         X = random.uniform(-1.0, 1.0, (1300, 4))
         mean = np.exp(X[:, 0]) - 2.0 * (X[:, 1] > 0.2) + X[:, 2] * X[:, 3]
         y = mean + 0.5 * random.normal(size=1300)

@@ -66,8 +66,10 @@ def test_an_atom_is_a_value_that_many_targets_have():
     assert not raised[80:].any()
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_intervals_hold_rows_of_new_groups(noise):
+@pytest.mark.parametrize(
+    "noise, candidates", [(0.1, ("linear",)), (0.0, "all"), (0.1, "all")]
+)
+def test_intervals_hold_rows_of_new_groups(noise, candidates):
     """Sixty groups of five rows, whose columns are equal or near each other."""
     found = []
     for seed in range(6):
@@ -80,7 +82,7 @@ def test_intervals_hold_rows_of_new_groups(noise):
         X = A[group] + noise * rng.normal(size=(300, 3))
         y = A[group, 0] + effect[group] + 0.1 * rng.normal(size=300)
         new = rng.normal(size=(1000, 3))
-        model = tunefree.TuneFreeRegressor(random_state=0).fit(X, y, groups=group)
+        model = tunefree.TuneFreeRegressor(candidates, random_state=0).fit(X, y, groups=group)
         found.append(covered(model, new, new[:, 0] + rng.normal(size=1000)))
     assert abs(np.mean(found) - 0.9) < 0.05
 

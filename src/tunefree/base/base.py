@@ -26,13 +26,15 @@ from tunefree.core.jit import kernel
 from tunefree.core.process import check_memory
 from tunefree.core.protocols import MatrixLike
 from tunefree.core.registry import ESTIMATORS
-from tunefree.core.warn import warn
+from tunefree.core.warn import DataWarning, warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
+from tunefree.rows.checks import alike_levels
 from tunefree.rows.columns import (
     CATEGORY,
     DATE,
     DURATION,
     as_table,
+    cell_text,
     must_be_read,
     named_table,
     names_of,
@@ -40,7 +42,7 @@ from tunefree.rows.columns import (
 )
 from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
-from tunefree.rows.missing import complete
+from tunefree.rows.missing import NO_LABEL, complete
 from tunefree.rows.order import as_repetitions
 from tunefree.rows.schema import Schema, learn_columns, read_columns, what_targets_are
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
@@ -56,6 +58,8 @@ _TINY = np.finfo(float).tiny
 # Memory of a fit for each column of sparse rows, in bytes. Measured at 1,000,000 columns,
 # in no named benchmark: 250 for PiSTOL*, 293 for TuneFree*.
 _COLUMN_BYTES = 300.0
+# Of more classes no names are compared.
+_MOST_NAMED = 100
 # Most held-out rows that are stored, and most numbers of their probabilities.
 _MOST_HELD_OUT, _MOST_PROBABILITIES = 5000, 2_000_000
 
@@ -163,13 +167,16 @@ def check_rows_and_targets(
     """
     X = numbers_of(estimator, X, reset=reset)
     y = complete(y)
+    if is_regressor(estimator) and hasattr(y, "tocsr"):
+        raise TypeError("Sparse data was passed for y, but dense data is required: y.toarray().")
+    was_text = getattr(getattr(y, "dtype", None), "kind", "") in ("O", "U", "S")
     targets = {"multi_output": multi_output, "y_numeric": numeric}
     with plain_errors(estimator, X, y):
         X, y = validate_data(
             estimator, X, y, reset=reset, ensure_all_finite=not missing, **targets, **ROWS
         )
-        if is_regressor(estimator) and y.dtype.kind in "OUS":
-            y = y.astype(np.float64)
+        if is_regressor(estimator) and was_text:
+            y = _as_finite(y.astype(np.float64))
     if is_regressor(estimator) and y.dtype.kind in "Mm":
         raise ValueError("y holds dates or times: give numbers, such as days since a date.")
     X = canonical(X)
@@ -179,6 +186,14 @@ def check_rows_and_targets(
     if is_regressor(estimator):
         check_target_sizes(y, fresh=reset)
     return X, y
+
+
+def _as_finite(y):
+    """Targets that were text: "nan" is a number to Python, too."""
+    y = complete(y)
+    if not np.isfinite(y).all():
+        raise ValueError(f"Input y contains infinity. The first is y[{np.isfinite(y).argmin()}].")
+    return y
 
 
 @contextmanager
@@ -304,17 +319,55 @@ def of_positive_weight(X, y, weights):
 def check_labels(y):
     """Refuse what are no labels of classes, one a row."""
     y = complete(y)
+    _refuse_mixed(y)
     kind = type_of_target(y, input_name="y")
+    if kind == "unknown" and np.ndim(y) == 1 and len(y):
+        words = f"Unknown label type: y[0] is {y[0]!r:.60}"
+        raise ValueError(f"{words}: give text, truth values or whole numbers below 2**63.")
     if kind != "binary":
         check_classification_targets(y)
     if kind not in ("binary", "multiclass"):
         raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
 
 
+def _refuse_mixed(y):
+    """Refuse labels of which some are text and others numbers."""
+    if getattr(getattr(y, "dtype", None), "kind", "") != "O" or y.ndim != 1:
+        return
+    labels = y.tolist()
+    text = next((label for label in labels if isinstance(label, str)), None)
+    other = next((label for label in labels if not isinstance(label, str)), None)
+    if text is not None and other is not None:
+        raise ValueError(
+            f"y holds text such as {text!r:.40}, and {other!r:.40}, which is none: give labels of "
+            "one type."
+        )
+
+
+def warn_of_labels(classes):
+    """Warn of classes that may be one, and of one that may stand for missing labels."""
+    if classes.dtype.kind not in "OU" or len(classes) > _MOST_NAMED:
+        return
+    labels = [label for label in classes.tolist() if isinstance(label, str)]
+    for few, much in alike_levels(labels):
+        warn(
+            f"The classes {few!r} and {much!r} of y differ in blanks, case or the code of a letter "
+            "only: if they are one, give them one name.",
+            DataWarning,
+        )
+    for label in labels:
+        if label.strip() in NO_LABEL:
+            warn(
+                f"y has the class {label!r}: if it stands for a missing target, drop these rows.",
+                DataWarning,
+            )
+
+
 def encode_labels(y, fewest=1):
     """Sorted classes and the class number of every label."""
     check_labels(y)
     classes, codes = np.unique(y, return_inverse=True)
+    warn_of_labels(classes)
     if len(classes) < fewest:
         raise ValueError(
             f"y has only one class ({classes[0]}): a classifier needs rows of at least two."
@@ -326,9 +379,17 @@ def group_numbers(groups, X, kept):
     """The numbers of the groups of the rows `kept`, two or more of them; None without groups."""
     if groups is None:
         return None
-    groups = column_or_1d(complete(groups, "groups"))
+    groups = complete(groups, "groups")
+    shape = np.shape(groups)
+    if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)):
+        raise ValueError(f"groups has the shape {shape}: give one value a row.")
+    groups = column_or_1d(groups)
     check_consistent_length(X, groups)
-    _, numbers = np.unique(groups[kept], return_inverse=True)
+    try:
+        _, numbers = np.unique(groups[kept], return_inverse=True)
+    except TypeError:  # of several types, such as 1 and "1", which are one group
+        texts = [cell_text(group) for group in groups[kept].tolist()]
+        _, numbers = np.unique(texts, return_inverse=True)
     if numbers.max() == 0:
         raise ValueError("groups= has one group only: two or more are needed to hold out.")
     return numbers

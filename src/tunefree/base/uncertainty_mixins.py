@@ -158,7 +158,7 @@ class PredictsIntervals(Threaded):
         targets = as_columns(y)
         weights = np.ones(len(targets))
         if sample_weight is not None:
-            weights = np.asarray(sample_weight, dtype=np.float64)
+            weights = weights * np.asarray(complete(sample_weight, "sample_weight"), np.float64)
         self._set_ranges([TargetRange.of(column[weights > 0.0]) for column in targets.T])
         # Pearson residuals of equal targets differ with the exposure: they have no atoms.
         if getattr(held_out, "unit", None) is not None:

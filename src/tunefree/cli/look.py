@@ -213,6 +213,8 @@ def _skipped_words(skipped):
             first = skipped[f"first_{kind}"]
             rows = "1 row" if n == 1 else f"{n} rows"
             words.append(f"{rows} {title}" + (f", the first: {first}" if first else ""))
+    if skipped["malformed"]:
+        words[0] += "; other commands need --on-bad-row skip"
     return words
 
 

@@ -162,7 +162,7 @@ class LookOptions(NamedTuple):
     delimiter: Delimiter = None
     sheet: Sheet = None
     n_features: Features = None
-    on_bad_row: OnBadRow = "error"
+    on_bad_row: OnBadRow = "skip"
     json: Json = False
 
 

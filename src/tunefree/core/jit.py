@@ -36,10 +36,12 @@ _intrinsic: Any = intrinsic
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # `tunefree.core.within` uses internals of Numba: only in versions that it was tested with.
 _TESTED = (0, 60) <= numba.version_info[:2] <= (0, 68)
+_WHOLE: Any = {}
 _WITHIN: Any = {}
 if _TESTED:
-    from tunefree.core.within import Within
+    from tunefree.core.within import Whole, Within
 
+    _WHOLE = {"pipeline_class": Whole}
     _WITHIN = {"pipeline_class": Within, "no_cpython_wrapper": True}
 # Sums may be reassociated, so that a dot product can use vector registers; NaN and inf are exact.
 REASSOCIATE = {"reassoc", "nsz", "contract"}
@@ -70,7 +72,7 @@ def _compiler(function, fastmath, borrows=False) -> Any:
     garbage collector is off meanwhile: it would scan the compiler's objects again and again.
     """
     options = _OPTIONS | ({"_nrt": False} if borrows and _TESTED else {})
-    compiled = _njit(fastmath=fastmath, **options)(function)
+    compiled = _njit(fastmath=fastmath, **options | _WHOLE)(function)
     if not _TESTED:
         return compiled
     within = _njit(fastmath=fastmath, **options | _WITHIN)(function)
@@ -81,6 +83,9 @@ def _compiler(function, fastmath, borrows=False) -> Any:
         gc.disable()
         try:
             with compiling():
+                # Numba looks into its cache first, and that registers lists, dicts and texts before
+                # arrays: the index of an array would then be tried as theirs, too, each time.
+                compiled.targetdescr.typing_context.refresh()
                 return whole(*args)
         finally:
             if collects:
@@ -279,3 +284,44 @@ def fast_exp32(x):
     p = p * r + np.float32(1.0)
     bits = (_as_integer32(rounded) + np.int32(127)) << np.int32(23)
     return p * _as_float32(np.int32(bits))
+
+
+@kernel(fastmath={"contract"})
+def fast_exp2(x):
+    """2^x for x <= 0, with a relative error below 3e-14; below -1000 that of -1000.
+
+    As `fast_exp`, with a polynomial of degree 9 that interpolates at Chebyshev nodes.
+    """
+    shift = 6755399441055744.0
+    x = minimum(maximum(x, -1000.0), 0.0)
+    rounded = x + shift
+    r = x - (rounded - shift)
+    p = 1.0212097549811005e-07
+    p = p * r + 1.3259945262689143e-06
+    p = p * r + 1.5252640059770786e-05
+    p = p * r + 0.00015403432339553542
+    p = p * r + 0.001333355825801874
+    p = p * r + 0.009618129195951041
+    p = p * r + 0.05550410866428854
+    p = p * r + 0.24022650695631514
+    p = p * r + 0.6931471805599526
+    p = p * r + 1.000000000000014
+    return _as_float(_as_integer(p) + (_as_integer(rounded) << 52))
+
+
+@kernel(fastmath={"contract"})
+def fast_exp2_32(x):
+    """2^x in single precision for x <= 0, with a relative error below 2e-7; see `fast_exp2`."""
+    shift = np.float32(12582912.0)
+    x = minimum(maximum(x, np.float32(-125.0)), np.float32(0.0))
+    rounded = x + shift
+    r = x - (rounded - shift)
+    p = np.float32(0.00015461444854736328)
+    p = p * r + np.float32(0.0013400427997112274)
+    p = p * r + np.float32(0.009618056938052177)
+    p = p * r + np.float32(0.05550327152013779)
+    p = p * r + np.float32(0.24022650718688965)
+    p = p * r + np.float32(0.6931471824645996)
+    p = p * r + np.float32(1.0)
+    bits = _as_integer32(p) + (_as_integer32(rounded) << np.int32(23))
+    return _as_float32(np.int32(bits))

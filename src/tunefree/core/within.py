@@ -1,24 +1,57 @@
-"""Functions compiled into the kernels that call them, without machine code of their own.
+"""Compilers of kernels, and of the functions in them, which get no machine code of their own.
+
+They do less than Numba's compiler, whose work takes most of a first fit: syntax that this package
+does not use is not looked for, and functions are optimised once.
 
 This uses internals of Numba; `tunefree.core.jit` uses it only for versions that it was tested with.
 """
 
 from importlib import import_module
+from types import CodeType
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.cpu import CPUContext
 from numba.core.typed_passes import NativeLowering
 
 _dynfunc: Any = import_module("numba._dynfunc")
+# Passes for syntax that kernels of this package do not have: closures and comprehensions, `with`,
+# numbers in messages of errors, `literally`, `literal_unroll` and functions that Numba inlines.
+_OF_OTHER_SYNTAX = {
+    "WithLifting",
+    "InlineClosureLikes",
+    "RewriteDynamicRaises",
+    "MakeFunctionToJitFunction",
+    "InlineInlinables",
+    "FindLiterallyCalls",
+    "LiteralUnroll",
+}
+# Passes for arithmetic of whole arrays, whose results are new arrays.
+_OF_NEW_ARRAYS = {"NopythonRewrites"}
 
 
-class _Plain(JITCodeLibrary):
-    """Code that is not linked nor optimised: the calling kernel does it with its own."""
+class _Target(CPUContext):
+    """Numba's context of machine code."""
+
+    def get_function(self, fn, sig, _firstcall=True):
+        """The code of a function, looked for once for ``__array__``, which no array has.
+
+        Numba asks for it at each access of an array, and would look for new declarations each time.
+        """
+        return super().get_function(fn, sig, _firstcall and fn != "__array__")
+
+
+class _Kernel(JITCodeLibrary):
+    """Code of a kernel and of its functions, which are optimised together only."""
 
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
+
+
+class _Plain(_Kernel):
+    """Code that is not linked nor optimised: the calling kernel does it with its own."""
 
     def finalize(self):
         self._finalize_dynamic_globals()
@@ -46,19 +79,43 @@ class _NoEntry(LoweringPass):
         return True
 
 
-class Within(CompilerBase):
+class Whole(CompilerBase):
+    """Compile a kernel that Python calls."""
+
+    _library: Any = _Kernel
+
+    def define_pipelines(self):
+        """Numba's passes, but those for what the function does not have."""
+        state = self.state
+        state.targetctx.__class__ = _Target  # a copy of Numba's
+        state.library = self._library(state.targetctx.codegen(), state.func_id.func_qualname)
+        passes = DefaultPassBuilder.define_nopython_pipeline(state)
+        unneeded = set()
+        function = state.func_id
+        nested = any(isinstance(constant, CodeType) for constant in function.code.co_consts)
+        if function.modname.startswith("tunefree.") and not nested:
+            unneeded |= _OF_OTHER_SYNTAX
+        if not state.flags.nrt:
+            unneeded |= _OF_NEW_ARRAYS
+        passes.passes = [each for each in passes.passes if each[0].__name__ not in unneeded]
+        self._complete(passes)
+        passes.finalize()
+        return [passes]
+
+    def _complete(self, passes):
+        self.state.library.enable_object_caching()
+
+
+class Within(Whole):
     """Compile a function into the kernels that call it.
 
     By default, Numba optimises a function and writes its machine code again for each caller, and
     for the callers of these. All of it except the kernel that Python calls is discarded.
     """
 
-    def define_pipelines(self):
-        """Numba's passes, without the entry that Python calls."""
-        state = self.state
-        state.flags.no_compile = True
-        state.library = _Plain(state.targetctx.codegen(), state.func_id.func_qualname)
-        passes = DefaultPassBuilder.define_nopython_pipeline(state)
+    _library = _Plain
+
+    def _complete(self, passes):
+        """Without the entry that Python calls."""
+        self.state.flags.no_compile = True
         passes.add_pass_after(_NoEntry, NativeLowering)
-        passes.finalize()
-        return [passes]

@@ -2,9 +2,9 @@ r"""Files: formats, bytes, lines, errors with their position, and atomic writing
 
 For libsvm and csv, read at once or as a stream, a line ends with a newline (or with the file), and
 blanks are spaces and tabs. Carriage returns, vertical tabs and form feeds count as spaces
-everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does so only in a file without any
-newline. Text in UTF-16, with or without a mark, is read as UTF-8, and bytes that are not UTF-8 as
-Windows-1252.
+everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does so only in a file that has two of
+them before its first newline. Text in UTF-16, with or without a mark, is read as UTF-8, and bytes
+that are not UTF-8 as Windows-1252.
 """
 
 import bz2
@@ -99,6 +99,7 @@ _FOREIGN = {
     b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
     b"Rar!": ("a rar archive", "unpack it"),
     b"\x7fELF": ("a program", "give a table"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "fetch the file itself, by git lfs pull"),
     b"{\\rtf": ("a text document (RTF)", "save its table as csv"),
 }
 _OLD_STATA = (b"\x6e", b"\x6f", b"\x71", b"\x72", b"\x73")  # then: byte order, a one
@@ -331,8 +332,17 @@ def encoding_of(head):
 
 
 def _ends_with_returns(head):
-    """Whether carriage returns end the lines, by the first bytes."""
-    return b"\n" not in head and b"\r" in head
+    r"""Whether carriage returns end the lines, by the first bytes.
+
+    A file of such lines may end with a newline, or have some further down: what counts are two
+    returns or more, outside of quotes, before the first one.
+
+    >>> _ends_with_returns(b"a,b\r1,2\r3,4\n"), _ends_with_returns(b"a,b\r\n1,2\r\n")
+    (True, False)
+    """
+    first_line, newline, _ = head.partition(b"\n")
+    outside_quotes = b"".join(first_line.rstrip(b"\r").split(b'"')[::2])
+    return outside_quotes.count(b"\r") > 1 if newline else b"\r" in head
 
 
 def _with_newlines(piece):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.core.process import ALONE, product, workers
+from tunefree.core.process import product, workers
 from tunefree.kernel_ridge.full import full, preconditioner_rows, rescaled
 from tunefree.kernel_ridge.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn
 from tunefree.kernels.exact import exact
@@ -31,7 +31,7 @@ from tunefree.kernels.nystroem import (
     solve,
 )
 from tunefree.kernels.permutations import n_permuted_rows, permutation_effects
-from tunefree.kernels.tiles import times
+from tunefree.kernels.sums import TASK, LandmarkSums
 from tunefree.rows.matrices import as_dense
 
 # Up to so many rows are solved exactly. Landmarks of more rows have single precision at first.
@@ -44,13 +44,12 @@ _CACHED = 1e9
 # landmarks on kernel values have single precision if that changes predictions of so many rows by
 # at most a tenth of it.
 _PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
-# Numbers in a block of rows to predict; rows are padded to a multiple of so many.
-_CELLS, _ALIGNED = 50_000_000, 16
+# Numbers in a block of rows to predict, and its rows in a linear model.
+_CELLS, _ROWS = 50_000_000, 2048
 # Up to so many rows are predicted one by one.
 _FEW_ROWS = 4
-# Rows of a task of a prediction, its kernel values that stay in the cache, and those of a thread:
-# for fewer a second one would cost more than it saves.
-_BLOCK_ROWS, _BLOCK_CELLS, _OF_THREAD = 256, 65_536, 1_000_000
+# Kernel values of a thread: for fewer a second one would cost more than it saves.
+_OF_THREAD = 1_000_000
 
 
 class KernelOptions(NamedTuple):
@@ -363,47 +362,36 @@ class KernelPredictor(NamedTuple):
         dtype = np.result_type(X, self.coef) if X.dtype == np.float32 else X.dtype
         if X.shape[0] <= _FEW_ROWS:
             return (self._of_few(self.transform(X)) + self.intercept).astype(X.dtype)
-        cast = self._replace(coef=self.coef.astype(dtype, copy=False))
-        step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
+        values, most = self._values(dtype)
+        step = max(1, min(most, _CELLS // max(1, X.shape[1])))
+
+        def block(start):
+            A = self.transform(X[start : start + step].astype(dtype, copy=False))
+            return values(A) + self.intercept
+
         with workers(n_jobs, X.shape[0] * len(self.coef) // _OF_THREAD) as team:
-            for start in range(0, X.shape[0], step):
-                A = self.transform(X[start : start + step].astype(dtype, copy=False))
-                blocks.append(cast.without_intercept(A, team) + self.intercept)
+            blocks += team.map(block, range(0, X.shape[0], step))
         return np.concatenate(blocks).astype(X.dtype)
 
-    def without_intercept(self, A, team):
-        """Values on rows in the units of the kernel, less the intercept."""
+    def _values(self, dtype):
+        """A function of rows in the units of the kernel, less the intercept; the rows of a task."""
         if self.transform.geometry is None:
-            return A @ self.coef
-        if len(self.coef) > EXACT_ROWS or self.single:
-            return self._by_tiles(A, team)
-        starts = range(0, len(A), _BLOCK_ROWS)
-        blocks = team.map(lambda i: self._block(A[i : i + _BLOCK_ROWS], team), starts)
-        return np.concatenate(blocks)
+            coef = self.coef.astype(dtype, copy=False)
+            return lambda A: A @ coef, _ROWS
+        single = self.single or len(self.coef) > EXACT_ROWS or dtype == np.float32
+        return self._sums(single), TASK
+
+    def _sums(self, single):
+        """The sums over landmarks, laid out for many rows."""
+        geometry, view = self.transform.geometry, self.transform.view
+        bounds = geometry.show(view.bounds()) if hasattr(view, "bounds") else None
+        return LandmarkSums.of(geometry, self.landmarks.centers, self.coef, single, bounds)
 
     def _of_few(self, A):
         """Values on few rows: threads and blocks would cost more than the arithmetic."""
         if self.transform.geometry is None:
             return product(A, self.coef)
         return self.transform.geometry.products(A, self.landmarks.centers, self.coef)
-
-    def _block(self, A, team):
-        """Values on few rows, by parts of the landmarks whose kernel values stay in the cache."""
-        centers = self.landmarks.centers.astype(A.dtype, copy=False)
-        total = np.zeros((len(A), self.coef.shape[1]), A.dtype)
-        most = _BLOCK_CELLS // len(A)
-        for start in range(0, len(centers), most):
-            part = slice(start, start + most)
-            out = team.memory((len(A), len(centers[part])), A.dtype)
-            total += self.transform.geometry.gram(A, centers[part], out) @ self.coef[part]
-        return total
-
-    def _by_tiles(self, A, team):
-        """Kernel values in single precision, times the coefficients in double precision."""
-        centers = self.landmarks.centers.astype(np.float32, copy=False)
-        # Padded, so that a row's arithmetic does not depend on the number of rows.
-        padded = np.pad(A.astype(np.float32), ((0, -len(A) % _ALIGNED), (0, 0)))
-        return times(self.transform.geometry, padded, centers, self.coef, team)[: len(A)]
 
     def checked(self, A, width):
         """With `single` if single precision is enough, by predictions of the first rows.
@@ -415,7 +403,7 @@ class KernelPredictor(NamedTuple):
             return self._replace(single=False)
         A = A[:_SHOWN]
         values = self.landmarks.values(A.astype(np.float64)) @ self.coef
-        gap = np.abs(self._by_tiles(A, ALONE) - values)
+        gap = np.abs(self._sums(single=True)(A) - values)
         return self._replace(single=bool((gap.max(axis=0) <= 0.1 * _PRECISE * width).all()))
 
     def scaled(self, factor, intercept):

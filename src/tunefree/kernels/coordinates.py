@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.rows.scaling import _CLIP, _LEVEL, _NUMBER, _RANK, _show
+from tunefree.rows.scaling import _CLIP, _LEVEL, _NUMBER, _RANK, SEARCHED, _show
 
 # A column of up to _LEVELS whole numbers may be a code; up to _OWN_RATES levels have a rate each.
 _LEVELS, _OWN_RATES = 30, 8
@@ -47,9 +47,18 @@ class Coordinates(NamedTuple):
                [ 1.2,  0. ,  0. ,  1. ]])
         """
         out = np.empty((len(self.source), len(X)), X.dtype)
-        if not _show(np.ascontiguousarray(X), self.source, self.kind, out, *self[3:]):
+        n = max(1, min(len(X), SEARCHED))
+        memory = np.empty(n), np.empty(n, np.int64)
+        if not _show(np.ascontiguousarray(X), self.source, self.kind, out, *memory, *self[3:]):
             raise ValueError("The coordinates do not fit together, or are those of other columns.")
         return out.T
+
+    def bounds(self):
+        """The largest absolute value of each coordinate, of any row."""
+        out = np.where(self.kind == _NUMBER, _CLIP, 1.0)
+        for i in np.flatnonzero(self.kind == _RANK):
+            out[i] = np.abs(self.heights[self.start[i] : self.start[i + 1]]).max()
+        return out
 
     def onnx(self, g, X):
         """The coordinates of rows as nodes of a graph."""

@@ -31,6 +31,7 @@ Source: Chatterjee 2021, "A new coefficient of correlation"; Siddiqi 2006, "Cred
 """
 
 import re
+import unicodedata
 import warnings
 from collections import defaultdict
 from contextlib import contextmanager
@@ -505,6 +506,23 @@ def near_levels(levels, counts):
         for key in shorter:
             similar.setdefault(key, i)
     return found
+
+
+def alike_levels(levels):
+    """Pairs of levels that differ in blanks, in case, or in the code of a letter only.
+
+    The case of one letter alone is no mistake.
+
+    >>> list(alike_levels(["Yes", "no", "yes ", "a", "A"]))
+    [('yes ', 'Yes')]
+    """
+    known = {}
+    for level in levels:
+        text = " ".join(unicodedata.normalize("NFKC", level).split())
+        key = text.casefold() if len(text) > 1 else text
+        if key in known:
+            yield level, known[key]
+        known.setdefault(key, level)
 
 
 def _words(level):

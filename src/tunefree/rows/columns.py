@@ -33,6 +33,8 @@ _BLANKS = (
 
 # A plain number: digits, a sign, a point and an exponent.
 PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+# From here on floats have not all whole numbers.
+EXACT = 2.0**53
 # A column with more kinds of other cells is no column of plain numbers.
 _MOST_OTHERS = 100
 # Cells that show whether a closer look may be worth its time.
@@ -383,6 +385,8 @@ def of_array(values: np.ndarray) -> RawColumn:
     kind = values.dtype.kind
     if kind in "iuf":
         numbers = values.astype(np.float64)
+        if kind != "f" and _are_rounded(values, numbers):
+            return _of_texts(as_texts(values.astype(str).tolist()))
         absent = np.isnan(numbers)
         return RawColumn(
             NUMBER, np.where(absent, 0.0, numbers) if absent.any() else numbers, absent
@@ -396,6 +400,12 @@ def of_array(values: np.ndarray) -> RawColumn:
     if kind == "O":
         return _of_objects(values)
     raise TypeError(f"holds values of type {values.dtype}: give numbers, text or dates.")
+
+
+def _are_rounded(values, numbers):
+    """Whether whole numbers that differ are equal as floats: their digits must be kept as text."""
+    large = np.abs(numbers) >= EXACT
+    return bool(large.any()) and len(np.unique(numbers[large])) < len(np.unique(values[large]))
 
 
 def _of_times(values, zone=None):
@@ -431,6 +441,10 @@ def _of_objects(values):
         kind: Any = NUMBER if len(families) > 1 else families.pop()
         found = np.zeros(len(items))
         found[~absent] = [_number_of(item, kind) for item in present]
+        is_large = kind == NUMBER and bool((np.abs(found) >= EXACT).any())
+        if is_large and len(np.unique(found[~absent])) < len({*present}):  # digits would be lost
+            texts = [None if gone else str(v) for v, gone in zip(items, absent, strict=True)]
+            return _of_texts(as_texts(texts))
         return RawColumn(kind, found, absent, zone=_zone_of(present, kind))
     texts = [None if gone else cell_text(v) for v, gone in zip(items, absent, strict=True)]
     return _of_texts(as_texts(texts))
@@ -613,6 +627,8 @@ def of_arrow(column: Any) -> RawColumn:
         if types.is_floating(kind):
             absent = absent | np.isnan(values)
         numbers = np.where(absent, 0.0, values.astype(np.float64))
+        if types.is_integer(kind) and _are_rounded(values, numbers):
+            return _of_texts(column.cast(pa.string()))
         return RawColumn(TRUTH if types.is_boolean(kind) else NUMBER, numbers, absent)
     return of_array(np.array([*column.to_pylist(), None], dtype=object)[:-1])
 

@@ -48,8 +48,9 @@ AMONG_NUMBERS = MISSING | {
 }  # fmt: skip
 # Numbers that stand for a missing value where they stand apart from all others.
 SENTINELS = -99.0, -200.0, -999.0, -9999.0, -99999.0, -999999.0
-# Days that are written as numbers of eight digits.
+# Days that are written as numbers of eight digits, with the year first, or last: 1011900.
 FIRST_DAY, LAST_DAY = 19000101, 21001231
+LEAST_DAY, MOST_DAY = 1011900, 31122099
 SECONDS = 10**6  # of fourteen digits the last six are the time: 20190103235959
 # New rows of which more are no numbers, in so many rows, hold something else than numbers.
 _MOST_BAD, _FEWEST_ROWS = 0.5, 2
@@ -182,7 +183,7 @@ class ColumnKind(NamedTuple):
         same = raw.kind == self.kind or {raw.kind, self.kind} == {NUMBER, TRUTH}
         days = raw.values[~missing]
         of_digits = raw.kind == NUMBER and self.written is not None and bool(len(days))
-        if self.kind == DATE and of_digits and days.min() >= FIRST_DAY:
+        if self.kind == DATE and of_digits and days.min() >= LEAST_DAY:
             return self._read_cells(as_levels(raw), name, True)
         if not same and not missing.all():
             raise _changed(name, self.kind, raw)

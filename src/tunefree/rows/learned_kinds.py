@@ -12,6 +12,7 @@ from tunefree.rows.columns import (
     CATEGORY,
     DATE,
     DURATION,
+    EXACT,
     NOTHING,
     NUMBER,
     TEXT,
@@ -24,11 +25,14 @@ from tunefree.rows.kinds import (
     AMONG_NUMBERS,
     FIRST_DAY,
     LAST_DAY,
+    LEAST_DAY,
+    MOST_DAY,
     SECONDS,
     SENTINELS,
     ColumnKind,
     all_whole,
     are_markers,
+    are_plain,
     as_levels,
     truths,
     weight_of_levels,
@@ -49,6 +53,9 @@ _FEWEST_SENTINELS = 3
 _FEWEST_DAYS = 10
 # How a note counts rows.
 _IN_ROWS = re.compile(r", in (\d+) rows?\.")
+# So many distinct whole numbers may be equal as floats.
+_MOST_LOST = 0.1
+_CODE = r"^\d{2,}[eE]\d{1,3}$"
 # A column of text with this share of numbers is noted.
 _MOSTLY = 0.5
 # A number within a cell, and one that is no part of a code; a column has few forms if they are at
@@ -95,7 +102,51 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
         column = ColumnKind(kind or raw.kind, zone=raw.zone, whole=whole)
     if column.kind != NUMBER:
         return column
+    if kind is None and column.whole and column.written is None and _are_names(raw):
+        return ColumnKind(TEXT, numeric=True)
     return column._replace(sentinels=_sentinels_of(column, raw, weights, facts, sentinels))
+
+
+def _are_names(raw):
+    """Whether whole numbers of text are names: many differ only in digits that floats have not.
+
+    So do codes such as 896e1 among 89601, of which several are no accident.
+    """
+    cells, values = plain_cells(raw)
+    if values is None:
+        return False
+    large = np.abs(values) >= EXACT
+    n_large = np.count_nonzero(large)
+    if n_large and len(np.unique(values[large])) < (1.0 - _MOST_LOST) * n_large:
+        return True
+    return len(_codes_with_power(cells)) >= _FEWEST_CODES
+
+
+def plain_cells(raw):
+    """Distinct plain numbers as text, and their values; (None, None) of a column of others.
+
+    Columns without large numbers and exponents have none that matter.
+    """
+    if raw.texts is None or raw.plain is None:
+        return None, None
+    values = raw.plain.values
+    may_have = compute.match_substring(raw.texts.cells, "e", ignore_case=True)
+    if not may_have.true_count and not (np.abs(values) >= EXACT).any():
+        return None, None
+    cells = _chosen(raw.cells, are_plain(raw.cells))
+    return cells, cells.cast(pa.float64()).to_numpy()
+
+
+def _codes_with_power(cells):
+    """Numbers such as 896e1 among whole numbers without a power, such as 89601.
+
+    A machine writes 8.96e+03.
+    """
+    is_code = compute.match_substring_regex(cells, _CODE)
+    is_digits = compute.match_substring_regex(cells, r"^\d+$")
+    if compute.all(compute.or_(is_code, is_digits)).as_py() and is_digits.true_count:
+        return cells.filter(is_code)
+    return cells[:0]
 
 
 def _learned_levels(raw, kind, facts):
@@ -177,7 +228,7 @@ def _plain_numbers(raw, facts):
     if not are_markers(plain.others, (), AMONG_NUMBERS).all():
         return None
     values = plain.values[plain.found]
-    if wanted is None and values.max() >= FIRST_DAY:  # they may be dates
+    if wanted is None and (values.max() >= FIRST_DAY or _are_days(values)):  # they may be dates
         return None
     return ColumnKind(NUMBER, markers=tuple(plain.others.to_pylist()), whole=all_whole(values))
 
@@ -239,7 +290,7 @@ def are_strays(cells, values, stray, kind):
 
 
 def _are_days(values):
-    """Whether numbers are days written with eight digits, such as 20190103, or fourteen."""
+    """Whether numbers are days of eight digits, such as 20190103 or 3012019, or of fourteen."""
     if (
         len(values)
         and values.min() >= FIRST_DAY * SECONDS
@@ -249,12 +300,20 @@ def _are_days(values):
         if (time >= 240000).any() or (time % 10000 >= 6000).any() or (time % 100 >= 60).any():
             return False
         values = values // SECONDS
-    if not len(values) or values.min() < FIRST_DAY or values.max() > LAST_DAY:
+    if not len(values) or values.min() < LEAST_DAY or values.max() > MOST_DAY:
         return False
     values = np.unique(values)
     if len(values) < _FEWEST_DAYS or not np.all(values == np.floor(values)):
         return False
-    year, month, day = values // 10000, values // 100 % 100, values % 100
+    first, middle, last = values // 10**6, values // 10000 % 100, values % 10000
+    orders = (values // 10000, values // 100 % 100, values % 100), (last, middle, first)
+    return any(_are_dates(*order) for order in (*orders, (last, first, middle)))
+
+
+def _are_dates(year, month, day):
+    """Whether numbers may be dates, not all of one month."""
+    if year.min() < FIRST_DAY // 10000 or year.max() > LAST_DAY // 10000:
+        return False
     if not (np.all((month >= 1) & (month <= 12)) and np.all((day >= 1) & (day <= 31))):
         return False
     return len(np.unique(100 * year + month)) > 1
@@ -282,7 +341,7 @@ def sentinel_of(values: np.ndarray, weights: Any = None) -> float | None:
     >>> sentinel_of(np.array([3.0, -999.0, 5.0, -999.0, 4.0, -999.0]))
     -999.0
     """
-    if not len(values) or values.min() not in SENTINELS:
+    if not len(values) or float(values.min()) not in SENTINELS:
         return None
     low = float(values.min())
     is_low, others = values == low, values[values > low]
@@ -326,6 +385,8 @@ def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str 
             f"day and month of its dates could be either way round, and the {order} is read first. "
             f"schema={{{name!r}: {{'day_first': {other}}}}} changes this."
         )
+    if column.whole and column.written is None and column.kind == NUMBER:
+        notes += _notes_of_powers(name, raw)
     if column.kind == TEXT and raw.kind == TEXT:
         notes += _notes_of_text(name, raw, weight_of_levels(raw, weights))
     return " ".join(notes) or None
@@ -366,6 +427,16 @@ def _filled(parts, sums):
         yield part
 
 
+def _notes_of_powers(name, raw):
+    """A note about a number such as 896e1, which may be a name."""
+    cells, _ = plain_cells(raw)
+    codes = [] if cells is None else _codes_with_power(cells).to_pylist()
+    return [
+        f"{code!r} is read as {float(code):g}. schema={{{name!r}: 'category'}} makes names of it."
+        for code in codes[:1]
+    ]
+
+
 def _notes_of_text(name, raw, counts):
     """A note about a column of text most of whose cells are numbers."""
     marked = are_markers(raw.cells, (), AMONG_NUMBERS) | (counts <= 0.0)
@@ -377,6 +448,12 @@ def _notes_of_text(name, raw, counts):
     if written is None:
         return _note_of_forms(cells)
     stray = ~np.isfinite(values)
+    if not stray.any() and written.is_plain:
+        first = compute.min(cells).as_py()
+        return [
+            f"whole numbers such as {first!r:.40} are read as names: as numbers some would be "
+            f"equal, or have a power of ten. schema={{{name!r}: 'number'}} reads numbers."
+        ]
     share = 1.0 - counts[stray].sum() / counts.sum()
     if share < _MOSTLY or not stray.any():
         return []

@@ -68,7 +68,7 @@ def coded(X, known=None, is_new=True):
     columns, levels, unknown = [], [], []
     for name, found, own in zip(labels, found_columns, categories, strict=True):
         if found.kind == DATE:
-            raise ValueError(f"Column {name!r} of X holds dates: give numbers or text.")
+            raise _dates(name)
         if found.levels is None:
             columns.append(np.where(found.missing, np.nan, found.values))
             levels.append(None)
@@ -87,6 +87,14 @@ def coded(X, known=None, is_new=True):
     return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
 
 
+def _dates(name):
+    """The error of a column of dates: it would be one coefficient of days since 1970."""
+    return ValueError(
+        f"Column {name!r} of X holds dates: give numbers, such as days since a date, or text, or "
+        "leave it out. TuneFree* and BoostedTrees* read dates."
+    )
+
+
 def _used_levels(found):
     """The levels that rows have."""
     return found.levels[np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels)) > 0]
@@ -102,7 +110,7 @@ def coded_as(read):
     """
     for name, found in zip(read.schema.names, read.columns, strict=True):
         if found.kind == DATE:
-            raise ValueError(f"Column {name!r} of X holds dates: give numbers or text.")
+            raise _dates(name)
     levels = [None if found.levels is None else _used_levels(found) for found in read.columns]
     return Coded(None, levels if any(own is not None for own in levels) else None, read.schema)
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.core.process import team
+from tunefree.rows.missing import separated
 
 # Of dense arrays with more entries rows are taken in blocks of so many.
 _LARGE, _TAKEN = 4_000_000, 4096
@@ -19,7 +20,7 @@ def as_dense(X):
 
 def as_columns(y):
     """Targets as numbers, a column each."""
-    y = np.asarray(y, dtype=np.float64)
+    y = np.asarray(y if isinstance(y, np.ndarray) else separated(y)[0], dtype=np.float64)
     return y.reshape(len(y), -1)
 
 

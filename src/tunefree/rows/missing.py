@@ -1,9 +1,15 @@
 """Missing values beside the rows: among targets, labels, groups, weights, exposures and offsets.
 
 A model cannot learn a row without a target, and nothing stands in for one. `complete` refuses
-missing values in one sentence; readers of files skip the rows of `unlabelled`.
+missing values, and what are no values, in one sentence; readers of files skip the rows of
+`unlabelled`.
 """
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import date, time, timedelta
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -51,7 +57,10 @@ def complete(values: Any, name: str = "y") -> Any:
     Raises
     ------
     ValueError
-        If a value is missing: None, NaN, NaT, NA, or masked. The message names the first.
+        If a value is missing: None, NaN, NaT, NA, or masked; or neither a number nor text. The
+        message names the first.
+    TypeError
+        If these are no values in an order, such as a dict, a set or a generator.
 
     Examples
     --------
@@ -62,10 +71,12 @@ def complete(values: Any, name: str = "y") -> Any:
     ...
     ValueError: Input y contains None. The first is y[1]: drop the rows whose target is missing.
     """
+    refuse_no_order(values, name)
     array, missing = separated(values)
     if name in _OF_NUMBERS and getattr(array, "dtype", None) is not None:
         _refuse_text(array, name)
     if missing is None or not missing.any():
+        _refuse_other(array, name)
         return array
     place = np.unravel_index(np.argmax(missing), missing.shape)
     word = _word(np.asarray(array)[place], np.ma.isMaskedArray(values))
@@ -74,6 +85,47 @@ def complete(values: Any, name: str = "y") -> Any:
     where = ", ".join(str(k) for k in place)
     way_out = _WAYS_OUT.get(name, _WAY_OUT)
     raise ValueError(f"Input {name} contains {word}. The first is {name}[{where}]: {way_out}.")
+
+
+def refuse_no_order(values, name):
+    """Refuse what holds values in no order, or only once, or is no container."""
+    if isinstance(values, str) and name not in ("exposure", "offset"):  # which name columns, too
+        raise ValueError(f"{name}={values!r:.60} is text: give the values, one a row.")
+    if isinstance(values, Mapping) and not hasattr(values, "__array__"):
+        raise TypeError(f"{name} is a dict: give its values in the order of the rows, as a list.")
+    has_items = hasattr(values, "__getitem__") or hasattr(values, "__array__")
+    if isinstance(values, AbstractSet) or (hasattr(values, "__iter__") and not has_items):
+        kind = type(values).__name__
+        raise TypeError(f"{name} is a {kind}: give a list or an array, with one value a row.")
+
+
+def _refuse_other(array, name):
+    """Refuse values that are neither numbers, truth values, text, dates nor durations."""
+    if isinstance(array, list | tuple):
+        raise ValueError(f"{name} has entries of several lengths: give one value a row.")
+    kind = str(getattr(getattr(array, "dtype", None), "kind", ""))
+    if kind == "V" and array.dtype.names:
+        first = array.dtype.names[0]
+        fields = ", ".join(map(repr, array.dtype.names))
+        raise ValueError(f"{name} has the fields {fields}: give one of them: {name}[{first!r}].")
+    if kind == "c":
+        words = f"Complex data not supported: {name} holds {array.ravel()[:1].tolist()[0]}"
+        raise ValueError(f"{words}. Give real numbers.")
+    if kind in ("m", "M") and name in _OF_NUMBERS:
+        raise ValueError(f"{name} holds dates or times: give numbers, such as days since a date.")
+    if kind != "O" or name == "groups" or not isinstance(array, np.ndarray):
+        return
+    for place, value in enumerate(array.ravel().tolist()):
+        if isinstance(value, date | time | timedelta):
+            raise ValueError(
+                f"{name} holds dates or times such as {value!r:.60}, at {name}[{place}]: give "
+                "numbers, such as days since a date, or text for classes."
+            )
+        if not isinstance(value, str | bytes | Real | Decimal | np.generic):
+            raise ValueError(
+                f"{name}[{place}] is {value!r:.60}, which is neither a number nor text: give one "
+                "of them a row."
+            )
 
 
 def _refuse_text(array, name):
@@ -114,6 +166,8 @@ def separated(values: Any) -> tuple[Any, Any]:
     if isinstance(values, list | tuple):
         return _of_list(values)
     if isinstance(values, np.ndarray):
+        if values.dtype.kind == "T":  # text of any length of NumPy 2
+            return separated(values.astype(object))
         missing = missing_among(values)
         return (values if missing.any() else _typed(values)), missing
     if hasattr(values, "to_numpy"):
@@ -174,14 +228,16 @@ def _word(value, is_masked):
 
 
 def _of_list(values):
-    """A list's values. NumPy would make the text 'nan' of a missing label."""
+    """A list's values. NumPy would make the text 'nan' of a missing label, and text of numbers."""
     try:
         array = np.asarray(values)
     except ValueError:  # rows of several lengths
         return values, None
     if array.dtype.kind in "US":
-        missing = missing_among(np.array(values, dtype=object))
-        return (np.array(values, dtype=object) if missing.any() else array), missing
+        objects = np.array(values, dtype=object)
+        missing = missing_among(objects)
+        is_mixed = any(not isinstance(value, str) for value in objects.ravel().tolist())
+        return (objects if missing.any() or is_mixed else array), missing
     return separated(array)
 
 
@@ -206,6 +262,8 @@ def _of_series(series):
         array = series.to_numpy(**({} if hasattr(series, "chunks") else {"zero_copy_only": False}))
         return separated(array)
     if not hasattr(series, "isna"):
+        if str(series.dtype) in ("Int128", "UInt128"):  # which NumPy has not
+            return _of_list(series.to_list())
         return separated(np.asarray(series.to_numpy()))
     missing, number = np.asarray(series.isna()), getattr(series.dtype, "numpy_dtype", None)
     if number is not None and number.kind in "biuf" and not missing.any():  # a nullable type
@@ -215,19 +273,21 @@ def _of_series(series):
 
 
 def _typed(array):
-    """An array of Python's truth values or numbers with their type; others as they are."""
+    """An array of Python's truth values or numbers with their type; others as they are.
+
+    Truth values among numbers are 0 and 1.
+    """
     if array.dtype.kind != "O":
         return array
     kinds = {type(value) for value in array.ravel().tolist()}
     if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return array.astype(bool)
-    if kinds and all(_is_whole(kind) for kind in kinds):
-        whole = np.array(array.tolist())
+    if kinds and all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds):
+        whole = np.array([int(value) for value in array.ravel().tolist()]).reshape(array.shape)
         return whole if whole.dtype.kind in "iu" else array
-    if kinds and all(_is_whole(kind) or issubclass(kind, float | np.floating) for kind in kinds):
-        return array.astype(np.float64)
+    if kinds and all(issubclass(kind, Real | Decimal | np.bool_) for kind in kinds):
+        try:
+            return array.astype(np.float64)
+        except OverflowError:  # beyond 1e308
+            return array
     return array
-
-
-def _is_whole(kind):
-    return issubclass(kind, int | np.integer) and not issubclass(kind, bool)

@@ -32,7 +32,7 @@ from tunefree.core.parameters import check_values, restored_on_error
 from tunefree.core.protocols import MatrixLike
 from tunefree.core.warn import warn
 from tunefree.rows.checks import Finding, SourceLayout, near_levels, warn_of
-from tunefree.rows.columns import CATEGORY, DATE, NUMBER, TEXT, as_table, names_of
+from tunefree.rows.columns import CATEGORY, DATE, EXACT, NUMBER, TEXT, as_table, names_of
 from tunefree.rows.learned_kinds import notes_of_columns
 from tunefree.rows.matrices import as_dense, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
@@ -834,6 +834,8 @@ def _schema_of_numbers(table, names):
     """The `Schema` of plain rows; None if a column must be looked at."""
     if table.is_sparse:
         return Schema.of_sparse(names)
+    if table.X.dtype.kind in "iu" and np.abs(table.plain).max() >= EXACT:
+        return None
     return Schema.of_numbers(table.plain, names)
 
 

@@ -94,28 +94,45 @@ _CLIP = 6.0
 _NUMBER, _RANK, _LEVEL = 0, 1, 2
 
 
+# Numbers whose places are searched together.
+SEARCHED = 256
+
+
 @kernel(borrows=True)
-def _interpolated(x, knots, heights):
-    """`numpy.interp` for one number, to the bit."""
-    if x >= knots[-1]:
+def count_below(x, knots, counts):
+    """Write how many of some increasing numbers are below each x: binary search.
+
+    All x take a step before the next one: a search alone waits for every comparison, which takes
+    six times as long (`benchmarks/tables.py`, us a row).
+    """
+    n = len(knots)
+    for i in range(len(x)):
+        counts[i] = 0
+    while n > 0:
+        half = (n + 1) >> 1
+        for i in range(len(x)):
+            count = counts[i]
+            counts[i] = count + (half if x[i] > knots[count + half - 1] else 0)
+        n -= half
+
+
+@kernel(borrows=True)
+def _interpolated(x, j, knots, heights):
+    """`numpy.interp` for one number with j knots below it, to the bit."""
+    if j == len(knots):
         return heights[-1]
-    low, high = 0, len(knots)
-    while low < high:
-        middle = (low + high) // 2
-        if knots[middle] <= x:
-            low = middle + 1
-        else:
-            high = middle
-    j = low - 1
-    if j < 0 or x == knots[j]:
-        return heights[maximum(j, 0)]
-    slope = (heights[j + 1] - heights[j]) / (knots[j + 1] - knots[j])
-    return slope * (x - knots[j]) + heights[j]
+    if j == 0 or x == knots[j]:
+        return heights[j]
+    slope = (heights[j] - heights[j - 1]) / (knots[j] - knots[j - 1])
+    return slope * (x - knots[j - 1]) + heights[j - 1]
 
 
 @kernel(borrows=True)
-def _show(X, source, kind, out, center, scale, start, knots, heights):
-    """Write the coordinates of rows; False if an index is out of bounds, as in a forged file."""
+def _show(X, source, kind, out, x, counts, center, scale, start, knots, heights):
+    """Write the coordinates of rows; False if an index is out of bounds, as in a forged file.
+
+    `x` and `counts` are memory for `count_below`.
+    """
     n = len(source)
     same = len(kind) == len(center) == len(scale) == n and len(knots) == len(heights)
     if not same or len(start) != n + 1:
@@ -132,10 +149,14 @@ def _show(X, source, kind, out, center, scale, start, knots, heights):
             for r in range(len(X)):
                 row[r] = X[r, j] == center[i]
         elif kind[i] == _RANK:
-            part = slice(start[i], start[i + 1])
-            x, y = knots[part], heights[part]
-            for r in range(len(X)):
-                row[r] = _interpolated(np.float64(X[r, j]), x, y)
+            own, ranks = knots[start[i] : start[i + 1]], heights[start[i] : start[i + 1]]
+            for first in range(0, len(X), len(x)):
+                n = minimum(len(x), len(X) - first)
+                for r in range(n):
+                    x[r] = X[first + r, j]
+                count_below(x[:n], own, counts)
+                for r in range(n):
+                    row[first + r] = _interpolated(x[r], counts[r], own, ranks)
         else:
             for r in range(len(X)):
                 z = (X[r, j] - center[i]) / scale[i]

@@ -31,6 +31,8 @@ from tunefree.rows.kinds import (
     FIRST_DAY,
     KINDS,
     LAST_DAY,
+    LEAST_DAY,
+    MOST_DAY,
     SECONDS,
     SENTINELS,
     WITH_NUMBERS,
@@ -188,7 +190,7 @@ class Schema(NamedTuple):
         It must be if it may hold sentinels, or dates of eight digits.
         """
         low, high = X.min(axis=0), X.max(axis=0)
-        may_be_days = (low >= FIRST_DAY) & (high <= LAST_DAY)
+        may_be_days = (low >= LEAST_DAY) & (high <= MOST_DAY)
         may_be_days |= (low >= FIRST_DAY * SECONDS) & (high < (LAST_DAY + 1) * SECONDS)
         if np.isin(low, SENTINELS).any() or may_be_days.any():
             return None

@@ -75,6 +75,8 @@ _NAME = r"(?P<name>[A-Za-zÀ-žа-я]{3,12})"  # with \pL the pattern is too lar
 _PURE_DIGITS = r"^\d+$"
 # Numbers that no date is written as.
 _NO_DATE = r"^[+-]?(?:\d{1,7}|\d{9,11}|\d{13}|\d{15,}|\d*\.\d*)$"
+# 31122019, or 1122019: no day with the year first, 20191231, has 19 or 20 as its month.
+_YEAR_LAST = r"^(\d{1,2})(\d{2})((?:19|20)\d{2})$"
 # The forms of a date, in the order in which they are tried: (kind, pattern).
 _FORMS = [
     ("days", rf"^(?P<year>\d{{4}})[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}}){_TIME}"),
@@ -199,6 +201,7 @@ def _cleaned(cells):
     cells = in_ascii_digits(cells)
     cells = _replaced(cells, r"[\s\p{Zs}]+", " ")
     cells = _with_points(cells)
+    cells = _replaced(cells, _YEAR_LAST, r"\1/\2/\3")
     cells = _replaced(cells, "[\u2010\u2011\u2012\u2013\u2212]", "-")
     cells = _replaced(cells, _WEEKDAY + r"(\d|[A-Za-zÀ-ÿ]+\.? ?\d)", r"\1")
     zones = []
@@ -483,9 +486,8 @@ def _may_be_dates(cells):
     """Which cells can be dates at all, by a look that costs little."""
     is_short = compute.less_equal(compute.utf8_length(cells), _LONGEST)
     is_short = is_short.to_numpy(zero_copy_only=False)
-    return (
-        _matches(in_ascii_digits(cells), r"^[^\d]{0,30}\d") & is_short & ~_matches(cells, _NO_DATE)
-    )
+    is_other = _matches(cells, _NO_DATE) & ~_matches(cells, _YEAR_LAST)
+    return _matches(in_ascii_digits(cells), r"^[^\d]{0,30}\d") & is_short & ~is_other
 
 
 def are_iso(cells: pa.StringArray) -> bool:

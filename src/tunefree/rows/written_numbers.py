@@ -83,6 +83,11 @@ _POWERS = {word: power for power, words in _WORDS.items() for word in words.spli
 # metres or minutes, "7 T" tonnes, "9 B" bytes. "L" is a lakh beside crores.
 _LETTERS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 _SURE_LETTERS = frozenset("kKM")
+# Debits are negative beside credits, and either of them is beside numbers without a mark. Where
+# numbers without a mark are so much larger, CR is a crore.
+_DEBITS, _CREDITS = frozenset(["dr", "dr."]), frozenset(["cr", "cr."])
+_GERMAN = frozenset(["S", "H"])  # Soll and Haben; as units they are seconds and hours
+_CRORE = 1e3
 _SIDES = {
     "<": "< <= ≤ under below less_than up_to at_most max max. fewer_than",
     ">": "> >= ≥ over above more_than at_least min min. greater_than",
@@ -475,6 +480,8 @@ def _floats(bodies, point, powers):
 def _meaning(word, styles, kind):
     """A word after a number: its size, and a unit ("" for thousands, millions, ...)."""
     lower, letters = word.lower(), "letters" in styles
+    if _is_of_account(word, styles):
+        return 1.0, ""
     if not word or lower in _MONEY:
         return 1.0, _MONEY.get(lower, "")
     if kind == "bytes" and lower in "kmgt":
@@ -498,6 +505,40 @@ def _meaning(word, styles, kind):
             _, unit = _meaning(word[len(power) :].strip(), "", kind)
             return powers[power], unit
     return 1.0, word
+
+
+def _account_of(cells, plain, point):
+    """What marks of an account mean in a column: "debits" or "credits" are negative; "" of none."""
+    words = {affixes.low.word for affixes in cells.affixes if affixes.low.word}
+    lower = {word.lower() for word in words}
+    if (lower & _DEBITS and lower & _CREDITS) or words == _GERMAN:
+        return "debits"
+    if not lower or lower - _DEBITS - _CREDITS:
+        return ""
+    is_marked = cells.of_affixes([bool(affixes.low.word) for affixes in cells.affixes])
+    values = np.abs(_floats(cells.low, point, np.zeros(len(cells.low), dtype=int)))
+    bare = np.abs(_floats(plain, point, np.zeros(len(plain), dtype=int)))
+    bare = np.append(bare, values[~is_marked])
+    bare, values = bare[~np.isnan(bare)], values[is_marked & ~np.isnan(values)]
+    if lower & _DEBITS:  # but "4dr" is a number of doors
+        return "debits" if (values != np.floor(values)).any() else ""
+    if not len(bare) or not len(values):
+        return ""
+    return "credits" if np.median(bare) < _CRORE * np.median(values) else ""
+
+
+def _is_of_account(word, styles):
+    """Whether a word marks a debit or a credit in a column of such styles."""
+    if "debits" not in styles and "credits" not in styles:
+        return False
+    return word.lower() in _DEBITS | _CREDITS or word in _GERMAN
+
+
+def _is_negative(word, styles):
+    """Whether a number with such a word is negative in an account of such styles."""
+    if "debits" in styles:
+        return word.lower() in _DEBITS or word == "S"
+    return "credits" in styles and word.lower() in _CREDITS
 
 
 def _unit(word):
@@ -546,9 +587,10 @@ class Numbers(NamedTuple):
         divided by a hundred.
     styles : str
         What else cells show, as words: "groups" of thousands, "marks" of both kinds before
-        decimals, "signs" as in accounts, "letters" that are powers of ten, "lakh", "percents"
-        without their sign, "bounds", "ranges" (and "tight" ones, without blanks) and
-        "fractions". Cells in another style are not numbers so written.
+        decimals, "signs" as in accounts, "debits" or "credits" as negative numbers, "letters"
+        that are powers of ten, "lakh", "percents" without their sign, "bounds", "ranges" (and
+        "tight" ones, without blanks) and "fractions". Cells in another style are not numbers so
+        written.
 
     Examples
     --------
@@ -610,6 +652,8 @@ class Numbers(NamedTuple):
         if _has_both_marks(rest.low, rows):
             first = first._replace(styles="marks")
         rest = rest.in_marks(first)
+        account = _account_of(rest, cells.filter(pa.array(plain)), point)
+        first = first._replace(styles=f"{first.styles} {account}".strip())
         found = first._with_units(rest, rows, counts.sum(), counts[plain].sum())
         if found is None:
             return None, None
@@ -679,6 +723,9 @@ class Numbers(NamedTuple):
             parts.append("ranges as their middle")
         if "bounds" in styles:
             parts.append("bounds as their number")
+        for side in ("debits", "credits"):
+            if side in styles:
+                parts.append(f"{side} as negative numbers")
         return f"numbers {', '.join(parts)}".strip()
 
     # --- of the whole column ---
@@ -692,6 +739,7 @@ class Numbers(NamedTuple):
         first = {found.group() for word in words if (found := re.match(r"[^\W\d_]+", word))}
         styles = self.styles.split() + ["letters"] * bool(_SURE_LETTERS.intersection(first))
         styles += ["lakh"] if any(w.lower().startswith("cr") for w in words) else []
+        words = [w for w in words if not _is_of_account(w, styles)]
         units = {_unit(word) for word in words if word.lower() not in _LETTERS}
         kinds = {_KINDS[u] for u in units if u is not None}
         kind = next((k for k in ("bytes", "length", "time") if k in kinds), "")
@@ -765,14 +813,15 @@ class Numbers(NamedTuple):
 
     def _sizes(self, cells):
         """Powers of ten and factors of affixes; NaN where a unit is not the column's."""
-        powers = np.zeros((len(cells.affixes) + 1, 2), dtype=int)
+        powers, styles = np.zeros((len(cells.affixes) + 1, 2), dtype=int), self.styles.split()
         factors = np.full((len(cells.affixes) + 1, 2), np.nan)
         for k, affixes in enumerate(cells.affixes):
             for end, affix in enumerate((affixes.low, affixes.high)):
                 size = None if affix is None else self._size(affix)
                 if affix is not None and size is not None:
                     powers[k, end], factors[k, end] = _power_and_rest(size)
-                    factors[k, end] *= -1.0 if affix.sign in ("-", ")") else 1.0
+                    is_negative = affix.sign in ("-", ")") or _is_negative(affix.word, styles)
+                    factors[k, end] *= -1.0 if is_negative else 1.0
         return _Sizes(powers[cells.code], factors[cells.code])
 
     def _size(self, affix):

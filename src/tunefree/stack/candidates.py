@@ -33,7 +33,7 @@ from tunefree.held_out.predictions import (
     n_folds,
     weighted_mean,
 )
-from tunefree.held_out.stacking import Means, Quantiles
+from tunefree.held_out.stacking import Means, Quantiles, choose_stack
 from tunefree.kernel_ridge import solvers as ridge
 from tunefree.kernel_ridge.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from tunefree.kernels.permutations import n_permuted_rows
@@ -98,6 +98,12 @@ _LEAST_ROUNDS = 20
 _PAYS = 0.75
 # Rounds to which a plan may limit them.
 _FEWER_ROUNDS = (1000, 500, 250)
+# By this share the formula for permuted columns is too high (MNIST, benchmarks/budget.py).
+_RARELY_PERMUTED = 0.8
+# So many times the rows that trees of so many rounds can learn are worth reading. Chosen.
+_READ_FOR_LEARNED = 1.5
+# Where trees are dearer than kernels, the time must suffice for so many kernels. Chosen: MNIST.
+_SEVERAL_KERNELS = 1.5
 
 
 class Models(NamedTuple):
@@ -247,6 +253,10 @@ class Candidate:
         """The `Cost` below which it is not begun, if it ends early; else None."""
         return
 
+    def more_on_clock(self, shape):
+        """Seconds of the plan that are added to its cost if the budget is clock time."""
+        return 0.0
+
     def fit(self, X, y, weights, donor=None):
         """A `Fitted` candidate; `donor` is a model whose view of the columns is reused."""
         fitted = Fitted(self.view_of(X), clone(self.estimator))
@@ -318,6 +328,10 @@ class KernelRidge(Candidate):
         """Whether it gains much, but cannot end early."""
         return not self.ends_early and not self.uses_others
 
+    def more_on_clock(self, shape):
+        """Seconds of the plan that are added: fewer rows are permuted if columns are many."""
+        return -_RARELY_PERMUTED * costs.permutation_seconds(shape)
+
     def cost(self, shape):
         """The `Cost` of one fit."""
         return costs.kernel_ridge_cost(shape, self.estimator.kernel, self.estimator.n_landmarks)
@@ -370,6 +384,15 @@ class RidgeOnRanks(KernelRidge):
         """The `Cost` of one fit."""
         return costs.ranks_cost(shape)
 
+    @property
+    def is_whole(self):
+        """Whether it gains much, but cannot end early: it gains less than kernels."""
+        return False
+
+    def more_on_clock(self, shape):
+        """Seconds of the plan that are added."""
+        return super().more_on_clock(shape) + costs.decomposition_seconds(shape)
+
 
 class PilotedKernel(KernelRidge):
     """The better kernel for many rows, if a pilot on few rows improves the stack."""
@@ -393,7 +416,7 @@ class PilotedKernel(KernelRidge):
         fewer, few = (shape.rows(min(shape.n, n)) for n in (_FIRST_PILOT_ROWS, _KERNEL_PILOT_ROWS))
         pilots = [*((fewer, kernel) for kernel in KERNELS), (few, self.estimator.kernel)]
         landmarks = self._pilot_landmarks()
-        each = [*wholes, *(costs.kernel_ridge_cost(*pilot, landmarks) for pilot in pilots)]
+        each = [*wholes, *(costs.kernel_ridge_cost(s, k, landmarks) for s, k in pilots)]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
 
     def _may_learn_all(self, shape, spent):
@@ -753,6 +776,7 @@ def plan_candidates(candidates, limits, problem):
 
     def step(candidate, limit):
         seconds, size = limited(candidate, limit).total_cost(shape, folds)
+        seconds += candidate.more_on_clock(shape) if limits.measured else 0.0
         return Step(candidate.name, seconds, size, limit, candidate.unit)
 
     sizes = [[step(c, limit) for limit in (None, *c.limits)] for c in candidates]
@@ -761,27 +785,68 @@ def plan_candidates(candidates, limits, problem):
 
 
 def rows_to_learn(limits, problem, kinds, n_jobs=None):
-    """How many rows are learned: fewer than there are only if trees of all take too long.
+    """How many rows are learned: fewer than there are only if trees, and kernels, take too long.
 
     Of wide rows, which trees do not learn, linear models count, if the budget is clock time. Rows
     that are held out by groups, by `cv`, or with an exposure, are all learned.
     """
     plain = not problem.given and problem.groups is None and problem.terms is None
-    shape = problem.shape
+    return learned_in_time(limits, problem.shape, kinds, n_jobs) if plain else problem.shape.n
+
+
+def worth_reading(limits, shape, kinds, n_jobs=None):
+    """How many of the rows are worth reading: more than are learned at first, as samples grow."""
+    return min(int(_READ_FOR_LEARNED * learned_in_time(limits, shape, kinds, n_jobs)), shape.n)
+
+
+def learned_in_time(limits, shape, kinds, n_jobs):
+    """How many rows of a shape are learned."""
     is_wide = shape.d > MOST_COLUMNS
     is_timed = limits.measured or limits.plan is not None
-    if not plain or not (is_timed if is_wide else "trees" in kinds):
+    if not (is_timed if is_wide else "trees" in kinds):
         return shape.n
     first: Any = LinearPiSTOL("linear", None)
     if not is_wide:
         first = BoostedTrees(_TREES_NAME, None, OneFit(), most_rounds=_FEW_ROUNDS)
 
     def seconds(shape):
-        return first.total_cost(shape).seconds
+        needed = first.total_cost(shape).seconds
+        if limits.measured and "kernel" in kinds and not is_wide:
+            kernel = costs.kernel_ridge_cost(shape, "rbf", "auto").seconds
+            needed = min(needed, _SEVERAL_KERNELS * kernel)
+        return needed
 
     if is_wide and seconds(shape.rows(shape.n // 2)) > _PAYS * seconds(shape):
         return shape.n
     return limits.rows_for(shape, seconds, n_jobs)
+
+
+def rows_for_more(schedule, problem, entries, whole):
+    """How many rows of the `whole` problem are learned anew in the time that is left; or None."""
+    if problem.sample is None or not finished(entries):
+        return None
+    return schedule.rows_for_more(entries, problem.sample, whole.shape.n)
+
+
+def better_of(smaller, larger):
+    """The larger of two samples, or the one of less loss if candidates of the larger were cut.
+
+    Each is a problem, its entries, its schedule and more.
+    """
+    steps = larger[2].result().steps
+    if not any(step.limit or step.reason for step in steps):
+        return larger
+    return min((larger, smaller), key=_loss_of_stack)
+
+
+def _loss_of_stack(sample):
+    """The held-out loss of the stack of a sample."""
+    problem, entries, *_ = sample
+    if not finished(entries):
+        return np.inf
+    chosen = choose_stack(entries, problem)
+    weights = problem.weights[chosen.rows]
+    return np.sum(weights @ chosen.stack.losses) / weights.sum()
 
 
 def _runs_beside(candidate, plan, problem):
@@ -824,7 +889,7 @@ def evaluate_candidates(schedule, problem, callbacks):
         first = all(e.status != "finished" for e in entries)
         return "finished" if first else "too few rows to compare"
 
-    callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
+    callbacks.expect(schedule.tasks_of_each * len(candidates))
     for i, candidate in enumerate(candidates):
         if candidate.name in ahead:
             callbacks.begin(candidate.name)

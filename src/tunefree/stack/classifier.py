@@ -249,6 +249,7 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, Tune
                 "of scikit-learn."
             )
         labels = np.asarray(as_dense(y)).T
+        labels = labels.astype(np.int64) if labels.dtype.kind == "b" else labels
         for j, label in enumerate(labels):
             if np.ptp(label) == 0:
                 raise ValueError(f"Column {j} of y has one class only: all rows are {label[0]}.")

@@ -99,7 +99,7 @@ def glm_cost(shape):
 def ranks_cost(shape):
     """Of ridge regression on ranks and levels."""
     work = shape.n * shape.d * min(shape.n, 2 * shape.d) + 20 * shape.d**3
-    seconds = 0.02 + (work + 3e4 * shape.n + 1e6 * shape.k) / 2e10 + _permutation_seconds(shape)
+    seconds = 0.02 + (work + 3e4 * shape.n + 1e6 * shape.k) / 2e10 + permutation_seconds(shape)
     return Cost(seconds, 90 * shape.n * shape.d + 330 * shape.n * shape.k + 100 * shape.d**2)
 
 
@@ -124,7 +124,7 @@ def kernel_ridge_cost(shape, kernel, landmarks):
             memory += 40.0 * n * (shape.d + 10 * shape.k)
     solution += n * min(n, 700) * 2 * shape.d
     memory += 130 * sample**2 + 30 * n * shape.d
-    return Cost(0.1 + (search + solution) / 2e10 + _permutation_seconds(shape), memory)
+    return Cost(0.1 + (search + solution) / 2e10 + permutation_seconds(shape), memory)
 
 
 def trees_cost(shape, n_folds, most_rounds):
@@ -151,9 +151,17 @@ def kernel_pistol_cost(shape, most_rows):
     return Cost(0.5 + work / 2e10 + _EACH_COLUMN * shape.d, 2e7 + memory)
 
 
-def _permutation_seconds(shape):
+def permutation_seconds(shape):
     """Seconds for the effects of permuting every column."""
     return 4e-7 * min(shape.n, 1000) * shape.d * shape.k
+
+
+def decomposition_seconds(shape):
+    """Seconds by which `ranks_cost` is too low for wide rows, whose view has up to 3 d columns.
+
+    MNIST's columns, 300 and 784 of them, of 2,000 to 7,000 rows (benchmarks/budget.py).
+    """
+    return (280 * shape.d + 20 * shape.n) * shape.d**2 / 2e10
 
 
 class Step(NamedTuple):
@@ -263,6 +271,10 @@ class Limits:
         self.seconds = self._whole if is_default else self._whole / n_fits
         self.clock = clock.Clock(self.seconds)
         self._budget = None if is_default else self.seconds
+        self.ratios: dict[
+            type, float
+        ] = {}  # of kinds of candidates: seconds over the foreseen ones
+        self._read_in: float | None = None
 
     def of_others(self, n_fits):
         """The budget of each of the fits that are left, after what was spent; None without one."""
@@ -288,6 +300,11 @@ class Limits:
     def left(self):
         """Seconds of the clock that are left; infinity if the budget is none of clock time."""
         return self.clock.left() if self.measured else float("inf")
+
+    def read_in(self):
+        """The seconds that were spent when this was asked first: before the first candidate."""
+        self._read_in = self.clock.spent() if self._read_in is None else self._read_in
+        return self._read_in
 
     def rows_for(self, shape, seconds, n_jobs=None):
         """How many of the rows are learned: all, or a part so often that the time suffices.

@@ -14,10 +14,14 @@ from sklearn.utils import _safe_indexing
 from tunefree.core.format import number
 from tunefree.core.parameters import seed_of
 from tunefree.core.warn import DataWarning, findings_kept, warn
+from tunefree.stack.candidates import worth_reading
+from tunefree.stack.costs import shape_of
 from tunefree.stack.problem import FEWEST_OF_CLASS
 
 # Reading may take this share of the time. Chosen.
 _SHARE = 0.3
+# Reading that takes no more than this share is not worth thinking about. Chosen.
+_FREELY = 0.05
 # Reading a cell takes no more than so many seconds: columns of text (by hand).
 _CELL = 2e-6
 # So many rows, and a fraction of them, are read to measure how long it takes. Of many rows a row
@@ -26,12 +30,18 @@ _CELL = 2e-6
 _MEASURED, _FEWER, _CHECKS = 2000, 4, 4.0
 
 
-def most_rows_to_read(estimator, X, y, limits):
-    """How many rows may be read; None if the time suffices for all. Sparse rows are all read."""
+def most_rows_to_read(estimator, X, y, limits, kinds):
+    """How many rows are read; None for all. They are what the time suffices to read, and to learn.
+
+    Of sparse rows all are read.
+    """
     shape = getattr(X, "shape", ())
     if len(shape) != 2 or sparse.issparse(X) or np.shape(y)[:1] != shape[:1]:
         return None
-    most = limits.plan.read if limits.plan is not None else _most_rows(estimator, X, y, limits)
+    if limits.plan is not None:
+        most = limits.plan.read
+    else:
+        most = _most_rows(estimator, X, y, limits, kinds)
     return None if most is None or most >= shape[0] else most
 
 
@@ -56,25 +66,38 @@ def warn_of_drawn(n_read, n_rows):
     warn(f"{words}: budget= suffices for no more. Row numbers count these.", DataWarning)
 
 
-def _most_rows(estimator, X, y, limits):
-    """How many rows may be read, by the time that some take; None for all."""
+def _most_rows(estimator, X, y, limits, kinds):
+    """How many rows are read, by the time that some take; None for all."""
     n, d = X.shape
-    allowed = _SHARE * limits.left()
+    allowed, few = _SHARE * limits.left(), _FREELY * limits.left()
     if n <= _MEASURED or _CELL * n * d <= allowed:
         return None
     some, took = np.sort(np.random.default_rng(0).permutation(n)[:_MEASURED]), []
-    for part in (some[::_FEWER], some):
+    few_rows = some[::_FEWER]
+    for part in (few_rows, some, few_rows):  # the first time takes longer
         start = limits.clock.spent()
         try:
             with warnings.catch_warnings(action="ignore"), findings_kept():
-                estimator._rows(*part_of(part, X, y), None, None, None)
+                rows = estimator._rows(*part_of(part, X, y), None, None, None)
         except ValueError:  # the checks of all rows name the bad one
             return None
         took.append(limits.clock.spent() - start)
-    each = _CHECKS * max(took[1] - took[0], 0.0) / (_MEASURED - _MEASURED // _FEWER)
-    if n * each <= allowed:
+    each = _CHECKS * max(took[1] - min(took[0], took[2]), 0.0)
+    each /= _MEASURED - _MEASURED // _FEWER
+    if n * each <= few:
         return None
-    return max(_MEASURED, int(allowed / max(each, 1e-12)))
+    shape = shape_of(rows.X, _n_outputs(estimator, rows.y)).rows(n)
+    worth = worth_reading(limits, shape, kinds, estimator.n_jobs)
+    most = min(int(allowed / max(each, 1e-12)), worth)
+    return None if most >= n else max(_MEASURED, most)
+
+
+def _n_outputs(estimator, y):
+    """How many outputs the targets have: a class each, but one for two classes."""
+    if not is_classifier(estimator):
+        return 1 if np.ndim(y) < 2 else np.shape(y)[1]
+    count = len(np.unique(y))
+    return count if count > 2 else 1
 
 
 def _drawn(n, sample_weight, seed):

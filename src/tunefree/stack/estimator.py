@@ -34,10 +34,12 @@ from tunefree.rows.order import even_sample
 from tunefree.rows.preprocessing import of_source_columns, source_layout
 from tunefree.stack.candidates import (
     Fitted,
+    better_of,
     evaluate_candidates,
     fit_all_rows,
     make_candidates,
     plan_candidates,
+    rows_for_more,
     rows_to_learn,
 )
 from tunefree.stack.compression import compress_stack
@@ -122,16 +124,22 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         limits, kinds, n_landmarks, scorer = self._checked()
         with findings_kept() as notes:
             X, y, sample_weight, n_read = self._read_in_time(
-                X, y, sample_weight, limits, groups is None and exposure is None
+                X, y, sample_weight, limits, kinds, groups is None and exposure is None
             )
-            rows, problem = self._rows_and_problem(X, y, sample_weight, groups, exposure)
-            check_copies(self.cross_fit, problem)
-            problem = problem.sampled(rows_to_learn(limits, problem, kinds, self.n_jobs))
-            candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
-            schedule = plan_candidates(candidates, limits, problem)
-            problem = self._without_dominant(problem, schedule.candidates)
+            rows, whole = self._rows_and_problem(X, y, sample_weight, groups, exposure)
+            check_copies(self.cross_fit, whole)
+            n = rows_to_learn(limits, whole, kinds, self.n_jobs)
+            problem, schedule, skipped = self._planned(whole, n, limits, kinds, n_landmarks)
         with ignore_outlier_warnings():
             entries = evaluate_candidates(schedule, problem, self._progress)
+            while (n := rows_for_more(schedule, problem, entries, whole)) is not None:
+                before = problem, entries, schedule, skipped
+                problem, schedule, skipped = self._planned(whole, n, limits, kinds, n_landmarks)
+                entries = evaluate_candidates(schedule, problem, self._progress)
+                after = problem, entries, schedule, skipped
+                problem, entries, schedule, skipped = better_of(before, after)
+                if schedule is before[2]:
+                    break
             problem, entries = with_loss_of_stack(problem, entries)
             chosen, scores, compression = choose_stack(entries, problem), {}, None
             if scorer is not None and finished(entries):
@@ -151,14 +159,21 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         self.copies_ = cross_fitted(self, X, y, problem, limits)
         return self
 
-    def _read_in_time(self, X, y, sample_weight, limits, are_single):
+    def _planned(self, whole, n, limits, kinds, n_landmarks):
+        """The problem of n rows, the schedule of its candidates, and why others are skipped."""
+        problem = whole.sampled(n)
+        candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
+        schedule = plan_candidates(candidates, limits, problem)
+        return self._without_dominant(problem, schedule.candidates), schedule, skipped
+
+    def _read_in_time(self, X, y, sample_weight, limits, kinds, are_single):
         """The rows that the time suffices to read, and their number, None if these are all.
 
         All rows are read if they are not single ones: if they have groups, splits, or an exposure.
         """
         most, rows = None, None
         if are_single and self.cv is None:
-            most = most_rows_to_read(self, X, y, limits)
+            most = most_rows_to_read(self, X, y, limits, kinds)
         if most is not None:
             rows = drawn_rows(self, X, y, sample_weight, most)
         if rows is None:

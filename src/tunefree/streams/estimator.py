@@ -205,6 +205,8 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
         else:
             rows, y = self._matrix(X, not self._ready, y)
             y = self._check_labels(y, known)
+        if not (may_miss or self._REAL):
+            base.warn_of_labels(np.unique(y))
         weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
         weights = np.where(known, weights, 0.0)
         self._expect(classes)

@@ -26,6 +26,7 @@ from tunefree.rows.columns import (
     names_of,
     raw_columns,
 )
+from tunefree.rows.missing import refuse_no_order, separated
 
 _NUMBERS = (Real, Decimal, np.bool_)
 # Columns that a warning names.
@@ -427,7 +428,10 @@ def split_labels(y: Any, real):
     >>> split_labels(["red", None, "blue"], False)
     (array(['red', 'red', 'blue'], dtype='<U4'), array([ True, False,  True]))
     """
+    refuse_no_order(y, "y")
     # Of Arrow, polars and the types of pandas an array has floats for integers beside a null.
+    if hasattr(y, "columns") or getattr(getattr(y, "dtype", None), "kind", "") == "T":
+        y = separated(y)[0]
     if hasattr(y, "to_pylist"):
         y = y.to_pylist()
     elif np.ma.is_masked(y):
@@ -437,7 +441,10 @@ def split_labels(y: Any, real):
     if isinstance(y, (list, tuple)):
         kinds = set(map(type, y))
         items = y if len(kinds) > 1 or type(None) in kinds else None
-        y = objects(y) if items is not None and not _has_rows(items) else np.asarray(y)
+        try:
+            y = objects(y) if items is not None and not _has_rows(items) else np.asarray(y)
+        except ValueError:
+            raise ValueError("y has entries of several lengths: give one value a row.") from None
     else:
         y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:

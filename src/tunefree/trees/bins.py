@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.core.jit import kernel
+from tunefree.core.jit import kernel, minimum
+from tunefree.rows.scaling import SEARCHED, count_below
 
 # Borders of a column; with missing values and the values above all borders, a byte counts the bins.
 MOST_BORDERS = 254
@@ -38,11 +39,14 @@ class Bins(NamedTuple):
     def codes(self, X):
         """The bins of the values, of shape (columns, rows)."""
         out = np.empty((X.shape[1], X.shape[0]), dtype=np.uint8)
+        n = max(1, min(X.shape[0], SEARCHED))
+        memory = np.empty(n), np.empty(n, np.int64)
         if isinstance(X, np.ndarray):
-            _bin_columns(np.ascontiguousarray(X), self.borders, self.starts, out)
+            _bin_columns(np.ascontiguousarray(X), self.borders, self.starts, *memory, out)
             return out
         for j, values in enumerate(_columns_of(X)):
-            _bin_columns(values[:, None], self.borders, self.starts[j : j + 2], out[j : j + 1])
+            part = slice(j, j + 2)
+            _bin_columns(values[:, None], self.borders, self.starts[part], *memory, out[j : j + 1])
         return out
 
 
@@ -89,18 +93,13 @@ def _between(low, high):
 
 
 @kernel(borrows=True)
-def _bin_columns(X, borders, starts, out):
-    """Write the bins of columns: binary search."""
-    for j in range(X.shape[1]):
-        for i in range(X.shape[0]):
-            x, low, high = X[i, j], starts[j], starts[j + 1]
-            if np.isnan(x):
-                out[j, i] = 0
-                continue
-            while low < high:
-                middle = (low + high) >> 1
-                if x > borders[middle]:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[j, i] = low - starts[j] + 1
+def _bin_columns(X, borders, starts, x, counts, out):
+    """Write the bins of columns; `x` and `counts` are memory for `count_below`."""
+    for first in range(0, len(X), len(x)):
+        n = minimum(len(x), len(X) - first)
+        for j in range(X.shape[1]):
+            for i in range(n):
+                x[i] = X[first + i, j]
+            count_below(x[:n], borders[starts[j] : starts[j + 1]], counts)
+            for i in range(n):
+                out[j, first + i] = 0 if np.isnan(x[i]) else counts[i] + 1

@@ -172,7 +172,7 @@ class Booster:
         if self._signs is not None:
             filled = np.bincount(leaves, minlength=shape.n_leaves) > 0
             values = increasing(values, shape.below(splits, self._signs), filled)
-        add_values(values, leaves, self._scores)
+        add_values(values[None], leaves[None], self._scores)
         self.trees.append((*splits, values))
 
     def _splits(self, gradients, curvatures, memory):

@@ -17,12 +17,13 @@ from tunefree.trees.leafwise import (
     LEAVES,
     add_leafwise,
     boxes,
+    find_leaves,
     grow_leaves,
     leaf_memory,
     paths,
 )
 from tunefree.trees.monotone import below_by_boxes, below_by_levels
-from tunefree.trees.tree import add_trees, grow, leaves_of, tree_memory
+from tunefree.trees.tree import add_trees, grow, leaves_of, memory_of_leaves, tree_memory
 
 # The column, threshold and side of missing values of a level without a split: all rows go left.
 _NO_SPLIT = np.array([[0], [255], [0]])
@@ -72,7 +73,7 @@ class ObliviousForest(NamedTuple):
     def add(self, codes, scores):
         """Add the values of all trees to scores."""
         splits = self.columns, self.thresholds, self.missing
-        add_trees(codes, *splits, self.values, np.empty(codes.shape[1], np.uint8), scores)
+        add_trees(codes, *splits, self.values, memory_of_leaves(codes.shape[1]), scores)
 
     def shifted(self, shift):
         """The forest with a constant added to the scores of every output."""
@@ -198,8 +199,9 @@ class LeafwiseForest(NamedTuple):
     def add(self, codes, scores):
         """Add the values of all trees to scores."""
         splits = self.columns, self.thresholds, self.missing, self.children
-        memory, leaves = _memory_of_leaves(self.values.shape[1], codes.shape[1])
-        add_leafwise(codes, *splits, self.values, memory, leaves, scores)
+        slots = np.empty((2, self.values.shape[1]), np.int64)
+        leaves = memory_of_leaves(codes.shape[1])
+        add_leafwise(codes, *splits, self.values, slots, leaves, scores)
 
     def shifted(self, shift):
         """The forest with a constant added to the scores of every output."""
@@ -296,11 +298,6 @@ class LeafwiseForest(NamedTuple):
         return g("Add", g("ReduceSum", each, np.array([1]), keepdims=0), self.start)
 
 
-def _memory_of_leaves(n_leaves, n_rows):
-    """Memory to find the leaves of rows in."""
-    return np.empty((2, n_leaves), dtype=np.int64), np.empty(n_rows, dtype=np.uint8)
-
-
 class Leafwise(NamedTuple):
     """Grows leaf-wise trees."""
 
@@ -335,10 +332,8 @@ class Leafwise(NamedTuple):
 
     def leaves(self, codes, splits):
         """The leaf of every row."""
-        n = codes.shape[1]
-        memory, leaves = _memory_of_leaves(self.n_leaves, n)
-        one = [part[None] for part in splits]
-        add_leafwise(codes, *one, np.empty((1, self.n_leaves, 0)), memory, leaves, np.empty((n, 0)))
+        leaves = np.empty(codes.shape[1], np.uint8)
+        find_leaves(codes, *splits, np.empty((2, self.n_leaves), np.int64), leaves)
         return leaves
 
     def below(self, splits, signs):

@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tunefree.core.jit import minimum
 from tunefree.core.process import team
 from tunefree.trees.tree import (
     accumulate,
     add_gains,
+    add_values,
     borrowing,
     count_bins,
     is_reversed,
@@ -31,8 +33,7 @@ from tunefree.trees.tree import (
 
 # The most leaves of a tree, and the rows whose share of a leaf's curvature each child has at least.
 LEAVES, _FEWEST_ROWS = 31, 10
-# Rows that trees predict at once: their bins stay in the cache. Fewer than so many go through a
-# tree one by one.
+# Rows of a task of a prediction. Fewer than so many go through a tree one by one.
 BLOCK, _FEW_ROWS = 4096, 64
 
 
@@ -260,47 +261,45 @@ def _move_right(column, threshold, missing, old, new, slots):
 
 
 @borrowing
-def _find_leaves(codes, columns, thresholds, missing, children, slots, leaf_of_slot, leaves):
-    """Write the leaf of every row in one tree, split by split for many rows at once."""
+def find_leaves(codes, columns, thresholds, missing, children, memory, leaves):
+    """Write the leaf of every row in one tree; of many rows at once, split by split.
+
+    `memory` has the type int64 and the shape (2, leaves of the tree).
+    """
+    if len(leaves) < _FEW_ROWS:
+        for i in range(len(leaves)):
+            leaves[i] = _leaf_of(codes, i, columns, thresholds, missing, children)
+        return
+    slots, leaf_of_slot = memory[0], memory[1]
     _find_slots(children, slots, leaf_of_slot)
-    for i in range(leaves.shape[0]):
+    for i in range(len(leaves)):
         leaves[i] = 0
-    for node in range(columns.shape[0]):
+    for node in range(len(columns)):
         if slots[node] >= 0:
             old, new = np.uint8(slots[node]), np.uint8(node + 1)
             _move_right(codes[columns[node]], thresholds[node], missing[node], old, new, leaves)
-    for i in range(leaves.shape[0]):
+    for i in range(len(leaves)):
         leaves[i] = leaf_of_slot[leaves[i]]
 
 
 @borrowing
 def add_leafwise(codes, columns, thresholds, missing, children, values, memory, leaves, scores):
-    """Add the values of the rows' leaves in all trees to their scores; write the last leaves.
+    """Add the values of the rows' leaves in all trees to their scores.
 
-    `memory` has the type int64 and the shape (2, leaves of a tree).
+    `memory` is that of `find_leaves`, `leaves` that of `tree.add_trees`.
     """
-    n = leaves.shape[0]
-    for first in range(0, n, BLOCK):
-        last = min(first + BLOCK, n)
-        own = leaves[first:last]
-        for t in range(columns.shape[0]):
-            if n < _FEW_ROWS:
-                for i in range(n):
-                    own[i] = _leaf_of(codes, i, columns[t], thresholds[t], missing[t], children[t])
-            else:
-                _find_leaves(
-                    codes[:, first:last],
-                    columns[t],
-                    thresholds[t],
-                    missing[t],
-                    children[t],
-                    memory[0],
-                    memory[1],
-                    own,
+    some, rows = leaves.shape
+    for first in range(0, len(scores), rows):
+        last = minimum(first + rows, len(scores))
+        part = codes[:, first:last]
+        for start in range(0, len(columns), some):
+            own = leaves[: minimum(some, len(columns) - start), : last - first]
+            for i in range(len(own)):
+                t = start + i
+                find_leaves(
+                    part, columns[t], thresholds[t], missing[t], children[t], memory, own[i]
                 )
-            for i in range(last - first):
-                for c in range(values.shape[2]):
-                    scores[first + i, c] += values[t, own[i], c]
+            add_values(values[start : start + len(own)], own, scores[first:last])
 
 
 def paths(children):

@@ -21,6 +21,7 @@ import numpy as np
 
 from tunefree.core.jit import kernel, maximum, minimum
 from tunefree.core.process import team
+from tunefree.core.vectors import add_row
 
 # These kernels make no arrays.
 borrowing = kernel(borrows=True)
@@ -28,6 +29,8 @@ borrowing = kernel(borrows=True)
 _UNITS = 2.0**30
 # Exact sums of single numbers.
 _FINE_UNITS = 2.0**61
+# Trees and rows whose leaves are found before their values are added.
+_TREES_AT_ONCE, _ROWS_AT_ONCE = 16, 512
 # A leaf with so many bins for each of its rows is small: its rows are added up bin by bin.
 _BINS_PER_ROW = 6
 # The highest six bits of a power of two times this number are different for each exponent.
@@ -513,27 +516,47 @@ def _sum_exactly(leaves, numbers, sums, out):
 
 @borrowing
 def add_values(values, leaves, scores):
-    """Add the values of the rows' leaves to their scores."""
-    for i in range(leaves.shape[0]):
-        for c in range(values.shape[1]):
-            scores[i, c] += values[leaves[i], c]
+    """Add the values of the rows' leaves in some trees, in the order of the trees, to scores."""
+    n_trees, n_outputs = len(leaves), scores.shape[1]
+    whole = n_trees - n_trees % 4 if n_outputs == 1 else 0
+    for t in range(0, whole, 4):
+        v, w, x, y = values[t], values[t + 1], values[t + 2], values[t + 3]
+        a, b, c, d = leaves[t], leaves[t + 1], leaves[t + 2], leaves[t + 3]
+        for i in range(len(scores)):
+            total = scores[i, 0] + v[a[i], 0]
+            total += w[b[i], 0]
+            total += x[c[i], 0]
+            scores[i, 0] = total + y[d[i], 0]
+    for t in range(whole, n_trees):
+        own, places = values[t], leaves[t]
+        for i in range(len(scores)):
+            add_row(own, places[i], scores, i)
 
 
 @borrowing
 def add_trees(codes, columns, thresholds, missing, values, leaves, scores):
     """Add the values of the rows' leaves in all trees to their scores.
 
-    The `leaves` in the last tree are written, too.
+    `leaves` is memory for some trees and rows; of one tree it has the leaves of the last rows.
     """
-    for t in range(columns.shape[0]):
-        _find_leaves(codes, columns[t], thresholds[t], missing[t], leaves)
-        add_values(values[t], leaves, scores)
+    some, rows = leaves.shape
+    for first in range(0, len(scores), rows):
+        last = minimum(first + rows, len(scores))
+        for start in range(0, len(columns), some):
+            own = leaves[: minimum(some, len(columns) - start), : last - first]
+            for t in range(len(own)):
+                splits = columns[start + t], thresholds[start + t], missing[start + t]
+                _find_leaves(codes[:, first:last], splits[0], splits[1], splits[2], own[t])
+            add_values(values[start : start + len(own)], own, scores[first:last])
+
+
+def memory_of_leaves(n_rows):
+    """Memory for the leaves of rows in some trees, which stays in the L1 cache."""
+    return np.empty((_TREES_AT_ONCE, max(1, min(n_rows, _ROWS_AT_ONCE))), np.uint8)
 
 
 def leaves_of(codes, columns, thresholds, missing):
     """The leaf of every row in one tree."""
-    n = codes.shape[1]
-    leaves = np.empty(n, dtype=np.uint8)
-    splits = columns[None], thresholds[None], missing[None]
-    add_trees(codes, *splits, np.empty((1, 1, 0)), leaves, np.empty((n, 0)))
+    leaves = np.empty(codes.shape[1], dtype=np.uint8)
+    _find_leaves(codes, columns, thresholds, missing, leaves)
     return leaves
