@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.model_selection import train_test_split
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, save_model
-from tunefree.trees import boosting
+from tunefree.trees import boosting, learning
 from tunefree.trees.bins import MOST_BORDERS, bins_of
 from tunefree.trees.boosting import RIDGE, BinnedRows, Booster, BoostingOptions
 from tunefree.trees.forests import Leafwise, Oblivious
@@ -146,6 +146,27 @@ def test_trees_that_follow_do_not_depend_on_threads_and_weights_repeat_rows(kind
     repeated = kind(random_state=0).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
     for other in (several, repeated):
         assert np.array_equal(one._scores(X), other._scores(X))
+
+
+@pytest.mark.parametrize("interacts", [True, False])
+def test_one_of_two_rival_depths_goes_on(interacts, monkeypatch):
+    """The deeper trees where they are far better, else the others."""
+    monkeypatch.setattr(learning, "SHAPES", (Oblivious(1), Oblivious(2, rival=1)))
+    monkeypatch.setattr(boosting, "_RACE", 30)
+    ended, boost = {}, learning.boost
+
+    def recorded(*given):
+        fits = boost(*given)
+        ended.update(zip((1, 2), [len(fit.risks) - 1 for fit in fits], strict=True))
+        return fits
+
+    monkeypatch.setattr(learning, "boost", recorded)
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 2))
+    y = np.sign(X[:, 0] * X[:, 1] if interacts else X[:, 0])
+    BoostedTreesRegressor(random_state=0).fit(X, y + 0.1 * random.normal(size=300))
+    winner, loser = (2, 1) if interacts else (1, 2)
+    assert ended[loser] == 30 < ended[winner]
 
 
 @pytest.mark.parametrize("kind", ["class", "number"])
