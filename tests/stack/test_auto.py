@@ -165,6 +165,34 @@ def test_kernels_of_many_rows_wait_for_a_pilot(monkeypatch):
     assert list(alone.chosen_) == ["kernel ridge"], "no other candidate is there to be compared"
 
 
+def test_the_better_kernel_of_few_rows_is_tried_on_more(monkeypatch):
+    """Where neither lowers the stack's loss, none is."""
+    monkeypatch.setattr(candidates, "_PILOTED", 2000)
+    monkeypatch.setattr(candidates, "_FIRST_PILOT_ROWS", 300)
+    monkeypatch.setattr(candidates, "_KERNEL_PILOT_ROWS", 600)
+    tried, pilot = [], candidates.PilotedKernel._pilot
+
+    def recorded(self, problem, others, kernel, few, held):
+        gain, model = pilot(self, problem, others, kernel, few, held)
+        tried.append((len(few), kernel, gain))
+        return gain, model
+
+    monkeypatch.setattr(candidates.PilotedKernel, "_pilot", recorded)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (2500, 3))
+    noise = 0.1 * rng.normal(size=len(X))
+    for y in (np.sin(X @ [1.0, 2.0, -1.0]) + noise, np.sign(X[:, 0] * X[:, 1]) + noise):
+        tried.clear()
+        model = TuneFreeRegressor(random_state=0, n_jobs=1).fit(X, y)
+        (status,) = [r["status"] for r in model.leaderboard_ if r["candidate"] == "kernel ridge"]
+        better = max(tried[:2], key=lambda found: found[2])
+        assert [n for n, *_ in tried[:2]] == [300, 300]
+        if better[2] > 0.0:
+            assert [found[:2] for found in tried[2:]] == [(600, better[1])] and status == "finished"
+        else:
+            assert not tried[2:] and status.startswith("skipped: kernels of 300 rows")
+
+
 def test_relevances_are_per_column_free_of_units_and_add_up():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))

@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.model_selection import train_test_split
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, save_model
+from tunefree.trees import boosting, learning
 from tunefree.trees.bins import MOST_BORDERS, Bins, bins_of
 from tunefree.trees.boosting import RIDGE, BinnedRows, Booster, BoostingOptions
 from tunefree.trees.forests import Leafwise, LeafwiseForest, Oblivious, ObliviousForest
@@ -112,6 +113,61 @@ def scores(X, y, rows=None, **options):
     model = kind(random_state=0, **options).fit(X, y, sample_weight=weights)
     given = X if rows is None else rows
     return model.decision_function(given) if y.dtype.kind == "i" else model.predict(given)
+
+
+@pytest.mark.parametrize("shape", [SHAPE, Leafwise(8)])
+def test_a_learner_that_follows_another_one_of_the_same_rows_is_the_same(shape):
+    """And with other rows it has the same splits; it may follow in several steps."""
+    X, labels, _ = problem()
+    bins = bins_of(X, np.ones(len(X)))
+    options = BoostingOptions(BINOMIAL, bins, 0)
+    sample = BinnedRows(bins.codes(X), 1.0 * labels[:, None], np.ones(len(X)))
+    part, none = sample.part(slice(0, 200)), sample.part(slice(0, 0))
+    first = Booster(part, none, options, shape)
+    first.run(6)
+    same, of_all = Booster(part, none, options, shape), Booster(sample, none, options, shape)
+    for follower in (same, of_all):
+        follower.follow(first, 2)
+        follower.follow(first, 6)
+    for known, found, other in zip(first.trees, same.trees, of_all.trees, strict=True):
+        assert all(np.array_equal(*pair) for pair in zip(known, found, strict=True))
+        assert all(np.array_equal(*pair) for pair in zip(known[:-1], other[:-1], strict=True))
+        assert not np.array_equal(known[-1], other[-1])
+
+
+@pytest.mark.parametrize("kind", [BoostedTreesClassifier, BoostedTreesRegressor])
+def test_trees_that_follow_do_not_depend_on_threads_and_weights_repeat_rows(kind, monkeypatch):
+    """As many rows have them."""
+    monkeypatch.setattr(boosting, "FOLLOWED", 1.0)
+    X, labels, target = problem(2200)
+    y = labels if kind is BoostedTreesClassifier else target
+    weights = 1 + np.arange(len(X)) % 2
+    one = kind(random_state=0, n_jobs=1).fit(X, y, weights)
+    several = kind(random_state=0, n_jobs=2).fit(X, y, weights)
+    repeated = kind(random_state=0).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    for other in (several, repeated):
+        assert np.array_equal(one._scores(X), other._scores(X))
+
+
+@pytest.mark.parametrize("interacts", [True, False])
+def test_one_of_two_rival_depths_goes_on(interacts, monkeypatch):
+    """The deeper trees where they are far better, else the others."""
+    monkeypatch.setattr(learning, "SHAPES", (Oblivious(1), Oblivious(2, rival=1)))
+    monkeypatch.setattr(boosting, "_RACE", 30)
+    ended, boost = {}, learning.boost
+
+    def recorded(*given):
+        fits = boost(*given)
+        ended.update(zip((1, 2), [len(fit.risks) - 1 for fit in fits], strict=True))
+        return fits
+
+    monkeypatch.setattr(learning, "boost", recorded)
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 2))
+    y = np.sign(X[:, 0] * X[:, 1] if interacts else X[:, 0])
+    BoostedTreesRegressor(random_state=0).fit(X, y + 0.1 * random.normal(size=300))
+    winner, loser = (2, 1) if interacts else (1, 2)
+    assert ended[loser] == 30 < ended[winner]
 
 
 @pytest.mark.parametrize("kind", ["class", "number"])

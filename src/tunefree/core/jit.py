@@ -39,9 +39,9 @@ _TESTED = (0, 60) <= numba.version_info[:2] <= (0, 68)
 _WHOLE: Any = {}
 _WITHIN: Any = {}
 if _TESTED:
-    from tunefree.core.within import Whole, Within
+    from tunefree.core.within import WholeKernel, Within
 
-    _WHOLE = {"pipeline_class": Whole}
+    _WHOLE = {"pipeline_class": WholeKernel}
     _WITHIN = {"pipeline_class": Within, "no_cpython_wrapper": True}
 # Sums may be reassociated, so that a dot product can use vector registers; NaN and inf are exact.
 REASSOCIATE = {"reassoc", "nsz", "contract"}

@@ -79,7 +79,7 @@ class _NoEntry(LoweringPass):
         return True
 
 
-class Whole(CompilerBase):
+class WholeKernel(CompilerBase):
     """Compile a kernel that Python calls."""
 
     _library: Any = _Kernel
@@ -106,7 +106,7 @@ class Whole(CompilerBase):
         self.state.library.enable_object_caching()
 
 
-class Within(Whole):
+class Within(WholeKernel):
     """Compile a function into the kernels that call it.
 
     By default, Numba optimises a function and writes its machine code again for each caller, and

@@ -133,8 +133,7 @@ def trees_cost(shape, n_folds, most_rounds):
     d = shape.d
     outputs = 1 + min(shape.k, 4)
     # Few rows need few rounds.
-    many_leaves = 300 if shape.k > 1 else 95
-    rounds, leaves = (min(600, most_rounds), 70) if n < 4000 else (most_rounds, many_leaves)
+    rounds, leaves = (min(600, most_rounds), 70) if n < 4000 else (most_rounds, 300)
     learners = 1 + n_folds * (1 - 1 / max(n_folds, 5))
     each_row = 4e-9 * d * outputs + 1e-7 * shape.k
     seconds = 3e-4 + each_row * n + 1.3e-9 * leaves * min(n, 255) * outputs * d

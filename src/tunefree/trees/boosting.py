@@ -44,6 +44,11 @@ _MOST_SPLIT_ROWS = 131_072
 # development tables of 3,000 to 40,000 rows none of those had a share in the end; a trial after 120
 # rounds, or by shares, ended shapes that had one.
 _TRIAL, _FAR = 480, 1.25
+# After so many rounds one of two rival depths goes on: the deeper one if its held-out loss is below
+# such a share of the other's. It was .94 on california and .92 on elevators, where trees of depth 6
+# serve as well for less time, and .77 on pumadyn32nm and .65 on pol, where they lose much
+# (benchmarks/tables.py --large).
+_RACE, _DEEPER = 120, 0.85
 # The learner of all rows takes the splits of the learner without the held-out ones if these are at
 # most this share: from 36,000 rows on. It saves 40 % of the time. With 50,000 rows the log-loss of
 # made classes was the same; the squared error of Friedman's function was 2 % higher without noise,
@@ -228,7 +233,7 @@ class ShapeLearners:
     """Learners of trees of one shape: one without each fold, and one of all rows."""
 
     def __init__(self, sample, folds, options, shape, halt, most_rounds):
-        self._most_rounds = most_rounds
+        self._most_rounds, self.shape = most_rounds, shape
         self._boosters = [
             Booster(sample.part(train), sample.part(out), options, shape, halt)
             for train, out in folds
@@ -339,6 +344,8 @@ def boost(sample, folds, options, shapes, most_rounds, report):
         while running and not stopped:
             if running[0].is_trial():
                 running = _able(running, sweeps)
+            if running and running[0].n_rounds == _RACE:
+                running = _without_losers(running)
             n_more = pace.next(running[0].n_rounds) if running else 0
             if not n_more:
                 if running:
@@ -367,6 +374,17 @@ def _able(running, sweeps):
     """Those of the running learners that are not far behind the best."""
     least = min(sweep.least_risk() for sweep in sweeps)
     return [sweep for sweep in running if sweep.least_risk() <= _FAR * least]
+
+
+def _without_losers(running):
+    """The running learners without one of each two rival depths."""
+    lost = []
+    for deeper in running:
+        for other in running:
+            if getattr(deeper.shape, "rival", 0) == getattr(other.shape, "depth", None):
+                wins = deeper.least_risk() < _DEEPER * other.least_risk()
+                lost.append(other if wins else deeper)
+    return [sweep for sweep in running if not any(sweep is one for one in lost)]
 
 
 def mixed(shares, parts):

@@ -131,6 +131,7 @@ class Oblivious(NamedTuple):
 
     depth: int
     step: float = 0.12
+    rival: int = 0  # the depth of other trees: after some rounds only the better ones go on
 
     @property
     def name(self):
