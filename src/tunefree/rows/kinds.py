@@ -197,8 +197,8 @@ class ColumnKind(NamedTuple):
             raise _changed(name, self.kind, raw)
         if np.isinf(values).any():
             if not _ORDERS_INFINITY.get():
-                words = "Input X contains infinity or a value too large"
-                raise ValueError(f"{words}, in column {name!r}.")
+                words = "Input X contains infinity or a value too large, in "
+                raise ValueError(f"{words}column {name!r}.")
             values = np.clip(values, -_LARGEST, _LARGEST)
         for value in self.sentinels:
             missing = missing | (values == value)
