@@ -337,6 +337,20 @@ def test_what_takes_too_long_is_left_out_where_another_candidate_has_time(time, 
     assert not schedule.turn(quick, []).reason and not recwarn
 
 
+@pytest.mark.filterwarnings("ignore:The budget of")
+@pytest.mark.parametrize(("seconds", "chosen"), [(20, "a"), (90, "b")])
+def test_where_none_has_time_the_first_is_evaluated_unless_it_takes_much_longer(
+    time, seconds, chosen
+):
+    both = [Runner(name=n, seconds=s, ends_early=False) for n, s in (("a", seconds), ("b", 12))]
+    sizes = [[Step(c.name, c.seconds, 1.0)] for c in both]
+    schedule = schedule_of(both, Limits("10s", None), sizes, {}, None)
+    turn = schedule.turn(both[0], [])
+    assert bool(turn.reason) == (chosen == "b")
+    if turn.reason:
+        assert not schedule.turn(both[1], []).reason
+
+
 @pytest.mark.parametrize(("least", "first"), [(0.1, "linear"), (2.0, "kernel")])
 def test_kernels_come_first_where_trees_are_dear(time, least, first):
     linear = Runner(name="linear", ends_early=False)

@@ -22,6 +22,9 @@ _BEYOND = ", beyond the budget"
 _WORTHWHILE = 0.15
 # Nothing is finished yet: kernels of few rows may take this share. Chosen.
 _SHARE_OF_FIRST = 0.8
+# If none has time, the first is evaluated unless another takes so many times less, or can end at
+# any time. Chosen.
+_MUCH_LONGER = 3.0
 # Trees are dear if so many times their least rounds take longer than a kernel. Chosen: MNIST.
 _DEAR = 3.0
 # A sample grows if the time that is left suffices for so many times the rows: candidates take the
@@ -138,13 +141,15 @@ class ByClock(Fixed):
         share = share_of_whole if candidate.is_whole else share
         allowed = left - self._needed_by_others((1.0 - share) * left)
         least_of_others = min(map(self._least_of_sizes, self._waiting), default=float("inf"))
+        can_end = any(c.ends_early and not c.uses_others for c in self._waiting)
+        much = 1.0 if can_end else _MUCH_LONGER
         least = 0.0
         for step in sizes:
             seconds = self._foreseen(candidate, step)
             least = min(seconds, self._least(candidate, seconds))
             is_forced = must_run and least > allowed and step is sizes[-1]
-            is_forced = is_forced and max(least, left) < least_of_others
-            if is_forced:
+            is_forced = is_forced and _must_be_first(least, least_of_others, left, much)
+            if is_forced and least > left:
                 time, name = f"{self.plan.seconds:g} s", candidate.name
                 warn(f"The budget of {time} is too short: {name!r} is evaluated all the same.")
             if least <= allowed or is_forced:
@@ -255,6 +260,20 @@ class ByClock(Fixed):
         """Seconds for the fit of a candidate to all rows, and for the report."""
         refits = [e.seconds * e.candidate.share_of_refit(len(e.rows)) for e in finished(entries)]
         return max(refits, default=0.0) + _REPORT * self._spent_before
+
+
+def _must_be_first(least, least_of_others, left, much):
+    """Whether one of `least` seconds is evaluated though others wait, as none is finished.
+
+    Where no one has time, it is unless another takes `much` less.
+
+    >>> given = (9.0, 10.0), (4.0, 10.0), (2.0, 1.0), (1.0, 0.5)
+    >>> [_must_be_first(5.0, *others, 3.0) for others in given]
+    [True, False, True, False]
+    """
+    if least <= left:
+        return least <= least_of_others
+    return left < least_of_others and least < much * least_of_others
 
 
 def _in_order(candidates):
