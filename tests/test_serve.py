@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -118,6 +119,28 @@ MODELS = {
     ).fit(X, X[:, 0])
     for name in ("rbf", "laplacian")
 }  # fmt: skip
+
+
+def test_new_levels_are_named_as_by_the_library(tmp_path):
+    n = 120
+    cities = [f"village {i}" if i < 7 else ("Rome", "Oslo")[i % 2] for i in range(n)]
+    X = pd.DataFrame({"city": cities, "a": np.arange(n), "size": np.tile(["S", "M", "L"], n // 3)})
+    y = (X["size"] == "M") + RNG.normal(size=n)
+    model = tunefree.TuneFreeRegressor(candidates=("linear",), random_state=0).fit(X, y)
+    to_scorer(model, tmp_path / "m")
+    scorer, new = Scorer(tmp_path / "m"), X.iloc[7:15].copy()
+    new.iloc[2, 0], new.iloc[4, 2], new.iloc[5, 2], new.iloc[6, 2] = "Lima", "XL", None, "XXL"
+
+    def words(predict, rows):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            predict(rows)
+        return [str(one.message) for one in found]
+
+    found = words(scorer.predict, new.to_dict("list"))
+    assert found == words(model.predict, new)
+    assert len(found) == 1 and "column 'size' in 2 cells, the first 'XL' in row 4" in found[0]
+    assert not words(scorer.predict, X.to_dict("list"))
 
 
 @pytest.mark.parametrize("name", MODELS)

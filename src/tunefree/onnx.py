@@ -212,6 +212,7 @@ def to_scorer(estimator: Any, path: Any, feature_names: Any = None) -> None:
         "names": None if names is None else [str(name) for name in names],
         "columns": [as_values(column) for column in columns],
         "kinds": kinds,
+        "closed": [] if kinds is None else _closed(table),
         "dtype": np.asarray(inputs[0][1]).dtype.name if is_matrix else None,
         "missing": table is not None,
         "outputs": [name for name, _ in outputs],
@@ -219,6 +220,12 @@ def to_scorer(estimator: Any, path: Any, feature_names: Any = None) -> None:
         "classes": [str(c) for c in estimator.classes_] if hasattr(estimator, "classes_") else None,
     }
     write_atomically(path, [packed(facts, graph.constants, sentences)])
+
+
+def _closed(table):
+    """The places of the columns of categories whose other levels count as missing."""
+    places = [int(j) for j, levels in table.levels_.items() if levels]
+    return [j for j in places if not table.rare_[j]]
 
 
 def _graph_of(estimator, for_scorer=False):

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from tunefree.rows.columns import CATEGORY, TEXT, of_array
-from tunefree.rows.kinds import ColumnKind
+from tunefree.rows.kinds import ColumnKind, UnknownLevel, unknown_words
 from tunefree.rows.written_dates import Dates
 from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers
@@ -69,6 +69,12 @@ class Scorer:
             facts[name] for name in ("kinds", "dtype", "missing")
         )
         self._nodes, self._outputs = facts["nodes"], facts["outputs"]
+        closed = {f"column {j}": j for j in facts.get("closed", ())}
+        self._levels = {
+            closed[inputs[0]]: attributes["cats_strings"]
+            for _, inputs, _, attributes in self._nodes
+            if inputs and inputs[0] in closed and "cats_strings" in attributes
+        }
         unknown = sorted({node[0] for node in self._nodes} - set(_OPERATORS))
         if unknown:
             raise ValueError(f"{path} needs operators that this version lacks: {unknown}")
@@ -134,6 +140,10 @@ class Scorer:
             found.append(values)
         if bad:
             warnings.warn(f"Cells that count as missing: {'; '.join(bad)}.", stacklevel=4)
+        unknown = [self._unknown(j, names[j], found[j]) for j in self._levels]
+        unknown = [one for one in unknown if one is not None]
+        if unknown:
+            warnings.warn(unknown_words(unknown), stacklevel=4)
         if self._kinds is None:
             X = np.column_stack([_numbers(values) for values in found]).astype(self._dtype)
             if not self._takes_missing and np.isnan(X).any():
@@ -144,6 +154,12 @@ class Scorer:
             return {"X": X}
         pairs = enumerate(zip(self._kinds, found, strict=True))
         return {f"column {j}": self._input(j, kind, values) for j, (kind, values) in pairs}
+
+    def _unknown(self, j, name, values):
+        """The `UnknownLevel` of a column of categories; None if all are known."""
+        known = {*self._levels[j], _MISSING}
+        is_unknown = np.array([level not in known for level in values.levels], dtype=bool)
+        return UnknownLevel.of(name, is_unknown, values.levels, values.codes)
 
     def _input(self, j, kind, values):
         """The input of one column, of shape (n, 1) or that of the numbers of sentences."""

@@ -12,6 +12,7 @@ dd = pytest.importorskip("dask.dataframe")
 import dask.array as da  # noqa: E402
 
 from tunefree import dask as tfd  # noqa: E402
+from tunefree.files.model import load_model, save_model  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning",
@@ -81,6 +82,14 @@ def test_a_partition_that_cannot_be_learned_from_is_named(
 ):
     with pytest.raises(ValueError, match=message):
         getattr(tfd, f"Dask{kind}")().fit(frame[columns], frame[target])
+
+
+def test_a_local_model_of_tables_can_be_saved(client, frame, tmp_path):
+    rows = frame[["a", "text"]]
+    local = tfd.DaskReflectronRegressor(**FAST).fit(rows, frame["b"]).to_local()
+    save_model(local, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(rows.compute()), local.predict(rows.compute()))
 
 
 def test_rows_of_another_shape_are_refused_before_work_starts(client, frame):

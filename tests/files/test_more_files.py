@@ -3,6 +3,7 @@
 import io
 import json
 import lzma
+import tarfile
 import warnings
 import zipfile
 
@@ -54,6 +55,12 @@ FILES = {
     "psql.txt": bars([NAMES], " ", "") + "---+---+---+---\n" + bars(ROWS, " ", "") + "(40 rows)\n",
     "footer.csv": text() + "\nSource: the office\n\"Note: provisional, see there\"\n",
     "total.csv": text() + "Total,,,812.5\n",
+    "total without an end.csv": text() + "Total,,,812.5",
+    "total and mean.csv": text() + "Total,,,812.5\nMean,,,1.5\n",
+    "table schema.json": json.dumps({
+        "schema": {"fields": [], "primaryKey": ["index"], "pandas_version": "1.4.0"},
+        "data": [{"index": k, **row} for k, row in enumerate(RECORDS)],
+    }),
     "sum and source.csv": text(";") + "Summe;;;812.5\n\nQuelle: das Amt\n",
     "titles.csv": "Sales by region;;;\nExported 2024;;;\n;;;\n" + text(";"),
     "end of DOS.csv": text() + "\x1a",
@@ -121,6 +128,17 @@ def test_a_web_page_is_called_so(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("\n<!DOCTYPE html><html><table><tr><td>1</td></tr></table></html>\n")
     with pytest.raises(DataError, match="this is a web page"):
+        read(path)
+
+
+def test_a_tar_archive_is_called_so(tmp_path):
+    """Its header was the name of the first column."""
+    path = tmp_path / "t.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        member = tarfile.TarInfo("t.csv")
+        member.size = len(text())
+        archive.addfile(member, io.BytesIO(text().encode()))
+    with pytest.raises(DataError, match="this is a tar archive, not a table: unpack it"):
         read(path)
 
 

@@ -12,6 +12,8 @@ import zipfile
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 import tunefree
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
@@ -217,6 +219,37 @@ def test_only_our_own_estimators_are_saved(tmp_path):
     for stranger in (Stranger(), "text", None):
         with pytest.raises(ModelError, match="only estimators of tunefree can be saved"):
             save_model(stranger, tmp_path / "refused")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("model", [PiSTOLClassifier(), tunefree.RidgePathRegressor()])
+def test_a_pipeline_of_our_own_estimators_predicts_the_same(tmp_path, model):
+    rng, path = np.random.default_rng(0), tmp_path / "pipeline"
+    X = np.column_stack([rng.choice(["u", "v", "w"], 60), rng.normal(size=60).round(2)])
+    X = X.astype(object)
+    X[3, 1] = None
+    y = (X[:, 0] == "v").astype(int)
+    table = tunefree.TablePreprocessor()
+    pipeline = Pipeline([("table", table), ("model", model)]).fit(X, y)
+    save_model(pipeline, path)
+    again = load_model(path)
+    assert [name for name, _ in again.steps] == ["table", "model"]
+    np.testing.assert_array_equal(again.predict(X), pipeline.predict(X))
+    about = describe_model(path)
+    assert about["class"] == "Pipeline" and about["n_features"] == 2 and about["parts"]
+    save_model(again, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def test_a_pipeline_with_a_step_of_others_is_refused(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    for steps in ([StandardScaler(), PiSTOLRegressor()], [Stranger()], ["passthrough", Stranger()]):
+        pipeline = Pipeline([(str(i), step) for i, step in enumerate(steps)])
+        pipeline.fit(X, (X[:, 0] > 0).astype(int))
+        with pytest.raises(ModelError, match="can be saved, not a Pipeline"):
+            save_model(pipeline, tmp_path / "refused")
+    with pytest.raises(NotFittedError):
+        save_model(Pipeline([("model", PiSTOLRegressor())]), tmp_path / "refused")
     assert os.listdir(tmp_path) == []
 
 

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.metrics import pairwise
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from tunefree.core.jit import fast_exp32
+from tunefree.core.jit import fast_exp2, fast_exp2_32, fast_exp32
 from tunefree.kernels.kernels import (
     KERNELS,
     RBF,
@@ -67,6 +67,16 @@ def test_the_fast_exponential_has_single_precision():
     x = np.linspace(-87.0, 88.0, 20_001).astype(np.float32)
     found = np.array([fast_exp32(v) for v in x])
     np.testing.assert_allclose(found, np.exp(x.astype(np.float64)), rtol=3e-7)
+
+
+def test_the_fast_powers_of_two_have_their_precision():
+    x = np.linspace(-120.0, 0.0, 4001)
+    np.testing.assert_allclose([fast_exp2(v) for v in x], np.exp2(x), rtol=3e-14)
+    x = x.astype(np.float32)
+    found = [fast_exp2_32(v) for v in x]
+    np.testing.assert_allclose(found, np.exp2(x.astype(np.float64)), rtol=2e-7)
+    assert 0.0 <= fast_exp2(-1e300) < 1e-300
+    assert 0.0 <= fast_exp2_32(np.float32(-1e30)) < 1e-37
 
 
 def test_distances_far_from_the_origin_keep_their_digits():

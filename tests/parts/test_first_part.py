@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_new_parts import laws_that_hold, tables  # noqa: F401
+from test_new_parts import laws_that_hold
 
 from tunefree.parts import links
 
@@ -65,11 +65,11 @@ def test_the_page_edits_three_files_of_the_library_and_its_tests():
 
 
 @pytest.fixture
-def entered(tables):
+def entered(monkeypatch):
     """The part in its table: the first two blocks of the page without their files."""
     (part,) = (EDIT.sub("", block) for _, block in BLOCKS if "class Loglog" in block)
     exec(part, vars(links) | {"__name__": "page"}, found := {})
-    links.LINKS["loglog"] = found["Loglog"]()
+    monkeypatch.setitem(links.LINKS, "loglog", found["Loglog"]())
 
 
 def test_the_laws_of_links_and_the_test_of_the_page_hold_for_the_part(entered):

@@ -73,14 +73,16 @@ def test_frequency_and_severity_are_those_of_statsmodels(frequency):
     assert whole.sum() == pytest.approx(DATA["paid"].sum(), rel=0.05)
 
 
-@pytest.mark.filterwarnings("ignore:Levels that fit has not seen")
 @pytest.mark.parametrize("container", [lambda rows: rows, pl.from_pandas, pa.Table.from_pandas])
 def test_a_new_level_counts_as_the_reference_level_and_is_told(frequency, container):
     new = DATA[COLUMNS].head(3).assign(region=["mars", "north", "mars"])
     known = new.assign(region="north")
     words = r"2 rows have a level .* count as the reference level \(region = north, car = [ABC]\)"
-    with pytest.warns(UserWarning, match=words):
+    with pytest.warns(UserWarning, match=words) as told:
         found = frequency.predict(container(new))
+    assert len(told) == 1 and "'region' in 2 cells, the first 'mars' in row 0" in str(
+        told[0].message
+    )
     np.testing.assert_array_equal(found, frequency.predict(known))
     two = GLMClassifier(potential="none").fit(DATA[["region"]], DATA["claims"] > 0)
     with pytest.warns(UserWarning, match=r"2 rows have a level .* \(region = north\)"):

@@ -25,7 +25,7 @@ def rows(rng, n):
 @pytest.mark.parametrize(
     "weights, sizes, n_draws",
     [
-        ("equal", (200, 600), 60),
+        ("equal", (200, 600), 120),
         ("equal", (200, 600), 250),
         ("of a survey", (200, 600), 250),
         ("30 effective rows", (300, 300), 250),

@@ -100,6 +100,14 @@ def test_negative_numbers(minus, around):
     assert_reads(numbers_of(*cells), cells, [7 + half, -12 - half, -3 - half])
 
 
+@pytest.mark.parametrize("minus", ["-{}", "\u2212{}", "({})", "{}-", "- {}"])
+@pytest.mark.parametrize("quotes", ["'{}'", "'{}", '"{}"'])
+def test_quotes_around_numbers_mean_nothing(minus, quotes):
+    """Those with a sign before the number were no numbers."""
+    cells = [quotes.format(cell) for cell in ("7.5", minus.format("12.25"), minus.format("3"))]
+    assert_reads(numbers_of(*cells), cells, [7.5, -12.25, -3])
+
+
 def test_money_with_signs():
     cells = ["-$5", "$-6", "($7.25)", "$(8)", "$1,234.50", "9"]
     assert_reads(numbers_of(*cells), cells, [-5, -6, -7.25, -8, 1234.5, 9])

@@ -99,7 +99,7 @@ def test_quantiles_of_noise_are_nearly_those_of_the_targets(candidates, n_draws)
     assert np.mean(ratios) < 1.02
 
 
-@pytest.mark.parametrize("candidates", [FAST, "all"])
+@pytest.mark.parametrize("candidates", [("trees",), "all"])
 def test_equal_bits_for_order_weights_and_threads(candidates):
     X, y, *_ = rows(200)
     twice = np.concatenate([np.arange(200), np.arange(50)])

@@ -1,6 +1,7 @@
 """Laws of boosted trees: splits of largest gain, exact invariances, missing values, noise."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
@@ -10,9 +11,9 @@ from sklearn.model_selection import train_test_split
 
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, load_model, save_model
 from tunefree.trees import boosting, learning
-from tunefree.trees.bins import MOST_BORDERS, bins_of
+from tunefree.trees.bins import MOST_BORDERS, Bins, bins_of
 from tunefree.trees.boosting import RIDGE, BinnedRows, Booster, BoostingOptions
-from tunefree.trees.forests import Leafwise, Oblivious
+from tunefree.trees.forests import Leafwise, LeafwiseForest, Oblivious, ObliviousForest
 from tunefree.trees.losses import LogLoss
 from tunefree.trees.tree import (
     first_bins,
@@ -312,3 +313,55 @@ def test_one_row_of_every_class_leaves_nothing_but_the_classes_shares():
     X = np.arange(3.0)[:, None]
     model = BoostedTreesClassifier(random_state=0).fit(X, ["a", "b", "c"])
     np.testing.assert_allclose(model.predict_proba(X), 1.0 / 3.0)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 7, 19])
+@pytest.mark.parametrize("n_rows", [1, 5, 1100])
+def test_scores_are_added_tree_by_tree(outputs, n_rows):
+    """Bit for bit, for forests of both shapes with any number of trees."""
+    random = np.random.default_rng(0)
+    codes = random.integers(0, 9, (4, n_rows)).astype(np.uint8)
+    start = random.normal(size=outputs)
+    for n_trees in (0, 1, 6, 37):
+        splits = [random.integers(0, most, (n_trees, 3)) for most in (4, 9, 2)]
+        columns, thresholds, missing = map(np.array, splits)
+        values = random.normal(size=(n_trees, 8, outputs))
+        parts = columns.astype(np.int32), thresholds.astype(np.uint8), missing.astype(bool)
+        oblivious = ObliviousForest(*parts, values, start)
+        children = np.tile(np.array([[1, -1, -3], [2, -2, -4]], np.int16), (n_trees, 1, 1))
+        leafwise = LeafwiseForest(*parts, children, values[:, :4].copy(), start)
+        for forest, shape in ((oblivious, Oblivious(3)), (leafwise, Leafwise(4))):
+            expected = np.tile(start, (n_rows, 1))
+            for t in range(n_trees):
+                one = [part[t] for part in forest[:-2]]
+                expected += forest.values[t][shape.leaves(codes, one)]
+            np.testing.assert_array_equal(forest.scores(codes), expected)
+
+
+@pytest.mark.parametrize("n_borders", [0, 1, 2, 7, 254])
+def test_a_bin_counts_the_borders_below_a_value(n_borders):
+    random = np.random.default_rng(0)
+    borders = np.sort(random.normal(size=n_borders))
+    x = np.concatenate([random.normal(size=600), borders, [np.inf, -np.inf, np.nan]])
+    expected = np.where(np.isnan(x), 0, np.searchsorted(borders, x) + 1)
+    codes = Bins(borders, np.array([0, n_borders])).codes(x[:, None])
+    np.testing.assert_array_equal(codes[0], expected)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_infinite_values_are_ordered_in_a_table_as_in_an_array(sign):
+    """Beside a column of text they were refused; any larger number has the same order."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=300)
+    y = np.where(x > 0.5, 3.0, x) + 0.01 * rng.normal(size=300)
+    x = sign * np.where(x > 0.5, np.inf, x)
+    new = sign * np.array([np.inf, -np.inf, 0.0, 0.4])
+    with_infinity, without = (
+        [values[:, None], pd.DataFrame({"x": values, "text": "same"})]
+        for values in (x, np.clip(x, -1e6, 1e6))
+    )
+    later = [new[:, None], pd.DataFrame({"x": new, "text": "same"})]
+    for infinite, finite, rows in zip(with_infinity, without, later, strict=True):
+        found = BoostedTreesRegressor(random_state=0).fit(infinite, y).predict(rows)
+        other = BoostedTreesRegressor(random_state=0).fit(finite, y).predict(rows)
+        np.testing.assert_allclose(found, other, rtol=1e-9)

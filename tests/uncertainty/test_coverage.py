@@ -66,9 +66,7 @@ def test_an_atom_is_a_value_that_many_targets_have():
     assert not raised[80:].any()
 
 
-@pytest.mark.parametrize(
-    "noise, candidates", [(0.1, ("linear",)), (0.0, "all"), (0.1, "all")]
-)
+@pytest.mark.parametrize("noise, candidates", [(0.1, ("linear",)), (0.0, "all"), (0.1, "all")])
 def test_intervals_hold_rows_of_new_groups(noise, candidates):
     """Sixty groups of five rows, whose columns are equal or near each other."""
     found = []

@@ -20,9 +20,7 @@ def rows(rng, n, shift=0.0):
     }
 
 
-@pytest.mark.parametrize(
-    "sizes, n_draws", [((300, 200), 60), ((300, 200), 300), ((15, 200), 300)]
-)
+@pytest.mark.parametrize("sizes, n_draws", [((300, 200), 60), ((300, 200), 300), ((15, 200), 300)])
 def test_without_drift_one_column_in_twenty_has_a_p_value_below_a_twentieth(sizes, n_draws):
     p, n_false = [], 0
     for seed in range(n_draws):

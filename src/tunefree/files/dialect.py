@@ -569,8 +569,11 @@ def _titles(rows):
     return start
 
 
-# How a row of sums begins.
-_TOTALS = re.compile(rb"(?i)(?:grand |sub)?totals?|sums?|summe|gesamt|insgesamt|totaal|somme|suma")
+# How a row of sums or means begins.
+_TOTALS = re.compile(
+    rb"(?i)(?:grand |sub)?totals?|sums?|summe|gesamt|insgesamt|totaal|somme|suma"
+    rb"|(?:overall )?(?:averages?|avg\.?|means?|medians?)|mittelwert|durchschnitt|moyenne|promedio"
+)
 _MOST_FOOTERS = 20
 
 
@@ -578,7 +581,7 @@ def without_footer(text, dialect):
     r"""The last lines of a file with blanks for those below the table, and what these are.
 
     They are texts without a delimiter below a table of three and more columns, such as its source,
-    and one row of sums with empty cells.
+    and rows of sums or means with empty cells.
 
     >>> table = Dialect(",", ["a", "b", "c"], 3)
     >>> without_footer(b"x,1,2\nTotal,,2\nSource: us\n", table)
@@ -588,7 +591,7 @@ def without_footer(text, dialect):
     if dialect.width < 3 or mark == b" ":
         return text, []
     lines, found = text.split(b"\n"), []
-    for k in range(len(lines) - 1, max(len(lines) - 2 - _MOST_FOOTERS, 0), -1):
+    for k in range(len(lines) - 1, max(len(lines) - 2 - _MOST_FOOTERS, -1), -1):
         line = lines[k].strip()
         cells = [line] if re.fullmatch(rb'"[^"]*"', line) else line.strip(b"|").split(mark)
         words = cells[0].strip(b'" ')
@@ -602,8 +605,6 @@ def without_footer(text, dialect):
         if line:
             found.append(line.decode(errors="replace"))
             lines[k] = b" " * len(lines[k])
-        if is_sum:
-            break
     if not found or (text.count(b'"') % 2 and b'"' in b"".join(line.encode() for line in found)):
         return text, []
     return b"\n".join(lines), found[::-1]

@@ -452,6 +452,8 @@ def binary_kind(source, path):
             raise DataError(f"this is {what}, not a table: {way_out}", path)
     if head.lstrip(b"\xef\xbb\xbf \r\n\t")[:14].lower().startswith((b"<!doctype html", b"<html")):
         raise DataError("this is a web page (HTML), not a table: save its table as csv", path)
+    if head[257:262] == b"ustar":
+        raise DataError("this is a tar archive, not a table: unpack it", path)
     if _PICKLE.match(head):
         raise DataError("this is a pickle, which is never opened: save it as parquet or csv", path)
     return None

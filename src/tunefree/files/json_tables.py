@@ -11,6 +11,7 @@ import math
 import os
 from typing import Any
 
+from tunefree.core.warn import warn
 from tunefree.files.files import (
     DataError,
     Named,
@@ -229,11 +230,22 @@ def _records(found, name):
         return [{name: column.get(key) for name, column in found.items()} for key in keys]
     tables = [rows for rows in lists if _is_table(rows)]
     if len(tables) == 1:
-        return tables[0]
+        return _without_index(found, tables[0], name)
     within = [value for value in objects if not tables and _holds_records(value)]
     if len(within) == 1:
         return _records(within[0], name)
     raise DataError("the JSON holds neither an array of records nor an object of columns", name)
+
+
+def _without_index(found, rows, name):
+    """Records without the number of the row that pandas writes into its table schema."""
+    schema = found.get("schema")
+    if not isinstance(schema, dict) or "pandas_version" not in schema:
+        return rows
+    if schema.get("primaryKey") != ["index"]:
+        return rows
+    warn(f"{name}: the index of pandas is not read: 'index'")
+    return [{key: value for key, value in row.items() if key != "index"} for row in rows]
 
 
 def _holds_records(value):

@@ -24,6 +24,7 @@ csr         shape, values, indices and row starts of a CSR array
 part        full name and fields of a NamedTuple or dataclass of this package
 object      full name and attributes of a class of this package that lists `_SAVED`
 estimator   name, parameters, fitted attributes and learner of a public estimator
+pipeline    names and estimators of a pipeline of scikit-learn with public estimators only
 =========== =====================================================================
 
 An array that occurs several times is stored once, and read as one array again: a learner may share
@@ -95,8 +96,8 @@ def save_model(
 
     Parameters
     ----------
-    estimator : estimator of `tunefree`
-        The model.
+    estimator : estimator of `tunefree`, or pipeline of such
+        The model. A pipeline is one of scikit-learn.
     path : str or path-like
         Where to write. An existing file is replaced only once the new one is complete.
     learner : bool or 'auto', default='auto'
@@ -128,22 +129,27 @@ def save_model(
     >>> bool(np.all(again.predict(np.eye(4)) == model.predict(np.eye(4))))
     True
     """
-    if not is_public(type(estimator)):
-        raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
-    name, known = type(estimator).__name__, vars(estimator)
-    with getattr(estimator, "_alone", contextlib.nullcontext)():
+    if not is_public(type(estimator)) and not _is_pipeline(estimator):
+        raise ModelError(
+            f"only estimators of tunefree can be saved, not {name_type(estimator)} (and a pipeline "
+            "of such estimators alone)"
+        )
+    name = type(estimator).__name__
+    known = vars(_last(estimator))
+    with getattr(_last(estimator), "_alone", contextlib.nullcontext)():
         if not any(key.endswith("_") for key in known):
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"This {name} is not fitted yet: call fit before you save it.")
-        facts = {"n_features": known.get("n_features_in_"), "notes": notes or {}}
+        n_features = vars(_first(estimator)).get("n_features_in_")
+        facts = {"n_features": n_features, "notes": notes or {}}
         facts["model"] = estimator
         encoder, header = _encoded(name, facts, learner=bool(learner))
         # Without its learner a stream or a warm start could not continue.
         continues = known.get("_stream") is not None or known.get("warm_start")
         if learner == "auto" and encoder.length > _LARGE and not continues:
             encoder, header = _encoded(name, facts, learner=False)
-        header["learner"] = bool(header["model"]["estimator"][3])
+        header["learner"] = bool(_parts_of(header)[3])
         _write(path, header, encoder)
 
 
@@ -202,7 +208,9 @@ def load_model(path: str | os.PathLike) -> Model:
     """
     file = _read(path)
     with _damage(path, file.header):
-        return file.decoder.decode({"estimator": file.header["model"]["estimator"]})
+        model = file.header["model"]
+        kind = "pipeline" if "pipeline" in model else "estimator"
+        return file.decoder.decode({kind: model[kind]})
 
 
 def describe_model(path: str | os.PathLike) -> dict[str, Any]:
@@ -252,7 +260,7 @@ def describe_model(path: str | os.PathLike) -> dict[str, Any]:
 
 def _space_of(file):
     """The bytes of each attribute of an estimator, and of each of a list of estimators."""
-    _, _, *attributes = file.header["model"]["estimator"]
+    _, _, *attributes = _parts_of(file.header)
     found: dict[str, Any] = {}
     for name, value in ((name, value) for items in attributes for name, value in items.items()):
         items = value.get("tuple", ()) if isinstance(value, dict) else value
@@ -264,6 +272,30 @@ def _space_of(file):
     known: set[str] = set()
     sizes = {name: _size(value, file.table, known) for name, value in found.items()}
     return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+
+
+def _parts_of(header):
+    """Name, parameters, fitted attributes and learner of a model; of a pipeline's last step."""
+    model = header["model"]
+    return (model["pipeline"][-1][1] if "pipeline" in model else model)["estimator"]
+
+
+def _is_pipeline(value):
+    """Whether a value is a pipeline of public estimators, without more."""
+    pipeline = getattr(sys.modules.get("sklearn.pipeline"), "Pipeline", None)
+    if pipeline is None or type(value) is not pipeline or not value.steps:
+        return False
+    return value.memory is None and all(is_public(type(step)) for _, step in value.steps)
+
+
+def _first(model):
+    """The estimator that gets the rows: of a pipeline the first."""
+    return model.steps[0][1] if _is_pipeline(model) else model
+
+
+def _last(model):
+    """The estimator that predicts: of a pipeline the last."""
+    return model.steps[-1][1] if _is_pipeline(model) else model
 
 
 def _is_estimator(value):
@@ -379,6 +411,9 @@ class Encoder:
             state = _state(value, self._learner)
             _check_no_code(state.parameters, state.fitted)
             return {"estimator": [kind.__name__, *(self._items(part, where) for part in state)]}
+        if _is_pipeline(value):
+            steps = [[n, self.encode(step, f"{where}.{n}")] for n, step in value.steps]
+            return {"pipeline": steps}
         name = f"{kind.__module__}.{kind.__qualname__}"
         if _known_class(name) is kind:
             word = "object" if hasattr(kind, "_SAVED") else "part"
@@ -550,7 +585,19 @@ class Decoder:
             name, *items = content
             estimator = estimator_class(name)  # imports the modules of its parts, too
             return self._estimator(estimator, *map(self._items, items))
+        if kind == "pipeline":
+            return self._pipeline(content)
         raise ValueError(f"unknown kind of value {kind!r}")
+
+    def _pipeline(self, content):
+        """A pipeline of estimators."""
+        from sklearn.pipeline import Pipeline
+
+        steps = [(_checked(name, str), self.decode(step)) for name, step in content]
+        found = Pipeline(steps)
+        if not _is_pipeline(found):
+            raise ValueError("a step of the pipeline is no estimator")
+        return found
 
     def _items(self, items):
         return {key: self.decode(value) for key, value in _checked(items, dict).items()}

@@ -67,11 +67,17 @@ def permutation_effects(geometry, A, centers, coef, source: Any, columns, withou
             if not len(own):
                 return
             old, sizes = distances(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
-            change = np.roll(old, 1, axis=0) - old
+            change = np.empty_like(old)
+            np.subtract(old[:-1], old[1:], out=change[1:])
+            np.subtract(old[-1], old[0], out=change[0])
             lines = np.roll(sizes, 1) - sizes
-        # The change of the kernel values.
-        values = decay(np.maximum(D + change, 0.0), 1.0)
-        values += slope * (lines[:, None] - change) - E
+        # The change of the kernel values, in place: new pages cost as much as the arithmetic.
+        values = D + change
+        decay(np.maximum(values, 0.0, out=values), 1.0, values)
+        np.subtract(lines[:, None], change, out=change)
+        change *= slope
+        change -= E
+        values += change
         effect[:] = values @ coef
         if without is not None:
             effect -= np.einsum("ik,ik->i", values, without[0])[:, None] * without[1]

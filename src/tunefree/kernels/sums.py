@@ -324,7 +324,7 @@ class LandmarkSums(NamedTuple):
     constant: np.ndarray
 
     @classmethod
-    def of(cls, geometry, centers, coef, single=False, bounds=None):
+    def of(cls, geometry, centers, coef, single=False, bounds: Any = None):
         """Lay out landmarks in the units of the kernel.
 
         `single`: whether kernel values have single precision. `bounds` are the largest absolute
@@ -339,7 +339,9 @@ class LandmarkSums(NamedTuple):
         usual, has_usual = _usual_numbers(B, not squares)
         scale, factor = 0.0, 2.0 * _LOG2_E if squares else 1.0
         if is_whole:
-            most = np.maximum(bounds, np.abs(B).max(axis=0, initial=0.0)) + np.abs(usual)
+            most = np.maximum(np.asarray(bounds), np.abs(B).max(axis=0, initial=0.0)) + np.abs(
+                usual
+            )
             scale = factor = _LARGEST / max(most.sum(), 1e-300)
         kind = np.dtype(np.int32 if is_whole else number)
         # Whole vectors, and four of each type.

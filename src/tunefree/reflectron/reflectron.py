@@ -327,8 +327,8 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
             self.potential_, self.constraint_ = result.parts
         return self
 
-    def _coded(self, X):
-        """Rows with codes for the levels of `categories_`."""
+    def _coded(self, X, unknown=None):
+        """Rows with codes for the levels of `categories_`; `unknown` is that of `coded`."""
         known = vars(self)
         if known.get("categories_") is None:
             return X  # `check_rows` reads it
@@ -336,7 +336,7 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
         X = as_table(X, known.get("feature_names_in_"))
         # An error names columns that the fit did not have.
         validate_data(self, X, reset=False, skip_check_array=True)
-        return coded(X, Coded(None, self.categories_, self.schema_)).X
+        return coded(X, Coded(None, self.categories_, self.schema_), unknown=unknown).X
 
     def _margins(self, X, limits=None):
         check_is_fitted(self, "link_")

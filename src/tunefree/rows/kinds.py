@@ -3,6 +3,8 @@
 Cells that are not of the kind of their column are missing, and bad.
 """
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,8 @@ from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers
 
 KINDS = NUMBER, TRUTH, DATE, DURATION, CATEGORY, TEXT
+# Columns that a message names.
+NAMED = 5
 # Kinds of columns that are numbers without more ado.
 WITH_NUMBERS = NUMBER, TRUTH, DURATION, NOTHING
 _PLURAL = {
@@ -54,6 +58,10 @@ LEAST_DAY, MOST_DAY = 1011900, 31122099
 SECONDS = 10**6  # of fourteen digits the last six are the time: 20190103235959
 # New rows of which more are no numbers, in so many rows, hold something else than numbers.
 _MOST_BAD, _FEWEST_ROWS = 0.5, 2
+
+# Whether infinite values are ordered like others, as trees do, and not refused.
+_ORDERS_INFINITY: ContextVar[bool] = ContextVar("orders_infinity", default=False)
+_LARGEST = np.finfo(np.float64).max
 
 # How the cells of a kind may be written.
 _WRITTEN: Any = {NUMBER: Numbers, DATE: Dates, DURATION: Durations}
@@ -188,7 +196,10 @@ class ColumnKind(NamedTuple):
         if not same and not missing.all():
             raise _changed(name, self.kind, raw)
         if np.isinf(values).any():
-            raise ValueError(f"Input X contains infinity or a value too large, in column {name!r}.")
+            if not _ORDERS_INFINITY.get():
+                words = "Input X contains infinity or a value too large"
+                raise ValueError(f"{words}, in column {name!r}.")
+            values = np.clip(values, -_LARGEST, _LARGEST)
         for value in self.sentinels:
             missing = missing | (values == value)
         if missing is not raw.absent:
@@ -251,6 +262,64 @@ class ColumnKind(NamedTuple):
 
 
 PLAIN_NUMBER = ColumnKind(NUMBER)
+
+
+@contextmanager
+def infinity_ordered():
+    """Read infinite numbers as the largest, for a learner that knows only the order of numbers.
+
+    >>> from tunefree.rows.columns import of_array
+    >>> with infinity_ordered():
+    ...     values = PLAIN_NUMBER.read(of_array(np.array([1.0, np.inf])), "x").values
+    >>> values
+    array([1.00000000e+000, 1.79769313e+308])
+    """
+    before = _ORDERS_INFINITY.set(True)
+    try:
+        yield
+    finally:
+        _ORDERS_INFINITY.reset(before)
+
+
+class UnknownLevel(NamedTuple):
+    """The cells of a column with levels that `fit` has not seen."""
+
+    column: str
+    count: int
+    row: int  # the first
+    level: str
+
+    def words(self):
+        """A sentence.
+
+        >>> UnknownLevel("city", 2, 7, "Oslo").words()
+        "column 'city' in 2 cells, the first 'Oslo' in row 7"
+        """
+        cells = "1 cell" if self.count == 1 else f"{self.count} cells"
+        return f"column {self.column!r} in {cells}, the first {self.level!r:.40} in row {self.row}"
+
+    @classmethod
+    def of(cls, column, is_unknown, levels, codes):
+        """Of the levels that are not known, and the level of each row; None if no row has one.
+
+        >>> UnknownLevel.of("city", np.array([False, True]), ["Rome", "Oslo"], np.array([0, 1, -1]))
+        UnknownLevel(column='city', count=1, row=1, level='Oslo')
+        """
+        rows = np.flatnonzero(np.append(is_unknown, False)[codes])
+        if not len(rows):
+            return None
+        return cls(str(column), len(rows), int(rows[0]), str(levels[codes[rows[0]]]))
+
+
+def unknown_words(found, what="Levels that fit has not seen count as missing"):
+    """The message about levels that are not known, of the `UnknownLevel` of each column.
+
+    >>> unknown_words([UnknownLevel("a", 1, 7, "x")])
+    "Levels that fit has not seen count as missing: column 'a' in 1 cell, the first 'x' in row 7."
+    """
+    words = "; ".join(one.words() for one in found[:NAMED])
+    more = f"; and in {len(found) - NAMED} more columns" if len(found) > NAMED else ""
+    return f"{what}: {words}{more}."
 
 
 # --- cells ----------------------------------------------------------------------------------------

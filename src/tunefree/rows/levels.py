@@ -7,9 +7,10 @@ import numpy as np
 from tunefree.rows.checks import Finding, warn_of
 from tunefree.rows.columns import DATE, as_table, must_be_read, named_table, names_of
 from tunefree.rows.designs import Categorical, Dense, Split
+from tunefree.rows.kinds import UnknownLevel
 from tunefree.rows.learned_kinds import notes_of_columns
 from tunefree.rows.matrices import check_frame
-from tunefree.rows.schema import UnknownLevel, learn_columns, read_columns, warn_of_unknown
+from tunefree.rows.schema import learn_columns, read_columns, warn_of_unknown
 
 # The name of the level of missing values.
 MISSING = "missing"
@@ -23,7 +24,7 @@ class Coded(NamedTuple):
     schema: Any  # None for a table of numbers by their types
 
 
-def coded(X, known=None, is_new=True):
+def coded(X, known=None, is_new=True, unknown=None):
     """A table with codes for the levels of its columns of text and categories.
 
     Parameters
@@ -33,6 +34,8 @@ def coded(X, known=None, is_new=True):
         What `coded` has returned for the rows of a fit. By default it is learned.
     is_new : bool, default=True
         Whether rows are new; otherwise they are a part of those of the fit.
+    unknown : list, optional
+        Gets the `UnknownLevel` of each column that has one, which is not warned of then.
 
     Raises
     ------
@@ -65,7 +68,7 @@ def coded(X, known=None, is_new=True):
     categories: Any = [None] * len(labels)
     if known is not None and known.categories is not None:
         categories = known.categories
-    columns, levels, unknown = [], [], []
+    columns, levels, new = [], [], []
     for name, found, own in zip(labels, found_columns, categories, strict=True):
         if found.kind == DATE:
             raise _dates(name)
@@ -79,10 +82,13 @@ def coded(X, known=None, is_new=True):
         code = [place.get(level, -1.0) for level in found.levels.tolist()]
         if is_new and -1.0 in code:
             is_unknown = np.array(code) < 0.0
-            unknown.append(UnknownLevel.of(name, is_unknown, found.levels, found.codes))
+            new.append(UnknownLevel.of(name, is_unknown, found.levels, found.codes))
         columns.append(np.array([*code, -1.0])[found.codes])
         levels.append(own)
-    warn_of_unknown(unknown)
+    if unknown is None:
+        warn_of_unknown(new)
+    else:
+        unknown += [one for one in new if one is not None]
     rows = named_table(columns, names)
     return Coded(rows, levels if any(own is not None for own in levels) else None, schema)
 

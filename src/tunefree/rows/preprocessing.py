@@ -33,6 +33,7 @@ from tunefree.core.protocols import MatrixLike
 from tunefree.core.warn import warn
 from tunefree.rows.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.rows.columns import CATEGORY, DATE, EXACT, NUMBER, TEXT, as_table, names_of
+from tunefree.rows.kinds import UnknownLevel
 from tunefree.rows.learned_kinds import notes_of_columns
 from tunefree.rows.matrices import as_dense, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
@@ -40,7 +41,6 @@ from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.quantiles import weighted_quantiles
 from tunefree.rows.schema import (
     Schema,
-    UnknownLevel,
     learn_columns,
     names_in,
     read_columns,

@@ -33,6 +33,7 @@ from tunefree.rows.kinds import (
     LAST_DAY,
     LEAST_DAY,
     MOST_DAY,
+    NAMED,
     SECONDS,
     SENTINELS,
     WITH_NUMBERS,
@@ -41,13 +42,11 @@ from tunefree.rows.kinds import (
     all_whole,
     are_markers,
     rows_of_levels,
+    unknown_words,
 )
 from tunefree.rows.learned_kinds import FEW_NUMBERS, MOST_STRAY, are_strays, learned_kind, note_of
 from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.written_numbers import Numbers
-
-# Columns that a message names.
-_NAMED = 5
 
 
 class BadCells(DataWarning):
@@ -73,39 +72,7 @@ class UnknownLevels(DataWarning):
 
     def __init__(self, found):
         self.found = found
-        words = "; ".join(one.words() for one in found[:_NAMED])
-        more = f"; and in {len(found) - _NAMED} more columns" if len(found) > _NAMED else ""
-        super().__init__(f"Levels that fit has not seen count as missing: {words}{more}.")
-
-
-class UnknownLevel(NamedTuple):
-    """The cells of a column with levels that `fit` has not seen."""
-
-    column: str
-    count: int
-    row: int  # the first
-    level: str
-
-    def words(self):
-        """A sentence.
-
-        >>> UnknownLevel("city", 2, 7, "Oslo").words()
-        "column 'city' in 2 cells, the first 'Oslo' in row 7"
-        """
-        cells = "1 cell" if self.count == 1 else f"{self.count} cells"
-        return f"column {self.column!r} in {cells}, the first {self.level!r:.40} in row {self.row}"
-
-    @classmethod
-    def of(cls, column, is_unknown, levels, codes):
-        """Of the levels that are not known, and the level of each row; None if no row has one.
-
-        >>> UnknownLevel.of("city", np.array([False, True]), ["Rome", "Oslo"], np.array([0, 1, -1]))
-        UnknownLevel(column='city', count=1, row=1, level='Oslo')
-        """
-        rows = np.flatnonzero(np.append(is_unknown, False)[codes])
-        if not len(rows):
-            return None
-        return cls(str(column), len(rows), int(rows[0]), str(levels[codes[rows[0]]]))
+        super().__init__(unknown_words(found))
 
 
 def warn_of_unknown(found):
@@ -139,8 +106,8 @@ def bad_words(found, place=lambda row: f"row {row}"):
     >>> bad_words([BadColumn("a", "number", 2, 7, "n.a.")])
     "Cells that count as missing: column 'a': 2 cells are no number, the first 'n.a.' in row 7."
     """
-    words = [bad.words(place) for bad in found[:_NAMED]]
-    more = f"; and in {len(found) - _NAMED} more columns" if len(found) > _NAMED else ""
+    words = [bad.words(place) for bad in found[:NAMED]]
+    more = f"; and in {len(found) - NAMED} more columns" if len(found) > NAMED else ""
     return f"Cells that count as missing: {'; '.join(words)}{more}."
 
 

@@ -21,6 +21,7 @@ from tunefree.core.parameters import seed_of
 from tunefree.core.process import workers
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.rows.columns import as_table, must_be_read, names_of
+from tunefree.rows.kinds import infinity_ordered
 from tunefree.rows.matrices import check_frame, take
 from tunefree.rows.order import even_sample, hashed_visits
 from tunefree.rows.preprocessing import TablePreprocessor, of_source_columns, signs_of_columns
@@ -194,7 +195,8 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         table = TablePreprocessor(
             categorical_features=declared, schema=self.schema, on_bad_cell=self.on_bad_cell
         )
-        return table, table.fit_transform(X, sample_weight=sample_weight)
+        with infinity_ordered():
+            return table, table.fit_transform(X, sample_weight=sample_weight)
 
     @property
     def _table(self):
@@ -295,7 +297,8 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         check_is_fitted(self, "forests_")
         if self._table is None:
             return self.bins_.codes(base.check_rows(self, X, missing=True))
-        return self.bins_.codes(self._table._numbers_for(self, X))
+        with infinity_ordered():
+            return self.bins_.codes(self._table._numbers_for(self, X))
 
     def _check_learner(self):
         """Refuse bins and forests of a model file that compiled code must not read."""

@@ -324,7 +324,7 @@ def _gain_without_split(sums, units, ridge, totals):
     """Write the numbers in the words of every leaf's sums, and return the gain."""
     gain = 0.0
     for leaf in range(totals.shape[0]):
-        for k in range(units.shape[0]):
+        for k in range(totals.shape[1]):
             totals[leaf, k] = number_in(sums[leaf, k // 2], k) * units[k]
             if k > 0:
                 gain += totals[leaf, k] * totals[leaf, k] / (totals[leaf, 0] + ridge)
@@ -399,7 +399,7 @@ def tree_memory(sizes, depth, n_outputs, n_rows):
         np.empty((2, n_rows), dtype=np.int32),
         np.empty(2 * leaves + 1, dtype=np.int64),
         np.empty(leaves, dtype=np.int64),
-        np.empty((leaves, 2 * words)),
+        np.empty((leaves, n_outputs + 1)),
         np.empty((2 * leaves + 1, words), dtype=np.int64),
         np.empty((words, 256), dtype=np.int64),
         np.empty((2, 256)),

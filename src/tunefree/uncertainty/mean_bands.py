@@ -4,6 +4,7 @@ import numpy as np
 from scipy import stats
 
 from tunefree.core.warn import warn
+from tunefree.rows.kinds import unknown_words
 
 
 def mean_band(fit, columns, rows, alphas, exposure=1.0, offset=0.0):
@@ -48,9 +49,14 @@ def warn_aliased(fit):
         )
 
 
-def unknown_rows(columns, rows, fate="their means are NaN"):
-    """Which rows have a level without a coefficient, with a warning of their `fate`."""
+def unknown_rows(columns, rows, fate="their means are NaN", new=()):
+    """Which rows have a level without a coefficient, with a warning of their `fate`.
+
+    It names `new` levels, each an `UnknownLevel`.
+    """
     unknown = columns.unknown_levels(rows)
     if unknown.any():
-        warn(f"{int(unknown.sum())} rows have a level of which the fit has no coefficient: {fate}.")
+        words = f"{int(unknown.sum())} rows have a level of which the fit has no coefficient"
+        named = unknown_words(new, ". Levels that fit has not seen") if new else "."
+        warn(f"{words}: {fate}{named}")
     return unknown

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from tunefree.base import base
 from tunefree.base.diagnostics import DiagnosticsMixin
 from tunefree.base.exposures import row_term
 from tunefree.parts.families import FAMILIES, Family
@@ -174,19 +175,23 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
         spec = vars(self).get("model_spec_")
         return None if spec is None else formulas.offset_of(spec, X)
 
-    def _coded(self, X):
+    def _coded(self, X, unknown=None):
         X = self._without_roles(X)
         spec = vars(self).get("model_spec_")
         if spec is None:
-            return super()._coded(X)
+            return super()._coded(X, unknown)
         return formulas.encoded(self.formula, spec, X)
 
-    def _margins_of_rows(self, X, limits=None):
+    def _margins(self, X, limits=None):
         kept = vars(self).get("likelihood_")
-        if kept is not None and not kept.problem and self._is_unpenalized():
-            reference = ", ".join(f"{n} = {level}" for n, level in kept.columns.reference.items())
-            unknown_rows(kept.columns, X, f"they count as the reference level ({reference})")
-        return super()._margins_of_rows(X, limits)
+        if kept is None or kept.problem or not self._is_unpenalized():
+            return super()._margins(X, limits)
+        unknown = []  # named by the warning of rows
+        X = base.check_rows(self, self._coded(X, unknown))
+        reference = ", ".join(f"{n} = {level}" for n, level in kept.columns.reference.items())
+        fate = f"they count as the reference level ({reference})"
+        unknown_rows(kept.columns, X, fate, unknown)
+        return self._margins_of_rows(X, limits)
 
     def _targets_given(self, X, y):
         if y is None and self.formula is not None:
