@@ -50,10 +50,10 @@ _TRIAL, _FAR = 480, 1.25
 # (benchmarks/tables.py --large).
 _RACE, _DEEPER = 120, 0.91
 # The learner of all rows takes the splits of the learner without the held-out ones if these are at
-# most this share: from 50,000 rows on. It saves 40 % of the time. With 50,000 rows the log-loss of
+# most this share: from 100,000 rows on. It saves 40 % of the time. With 50,000 rows the log-loss of
 # made classes was the same; the squared error of Friedman's function was 2 % higher without noise,
 # and 0.1 % with it. With a fifth held out it was 4 % higher (by hand).
-FOLLOWED = 0.1
+FOLLOWED = 0.05
 # The shares of shapes that held-out rows choose among are multiples of one over this.
 _QUARTERS = 4
 # Seconds of a round of the learner of all rows, as a share of those of a round of all learners: of
