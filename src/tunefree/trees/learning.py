@@ -19,11 +19,11 @@ from tunefree.trees.forests import Leafwise, Oblivious
 from tunefree.trees.losses import LogLoss
 
 # Trees of these shapes are learned: of few rows; and from `_MANY_ROWS` on of one number, of two
-# classes, and of several outputs, which gain from smaller steps. All were compared on twelve tables,
-# those of one number on california, elevators and pumadyn32nm (benchmarks/tables.py --large), where
-# they take .4 to .6 of the time of the last three; those of two classes on magic04, a9a, elec2 and
-# 24,000 made rows, where no log-loss is above that of the last three, and elec2's is 2 % below. The
-# number of rows was chosen, not measured.
+# classes, and of several outputs, which gain from smaller steps. All were compared on twelve
+# tables, those of one number on california, elevators and pumadyn32nm, where they take .4 to .6 of
+# the time of the last three (benchmarks/tables.py --large); those of two classes on magic04, a9a,
+# elec2 and 24,000 made rows, where no log-loss is above that of the last three, and elec2's is 2 %
+# below. The number of rows was chosen, not measured.
 SHAPES = Oblivious(3), Oblivious(6)
 SHAPES_OF_MANY = Oblivious(6), Oblivious(8, rival=6), Leafwise(step=0.12)
 SHAPES_OF_TWO_CLASSES = Oblivious(4), Oblivious(8), Leafwise(step=0.09)
