@@ -101,7 +101,7 @@ class Scorer:
 
     def _scores(self, rows):
         """The outputs for all rows."""
-        columns = self._given(rows)
+        columns: Any = self._given(rows)
         n = len(columns[0])
         if not n:
             raise ValueError("there are no rows")
@@ -123,7 +123,7 @@ class Scorer:
             if absent:
                 raise ValueError(f"columns are missing: {', '.join(map(repr, absent[:5]))}")
             return [_cells(rows[name]) for name in names]
-        array = np.asarray(rows)
+        array: Any = np.asarray(rows)
         if array.ndim != 2 or array.shape[1] != len(self._columns):
             raise ValueError(f"give {len(self._columns)} columns, not the shape {array.shape}")
         return list(array.T)

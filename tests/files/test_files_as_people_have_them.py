@@ -50,7 +50,7 @@ def kinds_of(path, target=None):
 
 
 def day(i, form):
-    return (np.datetime64("2021-01-25") + 9 * i).astype(object).strftime(form)
+    return (np.datetime64("2021-01-25") + np.timedelta64(9 * i, "D")).astype(object).strftime(form)
 
 
 def cells(i, kind):

@@ -77,7 +77,7 @@ def write_tables():
     score = a - b + 0.5 * np.sin(3.0 * c)
     kind = np.where(score + 0.3 * noise > 0.0, "up", "down")
     years = rng.uniform(0.5, 3.0, size=ROWS)
-    day = np.datetime64("2026-01-01") + rng.integers(0, 500, size=ROWS)
+    day = np.datetime64("2026-01-01") + rng.integers(0, 500, size=ROWS) * np.timedelta64(1, "D")
     color = np.array(["red", "green", "blue"])[rng.integers(0, 3, size=ROWS)]
     tables = {
         "kinds": {"id": [f"k{i}" for i in range(ROWS)], "place": place, "color": color,

@@ -19,7 +19,7 @@ from tunefree.rows.missing import complete, separated
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 PLACE = 7
-GAPS = [None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), decimal.Decimal("nan")]
+GAPS = [None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT", "D"), decimal.Decimal("nan")]
 # Streams learn what has a label, and predict the rest.
 LEARNERS = [
     one

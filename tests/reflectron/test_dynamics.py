@@ -165,8 +165,8 @@ def test_simulation_repeats_prediction():
     assert states.shape == (3, 5, 5)
     np.testing.assert_array_equal(states[:, 0], x)
     for t in range(4):
-        np.testing.assert_array_equal(states[:, t + 1], model.predict(states[:, t]))
-    np.testing.assert_array_equal(model.simulate(x[1], 4), states[1])
+        np.testing.assert_allclose(states[:, t + 1], model.predict(states[:, t]), rtol=1e-14)
+    np.testing.assert_allclose(model.simulate(x[1], 4), states[1], rtol=1e-14)
     expected = 0.9 * x + expit(x @ model.coef_.T + model.intercept_)
     assert np.allclose(model.predict(x), expected, rtol=1e-12)
     assert model.intercept_.any()

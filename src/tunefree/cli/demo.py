@@ -49,7 +49,7 @@ def tables():
     random, n = np.random.default_rng(0), 800
     day, mass, way = random.integers(0, 730, n), random.gamma(2, 3, n), random.gamma(2, 60, n)
     city, by_truck = random.choice(_CITIES, n), random.random(n) < 0.5
-    date = np.datetime64("2024-01-01") + day
+    date = np.datetime64("2024-01-01") + day * np.timedelta64(1, "D")
     notes = np.array([" ".join(filter(None, map(random.choice, _NOTES))) for _ in range(n)])
     fragile = np.array(["fragile" in note or "glass" in note for note in notes])
     december = date.astype("datetime64[M]").astype(int) % 12 == 11

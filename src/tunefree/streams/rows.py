@@ -45,7 +45,8 @@ def is_missing(value):
 
     Examples
     --------
-    >>> [is_missing(value) for value in (None, float("nan"), np.datetime64("NaT"), 0, "nan")]
+    >>> nat = np.datetime64("NaT", "D")
+    >>> [is_missing(value) for value in (None, float("nan"), nat, 0, "nan")]
     [True, True, True, False, False]
     """
     try:
