@@ -276,8 +276,9 @@ def _week(found):
     """The day of a week of ISO 8601, its Monday without another; NaT where there is none."""
     year = found["full_year"]
     fourth = _day(year, np.full(len(year), 1), np.full(len(year), 4))  # it is in the first week
-    monday = fourth - (fourth.astype(np.int64) + 3) % 7
-    day = monday + 7 * (found["week"] - 1) + np.maximum(found["weekday"], 1) - 1
+    since_monday = (fourth.astype(np.int64) + 3) % 7
+    later = 7 * (found["week"] - 1) + np.maximum(found["weekday"], 1) - 1
+    day = fourth + (later - since_monday).astype("timedelta64[D]")
     ok = (found["week"] >= 1) & (found["week"] <= 53)
     return np.where(ok, day, np.datetime64("NaT", "D"))
 
@@ -291,7 +292,7 @@ def _day(year, month, day):
     """Days; NaT where one does not exist."""
     ok = (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     months = np.where(ok, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
-    days = months.astype("datetime64[D]") + np.where(ok, day - 1, 0)
+    days = months.astype("datetime64[D]") + np.where(ok, day - 1, 0).astype("timedelta64[D]")
     ok &= days.astype("datetime64[M]") == months
     return np.where(ok, days, np.datetime64("NaT", "D"))
 
