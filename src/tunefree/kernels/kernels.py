@@ -62,7 +62,7 @@ def _pairwise() -> Any:
 
 # In place: with a second array the compiler must expect that the two overlap. A call in place would
 # then run one number at a time, fourteen times slower.
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _decay32(values, gamma):
     gamma, lowest = np.float32(-gamma), np.float32(-87.0)
     for i in range(values.shape[0]):
@@ -70,14 +70,14 @@ def _decay32(values, gamma):
             values[i, j] = fast_exp32(maximum(gamma * values[i, j], lowest))
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _decay64(values, gamma):
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             values[i, j] = fast_exp(maximum(-gamma * values[i, j], -700.0))
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _to_squares(products, left, right):
     """Inner products become squared distances; rounding does not make them negative."""
     zero = products.dtype.type(0.0)
@@ -162,7 +162,7 @@ _write_differences = _differences(_AT_ONCE)
 _write_difference = _differences(1, lanes=1)
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _manhattan(A, B, out, upper):
     """Distances of rows A to the columns of B; some below the diagonal are skipped with `upper`.
 
@@ -182,7 +182,7 @@ def _manhattan(A, B, out, upper):
                 _write_differences(A, minimum(top, n - _AT_ONCE), B, minimum(k, m - lanes), out)
 
 
-@kernel(fastmath=REASSOCIATE, borrows=True)
+@kernel(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _manhattan_spread(A, W, out):
     # A holds its rows as columns.
     zero = A.dtype.type(0.0)

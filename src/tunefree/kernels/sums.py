@@ -135,7 +135,7 @@ def _exp2_of(x):
     return (lambda x: fast_exp2_32(x)) if x == types.float32 else (lambda x: fast_exp2(x))
 
 
-@compiled(fastmath=CONTRACT, borrows=True)
+@compiled(fastmath=CONTRACT, borrows=True, unrolls=False)
 def _to_values(row, unit, slope, out):
     """Kernel values of distances times `unit`; without a unit of the logarithms to base 2."""
     if unit is None:
@@ -147,7 +147,7 @@ def _to_values(row, unit, slope, out):
             out[k] = _exp2(-distance) - slope * distance
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _add_one(values, coef, out):
     """Add the products of a row's kernel values with one column of coefficients."""
     total = 0.0
@@ -156,7 +156,7 @@ def _add_one(values, coef, out):
     out[0] += total
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _add_four(values, others, coef, out, out_of_others):
     """Add the products of two rows' kernel values with four columns of coefficients."""
     w, x, y, z = coef[0], coef[1], coef[2], coef[3]
@@ -182,7 +182,7 @@ def _add_four(values, others, coef, out, out_of_others):
     out_of_others[3] += s
 
 
-@compiled(fastmath=CONTRACT, borrows=True)
+@compiled(fastmath=CONTRACT, borrows=True, unrolls=False)
 def _add_values(
     A, W, left, right, columns, more, counts, coef, unit, slope, distances, values, out
 ):
@@ -216,7 +216,7 @@ def _add_values(
                         _add_four(values[i], values[i + 1], own[c : c + 4], one, other)
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _lay_out_for_products(A, usual, lines, constant, numbers, left, out):
     """Write rows less the `usual` numbers, their sizes, and what is added to their sums."""
     for i in range(len(A)):
@@ -232,7 +232,7 @@ def _lay_out_for_products(A, usual, lines, constant, numbers, left, out):
             out[i, c] = constant[c] + total
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _lay_out_for_differences(A, usual, scale, numbers, left, sizes):
     """Write rows less the `usual` numbers, what is added to distances, and the sizes of rows.
 
@@ -252,7 +252,7 @@ def _lay_out_for_differences(A, usual, scale, numbers, left, sizes):
         left[i], sizes[i] = -total, size
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, unrolls=False)
 def _list_entries(A, columns, more, counts):
     """Write the columns, of some, in which each row is not 0, and their number."""
     for i in range(len(A)):

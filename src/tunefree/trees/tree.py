@@ -24,7 +24,7 @@ from tunefree.core.process import team
 from tunefree.core.vectors import add_row
 
 # These kernels make no arrays.
-borrowing = kernel(borrows=True)
+borrowing = kernel(borrows=True, unrolls=False)
 # Two numbers share a word of 64 bits: sums of up to 2^30 units each.
 _UNITS = 2.0**30
 # Exact sums of single numbers.
@@ -132,14 +132,14 @@ def accumulate(words, first, sums):
             sums[w, b] = total
 
 
-@kernel(fastmath={"contract"}, borrows=True)
+@kernel(fastmath={"contract"}, borrows=True, unrolls=False)
 def _gain(a, own, g, h):
     """What a split gains for one output, if the left side has the sums a and own, both g and h."""
     c, other = g - a, h - own
     return (a * a * other + c * c * own) / (own * other)
 
 
-@kernel(fastmath={"contract"}, borrows=True)
+@kernel(fastmath={"contract"}, borrows=True, unrolls=False)
 def add_gains(sums, totals, units, ridge, first, last, gains):
     """Add the gains of a leaf's splits after every bin from `first` to before `last`."""
     h = totals[0] + 2.0 * ridge
