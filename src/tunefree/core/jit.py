@@ -37,11 +37,13 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # `tunefree.core.within` uses internals of Numba: only in versions that it was tested with.
 _TESTED = (0, 60) <= numba.version_info[:2] <= (0, 68)
 _WHOLE: Any = {}
+_ROLLED: Any = {}
 _WITHIN: Any = {}
 if _TESTED:
-    from tunefree.core.within import WholeKernel, Within
+    from tunefree.core.within import RolledKernel, WholeKernel, Within
 
     _WHOLE = {"pipeline_class": WholeKernel}
+    _ROLLED = {"pipeline_class": RolledKernel}
     _WITHIN = {"pipeline_class": Within, "no_cpython_wrapper": True}
 # Sums may be reassociated, so that a dot product can use vector registers; NaN and inf are exact.
 REASSOCIATE = {"reassoc", "nsz", "contract"}
@@ -65,14 +67,15 @@ def _private_folder():
     return folder if ours and not found.st_mode & 0o022 else None
 
 
-def _compiler(function, fastmath, borrows=False) -> Any:
+def _compiler(function, fastmath, borrows=False, unrolls=True) -> Any:
     """The compiler of a function: on its own for Python, inlined into the kernels that call it.
 
     Of constant arguments only the type is used, so that there is no compilation for each value. The
     garbage collector is off meanwhile: it would scan the compiler's objects again and again.
     """
     options = _OPTIONS | ({"_nrt": False} if borrows and _TESTED else {})
-    compiled = _njit(fastmath=fastmath, **options | _WHOLE)(function)
+    whole = _WHOLE if unrolls else _ROLLED
+    compiled = _njit(fastmath=fastmath, **options | whole)(function)
     if not _TESTED:
         return compiled
     within = _njit(fastmath=fastmath, **options | _WITHIN)(function)
@@ -99,7 +102,7 @@ def _compiler(function, fastmath, borrows=False) -> Any:
     return compiled
 
 
-def _cached(function, fastmath, borrows=False) -> Any:
+def _cached(function, fastmath, borrows=False, unrolls=True) -> Any:
     """Compile a function, and cache the result where there is a folder for it.
 
     In this order: ``NUMBA_CACHE_DIR``; ``__pycache__`` beside the module; the user's cache folder;
@@ -107,7 +110,7 @@ def _cached(function, fastmath, borrows=False) -> Any:
     Numba itself tries the first three, and raises where none is writable, as in a read-only
     container without a home. If the disk is full, nothing is cached.
     """
-    compiled = _compiler(function, fastmath, borrows)
+    compiled = _compiler(function, fastmath, borrows, unrolls)
     try:
         compiled.enable_caching()
     except RuntimeError:
@@ -140,17 +143,18 @@ def _cached(function, fastmath, borrows=False) -> Any:
     return compiled
 
 
-def kernel(function=None, *, fastmath: bool | set[str] = False, borrows=False) -> Any:
+def kernel(function=None, *, fastmath: bool | set[str] = False, borrows=False, unrolls=True) -> Any:
     """Compile a function; it is cached between processes, except for a user's parts.
 
     Arithmetic is strict by default: with reassociation the dot product over a sparse row becomes
     vector gathers, which are slower than a sum of scalars. One that `borrows` makes no arrays:
     views of its arguments then need no reference counts, which cost more than the arithmetic on a
-    short row.
+    short row. One that does not unroll loops is compiled in less time, and as fast where loops are
+    long or wait for memory.
     """
     if function is None:
-        return lambda f: kernel(f, fastmath=fastmath, borrows=borrows)
-    return _cached(function, fastmath, borrows)
+        return lambda f: kernel(f, fastmath=fastmath, borrows=borrows, unrolls=unrolls)
+    return _cached(function, fastmath, borrows, unrolls)
 
 
 def _ours(kind):

@@ -7,19 +7,22 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, errors
 from numba.extending import intrinsic as _intrinsic
 
 intrinsic: Any = _intrinsic
 # Bytes of a vector: one of AVX-512, or two of AVX2.
-_BYTES = 64
+VECTOR = 64
 
 
 def instructions(generate, signature):
     """What Numba asks of an intrinsic that returns nothing: its type, and what writes it.
 
-    `generate` gets `Vectors` of the numbers of the first argument, and the arguments.
+    `generate` gets `Vectors` of the numbers of the first argument, and the arguments. Arrays are
+    contiguous, since strides are not looked at.
     """
+    if not all(getattr(kind, "layout", "C") == "C" for kind in signature.args):
+        raise errors.TypingError("Vectors are read from contiguous arrays only.")
 
     def write(context, builder, signature, args):
         values = [
@@ -45,7 +48,7 @@ class Vectors(NamedTuple):
     @classmethod
     def of(cls, builder, number):
         """The widest vectors."""
-        return cls(builder, number, _BYTES // cls(builder, number, 1).size)
+        return cls(builder, number, VECTOR // cls(builder, number, 1).size)
 
     @property
     def is_float(self):

@@ -6,17 +6,21 @@ does not use is not looked for, and functions are optimised once.
 This uses internals of Numba; `tunefree.core.jit` uses it only for versions that it was tested with.
 """
 
+from copy import copy
 from importlib import import_module
 from types import CodeType
 from typing import Any
 
-from numba.core.codegen import JITCodeLibrary
+from llvmlite import binding
+from numba.core import config
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.cpu import CPUContext
 from numba.core.typed_passes import NativeLowering
 
 _dynfunc: Any = import_module("numba._dynfunc")
+_config: Any = config
 # Passes for syntax that kernels of this package do not have: closures and comprehensions, `with`,
 # numbers in messages of errors, `literally`, `literal_unroll` and functions that Numba inlines.
 _OF_OTHER_SYNTAX = {
@@ -41,6 +45,17 @@ class _Target(CPUContext):
         Numba asks for it at each access of an array, and would look for new declarations each time.
         """
         return super().get_function(fn, sig, _firstcall and fn != "__array__")
+
+
+class _Rolled(JITCPUCodegen):
+    """Numba's compiler of machine code, for kernels whose loops are not unrolled."""
+
+    def _pass_builder(self, opt=None, loop_vectorize=True, slp_vectorize=False):
+        options = binding.create_pipeline_tuning_options()
+        options.speed_level = _config.OPT if opt is None else opt
+        options.loop_vectorization, options.slp_vectorization = loop_vectorize, slp_vectorize
+        options.loop_unrolling = False
+        return binding.create_pass_builder(self._tm, options)
 
 
 class _Kernel(JITCodeLibrary):
@@ -83,12 +98,17 @@ class WholeKernel(CompilerBase):
     """Compile a kernel that Python calls."""
 
     _library: Any = _Kernel
+    _unrolls = True
 
     def define_pipelines(self):
         """Numba's passes, but those for what the function does not have."""
         state = self.state
         state.targetctx.__class__ = _Target  # a copy of Numba's
-        state.library = self._library(state.targetctx.codegen(), state.func_id.func_qualname)
+        codegen = state.targetctx.codegen()
+        if not self._unrolls:
+            codegen = copy(codegen)
+            codegen.__class__ = _Rolled
+        state.library = self._library(codegen, state.func_id.func_qualname)
         passes = DefaultPassBuilder.define_nopython_pipeline(state)
         unneeded = set()
         function = state.func_id
@@ -104,6 +124,12 @@ class WholeKernel(CompilerBase):
 
     def _complete(self, passes):
         self.state.library.enable_object_caching()
+
+
+class RolledKernel(WholeKernel):
+    """Compile a kernel whose loops are not unrolled, which takes less time."""
+
+    _unrolls = False
 
 
 class Within(WholeKernel):

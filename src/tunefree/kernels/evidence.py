@@ -56,7 +56,7 @@ _FAILED = 1e10
 _SINGLE = 3e-3
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _mix(D, E, own, sizes, slope, K):
     one = D.dtype.type(1.0)
     for i in range(len(D)):
@@ -64,7 +64,7 @@ def _mix(D, E, own, sizes, slope, K):
             K[i, k] = E[i, k] + slope * (own[i] + sizes[k] - D[i, k]) + one
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _weigh(W, inv, D, E, own, sizes, slope, row):
     n = len(sizes)
     share = W.dtype.type(1.0 / n)

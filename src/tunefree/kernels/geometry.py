@@ -18,7 +18,7 @@ from tunefree.kernels.kernels import HALVED
 
 
 # Kernel values in place of distances, in one sweep.
-@compiled(borrows=True)
+@compiled(borrows=True, unrolls=False)
 def _values32(D, left, right, slope):
     one, lowest = np.float32(1.0), np.float32(-87.0)
     for i in range(len(D)):
@@ -28,7 +28,7 @@ def _values32(D, left, right, slope):
             row[k] = fast_exp32(maximum(-row[k], lowest)) - lines + one
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, unrolls=False)
 def _values64(D, left, right, slope):
     for i in range(len(D)):
         row, size = D[i], left[i]

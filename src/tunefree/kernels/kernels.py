@@ -25,21 +25,27 @@ Rows are arrays or CSR matrices, and values have the rows' type.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
+from numba.core import cgutils
 from scipy import sparse
 
 from tunefree.core.jit import REASSOCIATE, fast_exp, fast_exp32, kernel, maximum, minimum, part
 from tunefree.core.parameters import is_number
 from tunefree.core.parts import PartTable
 from tunefree.core.protocols import Kernel, Rows
+from tunefree.core.vectors import VECTOR, instructions, intrinsic
 from tunefree.rows.designs import design_of
 from tunefree.rows.matrices import as_dense
 
 # With more columns than this, sums of differences are computed for half of the pairs. With fewer,
 # computing the second triangle costs less than copying it: no benchmark is named for it.
 HALVED = 100
+# Rows whose absolute differences are added at once.
+_AT_ONCE = 4
 # Largest accepted difference of a kernel matrix and its transpose, relative to its largest value.
 _ASYMMETRY = 1e-6
 # So many rows of a matrix stay in the cache while they are copied; the places below its diagonal.
@@ -56,7 +62,7 @@ def _pairwise() -> Any:
 
 # In place: with a second array the compiler must expect that the two overlap. A call in place would
 # then run one number at a time, fourteen times slower.
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _decay32(values, gamma):
     gamma, lowest = np.float32(-gamma), np.float32(-87.0)
     for i in range(values.shape[0]):
@@ -64,14 +70,14 @@ def _decay32(values, gamma):
             values[i, j] = fast_exp32(maximum(gamma * values[i, j], lowest))
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _decay64(values, gamma):
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             values[i, j] = fast_exp(maximum(-gamma * values[i, j], -700.0))
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _to_squares(products, left, right):
     """Inner products become squared distances; rounding does not make them negative."""
     zero = products.dtype.type(0.0)
@@ -107,36 +113,76 @@ def mirror(A: np.ndarray, start: int, stop: int) -> None:
         A[bottom:, top:bottom] = A[top:bottom, bottom:].T
 
 
-@kernel(fastmath=REASSOCIATE, borrows=True)
+def _differences(n_rows, lanes=None) -> Any:
+    """A function for kernels that writes distances of some rows to a vector of others.
+
+    ``write(A, i, B, k, out)`` writes those of the rows of A from i on to the columns of B from k
+    on. Each sum has the same order: of four columns the last three, the first to the sum so far.
+    """
+
+    def generate(vectors, A, i, B, k, out):
+        vectors = vectors._replace(lanes=lanes or vectors.lanes)
+        builder = vectors.builder
+        d, width = cgutils.unpack_tuple(builder, B.shape)
+        whole = width.type
+        rows = [builder.add(i, whole(r)) for r in range(n_rows)]
+        starts = [builder.mul(row, d) for row in rows]
+        totals = [cgutils.alloca_once_value(builder, vectors.kind(None)) for _ in rows]
+
+        def add_columns(j, count):
+            columns = [builder.add(j, whole(c)) for c in range(count)]
+            places = [builder.add(builder.mul(column, width), k) for column in columns]
+            loaded = [vectors.load(B.data, place) for place in places]
+            for total, start in zip(totals, starts, strict=True):
+                first, *others = (
+                    vectors.difference(vectors.repeat(A.data, builder.add(start, column)), w)
+                    for column, w in zip(columns, loaded, strict=True)
+                )
+                added = vectors.add(builder.load(total), first)
+                if others:
+                    added = vectors.add(reduce(vectors.add, others), added)
+                builder.store(added, total)
+
+        fours = builder.and_(d, whole(-4))
+        with cgutils.for_range_slice(builder, whole(0), fours, whole(4)) as (j, _):
+            add_columns(j, 4)
+        with cgutils.for_range_slice(builder, fours, d, whole(1)) as (j, _):
+            add_columns(j, 1)
+        for row, total in zip(rows, totals, strict=True):
+            place = builder.add(builder.mul(row, width), k)
+            vectors.store(builder.load(total), out.data, place)
+
+    def write(typing, A, i, B, k, out):
+        return instructions(generate, types.void(A, types.intp, B, types.intp, out))
+
+    return intrinsic(write)
+
+
+_write_differences = _differences(_AT_ONCE)
+_write_difference = _differences(1, lanes=1)
+
+
+@kernel(borrows=True, unrolls=False)
 def _manhattan(A, B, out, upper):
-    # B holds its rows as columns: the innermost loop runs over neighbours, four columns at once.
-    # Tiles of 16 rows by 512 stay in the cache; with `upper` those below the diagonal are skipped.
-    zero = A.dtype.type(0.0)
-    n, d = A.shape
-    whole = d - d % 4
-    for left in range(0, B.shape[1], 512):
-        right = minimum(left + 512, B.shape[1])
-        for top in range(0, minimum(n, right) if upper else n, 16):
-            rows = range(top, minimum(top + 16, n))
-            for i in rows:
-                out[i, left:right] = zero
-            for j in range(0, whole, 4):
-                w, x = B[j, left:right], B[j + 1, left:right]
-                y, z = B[j + 2, left:right], B[j + 3, left:right]
-                for i in rows:
-                    row = out[i, left:right]
-                    p, q, r, s = A[i, j], A[i, j + 1], A[i, j + 2], A[i, j + 3]
-                    for k in range(len(row)):
-                        row[k] += abs(p - w[k]) + abs(q - x[k]) + abs(r - y[k]) + abs(s - z[k])
-            for j in range(whole, d):
-                w = B[j, left:right]
-                for i in rows:
-                    row, p = out[i, left:right], A[i, j]
-                    for k in range(len(row)):
-                        row[k] += abs(p - w[k])
+    """Distances of rows A to the columns of B; some below the diagonal are skipped with `upper`.
+
+    Arrays are contiguous.
+    """
+    n, m, lanes = len(A), B.shape[1], VECTOR // out.itemsize
+    if n < _AT_ONCE or m < lanes:
+        for i in range(n):
+            for k in range(m):
+                _write_difference(A, i, B, k, out)
+        return
+    # A strip of B stays in the L1 cache. The last rows and vectors overlap those before.
+    for left in range(0, m, 8 * lanes):
+        right = minimum(left + 8 * lanes, m)
+        for top in range(0, minimum(n, right) if upper else n, _AT_ONCE):
+            for k in range(left, right, lanes):
+                _write_differences(A, minimum(top, n - _AT_ONCE), B, minimum(k, m - lanes), out)
 
 
-@kernel(fastmath=REASSOCIATE, borrows=True)
+@kernel(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _manhattan_spread(A, W, out):
     # A holds its rows as columns.
     zero = A.dtype.type(0.0)

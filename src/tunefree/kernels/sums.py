@@ -25,7 +25,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import overload
 
-from tunefree.core.jit import _WITHIN, REASSOCIATE, fast_exp2, fast_exp2_32, minimum
+from tunefree.core.jit import _WITHIN, REASSOCIATE, fast_exp2, fast_exp2_32
 from tunefree.core.jit import kernel as compiled
 from tunefree.core.process import ALONE
 from tunefree.core.vectors import Vectors, instructions, intrinsic
@@ -135,7 +135,7 @@ def _exp2_of(x):
     return (lambda x: fast_exp2_32(x)) if x == types.float32 else (lambda x: fast_exp2(x))
 
 
-@compiled(fastmath=CONTRACT, borrows=True)
+@compiled(fastmath=CONTRACT, borrows=True, unrolls=False)
 def _to_values(row, unit, slope, out):
     """Kernel values of distances times `unit`; without a unit of the logarithms to base 2."""
     if unit is None:
@@ -147,7 +147,7 @@ def _to_values(row, unit, slope, out):
             out[k] = _exp2(-distance) - slope * distance
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _add_one(values, coef, out):
     """Add the products of a row's kernel values with one column of coefficients."""
     total = 0.0
@@ -156,7 +156,7 @@ def _add_one(values, coef, out):
     out[0] += total
 
 
-@compiled(fastmath=REASSOCIATE, borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
 def _add_four(values, others, coef, out, out_of_others):
     """Add the products of two rows' kernel values with four columns of coefficients."""
     w, x, y, z = coef[0], coef[1], coef[2], coef[3]
@@ -182,13 +182,14 @@ def _add_four(values, others, coef, out, out_of_others):
     out_of_others[3] += s
 
 
-@compiled(fastmath=CONTRACT, borrows=True)
+@compiled(fastmath=CONTRACT, borrows=True, unrolls=False)
 def _add_values(
     A, W, left, right, columns, more, counts, coef, unit, slope, distances, values, out
 ):
     """Add the kernel values of rows with all tiles of landmarks, times coefficients.
 
-    Their number is a multiple of six. Of other columns than `columns` each row has `more`.
+    Their number is a multiple of six. Of other columns than `columns` each row has `more`; None if
+    there are none. `coef` of one output has no axis of outputs.
     """
     for t in range(len(W)):
         own = coef[t]
@@ -198,58 +199,60 @@ def _add_values(
             else:
                 _add_differences(A, first, W[t], columns, left, right[t], distances)
             for i in range(_ROWS):
-                n, row = counts[first + i], first + i
-                if n > 0 and unit is None:
-                    _add_more_products(A, row, W[t], more, n, distances, i)
-                elif n > 0:
-                    _add_more_differences(A, row, W[t], more, n, distances, i)
+                if more is not None:
+                    n, row = counts[first + i], first + i
+                    if n > 0 and unit is None:
+                        _add_more_products(A, row, W[t], more, n, distances, i)
+                    elif n > 0:
+                        _add_more_differences(A, row, W[t], more, n, distances, i)
                 _to_values(distances[i], unit, slope, values[i])
-            if len(own) == 1:
+            if coef.ndim == 2:
                 for i in range(_ROWS):
-                    _add_one(values[i], own[0], out[first + i])
-                continue
-            for i in range(0, _ROWS, 2):
-                for c in range(0, len(own), 4):
-                    one, other = out[first + i, c:], out[first + i + 1, c:]
-                    _add_four(values[i], values[i + 1], own[c : c + 4], one, other)
-
-
-@compiled(fastmath=REASSOCIATE, borrows=True)
-def _lay_out(A, usual, scale, lines, constant, squares, numbers, left, out):
-    """Write rows as numbers of the kernel's type, their sizes, and what is added to their sums.
-
-    They are differences from the `usual` numbers, with a scale twice the whole ones.
-    """
-    for i in range(len(A)):
-        row, size, whole = A[i], 0.0, 0.0
-        if squares:
-            for j in range(len(row)):
-                numbers[i, j] = row[j] - usual[j]
-                size += np.float64(numbers[i, j]) * np.float64(numbers[i, j])
-            left[i] = -_LOG2_E * size
-        elif scale > 0.0:
-            for j in range(len(row)):
-                x = np.rint(scale * (row[j] - usual[j]))
-                numbers[i, j] = 2.0 * x
-                whole += x
-                size += abs(row[j])
-            left[i] = -whole
-        else:
-            for j in range(len(row)):
-                numbers[i, j] = row[j] - usual[j]
-                size += abs(row[j])
-            left[i] = 0.0
-        for c in range(len(lines)):
-            total = 0.0
-            if squares:
-                for j in range(len(row)):
-                    total += row[j] * lines[c, j]
+                    _add_one(values[i], own, out[first + i])
             else:
-                total = size * lines[c, 0]
+                for i in range(0, _ROWS, 2):
+                    for c in range(0, len(own), 4):
+                        one, other = out[first + i, c:], out[first + i + 1, c:]
+                        _add_four(values[i], values[i + 1], own[c : c + 4], one, other)
+
+
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
+def _lay_out_for_products(A, usual, lines, constant, numbers, left, out):
+    """Write rows less the `usual` numbers, their sizes, and what is added to their sums."""
+    for i in range(len(A)):
+        row, own, size = A[i], numbers[i], 0.0
+        for j in range(len(row)):
+            own[j] = row[j] - usual[j]
+            size += np.float64(own[j]) * np.float64(own[j])
+        left[i] = -_LOG2_E * size
+        for c in range(len(lines)):
+            line, total = lines[c], 0.0
+            for j in range(len(row)):
+                total += row[j] * line[j]
             out[i, c] = constant[c] + total
 
 
-@compiled(borrows=True)
+@compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
+def _lay_out_for_differences(A, usual, scale, numbers, left, sizes):
+    """Write rows less the `usual` numbers, what is added to distances, and the sizes of rows.
+
+    With a scale they are twice the whole numbers.
+    """
+    for i in range(len(A)):
+        row, own = A[i], numbers[i]
+        size = total = 0.0
+        for j in range(len(row)):
+            x = row[j] - usual[j]
+            if scale is not None:
+                x = np.rint(scale * x)
+                total += x
+                x = 2.0 * x
+            own[j] = x
+            size += abs(row[j])
+        left[i], sizes[i] = -total, size
+
+
+@compiled(borrows=True, unrolls=False)
 def _list_entries(A, columns, more, counts):
     """Write the columns, of some, in which each row is not 0, and their number."""
     for i in range(len(A)):
@@ -258,43 +261,6 @@ def _list_entries(A, columns, more, counts):
             more[i, n] = j
             n += A[i, j] != 0
         counts[i] = n
-
-
-@compiled(borrows=True)
-def _count_equal(B, numbers, counts, lower):
-    """Count how many entries of every column are equal to a number, and how many are below."""
-    for i in range(len(B)):
-        row = B[i]
-        for j in range(len(row)):
-            counts[j] += row[j] == numbers[j]
-            lower[j] += row[j] < numbers[j]
-
-
-@compiled(borrows=True)
-def _fill_tiles(B, usual, has_usual, factor, squares, is_whole, W, right, sizes):
-    """Write landmarks as numbers of the kernel's type, what they add to distances, and their sizes.
-
-    `W`, `right` and `sizes` are zeros.
-    """
-    width = W.shape[2]
-    for first in range(0, len(B), 8):
-        last = minimum(first + 8, len(B))
-        t = first // width
-        start, own = t * width, right[t]
-        for j in range(B.shape[1]):
-            row, shift = W[t, j], usual[j]
-            for i in range(first, last):
-                x, k = B[i, j], i - start
-                y = factor * (x - shift)
-                row[k] = 2.0 * np.rint(y) if is_whole else y
-                y = np.float64(row[k])
-                sizes[i] += abs(x)
-                if squares:
-                    own[k] -= y * y
-                elif is_whole:
-                    own[k] += 0.5 * y if has_usual[j] else -0.5 * y
-                elif has_usual[j]:
-                    own[k] += y
 
 
 class LandmarkSums(NamedTuple):
@@ -316,10 +282,10 @@ class LandmarkSums(NamedTuple):
     columns: np.ndarray  # those that are added for all rows, and those for unusual numbers
     others: np.ndarray
     usual: np.ndarray  # from which numbers are differences
-    coef: np.ndarray  # of shape (tiles, outputs, landmarks of a tile); 1 or 4, 8, ... outputs
+    coef: np.ndarray  # of shape (tiles, landmarks of a tile); of 4, 8, ... outputs between both
     unit: Any  # of distances, for powers of 2; None for squares
     slope: Any  # of such a distance
-    scale: float  # of whole numbers; 0 for others
+    scale: Any  # of whole numbers; None for others
     lines: np.ndarray  # what is added: inner products with rows, or with their sizes
     constant: np.ndarray
 
@@ -337,7 +303,7 @@ class LandmarkSums(NamedTuple):
         number: Any = np.float32 if single else np.float64
         is_whole = bool(single and not squares and bounds is not None)
         usual, has_usual = _usual_numbers(B, not squares)
-        scale, factor = 0.0, 2.0 * _LOG2_E if squares else 1.0
+        scale, factor = None, 2.0 * _LOG2_E if squares else 1.0
         if is_whole:
             most = np.maximum(np.asarray(bounds), np.abs(B).max(axis=0, initial=0.0)) + np.abs(
                 usual
@@ -348,7 +314,19 @@ class LandmarkSums(NamedTuple):
         count = max(1, -(-m * kind.itemsize // _TILE))
         width = -(-m // (64 * count)) * 64
         W, right, sizes = np.zeros((count, d, width), kind), np.zeros((count, width)), np.zeros(m)
-        _fill_tiles(B, usual, has_usual, factor, squares, is_whole, W, right, sizes)
+        y = np.zeros(count * width)
+        for j, x in enumerate(B.T):
+            y[:m] = factor * (x - usual[j])
+            tiles = W[:, j]
+            tiles[:] = (2.0 * np.rint(y) if is_whole else y).reshape(right.shape)
+            sizes += np.abs(x)
+            # Sizes are those of rounded numbers.
+            if squares:
+                right -= np.square(tiles, dtype=np.float64)
+            elif is_whole:
+                right += (0.5 if has_usual[j] else -0.5) * tiles
+            elif has_usual[j]:
+                right += tiles
         constant: Any = coef.sum(axis=0)
         unit = of_distance = None
         if squares:
@@ -368,7 +346,7 @@ class LandmarkSums(NamedTuple):
             np.flatnonzero(~has_usual),
             np.flatnonzero(has_usual),
             usual,
-            coefs,
+            coefs[:, 0] if n_outputs == 1 else coefs,
             unit,
             of_distance,
             scale,
@@ -388,19 +366,27 @@ class LandmarkSums(NamedTuple):
         n, kind = -(-len(A) // _ROWS) * _ROWS, self.W.dtype
         if A.shape[1] != n_columns:
             raise ValueError(f"Rows of {A.shape[1]} columns do not fit landmarks of {n_columns}.")
+        A = np.ascontiguousarray(A, np.float64)
         numbers = memory((n, n_columns), kind, "rows")
         left = memory((n,), kind, "sizes")
         numbers[len(A) :] = 0
         left[len(A) :] = 0
-        out = np.zeros((n, self.coef.shape[1]))
-        squares = self.unit is None
-        _lay_out(A, self.usual, self.scale, self.lines, self.constant, squares, numbers, left, out)
+        out = np.zeros((n, self.coef.shape[1] if self.coef.ndim == 3 else 1))
+        if self.unit is None:
+            lines = self.lines, self.constant
+            _lay_out_for_products(A, self.usual, *lines, numbers, left, out)
+        else:
+            sizes = np.empty(len(A))
+            _lay_out_for_differences(A, self.usual, self.scale, numbers, left, sizes)
+            out[: len(A), : len(self.constant)] = self.constant + np.outer(sizes, self.lines[:, 0])
         of_values = kind if kind.kind == "f" else np.dtype(np.float32)
         distances = memory((_ROWS, width), kind, "distances")
         values = memory((_ROWS, width), of_values, "values")
-        more = memory((n, len(self.others) + 1), np.dtype(np.int64), "columns")
-        counts = memory((n,), np.dtype(np.int64), "counts")
-        _list_entries(numbers, self.others, more, counts)
+        more = counts = None
+        if len(self.others):
+            more = memory((n, len(self.others) + 1), np.dtype(np.int64), "columns")
+            counts = memory((n,), np.dtype(np.int64), "counts")
+            _list_entries(numbers, self.others, more, counts)
         rows = numbers, self.W, left, self.right, self.columns, more, counts
         _add_values(*rows, self.coef, self.unit, self.slope, distances, values, out)
         return out[: len(A), : len(self.constant)]
@@ -415,7 +401,8 @@ def _usual_numbers(B, are_least):
     if not len(B):
         return np.zeros(d), np.zeros(d, dtype=bool)
     seen = np.sort(B[:: max(1, len(B) // _SEEN)], axis=0)
-    usual, counts, lower = seen[len(seen) // 2], np.zeros(d, np.int64), np.zeros(d, np.int64)
-    _count_equal(B, usual, counts, lower)
-    has_usual = (counts >= _USUAL * len(B)) & ((lower == 0) | (not are_least))
+    usual = seen[len(seen) // 2]
+    has_usual = (B == usual).sum(axis=0) >= _USUAL * len(B)
+    if are_least:
+        has_usual &= B.min(axis=0) >= usual
     return np.where(has_usual, usual, 0.0), has_usual

@@ -32,7 +32,7 @@ from tunefree.core.process import team
 from tunefree.core.progress import task
 from tunefree.rows.order import in_order
 from tunefree.trees.monotone import increasing
-from tunefree.trees.tree import add_values, first_bins, fours_of, packed
+from tunefree.trees.tree import add_tree, first_bins, fours_of, packed
 
 # The ridge of a leaf, in rows of mean curvature.
 RIDGE = 3.0
@@ -177,7 +177,7 @@ class Booster:
         if self._signs is not None:
             filled = np.bincount(leaves, minlength=shape.n_leaves) > 0
             values = increasing(values, shape.below(splits, self._signs), filled)
-        add_values(values[None], leaves[None], self._scores)
+        add_tree(sample.codes, values, leaves, self._scores)
         self.trees.append((*splits, values))
 
     def _splits(self, gradients, curvatures, memory):

@@ -23,7 +23,14 @@ from tunefree.trees.leafwise import (
     paths,
 )
 from tunefree.trees.monotone import below_by_boxes, below_by_levels
-from tunefree.trees.tree import add_trees, grow, leaves_of, memory_of_leaves, tree_memory
+from tunefree.trees.tree import (
+    add_trees,
+    grow,
+    leaves_of,
+    memory_of_leaves,
+    tree_memory,
+    without_axis,
+)
 
 # The column, threshold and side of missing values of a level without a split: all rows go left.
 _NO_SPLIT = np.array([[0], [255], [0]])
@@ -73,7 +80,7 @@ class ObliviousForest(NamedTuple):
     def add(self, codes, scores):
         """Add the values of all trees to scores."""
         splits = self.columns, self.thresholds, self.missing
-        add_trees(codes, *splits, self.values, memory_of_leaves(codes.shape[1]), scores)
+        add_trees(codes, *splits, self.values, scores)
 
     def shifted(self, shift):
         """The forest with a constant added to the scores of every output."""
@@ -202,7 +209,8 @@ class LeafwiseForest(NamedTuple):
         splits = self.columns, self.thresholds, self.missing, self.children
         slots = np.empty((2, self.values.shape[1]), np.int64)
         leaves = memory_of_leaves(codes.shape[1])
-        add_leafwise(codes, *splits, self.values, slots, leaves, scores)
+        values, scores = without_axis(self.values, scores)
+        add_leafwise(codes, *splits, values, slots, leaves, scores)
 
     def shifted(self, shift):
         """The forest with a constant added to the scores of every output."""

@@ -286,7 +286,7 @@ def find_leaves(codes, columns, thresholds, missing, children, memory, leaves):
 def add_leafwise(codes, columns, thresholds, missing, children, values, memory, leaves, scores):
     """Add the values of the rows' leaves in all trees to their scores.
 
-    `memory` is that of `find_leaves`, `leaves` that of `tree.add_trees`.
+    `memory` is that of `find_leaves`; `values`, `leaves` and `scores` those of `add_values`.
     """
     some, rows = leaves.shape
     for first in range(0, len(scores), rows):
@@ -299,7 +299,7 @@ def add_leafwise(codes, columns, thresholds, missing, children, values, memory, 
                 find_leaves(
                     part, columns[t], thresholds[t], missing[t], children[t], memory, own[i]
                 )
-            add_values(values[start : start + len(own)], own, scores[first:last])
+            add_values(values[start : start + len(own)], leaves, scores[first:last])
 
 
 def paths(children):

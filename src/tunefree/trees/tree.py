@@ -24,13 +24,14 @@ from tunefree.core.process import team
 from tunefree.core.vectors import add_row
 
 # These kernels make no arrays.
-borrowing = kernel(borrows=True)
+borrowing = kernel(borrows=True, unrolls=False)
 # Two numbers share a word of 64 bits: sums of up to 2^30 units each.
 _UNITS = 2.0**30
 # Exact sums of single numbers.
 _FINE_UNITS = 2.0**61
 # Trees and rows whose leaves are found before their values are added.
 _TREES_AT_ONCE, _ROWS_AT_ONCE = 16, 512
+_NO_SPLITS = tuple(np.empty((0, 0), kind) for kind in (np.int32, np.uint8, np.bool_))
 # A leaf with so many bins for each of its rows is small: its rows are added up bin by bin.
 _BINS_PER_ROW = 6
 # The highest six bits of a power of two times this number are different for each exponent.
@@ -131,14 +132,14 @@ def accumulate(words, first, sums):
             sums[w, b] = total
 
 
-@kernel(fastmath={"contract"}, borrows=True)
+@kernel(fastmath={"contract"}, borrows=True, unrolls=False)
 def _gain(a, own, g, h):
     """What a split gains for one output, if the left side has the sums a and own, both g and h."""
     c, other = g - a, h - own
     return (a * a * other + c * c * own) / (own * other)
 
 
-@kernel(fastmath={"contract"}, borrows=True)
+@kernel(fastmath={"contract"}, borrows=True, unrolls=False)
 def add_gains(sums, totals, units, ridge, first, last, gains):
     """Add the gains of a leaf's splits after every bin from `first` to before `last`."""
     h = totals[0] + 2.0 * ridge
@@ -480,13 +481,13 @@ def grow(
 
 
 @borrowing
-def _find_leaves(codes, columns, thresholds, missing, out):
-    """Write the leaf of every row; the first level is the highest bit."""
-    n = codes.shape[1]
+def _find_leaves(codes, first, columns, thresholds, missing, out):
+    """Write the leaf of every row from the first one on; the first level is the highest bit."""
+    n = len(out)
     for i in range(n):
         out[i] = 0
-    for level in range(columns.shape[0]):
-        column, threshold = codes[columns[level]], thresholds[level]
+    for level in range(len(columns)):
+        column, threshold = codes[columns[level], first : first + n], thresholds[level]
         side = np.uint8(1 if missing[level] else 0)
         for i in range(n):
             code = column[i]
@@ -516,47 +517,73 @@ def _sum_exactly(leaves, numbers, sums, out):
 
 @borrowing
 def add_values(values, leaves, scores):
-    """Add the values of the rows' leaves in some trees, in the order of the trees, to scores."""
-    n_trees, n_outputs = len(leaves), scores.shape[1]
-    whole = n_trees - n_trees % 4 if n_outputs == 1 else 0
-    for t in range(0, whole, 4):
-        v, w, x, y = values[t], values[t + 1], values[t + 2], values[t + 3]
-        a, b, c, d = leaves[t], leaves[t + 1], leaves[t + 2], leaves[t + 3]
-        for i in range(len(scores)):
-            total = scores[i, 0] + v[a[i], 0]
-            total += w[b[i], 0]
-            total += x[c[i], 0]
-            scores[i, 0] = total + y[d[i], 0]
-    for t in range(whole, n_trees):
-        own, places = values[t], leaves[t]
-        for i in range(len(scores)):
-            add_row(own, places[i], scores, i)
+    """Add the values of the rows' leaves in some trees, in the order of the trees, to scores.
+
+    Values and scores of one output have no axis of outputs. `leaves` may have more trees and rows.
+    """
+    n_trees, n = len(values), len(scores)
+    if scores.ndim == 2:
+        for t in range(n_trees):
+            for i in range(n):
+                add_row(values[t], leaves[t, i], scores, i)
+    else:
+        whole = n_trees - n_trees % 4
+        for t in range(0, whole, 4):
+            v, w, x, y = values[t], values[t + 1], values[t + 2], values[t + 3]
+            a, b, c, d = leaves[t], leaves[t + 1], leaves[t + 2], leaves[t + 3]
+            for i in range(n):
+                scores[i] = ((scores[i] + v[a[i]]) + w[b[i]] + x[c[i]]) + y[d[i]]
+        for t in range(whole, n_trees):
+            own, places = values[t], leaves[t]
+            for i in range(n):
+                scores[i] += own[places[i]]
 
 
 @borrowing
-def add_trees(codes, columns, thresholds, missing, values, leaves, scores):
-    """Add the values of the rows' leaves in all trees to their scores.
+def _add_trees(codes, columns, thresholds, missing, values, leaves, scores):
+    """Write the leaves of the rows in some trees, and add the values of leaves in some to scores.
 
-    `leaves` is memory for some trees and rows; of one tree it has the leaves of the last rows.
+    These are the same trees, but without splits `leaves` are given, and without values only they
+    are written: one kernel is compiled for all three uses. `leaves` is memory for some trees and
+    rows, see `add_values`.
     """
-    some, rows = leaves.shape
-    for first in range(0, len(scores), rows):
-        last = minimum(first + rows, len(scores))
-        for start in range(0, len(columns), some):
-            own = leaves[: minimum(some, len(columns) - start), : last - first]
-            for t in range(len(own)):
-                splits = columns[start + t], thresholds[start + t], missing[start + t]
-                _find_leaves(codes[:, first:last], splits[0], splits[1], splits[2], own[t])
-            add_values(values[start : start + len(own)], own, scores[first:last])
+    some, rows = len(leaves), maximum(1, leaves.shape[1])
+    n = codes.shape[1]
+    for first in range(0, n, rows):
+        last = minimum(first + rows, n)
+        for start in range(0, maximum(len(columns), len(values)), some):
+            for t in range(start, minimum(start + some, len(columns))):
+                own = leaves[t - start, : last - first]
+                _find_leaves(codes, first, columns[t], thresholds[t], missing[t], own)
+            add_values(values[start : start + some], leaves, scores[first:last])
+
+
+def without_axis(values, scores):
+    """Values and scores, of one output without their axis of outputs: less has to be compiled."""
+    return (values[..., 0], scores[:, 0]) if scores.shape[1] == 1 else (values, scores)
+
+
+def add_trees(codes, columns, thresholds, missing, values, scores):
+    """Add the values of the rows' leaves in all trees to their scores."""
+    leaves = memory_of_leaves(codes.shape[1])
+    values, scores = without_axis(values, scores)
+    _add_trees(codes, columns, thresholds, missing, values, leaves, scores)
+
+
+def add_tree(codes, values, leaves, scores):
+    """Add the values of the rows' leaves in one tree to their scores."""
+    values, scores = without_axis(values[None], scores)
+    _add_trees(codes, *_NO_SPLITS, values, leaves[None], scores)
+
+
+def leaves_of(codes, columns, thresholds, missing):
+    """The leaf of every row in one tree."""
+    leaves = np.empty((1, codes.shape[1]), dtype=np.uint8)
+    splits = columns[None], thresholds[None], missing[None]
+    _add_trees(codes, *splits, np.empty((0, 0)), leaves, np.empty(0))
+    return leaves[0]
 
 
 def memory_of_leaves(n_rows):
     """Memory for the leaves of rows in some trees, which stays in the L1 cache."""
     return np.empty((_TREES_AT_ONCE, max(1, min(n_rows, _ROWS_AT_ONCE))), np.uint8)
-
-
-def leaves_of(codes, columns, thresholds, missing):
-    """The leaf of every row in one tree."""
-    leaves = np.empty(codes.shape[1], dtype=np.uint8)
-    _find_leaves(codes, columns, thresholds, missing, leaves)
-    return leaves
