@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 from scipy import sparse
 from sklearn.metrics import pairwise
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -11,8 +12,10 @@ from tunefree.kernels.kernels import (
     KERNELS,
     RBF,
     Function,
+    Laplacian,
     Pairwise,
     Precomputed,
+    _manhattan,
     check_gram,
     decay,
     make_kernel,
@@ -123,3 +126,28 @@ def test_bad_names_and_bandwidths_are_refused():
         make_kernel("rbf", gamma=0)
     with pytest.raises(ValueError, match="kernel='gauss'"):
         make_kernel("gauss")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 4, 11])
+def test_a_distance_of_two_rows_has_the_same_bits_among_any_others(dtype, d):
+    rng = np.random.default_rng(0)
+    A, B = (rng.normal(size=(n, d)).astype(dtype) for n in (9, 37))
+    found = Laplacian().distances(A, B)
+    gaps = np.abs(A[:, None] - B)
+    expected = np.zeros((9, 37), dtype)
+    for j in range(0, d - 3, 4):
+        first, *others = np.moveaxis(gaps[..., j : j + 4], -1, 0)
+        expected = ((others[0] + others[1]) + others[2]) + (expected + first)
+    for j in range(d - d % 4, d):
+        expected = expected + gaps[..., j]
+    np.testing.assert_array_equal(found, expected)
+    for rows, others in ((slice(2, 3), slice(None)), (slice(None), slice(5, 8))):
+        part = Laplacian().distances(A[rows], B[others])
+        np.testing.assert_array_equal(part, found[rows, others])
+
+
+def test_vectors_are_not_read_from_arrays_with_gaps():
+    A, B = np.ones((8, 2)), np.ones((2, 40))
+    with pytest.raises(TypingError, match="contiguous"):
+        _manhattan(A, B, np.empty((8, 80))[:, ::2], False)

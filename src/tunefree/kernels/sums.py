@@ -313,20 +313,29 @@ class LandmarkSums(NamedTuple):
         # Whole vectors, and four of each type.
         count = max(1, -(-m * kind.itemsize // _TILE))
         width = -(-m // (64 * count)) * 64
-        W, right, sizes = np.zeros((count, d, width), kind), np.zeros((count, width)), np.zeros(m)
-        y = np.zeros(count * width)
-        for j, x in enumerate(B.T):
-            y[:m] = factor * (x - usual[j])
-            tiles = W[:, j]
-            tiles[:] = (2.0 * np.rint(y) if is_whole else y).reshape(right.shape)
-            sizes += np.abs(x)
-            # Sizes are those of rounded numbers.
-            if squares:
-                right -= np.square(tiles, dtype=np.float64)
-            elif is_whole:
-                right += (0.5 if has_usual[j] else -0.5) * tiles
-            elif has_usual[j]:
-                right += tiles
+        numbers, right, sizes = np.zeros((d, count * width)), np.zeros(count * width), np.zeros(m)
+        np.subtract(B.T, usual[:, None], out=numbers[:, :m])
+        numbers *= factor
+        if is_whole:
+            np.rint(numbers, out=numbers)
+            numbers *= 2.0
+        W = np.empty((count, d, width), kind)
+        W[:] = numbers.reshape(d, count, width).swapaxes(0, 1)
+        # Sizes are those of rounded numbers. One order of additions, whatever their number.
+        if kind == np.float32:
+            numbers = numbers.astype(kind).astype(np.float64)
+        if squares:
+            numbers *= numbers
+            for row in numbers:
+                right -= row
+        else:
+            for row, is_usual, x in zip(numbers, has_usual, np.abs(B.T, order="C"), strict=True):
+                sizes += x
+                if is_whole:
+                    right += (0.5 if is_usual else -0.5) * row
+                elif is_usual:
+                    right += row
+        right = right.reshape(count, width)
         constant: Any = coef.sum(axis=0)
         unit = of_distance = None
         if squares:
