@@ -57,9 +57,10 @@ class BoostedTreesRegressor(
 
     Held-out rows choose the number of rounds: five folds, or with 2,000 distinct rows and more a
     fifth of the rows. The trees of the model are then learned from all rows. There are forests of
-    several shapes: oblivious trees, which have one split a level, of depths 3 and 6, with the step
-    0.12; from 4,000 rows on of depths 4 and 8, and leaf-wise trees of 31 leaves, with the step
-    0.06. The held-out loss chooses the share of each.
+    several shapes: oblivious trees, which have one split a level, of depths 3 and 6; from 4,000
+    rows on of depths 6 or 8 (of several outputs 4 and 8), and leaf-wise trees of 31 leaves. Steps
+    are 0.12, of leaf-wise trees for several outputs 0.06. The held-out loss chooses the share of
+    each. From 100,000 rows on the trees of all rows have the splits of those that held rows out.
 
     For quantiles v is the quantile of the leaf's residuals, times eta H / (H + 3 mean H), where H
     is the weight of the leaf. In the end the quantile of the held-out residuals is added to F.
