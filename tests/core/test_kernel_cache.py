@@ -132,6 +132,7 @@ assert overloads == sorted(overloads), overloads
 """
 
 
+@pytest.mark.skipif(not jit._TESTED, reason="Numba of another version compiles as it does itself")
 def test_indices_are_tried_as_those_of_arrays_before_lists_dicts_and_texts(tmp_path):
     # In a new process: what was registered first stays first.
     kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
