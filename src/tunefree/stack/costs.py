@@ -270,9 +270,8 @@ class Limits:
         self.seconds = self._whole if is_default else self._whole / n_fits
         self.clock = clock.Clock(self.seconds)
         self._budget = None if is_default else self.seconds
-        self.ratios: dict[
-            type, float
-        ] = {}  # of kinds of candidates: seconds over the foreseen ones
+        # Of kinds of candidates: seconds over the foreseen ones.
+        self.ratios: dict[type, float] = {}
         self._read_in: float | None = None
 
     def of_others(self, n_fits):
