@@ -266,7 +266,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             raise ValueError(
                 "X has only high-cardinality text columns: there is nothing to learn from."
             )
-        names, kept = names_in(self), {j: one for j, one in found.items() if widths[int(j)]}
+        names = self.schema_.names
+        kept = {j: one for j, one in found.items() if widths[int(j)]}
         near = {j: one.near for j, one in kept.items() if one.near}
         self.merged_ = near if self.merge_levels else {}
         findings = []
@@ -337,7 +338,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     def _warn_of_columns(self, findings):
         """Warn of levels, of what the schema notes, and of dropped columns."""
-        notes = notes_of_columns(names_in(self), self.schema_.columns)
+        notes = notes_of_columns(self.schema_.names, self.schema_.columns)
         warn_of([*findings, *(Finding(*one) for one in notes)])
         if self.dropped_:
             warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
@@ -370,7 +371,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     def _is_given(self, j, kind=None):
         """Whether the user gives the kind of a column, or this kind."""
-        given = (self.schema or {}).get(names_in(self)[j], {})
+        given = (self.schema or {}).get(self.schema_.names[j], {})
         found = given.get("kind") if isinstance(given, dict) else given
         return found is not None if kind is None else found == kind
 
@@ -542,8 +543,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def dropped_(self) -> list[str]:
         """The names of input columns without an output column."""
         check_is_fitted(self, "kinds_")
-        names = zip(_check_feature_names_in(self), self._columns_out(), strict=True)
-        return [str(name) for name, columns in names if not columns]
+        names = self.schema_.names
+        return [names[j] for j in np.flatnonzero(self._columns_out() == 0)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -749,7 +750,7 @@ def signs_of_columns(table: Any, monotonic_cst: Any) -> np.ndarray:
     signs = np.asarray(_check_monotonic_cst(table, monotonic_cst), dtype=np.int8)
     wrong = np.flatnonzero((signs != 0) & (table.kinds_ != NUMBER))
     if len(wrong):
-        name, kind = _check_feature_names_in(table)[wrong[0]], table.kinds_[wrong[0]]
+        name, kind = table.schema_.names[wrong[0]], table.kinds_[wrong[0]]
         raise ValueError(f"monotonic_cst= is for columns of numbers: {name!r} is a {kind} column.")
     return signs[table.sources_]
 
@@ -757,8 +758,8 @@ def signs_of_columns(table: Any, monotonic_cst: Any) -> np.ndarray:
 def source_layout(table):
     """The `SourceLayout` of a fitted `TablePreprocessor`."""
     starts = np.concatenate([[0], np.cumsum(table._columns_out())])
-    names, kinds = _check_feature_names_in(table).tolist(), table.kinds_.tolist()
-    return SourceLayout(names, kinds, starts, table.missing_, table.rare_)
+    names, kinds = table.schema_.names, table.kinds_.tolist()
+    return SourceLayout(list(names), kinds, starts, table.missing_, table.rare_)
 
 
 def _rare(shared):

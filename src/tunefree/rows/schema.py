@@ -184,6 +184,8 @@ class Schema(NamedTuple):
 
 def names_in(estimator: Any) -> list[str]:
     """The names of the columns of a fit; x0, x1, ... without any."""
+    if not hasattr(estimator, "feature_names_in_"):  # there may be a million columns
+        return [f"x{j}" for j in range(estimator.n_features_in_)]
     return [str(name) for name in _check_feature_names_in(estimator)]
 
 

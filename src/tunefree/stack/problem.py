@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.base import base
 from tunefree.base.exposures import Terms
@@ -59,7 +58,7 @@ class TableRows(NamedTuple):
             on_bad_cell=estimator.on_bad_cell,
         )
         Z = table.fit_transform(X, sample_weight=sample_weight)
-        names = _check_feature_names_in(table)[table.sources_]
+        names = np.array(table.schema_.names, dtype=object)[table.sources_]
         Z, y = base.check_rows_and_targets(estimator, Z, y, names=names, **checks)
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
         is_own = known is not None or not sparse.issparse(X)  # whether the user's rows are dense

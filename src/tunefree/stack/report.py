@@ -4,7 +4,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.core.format import aligned, duration, listed, number
 from tunefree.core.process import amount
@@ -297,7 +296,7 @@ def share_words(share):
 def report_of(name, table, stacked, losses, relevances, importances, notes=()):
     """The `Report` of the estimator of this name; `losses` are those of the stack's predictions."""
     problem, chosen = stacked.problem, stacked.chosen
-    shape, names = problem.shape, _check_feature_names_in(table).tolist()
+    shape, names = problem.shape, table.schema_.names
     constant = constant_entry(chosen, problem)
     interval, method = _risk_interval(losses, chosen.rows, problem, chosen.optimism)
     shares, rises = {}, {}
@@ -398,7 +397,7 @@ def _largest(values, names, least):
 
 def level_relevances(relevances, table):
     """The shares of the levels of every column of categories, by name."""
-    names = _check_feature_names_in(table).tolist()
+    names = table.schema_.names
     out = {}
     for j in np.flatnonzero(table.kinds_ == "category").tolist():
         levels = [*table.levels_[str(j)], "(rare)"]
@@ -448,7 +447,7 @@ class Importances(NamedTuple):
         found = permutation_importances(stacked.chosen, stacked.problem)
         if found is None:
             return None
-        names, several = _check_feature_names_in(table), several_columns(table)
+        names, several = table.schema_.names, several_columns(table)
         d = len(table.sources_)
         end, groups = d + len(several), []
 
@@ -458,7 +457,7 @@ class Importances(NamedTuple):
             return out
 
         for k, columns in enumerate(stacked.problem.column_groups[len(several) :], end):
-            users = names[np.unique(table.sources_[columns])].tolist()
+            users = [names[j] for j in np.unique(table.sources_[columns])]
             value, error = (float(values[k]) for values in found)
             groups.append({"columns": users, "importance": value, "importance_se": error})
         groups.sort(key=lambda group: -group["importance"])
