@@ -648,3 +648,48 @@ def test_clock_times_below_a_day_are_times_and_no_durations():
     assert Durations.of(cells, np.ones(3)) is not None  # where durations are known to be
     long = pa.array(["51:30", "1:05:00"])
     np.testing.assert_allclose(Durations.read(long, np.ones(2))[1] * 1440, [51.5, 65])
+
+
+@pytest.mark.parametrize("point", [".", ","])
+@pytest.mark.parametrize("most", [59.0, 90.0, 2000.0])
+def test_laps_of_races_are_seconds(point, most):
+    """1:38.109 is 98.109 seconds; below a minute a race is written 58.220."""
+    seconds = np.random.default_rng(0).uniform(30.0, most, 40).round(3)
+    seconds[0] = 61.5
+    cells = [lap(t, point) for t in seconds]
+    found, days = Durations.read(pa.array(cells), np.ones(40))
+    np.testing.assert_allclose(days * 86_400, seconds, rtol=1e-12)
+    assert_reads(found, cells, days)
+    without_minutes = [f"{t:.3f}".replace(".", point) for t in seconds]
+    assert Durations.of(pa.array(without_minutes), np.ones(40)) is None  # numbers alone
+
+
+def lap(seconds, point):
+    """Seconds as races write them."""
+    minutes, rest = divmod(round(seconds * 1000), 60_000)
+    text = f"{rest // 1000:02d}.{rest % 1000:03d}".replace(".", point)
+    return f"{minutes}:{text}" if minutes else text
+
+
+COORDINATES = {
+    "28.25N": lambda x, side: f"{x:.2f}{side}",
+    "28.25 N": lambda x, side: f"{x:.2f} {side}",
+    "N 28.25": lambda x, side: f"{side} {x:.2f}",
+    "28.25° N": lambda x, side: f"{x:.2f}° {side}",
+    "28°15'N": lambda x, side: f"{int(x)}°{round(x % 1 * 60):02d}'{side}",
+    "28° 15' 0\" N": lambda x, side: f"{int(x)}° {round(x % 1 * 60)}' 0\" {side}",
+}
+
+
+@pytest.mark.parametrize("form", COORDINATES)
+@pytest.mark.parametrize("sides", ["NS", "EW", "EO"])
+def test_south_and_west_are_negative_where_a_column_has_both_sides(form, sides):
+    degrees = np.random.default_rng(0).integers(-80 * 4, 80 * 4, 40) / 4.0
+    cells = [COORDINATES[form](abs(x), sides[int(x < 0.0)]) for x in degrees]
+    found = numbers_of(*cells)
+    np.testing.assert_allclose(read(found, *cells), degrees, rtol=1e-12)
+    north = [COORDINATES[form](abs(x), sides[0]) for x in degrees]
+    alone = numbers_of(*north)
+    np.testing.assert_allclose(read(alone, *north), np.abs(degrees), rtol=1e-12)
+    is_south = degrees < 0.0  # not silently north: such cells are counted as bad
+    np.testing.assert_array_equal(np.isnan(read(alone, *cells)), is_south)

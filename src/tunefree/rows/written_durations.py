@@ -1,7 +1,7 @@
 """How the durations of one column of text are written, and their values.
 
 Numbers with units of time, such as "2h 50m", are numbers: see `tunefree.rows.written_numbers`. Here
-are those with colons, as clocks, pandas and Python write them, and those of ISO 8601.
+are those with colons, as clocks, races, pandas and Python write them, and those of ISO 8601.
 """
 
 from typing import NamedTuple
@@ -19,6 +19,15 @@ _ISO = (
     r"^(?P<sign>-?)P(?:(?P<days>\d{1,7})D)?(?:T(?:(?P<hours>\d{1,7})H)?(?:(?P<minutes>\d{1,7})M)?"
     r"(?:(?P<seconds>\d{1,7})(?:[.,](?P<part>\d{1,9}))?S)?)?$"
 )
+# Laps of a race, "1:38.109": minutes, seconds and a part. Below a minute there are only seconds.
+_LAP = (
+    r"^(?P<sign>-?)(?P<days>)(?P<hours>)(?P<minutes>\d{1,7}):(?P<seconds>\d{2})"
+    r"[.,](?P<part>\d{1,9})$"
+)
+_SECONDS = (
+    r"^(?P<sign>-?)(?P<days>)(?P<hours>)(?P<minutes>)(?P<seconds>[0-5]?\d)"
+    r"(?:[.,](?P<part>\d{1,9}))?$"
+)
 _MAY_BE = r"^-?(?:P[T\d]|\d{1,7} ?[dD]|\d{1,7}:\d\d)"
 _LEAST_SHARE = 0.5  # of the rows; below it a column is not one of durations
 _MICROS = {"days": 86_400_000_000, "hours": 3_600_000_000, "minutes": 60_000_000,
@@ -33,6 +42,8 @@ class Durations(NamedTuple):
     ----------
     is_short : bool
         Whether "51:27" is minutes and seconds, and not hours and minutes.
+    has_laps : bool
+        Whether there are laps such as "1:38.109", and "58.22" is seconds.
     example : str
         A cell.
 
@@ -44,6 +55,7 @@ class Durations(NamedTuple):
     """
 
     is_short: bool = False
+    has_laps: bool = False
     example: str = ""
 
     @classmethod
@@ -60,13 +72,15 @@ class Durations(NamedTuple):
         If `may_be_times`, clock times below 24 hours alone are none: they are times of a day.
         """
         least = _LEAST_SHARE * counts.sum()
-        may_be = compute.match_substring_regex(cells, _MAY_BE).to_numpy(zero_copy_only=False)
+        may_be = _matches(cells, _MAY_BE)
+        has_laps = bool(_matches(cells, _LAP).any())
+        if has_laps:
+            may_be |= _matches(cells, _SECONDS)
         if counts[may_be].sum() < least or not counts.sum():
             return None, None
-        two = compute.match_substring_regex(cells, r"^-?\d+:\d\d$").to_numpy(zero_copy_only=False)
-        clock = compute.match_substring_regex(cells, r"^-?\d+:\d\d").to_numpy(zero_copy_only=False)
-        found = cls(is_short=bool(two.any() and (clock & ~two).any()))
-        if may_be_times and not found.is_short:
+        two, clock = _matches(cells, r"^-?\d+:\d\d$"), _matches(cells, r"^-?\d+:\d\d")
+        found = cls(bool(two.any() and (clock & ~two).any()), has_laps)
+        if may_be_times and not (found.is_short or has_laps):
             hours = compute.extract_regex(cells.filter(pa.array(clock)), r"^-?(?P<hours>\d{1,9}):")
             hours = compute.struct_field(hours, "hours").cast(pa.int64()).to_numpy(False)
             is_long = bool(len(hours)) and hours.max() > 24
@@ -84,7 +98,8 @@ class Durations(NamedTuple):
     def values(self, cells: pa.StringArray) -> np.ndarray:
         """Durations of cells in days; NaN where a cell is no such duration."""
         cells, out = compute.fill_null(cells, ""), np.full(len(cells), np.nan)
-        for pattern in (_CLOCK, _ISO):
+        laps = (_LAP, _SECONDS) if self.has_laps else ()
+        for pattern in (_CLOCK, _ISO, *laps):
             is_form = compute.match_substring_regex(cells, pattern)
             is_form = compute.and_(is_form, compute.match_substring_regex(cells, r"\d"))
             if compute.any(is_form).as_py():
@@ -107,7 +122,7 @@ class Durations(NamedTuple):
             for name in _MICROS
         }
         if self.is_short and pattern == _CLOCK:
-            is_two = compute.match_substring_regex(cells, r"^-?\d+:\d\d$").to_numpy(False)
+            is_two = _matches(cells, r"^-?\d+:\d\d$")
             moved = {"minutes": counts["hours"], "seconds": counts["minutes"], "hours": 0 * is_two}
             counts |= {name: np.where(is_two, part, counts[name]) for name, part in moved.items()}
         part = compute.utf8_slice_codeunits(compute.utf8_rpad(texts["part"], 6, "0"), 0, 6)
@@ -121,3 +136,8 @@ class Durations(NamedTuple):
         own = compute.equal(texts["days"], "").to_numpy(zero_copy_only=False) | (pattern == _ISO)
         micros = sign * days + np.where(own, sign, 1) * clock
         return micros.astype("m8[us]") / _DAY
+
+
+def _matches(cells, pattern):
+    """Which cells have a form."""
+    return compute.match_substring_regex(cells, pattern).to_numpy(zero_copy_only=False)

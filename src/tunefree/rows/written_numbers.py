@@ -88,6 +88,9 @@ _SURE_LETTERS = frozenset("kKM")
 _DEBITS, _CREDITS = frozenset(["dr", "dr."]), frozenset(["cr", "cr."])
 _GERMAN = frozenset(["S", "H"])  # Soll and Haben; as units they are seconds and hours
 _CRORE = 1e3
+# Parts of the compass, which have two signs where a column has both. "O" is oeste and ouest beside
+# E, and Osten beside W.
+_COMPASS = {"south": ("N", "S"), "west": ("E", "W"), "oeste": ("E", "O"), "westen": ("O", "W")}
 _SIDES = {
     "<": "< <= ≤ under below less_than up_to at_most max max. fewer_than",
     ">": "> >= ≥ over above more_than at_least min min. greater_than",
@@ -112,6 +115,11 @@ _FEET = re.compile(
     r"(?: (?P<top>\d{1,2})/(?P<bottom>2|4|8|16|32|64))?)? ?(?:\"|''|in\.?|inch|inches)?",
     re.IGNORECASE,
 )
+# "40°26'46\"N", of minutes and seconds or of minutes alone.
+_DEGREES = re.compile(
+    r"(?P<degrees>\d{1,3}) ?° ?(?P<minutes>\d{1,2}(?:\.\d+)?) ?'"
+    r"(?: ?(?P<seconds>\d{1,2}(?:\.\d+)?) ?(?:\"|''))? ?(?P<after>[NSEWO]?)"
+)
 # "2h 50m", "1 day 3 hours": two units or more of time. Others, such as "4 lb 5 oz": `_UNITED`.
 _SPAN = re.compile(
     r"(?:(?P<days>\d{1,4}) ?d(?:ays?)?)?,? ?(?:(?P<hours>\d{1,3}) ?h(?:(?:ou)?rs?)?)?,? ?"
@@ -122,12 +130,13 @@ _SPAN = re.compile(
 _UNITED = re.compile(r"(\d+(?:\.\d+)?) ?([^\W\d_]+)\.?(?:,? ?(?:and )?(?=\d)|$)")
 _MINUTES = {"days": 1440.0, "hours": 60.0, "minutes": 1.0, "seconds": 1.0 / 60.0}
 _ODD = (
-    r"^-?\d+(?:(?: |-| and )\d+)?/\d|^\d+ ?(?:'|[fF][tT]|[fF]ee?[oO]?t)"
+    r"^-?\d+(?:(?: |-| and )\d+)?/\d|^\d+ ?(?:°|'|[fF][tT]|[fF]ee?[oO]?t)"
     r"|^\d+(?:\.\d+)? ?[A-Za-z]+\.?,? ?(?:and )?\d+(?:\.\d+)? ?[A-Za-z]"
 )
 # What is written in another way in the same sense, by pattern: a unit "m2" or "m^2", a price "5,-",
 # footnotes "7*" and "7[a]", powers "1.5×10^3" and "1.5D+03", "5 ± 1", ranges "5..7" and
-# "between 5 and 7", and what spreadsheets write before a number that is meant as text.
+# "between 5 and 7", "N 59.8" and "59.8° N", and what spreadsheets write before a number that is
+# meant as text.
 _OTHERWISE = {
     r"([a-df-zA-DF-Z])\^?2$": r"\1²",
     r"([a-df-zA-DF-Z])\^?3$": r"\1³",
@@ -146,10 +155,12 @@ _OTHERWISE = {
     r'^"(.*)"$': r"\1",
     r"^(?:(?i:minus|negative) |[▼▽↓] ?)(\d)": r"-\1",
     r"^[▲△↑] ?(\d)": r"\1",
+    r"(\d) ?° ?([NSEWO])$": r"\1\2",
+    r"^([NSEWO]) ?(\d{1,3}\.\d+)°?$": r"\2\1",
 }
 _MAY_BE_OTHERWISE = (
     r"[a-df-zA-DF-Z]\^?[23]$|/ ?100|\d[.,] ?[-\x{2013}\x{2014}]|[\]*†‡§]$|10\^|[dD][+-]\d"
-    r"|±|\+/?-|\.\.|~|〜|^(?i:between|from|minus|negative) |^['\"=▲△↑▼▽↓]"
+    r"|±|\+/?-|\.\.|~|〜|° ?[NSEWO]$|^[NSEWO] ?\d|^(?i:between|from|minus|negative) |^['\"=▲△↑▼▽↓]"
 )
 # Marks out of ten: "8/10", "8 out of 10". Halves and quarters of an inch have other denominators.
 _RATIO = r"^(?P<top>\d+(?:[.,]\d+)?) ?(?:/|out of|of) ?(?P<bottom>5|6|7|10|20|25|50|100)$"
@@ -393,6 +404,10 @@ def _fractions(cells, around):
         elif found := _FRACTION.fullmatch(cell):
             whole, after = float(found["whole"] or 0.0), found["after"]
             scale = -1.0 if found["sign"] else 1.0
+        elif found := _DEGREES.fullmatch(cell):
+            minutes = float(found["minutes"]) + float(found["seconds"] or 0.0) / 60.0
+            exact[k], texts[k] = float(found["degrees"]) + minutes / 60.0, f"\0{found['after']}"
+            continue
         elif found := _SPAN.fullmatch(cell):
             exact[k] = sum(_MINUTES[name] * float(found[name] or 0.0) for name in _MINUTES)
             texts[k] = "\0min"
@@ -481,7 +496,7 @@ def _floats(bodies, point, powers):
 def _meaning(word, styles, kind):
     """A word after a number: its size, and a unit ("" for thousands, millions, ...)."""
     lower, letters = word.lower(), "letters" in styles
-    if _is_of_account(word, styles):
+    if _is_a_sign(word, styles):
         return 1.0, ""
     if not word or lower in _MONEY:
         return 1.0, _MONEY.get(lower, "")
@@ -508,9 +523,15 @@ def _meaning(word, styles, kind):
     return 1.0, word
 
 
-def _account_of(cells, plain, point):
-    """What marks of an account mean in a column: "debits" or "credits" are negative; "" of none."""
+def _negative_of(cells, plain, point):
+    """What words make a number negative: of an account, or of the compass; "" if there are none."""
     words = {affixes.low.word for affixes in cells.affixes if affixes.low.word}
+    sides = [style for style, pair in _COMPASS.items() if words == {*pair}]
+    return sides[0] if sides else _account_of(cells, plain, point, words)
+
+
+def _account_of(cells, plain, point, words):
+    """What marks of an account mean in a column: "debits" or "credits" are negative; "" of none."""
     lower = {word.lower() for word in words}
     if (lower & _DEBITS and lower & _CREDITS) or words == _GERMAN:
         return "debits"
@@ -528,15 +549,19 @@ def _account_of(cells, plain, point):
     return "credits" if np.median(bare) < _CRORE * np.median(values) else ""
 
 
-def _is_of_account(word, styles):
-    """Whether a word marks a debit or a credit in a column of such styles."""
+def _is_a_sign(word, styles):
+    """Whether a word is a mark of an account, or a part of the compass, in a column so written."""
+    if any(word in _COMPASS.get(style, ()) for style in styles):
+        return True
     if "debits" not in styles and "credits" not in styles:
         return False
     return word.lower() in _DEBITS | _CREDITS or word in _GERMAN
 
 
 def _is_negative(word, styles):
-    """Whether a number with such a word is negative in an account of such styles."""
+    """Whether a number with such a word is negative in a column so written."""
+    if any(word == _COMPASS[style][1] for style in styles if style in _COMPASS):
+        return True
     if "debits" in styles:
         return word.lower() in _DEBITS or word == "S"
     return "credits" in styles and word.lower() in _CREDITS
@@ -588,10 +613,10 @@ class Numbers(NamedTuple):
         divided by a hundred.
     styles : str
         What else cells show, as words: "groups" of thousands, "marks" of both kinds before
-        decimals, "signs" as in accounts, "debits" or "credits" as negative numbers, "letters"
-        that are powers of ten, "lakh", "percents" without their sign, "bounds", "ranges" (and
-        "tight" ones, without blanks) and "fractions". Cells in another style are not numbers so
-        written.
+        decimals, "signs" as in accounts, "debits", "credits", "south" or "west" as negative
+        numbers, "letters" that are powers of ten, "lakh", "percents" without their sign, "bounds",
+        "ranges" (and "tight" ones, without blanks) and "fractions". Cells in another style are not
+        numbers so written.
 
     Examples
     --------
@@ -653,8 +678,8 @@ class Numbers(NamedTuple):
         if _has_both_marks(rest.low, rows):
             first = first._replace(styles="marks")
         rest = rest.in_marks(first)
-        account = _account_of(rest, cells.filter(pa.array(plain)), point)
-        first = first._replace(styles=f"{first.styles} {account}".strip())
+        negative = _negative_of(rest, cells.filter(pa.array(plain)), point)
+        first = first._replace(styles=f"{first.styles} {negative}".strip())
         found = first._with_units(rest, rows, counts.sum(), counts[plain].sum())
         if found is None:
             return None, None
@@ -724,7 +749,7 @@ class Numbers(NamedTuple):
             parts.append("ranges as their middle")
         if "bounds" in styles:
             parts.append("bounds as their number")
-        for side in ("debits", "credits"):
+        for side in ("debits", "credits", *_COMPASS):
             if side in styles:
                 parts.append(f"{side} as negative numbers")
         return f"numbers {', '.join(parts)}".strip()
@@ -740,7 +765,7 @@ class Numbers(NamedTuple):
         first = {found.group() for word in words if (found := re.match(r"[^\W\d_]+", word))}
         styles = self.styles.split() + ["letters"] * bool(_SURE_LETTERS.intersection(first))
         styles += ["lakh"] if any(w.lower().startswith("cr") for w in words) else []
-        words = [w for w in words if not _is_of_account(w, styles)]
+        words = [w for w in words if not _is_a_sign(w, styles)]
         units = {_unit(word) for word in words if word.lower() not in _LETTERS}
         kinds = {_KINDS[u] for u in units if u is not None}
         kind = next((k for k in ("bytes", "length", "time") if k in kinds), "")
