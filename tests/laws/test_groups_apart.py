@@ -7,7 +7,8 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 from tunefree import BoostedTreesClassifier, BoostedTreesRegressor, TuneFreeRegressor
 from tunefree.held_out import predictions as held_out
 from tunefree.held_out.predictions import automatic_folds, folds_within, is_cross_validation
-from tunefree.stack.candidates import BoostedTrees, ThreeFolds, make_candidates
+from tunefree.stack.candidates import BoostedTrees, ThreeFolds
+from tunefree.stack.suited import make_candidates
 from tunefree.trees import boosting
 from tunefree.trees import learning as trees
 from tunefree.trees.forests import Oblivious

@@ -16,7 +16,7 @@ NAMES = [  # TuneFreeClassifier runs what TuneFreeRegressor does, at twice the c
 
 @pytest.mark.parametrize("name", NAMES)
 def test_threads_change_no_bit(name, monkeypatch):
-    monkeypatch.setattr("tunefree.stack.candidates._PILOTED", 1000)
+    monkeypatch.setattr("tunefree.stack.suited._PILOTED", 1000)
     monkeypatch.setattr("tunefree.stack.candidates._KERNEL_PILOT_ROWS", 500)
     monkeypatch.setattr("tunefree.kernel_ridge.solvers.EXACT_ROWS", 500)
     monkeypatch.setattr("tunefree.kernel_ridge.choice._START", 50)

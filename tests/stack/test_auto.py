@@ -22,8 +22,9 @@ from tunefree.held_out.predictions import Entry, automatic_folds, folds_of
 from tunefree.held_out.stacking import Targets
 from tunefree.rows.checks import CORRELATED, SourceColumn, correlated_columns
 from tunefree.stack import candidates
-from tunefree.stack.candidates import Candidate, evaluate_candidates
+from tunefree.stack.candidates import Candidate
 from tunefree.stack.costs import Plan, Step, shape_of
+from tunefree.stack.evaluation import evaluate_candidates
 from tunefree.stack.problem import StackProblem
 from tunefree.stack.schedule import Fixed
 from tunefree.uncertainty.calibration import Slopes
@@ -144,7 +145,7 @@ def test_kernel_pistol_judges_itself_honestly():
 @pytest.mark.filterwarnings("ignore::tunefree.DataWarning")
 def test_kernels_of_many_rows_wait_for_a_pilot(monkeypatch):
     """They join a stack that they improve, and are skipped where trees predict better."""
-    monkeypatch.setattr(candidates, "_PILOTED", 2000)
+    monkeypatch.setattr("tunefree.stack.suited._PILOTED", 2000)
     monkeypatch.setattr(candidates, "_KERNEL_PILOT_ROWS", 1000)
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (3000, 4))
@@ -167,7 +168,7 @@ def test_kernels_of_many_rows_wait_for_a_pilot(monkeypatch):
 
 def test_the_better_kernel_of_few_rows_is_tried_on_more(monkeypatch):
     """Where neither lowers the stack's loss, none is."""
-    monkeypatch.setattr(candidates, "_PILOTED", 2000)
+    monkeypatch.setattr("tunefree.stack.suited._PILOTED", 2000)
     monkeypatch.setattr(candidates, "_FIRST_PILOT_ROWS", 300)
     monkeypatch.setattr(candidates, "_KERNEL_PILOT_ROWS", 600)
     tried, pilot = [], candidates.PilotedKernel._pilot

@@ -1,4 +1,4 @@
-"""The candidates of `TuneFree*`: their kinds, which suit a problem, evaluation and last fits.
+"""The kinds of candidates of `TuneFree*`, and how each is evaluated on held-out rows.
 
 Kernels and ridge regression on ranks need one fit for their held-out predictions (exact
 leave-one-out), as does kernel PiSTOL (which predicts before it learns). Others are fitted fold by
@@ -8,19 +8,14 @@ docs/selection.md.
 """
 
 import copy
-import time
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from tunefree.core.clock import clock
-from tunefree.core.clock import limited as limited_time
-from tunefree.core.format import duration
 from tunefree.core.process import workers
-from tunefree.core.progress import task
 from tunefree.held_out.predictions import (
     FEW_ROWS,
     Entry,
@@ -33,91 +28,32 @@ from tunefree.held_out.predictions import (
     n_folds,
     weighted_mean,
 )
-from tunefree.held_out.stacking import Means, Quantiles, choose_stack
-from tunefree.kernel_ridge import solvers as ridge
-from tunefree.kernel_ridge.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from tunefree.kernels.permutations import n_permuted_rows
-from tunefree.pistol.classifier import PiSTOLClassifier
-from tunefree.pistol.kernel_classifier import KernelPiSTOLClassifier
-from tunefree.pistol.kernel_regressor import KernelPiSTOLRegressor
-from tunefree.pistol.regressor import PiSTOLRegressor
-from tunefree.reflectron.constraints import Monotone
-from tunefree.reflectron.glm.classifier import GLMClassifier
-from tunefree.reflectron.glm.regressor import GLMRegressor
-from tunefree.ridge_path.estimators import RidgePathRegressor
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.scaling import asinh_scaling, show
 from tunefree.stack import costs
-from tunefree.stack.costs import Cost, Step
-from tunefree.stack.schedule import limited, schedule_of
+from tunefree.stack.costs import Cost
 from tunefree.trees.boosting import MOST_ROUNDS
-from tunefree.trees.classifier import BoostedTreesClassifier
-from tunefree.trees.regressor import BoostedTreesRegressor
 
-# Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
+# Kernels on landmarks and trees are skipped for wider rows.
 MOST_COLUMNS = 2000
-_MOST_CELLS = 2e8
-# Ridge regression on the view is a candidate up to so many columns.
-_FEW_COLUMNS = 1000
 # Kernels on landmarks, in the order of evaluation: each reuses the view of the one before.
 KERNELS = {"laplacian": "Laplace kernel", "rbf": "Gaussian kernel"}
-# The GLM, which finds sparse weights, is a candidate for so many columns, and if there are
-# fewer rows a column than the last number.
-_WIDE = 100
-_WIDEST = 10_000
-_NARROW = 20
-# With fewer rows a column, leave-one-out errors of rates chosen on the same rows are misleading.
-_RATED = 4
-# Landmarks to which a plan may limit a kernel: of few rows, and of many.
-_FEWER = (1000, 500, 250)
-_MORE = (4000, 2000, 1000)
 # Landmarks for which the time must suffice.
 _LEAST_LANDMARKS = 500
-# Landmarks of kernels that are fitted fold by fold.
-_LANDMARKS_OF_FOLDS = 1000
-# Kernels of more rows than this wait for pilots. The first ones, of both kernels, must lower the
-# stack's held-out loss; that of the better one, on more rows, must do so by this share. On magic04
-# and a9a neither lowered it, on california those of 2,000 rows did by 0.7 %, and those of 4,000 by
-# 6 %; on elevators by 3 % (benchmarks/tables.py --large).
-_PILOTED = 5000
+# Pilots of kernels have so many rows. The first ones, of both kernels, must lower the stack's
+# held-out loss; that of the better one, on more rows, must do so by this share. On magic04 and a9a
+# neither lowered it, on california those of 2,000 rows did by 0.7 %, and those of 4,000 by 6 %; on
+# elevators by 3 % (benchmarks/tables.py --large).
 _FIRST_PILOT_ROWS, _KERNEL_PILOT_ROWS = 2000, 4000
 _LEAST_GAIN = 0.01
-# With fewer rows than this candidates cannot be compared.
-_FEWEST_ROWS = 20
-_TREES_NAME = "boosted trees"
-# Trees are a candidate from so many rows on.
-_TREE_ROWS = 100
+TREES_NAME = "boosted trees"
 # Trees predict a row in the time of about so many kernel values.
 _TREE_COST = 1500
-# So many rounds of all rows must fit into the time, else fewer rows are learned.
-_FEW_ROUNDS = 200
-# And so many must, else trees are skipped.
+# So many rounds must fit into the time, else trees are skipped.
 _LEAST_ROUNDS = 20
-# Fewer wide rows are learned if half of them take less than this share of the time: their columns
-# cost, too.
-_PAYS = 0.75
-# Rounds to which a plan may limit them.
-_FEWER_ROUNDS = (1000, 500, 250)
 # By this share the formula for permuted columns is too high (MNIST, benchmarks/budget.py).
 _RARELY_PERMUTED = 0.8
-# So many times the rows that trees of so many rounds can learn are worth reading. Chosen.
-_READ_FOR_LEARNED = 1.5
-# Where trees are dearer than kernels, the time must suffice for so many kernels. Chosen: MNIST.
-_SEVERAL_KERNELS = 1.5
-
-
-class Models(NamedTuple):
-    """The two estimators of one kind."""
-
-    classifier: Any
-    regressor: Any
-
-
-_PISTOLS = Models(PiSTOLClassifier, PiSTOLRegressor)
-_GLMS = Models(GLMClassifier, GLMRegressor)
-_KERNEL_RIDGES = Models(KernelRidgeClassifier, KernelRidgeRegressor)
-_KERNEL_PISTOLS = Models(KernelPiSTOLClassifier, KernelPiSTOLRegressor)
-_TREES = Models(BoostedTreesClassifier, BoostedTreesRegressor)
 
 
 class Fitted(NamedTuple):
@@ -589,390 +525,3 @@ def view_donor(entries):
     """The last model whose view of the columns others reuse, or None."""
     donors = [e for e in entries if isinstance(e.candidate, KernelRidge) and e.fitted is not None]
     return donors[-1].fitted.model if donors else None
-
-
-# Which candidates suit a problem. Functions return those, and why others are skipped.
-
-
-class Unsuited(NamedTuple):
-    """A candidate that does not suit a problem."""
-
-    name: str
-    reason: str
-
-
-def make_candidates(problem, kinds, n_jobs=None, compress=None):
-    """The candidates for some data, in the order of evaluation, and why others are skipped.
-
-    `kinds` are some of 'linear', 'kernel', 'trees'; `compress` is a number of landmarks, or None.
-    """
-    if problem.signs is None:
-        found = _of_kinds(problem, kinds, n_jobs, compress)
-    else:
-        found = _monotone(problem, kinds, n_jobs)
-    skipped = {c.name: c.reason for c in found if isinstance(c, Unsuited)}
-    made = [c for c in found if c.name not in skipped]
-    if not made:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
-        columns = f"{problem.shape.d} columns"
-        raise ValueError(f"candidates={kinds!r} leave none for {columns}: {reasons}")
-    return made, skipped
-
-
-def _of_kinds(problem, kinds, n_jobs, compress):
-    """The candidates without signs of columns."""
-    (n, d), found = problem.shape[:2], []
-    on_landmarks = d <= MOST_COLUMNS and n * d <= _MOST_CELLS
-    solved_exactly = not problem.is_sparse() and n <= ridge.EXACT_ROWS
-    both = "linear" in kinds and "kernel" in kinds and on_landmarks
-    on_ranks = both and d <= _FEW_COLUMNS
-    if on_ranks:
-        found += _ridge_on_ranks(problem, n_jobs)
-    ridge_on_ranks_is_enough = on_ranks and solved_exactly
-    if "linear" in kinds and not ridge_on_ranks_is_enough:
-        found += _linear_models(problem)
-    if "trees" in kinds:
-        found += _trees(problem, n_jobs)
-    if "kernel" in kinds and on_landmarks:
-        found += _kernels(problem, n_jobs)
-    elif "kernel" in kinds:
-        found += _kernel_pistol(problem, n_jobs, compress)
-    return found + _glm_of_loss(problem)
-
-
-def _monotone(problem, kinds, n_jobs):
-    """The candidates that increase or decrease with some columns."""
-    found = []
-    if "linear" in kinds:
-        family = _family_of(problem) or ("binomial" if problem.classify else "gaussian")
-        model = _estimator(problem, _GLMS, family=family, constraint=Monotone(tuple(problem.signs)))
-        found.append(GLM("GLM, monotone", model))
-    if "trees" in kinds:
-        found += _trees(problem, n_jobs)
-    others = Unsuited("kernels and other linear models", "they do not keep monotonic_cst")
-    return [*found, others]
-
-
-def _linear_models(problem):
-    """Linear models from cheap to expensive."""
-    shape, is_sparse, classify = problem.shape, problem.is_sparse(), problem.classify
-    pistol = _estimator(problem, _PISTOLS)
-    found: list[Candidate] = [LinearPiSTOL("linear", pistol)]
-    skipped = []
-    has_moments = not is_sparse or shape.d <= 1000
-    if has_moments and not classify:
-        found.insert(0, Ridge("ridge", RidgePathRegressor(random_state=problem.seed)))
-    if not is_sparse and shape.entries >= 0.25 * shape.n * shape.d:
-        found.append(AsinhPiSTOL("linear, asinh columns", pistol))
-    else:
-        skipped.append(Unsuited("linear, asinh columns", "most entries are zero"))
-    wide = _WIDE <= shape.d <= _WIDEST and shape.n < _NARROW * shape.d
-    if wide and (classify or shape.k == 1):
-        family = "auto" if classify else "gaussian"
-        found.append(GLM("GLM", _estimator(problem, _GLMS, family=family)))
-    elif _family_of(problem) is None:  # else there is a GLM of the loss
-        reason = "many rows for each column, or too few or too many columns"
-        skipped.append(Unsuited("GLM", reason))
-    return [*sorted(found, key=lambda c: c.cost(shape).seconds), *skipped]
-
-
-def _glm_of_loss(problem):
-    """The GLM of the loss, unless that is of squared errors or classes."""
-    family = _family_of(problem)
-    if family is None:
-        return []
-    return [GLM(f"GLM, {type(family).__name__}", _estimator(problem, _GLMS, family=family))]
-
-
-def _ridge_on_ranks(problem, n_jobs):
-    evaluation = OneFit() if problem.blocks() is None else Folds()
-    made = _estimator(problem, _KERNEL_RIDGES, n_jobs=n_jobs, kernel="linear")
-    return [RidgeOnRanks("ridge on ranks and levels", made, evaluation)]
-
-
-def _kernels(problem, n_jobs):
-    """Kernel ridge regression."""
-    n, single_rows = problem.shape.n, problem.blocks() is None
-    make = partial(_estimator, problem, _KERNEL_RIDGES, n_jobs=n_jobs)
-    if n > _PILOTED and single_rows:
-        limits = tuple(m for m in _MORE if m < n)
-        return [PilotedKernel("kernel ridge", make(), OneFit(), limits)]
-    limits = tuple(m for m in _FEWER if m < n and single_rows)
-    landmarks = "auto" if n <= ridge.EXACT_ROWS else _LANDMARKS_OF_FOLDS
-    evaluation = _evaluation_of_kernels(problem)
-    return [
-        KernelRidge(name, make(kernel=kernel, n_landmarks=landmarks), evaluation, limits)
-        for kernel, name in KERNELS.items()
-    ]
-
-
-def _evaluation_of_kernels(problem):
-    """How kernels are evaluated.
-
-    All rows as landmarks hold out whole groups exactly, fewer landmarks do not. With few rows a
-    column so many rates fit noise: rows that did not choose them evaluate them. Nor may other rows
-    of a group choose the rates that evaluate it.
-    """
-    n, d = problem.shape[:2]
-    has_groups = problem.groups is not None
-    if problem.given or (has_groups and n > ridge.EXACT_ROWS):
-        return Folds()
-    chosen_by_group = has_groups and problem.held().all()
-    if chosen_by_group or n < min(FEW_ROWS, _RATED * d):
-        return ThreeFolds()
-    return OneFit()
-
-
-def _kernel_pistol(problem, n_jobs, compress):
-    """Kernel PiSTOL, for rows of too many columns for other kernels."""
-    n, name = problem.shape.n, "kernel PiSTOL"
-    others = Unsuited(KERNELS["rbf"], f"{problem.shape.d} columns are too many")
-    if problem.given:
-        return [others, Unsuited(name, "with cv= it would be fitted fold by fold")]
-    if problem.groups is not None:
-        return [others, Unsuited(name, "it cannot hold out whole groups")]
-    limits = tuple(m for m in (costs.MOST_ROWS // 2, costs.MOST_ROWS // 4) if m < n)
-    made = _estimator(problem, _KERNEL_PISTOLS, n_jobs=n_jobs, compress=compress)
-    return [others, KernelPiSTOL(name, made, OneFit() if n >= FEW_ROWS else Folds(), limits)]
-
-
-def _trees(problem, n_jobs):
-    """Boosted trees."""
-    shape, score, options = problem.shape, problem.score, {}
-    if shape.d > MOST_COLUMNS:
-        return [Unsuited(_TREES_NAME, f"{shape.d} columns are too many")]
-    if shape.n < _TREE_ROWS:
-        return [Unsuited(_TREES_NAME, f"{shape.n} rows are too few")]
-    if isinstance(score, Means):
-        name = type(score.family).__name__.lower()
-        if name not in ("poisson", "gamma", "tweedie"):
-            return [Unsuited(_TREES_NAME, f"trees have no loss {name}")]
-        options = {"loss": score.family if name == "tweedie" else name}
-    elif isinstance(score, Quantiles):
-        options = {"loss": "quantile", "quantile": score.family.levels}
-    if problem.signs is not None:
-        options["monotonic_cst"] = problem.signs
-    made = _estimator(problem, _TREES, n_jobs=n_jobs, **options)
-    return [BoostedTrees(_TREES_NAME, made, OneFit(), _FEWER_ROUNDS)]
-
-
-def _family_of(problem):
-    """The family of the loss, if it is not that of squared errors or classes."""
-    return getattr(problem.score, "family", None)
-
-
-def _estimator(problem, models, **options):
-    """The model of this kind for the targets of a problem."""
-    cls = models.classifier if problem.classify else models.regressor
-    return cls(random_state=problem.seed, **options)
-
-
-# Their evaluation within limits, and the last fits.
-
-
-def plan_candidates(candidates, limits, problem):
-    """The schedule of candidates (`schedule`) within `limits` of time and memory."""
-    shape = problem.shape
-    folds = problem.folds if problem.given or problem.groups is not None else None
-
-    def step(candidate, limit):
-        seconds, size = limited(candidate, limit).total_cost(shape, folds)
-        seconds += candidate.more_on_clock(shape) if limits.measured else 0.0
-        return Step(candidate.name, seconds, size, limit, candidate.unit)
-
-    sizes = [[step(c, limit) for limit in (None, *c.limits)] for c in candidates]
-    leasts = {c.name: c.least_cost(shape) for c in candidates if c.ends_early}
-    return schedule_of(candidates, limits, sizes, leasts, problem.sample)
-
-
-def rows_to_learn(limits, problem, kinds, n_jobs=None):
-    """How many rows are learned: fewer than there are only if trees, and kernels, take too long.
-
-    Of wide rows, which trees do not learn, linear models count, if the budget is clock time. Rows
-    that are held out by groups, by `cv`, or with an exposure, are all learned.
-    """
-    plain = not problem.given and problem.groups is None and problem.terms is None
-    return learned_in_time(limits, problem.shape, kinds, n_jobs) if plain else problem.shape.n
-
-
-def worth_reading(limits, shape, kinds, n_jobs=None):
-    """How many of the rows are worth reading: more than are learned at first, as samples grow."""
-    return min(int(_READ_FOR_LEARNED * learned_in_time(limits, shape, kinds, n_jobs)), shape.n)
-
-
-def learned_in_time(limits, shape, kinds, n_jobs):
-    """How many rows of a shape are learned."""
-    is_wide = shape.d > MOST_COLUMNS
-    is_timed = limits.measured or limits.plan is not None
-    if not (is_timed if is_wide else "trees" in kinds):
-        return shape.n
-    first: Any = LinearPiSTOL("linear", None)
-    if not is_wide:
-        first = BoostedTrees(_TREES_NAME, None, OneFit(), most_rounds=_FEW_ROUNDS)
-
-    def seconds(shape):
-        needed = first.total_cost(shape).seconds
-        if limits.measured and "kernel" in kinds and not is_wide:
-            kernel = costs.kernel_ridge_cost(shape, "rbf", "auto").seconds
-            needed = min(needed, _SEVERAL_KERNELS * kernel)
-        return needed
-
-    if is_wide and seconds(shape.rows(shape.n // 2)) > _PAYS * seconds(shape):
-        return shape.n
-    return limits.rows_for(shape, seconds, n_jobs)
-
-
-def rows_for_more(schedule, problem, entries, whole):
-    """How many rows of the `whole` problem are learned anew in the time that is left; or None."""
-    if problem.sample is None or not finished(entries):
-        return None
-    return schedule.rows_for_more(entries, problem.sample, whole.shape.n)
-
-
-def better_of(smaller, larger):
-    """The larger of two samples, or the one of less loss if candidates of the larger were cut.
-
-    Each is a problem, its entries, its schedule and more.
-    """
-    steps = larger[2].result().steps
-    if not any(step.limit or step.reason for step in steps):
-        return larger
-    return min((larger, smaller), key=_loss_of_stack)
-
-
-def _loss_of_stack(sample):
-    """The held-out loss of the stack of a sample."""
-    problem, entries, *_ = sample
-    if not finished(entries):
-        return np.inf
-    chosen = choose_stack(entries, problem)
-    weights = problem.weights[chosen.rows]
-    return np.sum(weights @ chosen.stack.losses) / weights.sum()
-
-
-def _runs_beside(candidate, plan, problem):
-    """Whether it is a kernel of few rows: of one thread each, without each other's scores."""
-    if problem.shape.n >= FEW_ROWS or plan.bytes is not None:
-        return False
-    return type(candidate) is KernelRidge and type(candidate.evaluation) is OneFit
-
-
-def evaluate_candidates(schedule, problem, callbacks):
-    """Evaluate candidates on held-out rows.
-
-    Parameters
-    ----------
-    schedule : Fixed or ByClock
-        The candidates from cheap to expensive, those that use the entries of others last; and which
-        of them are limited or skipped.
-    problem : StackProblem
-    callbacks
-        Called for every candidate; they may stop the evaluation (`tunefree.base.progress`).
-
-    Returns
-    -------
-    list of Entry
-    """
-    entries: list[Entry] = []
-    kept: dict[str, Any] = {}  # of candidates that were cut short, and may go on
-    ahead: dict[str, Entry] = {}  # of kernels that were evaluated with the one before them
-    candidates = schedule.candidates
-    comparable = len(problem.y) >= _FEWEST_ROWS and problem.learnable(problem.folds)
-
-    def status(turn):
-        """Why a candidate is not evaluated; None if it is."""
-        if callbacks.stopped:
-            return "skipped: a callback stopped the fit"
-        if turn.reason:
-            return f"skipped: {turn.reason}"
-        if comparable:
-            return None
-        first = all(e.status != "finished" for e in entries)
-        return "finished" if first else "too few rows to compare"
-
-    callbacks.expect(schedule.tasks_of_each * len(candidates))
-    for i, candidate in enumerate(candidates):
-        if candidate.name in ahead:
-            callbacks.begin(candidate.name)
-            entries.append(ahead[candidate.name])
-            callbacks.evaluated(entries[-1], problem.weights)
-            callbacks.end()
-            continue
-        turn = schedule.turn(candidate, entries)
-        reason = status(turn)
-        if reason is not None:
-            entries.append(Entry.unscored(candidate, reason))
-            callbacks.evaluated(entries[-1], problem.weights)
-            continue
-        callbacks.begin(candidate.name)
-        turns = [turn]
-        if _runs_beside(candidate, schedule.plan, problem):
-            others = [c for c in candidates[i + 1 :] if _runs_beside(c, schedule.plan, problem)]
-            turns += [t for t in (schedule.turn(c, entries) for c in others) if not t.reason]
-        time = "" if turn.seconds == np.inf else f", at most {duration(max(turn.seconds, 0.0))}"
-        with task(f"candidate {i + 1} of {len(candidates)}{time}, {candidate.name}"):
-            ahead |= _evaluated(turns, problem, entries, schedule, kept)
-        entries.append(ahead[candidate.name])
-        callbacks.evaluated(entries[-1], problem.weights)
-        callbacks.end()
-    while not callbacks.stopped and (turn := schedule.more(entries, kept)) is not None:
-        name = turn.candidate.name
-        callbacks.begin(name)
-        with task(f"{name}, in the time that is left"):
-            (entry,) = _evaluated([turn], problem, entries, schedule, kept).values()
-        i = [e.candidate.name for e in entries].index(name)
-        entries[i] = entry._replace(seconds=entries[i].seconds + entry.seconds)
-        callbacks.evaluated(entries[i], problem.weights)
-        callbacks.end()
-    order = [step.candidate for step in schedule.plan.steps]
-    return sorted(entries, key=lambda e: order.index(e.candidate.name))
-
-
-def _evaluated(turns, problem, others, schedule, kept):
-    """The `Entry` of each candidate by name, after those of `others`; several in threads.
-
-    What those that are cut short keep is taken from `kept`, and put there.
-    """
-    # With `cv` there may be several fits, of which each would keep something.
-    may_go_on = not problem.given and schedule.plan.bytes is None
-
-    def timed(turn):
-        name = turn.candidate.name
-        with limited_time(turn.seconds, kept.pop(name, None)) as own:
-            entry = turn.candidate.evaluate(problem, list(others))
-        if own.kept is not None and may_go_on:
-            kept[name] = own.kept
-        return entry._replace(seconds=own.spent()), own.cut
-
-    if len(turns) == 1:
-        found = [timed(turns[0])]
-    else:
-        with workers(turns[0].candidate.estimator.n_jobs) as team:
-            found = team.map(timed, turns)
-    for turn, (entry, cut) in zip(turns, found, strict=True):
-        schedule.ended(turn.candidate, entry.seconds, cut)
-    return {entry.candidate.name: entry for entry, _ in found}
-
-
-class LastFits(NamedTuple):
-    """The models of the stack, fitted to all rows."""
-
-    fits: list  # `Fitted` models
-    donor: Any  # the model whose view of the columns they use
-    names: list  # of candidates that were fitted again
-    seconds: float
-
-
-def fit_all_rows(chosen, entries, problem, callbacks):
-    """The `LastFits` of the models of a stack."""
-    start, donor, fits, names = time.perf_counter(), view_donor(entries), [], []
-    for entry in chosen.entries:
-        candidate, fitted = entry.candidate, entry.fitted
-        if fitted is None:
-            callbacks.begin(f"{candidate.name} on all rows")
-            with task(f"{candidate.name} on all rows"):
-                fitted = candidate.fit(*problem[:3], donor)
-            callbacks.end()
-            names.append(candidate.name)
-        fits.append(fitted.without_held_out())
-    return LastFits(fits, donor, names, time.perf_counter() - start)

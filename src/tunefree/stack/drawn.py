@@ -14,8 +14,8 @@ from sklearn.utils import _safe_indexing
 from tunefree.core.format import number
 from tunefree.core.parameters import seed_of
 from tunefree.core.warn import DataWarning, findings_kept, warn
-from tunefree.stack.candidates import worth_reading
 from tunefree.stack.costs import shape_of
+from tunefree.stack.evaluation import worth_reading
 from tunefree.stack.problem import FEWEST_OF_CLASS
 
 # Reading may take this share of the time. Chosen.

@@ -32,20 +32,19 @@ from tunefree.rows.checks import ColumnDrift, ColumnShares, ignore_outlier_warni
 from tunefree.rows.missing import complete
 from tunefree.rows.order import even_sample
 from tunefree.rows.preprocessing import of_source_columns, source_layout
-from tunefree.stack.candidates import (
-    Fitted,
-    better_of,
-    evaluate_candidates,
-    fit_all_rows,
-    make_candidates,
-    plan_candidates,
-    rows_for_more,
-    rows_to_learn,
-)
+from tunefree.stack.candidates import Fitted
 from tunefree.stack.compression import compress_stack
 from tunefree.stack.copies import check_copies, cross_fitted
 from tunefree.stack.costs import Limits
 from tunefree.stack.drawn import drawn_rows, most_rows_to_read, part_of, warn_of_drawn
+from tunefree.stack.evaluation import (
+    better_of,
+    evaluate_candidates,
+    fit_all_rows,
+    plan_candidates,
+    rows_for_more,
+    rows_to_learn,
+)
 from tunefree.stack.explain import line_of_stack, terms_of_stack
 from tunefree.stack.from_source import fit_source_rows
 from tunefree.stack.problem import EXCLUDE, StackProblem, TableRows
@@ -57,6 +56,7 @@ from tunefree.stack.report import (
     report_of,
 )
 from tunefree.stack.scoring import choose_by_score
+from tunefree.stack.suited import make_candidates
 
 _KINDS = ("linear", "kernel", "trees")
 
