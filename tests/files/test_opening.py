@@ -7,7 +7,10 @@ import zipfile
 import numpy as np
 import pytest
 import zstandard
+from typer.testing import CliRunner
 
+from tunefree import open_source
+from tunefree.cli import app
 from tunefree.files import DataError, read
 from tunefree.files.files import chunks, whole_lines
 
@@ -120,3 +123,14 @@ def test_an_error_survives_pickling():
     assert str(error) == "a.csv:3:4: wrong" and error.line == 3
     assert str(DataError("wrong")) == "wrong"
     assert str(DataError("wrong", "a.csv")) == "a.csv: wrong"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "b.parquet", "c.xlsx", "d.npy", "e.libsvm", "f"])
+@pytest.mark.parametrize("place", ["https://example.org/", "s3://bucket/", "file:///data/"])
+def test_an_address_is_refused_with_what_to_do(place, name):
+    for open_it in (read, open_source):
+        with pytest.raises(DataError, match="addresses are not read: download the file"):
+            open_it(place + name)
+    shell = CliRunner().invoke(app, ["look", place + name])
+    assert shell.exit_code == 3
+    assert f"{place}{name}: addresses are not read" in shell.stderr

@@ -17,7 +17,7 @@ from typing import NoReturn
 import typer
 
 from tunefree.core import progress
-from tunefree.core.format import listed
+from tunefree.core.format import listed, words_on_address
 from tunefree.core.process import interruptible
 from tunefree.core.warn import did_you_mean
 
@@ -136,9 +136,13 @@ def working(what):
 
 def check_found(path, code):
     """Stop, before heavy imports, if a file does not exist (None: no file; -: standard input)."""
-    if path not in (None, "-"):
-        with failing(code, path):
-            os.stat(path)
+    if path in (None, "-"):
+        return
+    words = words_on_address(path)
+    if words is not None:
+        stop(f"{path}: {words}", code)
+    with failing(code, path):
+        os.stat(path)
 
 
 def is_stdout(path):

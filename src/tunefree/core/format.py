@@ -1,6 +1,7 @@
 """Numbers, lists and tables as people read them."""
 
 import math
+import re
 from numbers import Integral
 
 
@@ -49,3 +50,15 @@ def aligned(rows):
     """
     width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
     return ["  ".join([name.ljust(width), *map(str.rjust, cells, widths)]) for name, *cells in rows]
+
+
+def words_on_address(name):
+    """What to do with a file's name such as "https://..." or "s3://..."; None of other names.
+
+    >>> words_on_address("s3://bucket/data.csv")
+    'addresses are not read: download the file, or write it to a pipe and give - as its name'
+    """
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]{1,15}://", name):
+        return None
+    what = "download the file, or write it to a pipe and give - as its name"
+    return f"addresses are not read: {what}"

@@ -25,6 +25,7 @@ import zlib
 from functools import partial
 from typing import Any
 
+from tunefree.core.format import words_on_address
 from tunefree.core.progress import task
 from tunefree.core.warn import DataWarning, warn
 
@@ -409,6 +410,8 @@ def format_of(path):
 def detected(source, format):
     """The format as given, from the name or from the first line, and the source, unread."""
     path = name_of(source)
+    if isinstance(source, str) and (words := words_on_address(source)) is not None:
+        raise DataError(words, path)
     kind = binary_kind(source, path)
     if kind is not None:
         return FORMATS[format] if format else kind, source
