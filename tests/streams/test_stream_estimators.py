@@ -402,3 +402,16 @@ def test_the_electricity_market_is_predicted(data):
         table = np.genfromtxt(file, delimiter=",", skip_header=1, dtype=str)
     X, y = table[:, 1:-1].astype(float), table[:, -1]
     assert tunefree.StreamClassifier().partial_fit(X, y).progressive_error_ < 0.065
+
+
+@pytest.mark.parametrize("x", [None, 5.0, "red", np.zeros((2, 2)), [[1.0], [2.0]], iter([1.0])])
+def test_what_is_not_one_row_is_refused(x):
+    begun = StreamRegressor().partial_fit(np.zeros((3, 4)), [1.0, 2.0, 3.0])
+    calls = (
+        lambda: StreamRegressor().learn_one(x, 1.0),
+        lambda: begun.learn_one(x, 1.0),
+        lambda: begun.predict_one(x),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="give one row, a dict or an array"):
+            call()

@@ -347,7 +347,7 @@ def numbers_of(x):
     Raises
     ------
     ValueError
-        If one is no number.
+        If one is no number, or there is not one row.
 
     Examples
     --------
@@ -355,6 +355,8 @@ def numbers_of(x):
     array([3. , nan, 2.5])
     """
     values = x if type(x) is np.ndarray else np.asarray(x.toarray() if hasattr(x, "toarray") else x)
+    if values.ndim != 1 and values.shape[:-1] != (1,):
+        raise ValueError(f"x is {x!r:.80}: give one row, a dict or an array of one dimension.")
     if values.dtype.kind in "biuf":
         return writable(values).ravel()
     items = x if isinstance(x, (list, tuple)) else list(values.ravel())
