@@ -170,9 +170,8 @@ def test_no_split_of_records_changes_a_bit(make, delay):
 
 
 BAD_VALUES = {
-    "date": datetime.date(2024, 1, 1),
-    "datetime64": np.datetime64("2024-01-01"),
-    "timedelta64": np.timedelta64(5, "ns"),
+    "time": datetime.time(12, 30),
+    "a far datetime64": np.datetime64(10**6, "Y"),
     "object": object(),
     "list": [1.0],
     "dict": {"a": 1.0},
@@ -319,8 +318,8 @@ def test_arrays_of_objects_are_numbers_or_refused():
     assert learned(model) == learned(plain)
     for x, text in (
         (["a", 1], r"x\[0\] is 'a': text needs a name"),
-        ([1, datetime.date(2024, 1, 1)], r"x\[1\] is datetime.date"),
-        (np.array(["2024", "2025"], dtype="M8[ns]"), r"x\[0\] is"),
+        ([1, datetime.date(2024, 1, 1)], r"x\[1\] is '2024-01-01.*a date needs a name"),
+        (np.array(["2024", "2025"], dtype="M8[ns]"), r"x\[0\] is '2024-01-01.*a date needs a name"),
     ):
         with pytest.raises(ValueError, match=text):
             model.learn_one(x, 1.0)
@@ -582,3 +581,94 @@ def test_intervals_of_rows_with_new_names_keep_their_rate(kind):
     assert unit == np.median(first[:64])
     least, most = stream_coverage(len(scores), 0.1, largest=max(scores), unit=unit)
     assert least <= missed / len(scores) <= most
+
+
+# --- dates and durations --------------------------------------------------------------------------
+
+ZONE = datetime.timezone(datetime.timedelta(hours=2))
+DATES = {
+    "text": lambda t: str(t),
+    "text of ISO": lambda t: t.isoformat(),
+    "text with a zone": lambda t: t.isoformat() + "+02:00",
+    "datetime": lambda t: t,
+    "datetime with a zone": lambda t: t.replace(tzinfo=ZONE),
+    "datetime64 in us": lambda t: np.datetime64(t, "us"),
+    "datetime64 in ns": lambda t: np.datetime64(t, "ns"),
+    "Arrow": lambda t: pytest.importorskip("pyarrow").scalar(t),
+    "pandas": lambda t: pytest.importorskip("pandas").Timestamp(t),
+}
+
+
+def moments(n):
+    minutes = np.random.default_rng(0).integers(0, 10**6, n)
+    minutes[::5] = minutes[::5] // 1440 * 1440  # midnights
+    return [datetime.datetime(2023, 1, 1) + datetime.timedelta(minutes=int(m)) for m in minutes]
+
+
+def learned_dates(cells, size=2.0):
+    model = StreamRegressor()
+    for i, cell in enumerate(cells):
+        model.learn_one({"when": cell, "size": size}, float(i % 7))
+    return model
+
+
+@pytest.mark.parametrize("kind", DATES)
+def test_dates_have_the_same_bits_however_they_come(kind):
+    cells = moments(60)
+    cells[7] = None
+    given = [None if t is None else DATES[kind](t) for t in cells]
+    model, plain = learned_dates(given), learned_dates(cells)
+    assert learned(model) == learned(plain)
+    assert model.columns_ == plain.columns_
+    assert "when=" not in "".join(model.columns_)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_dates_in_frames_are_those_in_dicts(library):
+    library_, cells = pytest.importorskip(library), [*moments(40), None]
+    columns = {"when": cells, "size": [2.0] * 41}
+    make = library_.table if library == "pyarrow" else library_.DataFrame
+    frame, y = make(columns), np.arange(41) % 7.0
+    model = StreamRegressor()
+    for rows in (slice(0, 13), slice(13, 41)):
+        part = frame.slice(rows.start, rows.stop - rows.start) if library != "pandas" else None
+        model.partial_fit(frame.iloc[rows] if part is None else part, y[rows])
+    plain = learned_dates(cells)
+    assert learned(model) == learned(plain)
+    assert model.predict(frame).tolist() == [
+        plain.predict_one({"when": cell, "size": 2.0}) for cell in cells
+    ]
+
+
+def test_days_alone_are_midnights():
+    """What a day alone does not show, its time, is what midnight has: zeros."""
+    cells = [t.replace(hour=0, minute=0) for t in moments(30)]
+    days = learned_dates([t.date() for t in cells])
+    assert learned(days) == learned(learned_dates(cells)) == learned(learned_dates(map(str, cells)))
+    assert not any("day, " in name for name in days.columns_)
+
+
+def test_durations_are_days():
+    hours = np.random.default_rng(0).integers(0, 1000, 30).tolist()
+    numbers = learned_dates([h / 24 for h in hours])
+    for make in (lambda h: datetime.timedelta(hours=h), lambda h: np.timedelta64(h, "h")):
+        assert learned(learned_dates(map(make, hours))) == learned(numbers)
+
+
+def test_text_that_is_no_day_is_a_category():
+    cells = ["2024-02-30", "2024-13-01", "2024-01-01x", "24-01-01", "01.02.2024", "2024-01"]
+    model = learned_dates(cells)
+    assert {f"when={cell}" for cell in cells} <= set(model.columns_)
+
+
+def test_the_hour_of_a_date_is_learned():
+    """A load that depends on the hour and the weekday alone is predicted from the date."""
+    start, rng, errors = datetime.datetime(2024, 1, 1), np.random.default_rng(0), []
+    model = StreamRegressor()
+    for i in range(2000):
+        when = start + datetime.timedelta(hours=i)
+        angle = 2.0 * np.pi * when.hour / 24.0
+        load = 5.0 * np.sin(angle) + 2.0 * (when.weekday() >= 5) + rng.normal()
+        errors.append((model.predict_one({"when": when}) or 0.0) - load)
+        model.learn_one({"when": when}, load)
+    assert np.mean(np.square(errors[500:])) < 1.15  # the variance of the noise is 1

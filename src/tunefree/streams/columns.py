@@ -22,6 +22,7 @@ from tunefree.streams.rows import (
     as_records,
     features,
     frame_rows,
+    is_of_date,
     numbers_of,
     record_of,
     writable,
@@ -168,11 +169,9 @@ class ReadsRows:
         if self.mixture_.form != SPARSE:
             absent = math.nan if self.columns_ is None else 0.0
             values = np.array([row.get(name, absent) for name in names], dtype=float)
-            for name in row.texts:
-                if name in names:  # a number that comes as text is unknown, and not 0
-                    values[names[name]] = math.nan
+            values[[names[name] for name in self._unknown(row)]] = math.nan
             return _NO_COLUMNS, values
-        found = {names[name]: math.nan for name in row.texts if name in names}
+        found = {names[name]: math.nan for name in self._unknown(row)}
         for name, value in row.items():
             j = names.get(name)
             if j is None and len(names) >= _MOST_COLUMNS:  # the name shares the column of another
@@ -182,6 +181,19 @@ class ReadsRows:
         columns = sorted(found)
         values = np.fromiter(map(found.__getitem__, columns), np.float64, len(columns))
         return np.fromiter(columns, np.int64, len(columns)), values
+
+    def _unknown(self, row):
+        """The columns that are unknown in a row, and not 0.
+
+        They are of numbers that come as text, and of dates that do or are missing.
+        """
+        names = self._names()
+        found = [name for name in row.texts if name in names]
+        missing = (name for name, value in row.items() if value != value)
+        for name in (*row.texts, *missing):
+            if is_of_date(name, names):
+                found += [other for other in names if other.startswith(f"{name}: ")]
+        return found
 
     def _all_places(self, found):
         """Rows in the form of CSR, of numbers by names."""

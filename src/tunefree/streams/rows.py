@@ -1,12 +1,14 @@
 """Rows and labels of streams as numbers.
 
 A row with names is a dict, a Series of pandas or a frame of one row. A text value that stands for a
-number is that number (`tunefree.rows.cells.value_of`), and others are categories. None, NaN, NaT,
-NA, nulls and cells such as "n/a" are missing. A label that is missing is not known yet.
-Any other value is an error that names its key.
+number is that number (`tunefree.rows.cells.value_of`), one that is a date of ISO 8601 is that date,
+and others are categories. None, NaN, NaT, NA, nulls and cells such as "n/a" are missing. A label
+that is missing is not known yet. Any other value is an error that names its key.
 """
 
+import datetime
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
@@ -19,7 +21,6 @@ from tunefree.core.warn import DataWarning, warn
 from tunefree.rows.cells import value_of
 from tunefree.rows.columns import (
     DATE,
-    DURATION,
     as_table,
     must_be_read,
     named_table,
@@ -31,6 +32,12 @@ from tunefree.rows.missing import refuse_no_order, separated
 _NUMBERS = (Real, Decimal, np.bool_)
 # Columns that a warning names.
 _NAMED = 5
+# Dates of ISO 8601, of which a cell alone shows day and month; the local time counts.
+_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?) ?(?:Z|UTC|[+-]\d\d:?\d\d)?"
+)
+_EPOCH, _DAY, _YEAR = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1), 365.25
+_MICROS = 86_400_000_000  # a day's
 # Values of these types are numbers, or None, without a closer look.
 PLAIN = frozenset(
     {float, int, bool, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_}
@@ -58,10 +65,14 @@ def is_missing(value):
 def plain(value):
     """A value as Python's own: text as str, scalars of arrays unwrapped, None if it is missing.
 
+    Dates are datetimes in local time, and durations days.
+
     Examples
     --------
     >>> plain(np.str_("red")), plain(np.int64(3)), plain(np.array(2.5)), plain(np.nan)
     ('red', 3, 2.5, None)
+    >>> plain(datetime.date(2024, 1, 31)), plain(datetime.timedelta(hours=36))
+    (datetime.datetime(2024, 1, 31, 0, 0), 1.5)
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool:
@@ -70,22 +81,72 @@ def plain(value):
         return str.__str__(value)
     if hasattr(value, "as_py"):  # a scalar of Arrow
         return plain(value.as_py())
-    is_time = isinstance(value, (np.datetime64, np.timedelta64))  # as items they may be integers
-    if not is_time and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+    if is_missing(value):
+        return None
+    if isinstance(value, (np.datetime64, np.timedelta64)):  # nanoseconds as items are integers
+        item = value.astype(f"{value.dtype.kind}8[us]").item()
+        return value if isinstance(item, int) else plain(item)
+    if isinstance(value, datetime.date):
+        return _local(value)
+    if isinstance(value, datetime.timedelta):
+        return value / _DAY
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     return None if is_missing(value) else value
 
 
+def _local(value):
+    """A date as a datetime without a zone: the local time counts, to the microsecond."""
+    if not isinstance(value, datetime.datetime):
+        return datetime.datetime(value.year, value.month, value.day)
+    clock = value.hour, value.minute, value.second, value.microsecond
+    return datetime.datetime(value.year, value.month, value.day, *clock)
+
+
 def read(value):
-    """A plain value, where text that stands for a number or a truth value is that.
+    """A plain value, where text that stands for a number, a truth value or a date is that.
 
     Examples
     --------
-    >>> read("3.5"), read("$944.00"), read(" red"), read("NA")
-    (3.5, 944, 'red', None)
+    >>> read("3.5"), read("$944.00"), read(" red"), read("NA"), read("2024-01-31 10:30")
+    (3.5, 944, 'red', None, datetime.datetime(2024, 1, 31, 10, 30))
     """
     value = plain(value)
-    return value_of(value) if isinstance(value, str) else value
+    return _value_of_text(value) if isinstance(value, str) else value
+
+
+def _value_of_text(text):
+    value = value_of(text)
+    found = _DATE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    try:
+        return datetime.datetime.fromisoformat(found[1])
+    except ValueError:  # there is no such day
+        return value
+
+
+def _calendar(name, moment):
+    """The columns of a date: its days since 1970, and its place in the year, week and day.
+
+    Angles are numbers on a circle. Cosines are less 1, so that midnight, whose columns are not
+    made, has zeros, as what is absent of a dict.
+    """
+    weekday = moment.weekday()
+    columns = {": weekday": float(weekday), ": weekend": float(weekday >= 5)}
+    turns = {": year": (moment.timetuple().tm_yday - 1) / _YEAR}
+    time = (moment - moment.replace(hour=0, minute=0, second=0, microsecond=0)) / _DAY
+    if time:
+        turns |= {": day": time, ": half day": 2.0 * time}
+    for part, turn in turns.items():
+        angle = 2.0 * math.pi * turn
+        columns |= {f"{part}, sine": math.sin(angle), f"{part}, cosine": math.cos(angle) - 1.0}
+    return {f"{name}{part}": value for part, value in columns.items()}
+
+
+def is_of_date(name, columns):
+    """Whether one of some columns is of the date of this name."""
+    return f"{name}: weekday" in columns
 
 
 def _is_number(value):
@@ -98,7 +159,7 @@ def _as_float(value, *place):
     if value is None:
         return math.nan
     if not _is_number(value):
-        raise ValueError(f"{_place(*place)} is {value!r:.80}: give a number or text.")
+        raise ValueError(f"{_place(*place)} is {value!r:.80}: give a number, text or a date.")
     try:
         return float(value)
     except OverflowError:
@@ -187,8 +248,9 @@ def _column_name(key, value):
 def features(x, row=None):
     """The `NamedNumbers` of a mapping.
 
-    Text that stands for a number, such as "3.5", "$944.00" or "7%", is that number. Other text has
-    a column of its own, where it is 1. What is missing is NaN.
+    Text that stands for a number, such as "3.5", "$944.00" or "7%", is that number. A date has
+    several columns (`_calendar`). Other text has a column of its own, where it is 1. What is
+    missing is NaN.
 
     Parameters
     ----------
@@ -199,14 +261,14 @@ def features(x, row=None):
     Raises
     ------
     ValueError
-        If a value is neither a number nor text, or two keys have one name.
+        If a value is neither a number nor text nor a date, or two keys have one name.
 
     Examples
     --------
     >>> features({"size": 3, "kind": "red", "age": None})
     {'size': 3.0, 'kind=red': 1.0, 'age': nan}
     """
-    found = NamedNumbers()
+    found, of_dates = NamedNumbers(), {}
     found.texts = {}
     for key, value in x.items():
         name = key if type(key) is str else _name_of(key)
@@ -215,6 +277,9 @@ def features(x, row=None):
             if type(value) is str:
                 found.texts[name] = value
                 name, value = f"{name}={value}", 1.0
+            elif type(value) is datetime.datetime:
+                of_dates |= _calendar(name, value)
+                value = (value - _EPOCH) / _DAY
             else:
                 value = _as_float(value, row, key)
         found[name] = value
@@ -227,6 +292,8 @@ def features(x, row=None):
                 raise ValueError(
                     f"{place} has the keys {other!r} and {key!r}, which are one column: rename one."
                 )
+    for name, value in of_dates.items():
+        found.setdefault(name, value)
     return found
 
 
@@ -264,7 +331,7 @@ def _lacking(columns, known):
     column that is missing.
     """
     own = {_name_of(name) for name in columns}
-    levels = tuple(f"{name}=" for name in own)
+    levels = tuple(f"{name}{mark}" for name in own for mark in ("=", ": "))
     lacking = [name for name in known if name not in own and not name.startswith(levels)]
     if lacking:
         names = ", ".join(map(repr, lacking[:_NAMED])) + (", ..." if lacking[_NAMED:] else "")
@@ -278,18 +345,19 @@ def array_rows(X):
     Raises
     ------
     ValueError
-        If a column holds other text.
+        If a column holds other text, or dates.
     """
     X = as_table(X)
     if not must_be_read(X):
         return X
     columns = _cells_of(X, range(X.shape[1]))
     for name, cells in columns.items():
-        text = next((cell for cell in cells if isinstance(cell, str)), None)
+        text = next((cell for cell in cells if _needs_a_name(cell)), None)
         if text is not None:
+            what = "text" if isinstance(text, str) else "dates"
             raise ValueError(
-                f"Column {name} of X holds text such as {text!r:.80}, which needs names: give a "
-                "frame, or a list of dicts."
+                f"Column {name} of X holds {what} such as {str(text)!r:.80}, which needs names: "
+                "give a frame, or a list of dicts."
             )
     return np.array([*columns.values()], dtype=np.float64).T
 
@@ -311,25 +379,33 @@ def _cells_of(X, names):
             if isinstance(name, int):  # of an array: scikit-learn's type of error
                 raise TypeError(f"Column {name} of X {problem}") from None
             words, _, _ = str(problem).partition(": its argument")  # which may be a date there
-            raise ValueError(f"Column {name!r} {words}: give numbers or text.") from None
-        if column.kind in (DATE, DURATION):
-            raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
+            raise ValueError(f"Column {name!r} {words}: give numbers, text or dates.") from None
         if column.texts is None:
-            found[name] = [None if a else v for v, a in zip(*_listed(column), strict=True)]
+            values, absent = _listed(column)
+            found[name] = [None if a else v for v, a in zip(values, absent, strict=True)]
         else:
-            levels = [*map(value_of, column.cells.to_pylist()), None]
+            levels = [*map(_value_of_text, column.cells.to_pylist()), None]
             found[name] = [levels[code] for code in column.codes.tolist()]
     return found
 
 
 def _listed(column):
-    return column.values.tolist(), column.absent.tolist()
+    """The values of a column, dates as datetimes, and which are absent."""
+    values = column.values
+    if column.kind == DATE:
+        values = np.round(values * _MICROS).astype("M8[us]")
+    return values.tolist(), column.absent.tolist()
+
+
+def _needs_a_name(cell):
+    """Whether a cell has other columns than its own."""
+    return isinstance(cell, (str, datetime.datetime))
 
 
 def _are_numbers(cells, if_empty):
     """Whether cells are numbers, or `if_empty` if there is none."""
     values = [cell for cell in cells if cell is not None]
-    return not any(isinstance(value, str) for value in values) if values else if_empty
+    return not any(map(_needs_a_name, values)) if values else if_empty
 
 
 # --- rows without names ---------------------------------------------------------------------------
@@ -362,8 +438,9 @@ def numbers_of(x):
     items = x if isinstance(x, (list, tuple)) else list(values.ravel())
     numbers = np.empty(len(items))
     for j, value in enumerate(map(read, items)):
-        if isinstance(value, str):
-            raise ValueError(f"x[{j}] is {value!r:.80}: text needs a name, so give a dict.")
+        if _needs_a_name(value):
+            what = "text" if isinstance(value, str) else "a date"
+            raise ValueError(f"x[{j}] is {str(value)!r:.80}: {what} needs a name, so give a dict.")
         numbers[j] = _as_float(value, None, j)
     return numbers
 
