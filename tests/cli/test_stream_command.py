@@ -290,3 +290,28 @@ def test_targets_that_are_missing_are_not_known(here, task):
     for name in ("d.jsonl", "d.csv"):
         found = json.loads(run(name, "--target", "y", "--task", task, "--json").stdout)
         assert (found["rows"], found["labelled"]) == (23, 20)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_column_of_dates_is_one_column_to_every_command(here, kind):
+    """Its parts are the stream's own: no note, page or comparison names them."""
+    hours = np.datetime64("2024-01-01T00") + np.arange(300)
+    rows = [{"when": str(t).replace("T", " ") + ":30", "y": i % 24} for i, t in enumerate(hours)]
+    csv = ["when,y\n", *(f"{row['when']},{row['y']}\n" for row in rows)]
+    lines = csv if kind == "csv" else [json.dumps(row) + "\n" for row in rows]
+    path = here / f"dates.{kind}"
+    path.write_text("".join(lines))
+    run(path, "--target", "y", "--task", "regression", "--model", "m")
+    plain = StreamRegressor()
+    for row in rows:
+        plain.learn_one({"when": row["when"]}, row["y"])
+    model = load_model(here / "m")
+    assert model.mixture_.state.tobytes() == plain.mixture_.state.tobytes()
+    said = {}
+    for command in ("predict", "drift", "inspect", "eval"):
+        files = ["m"] if command == "inspect" else ["m", str(path)]
+        said[command] = CliRunner().invoke(app, [command, *files])
+        assert said[command].exit_code == 0, said[command].output
+        assert ": day" not in said[command].output, command
+        assert "weekday" not in said[command].output, command
+    assert "when" in said["inspect"].output and "date" in said["inspect"].output

@@ -97,7 +97,9 @@ def stream_columns(estimator):
     >>> stream_columns(model)
     ['a', 'city']
     """
-    return list(dict.fromkeys(name.partition("=")[0] for name in estimator.columns_))
+    from tunefree.streams.rows import keys_of  # which loads the numerics
+
+    return keys_of(estimator.columns_)
 
 
 # --- Reading in the form that a model expects -----------------------------------------------------

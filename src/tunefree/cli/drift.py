@@ -32,6 +32,7 @@ from tunefree.engine.sources import RowSample, widened
 from tunefree.files.files import DataError
 from tunefree.rows.matrices import stacked
 from tunefree.rows.schema import BadCells, read_columns, typed
+from tunefree.streams.rows import is_of_date
 from tunefree.uncertainty.drift import STABILITY, DriftReference
 
 # Rows of a training that are kept as quantiles, rows that are predicted, and most columns.
@@ -127,7 +128,8 @@ def notes_of_sample(estimator, source, notes):
 
 def notes_of_stream(estimator, rows):
     """The note about a sample of the rows of a stream; none for many columns."""
-    names = stream_columns(estimator)
+    every = estimator.columns_
+    names = [name for name in stream_columns(estimator) if not is_of_date(name, every)]
     if not rows or len(names) > MOST_COLUMNS:
         return {}
     columns = columns_of_cells({name: [x.get(name) for x in rows] for name in names})

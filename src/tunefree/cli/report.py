@@ -10,9 +10,10 @@ from tunefree.cli.reading import findings_of
 from tunefree.cli.rows import column_label, describe_kinds
 from tunefree.core.format import number
 from tunefree.files.model import describe_model
-from tunefree.rows.columns import NUMBER, TEXT
+from tunefree.rows.columns import DATE, NUMBER, TEXT
 from tunefree.rows.kinds import ColumnKind
 from tunefree.rows.schema import Schema
+from tunefree.streams.rows import is_of_date
 
 _MOST_PRINTED = 10  # columns, those with the largest weights
 _MOST_PARTS, _LEAST_PART = 4, 5.0  # of a file, and their least share in percent
@@ -107,10 +108,15 @@ def schema_of(estimator, notes):
     schema = getattr(estimator, "schema_", None)
     names = feature_names(estimator, notes)
     if is_stream(estimator):
-        numbers = set(estimator.columns_)
-        kinds = (ColumnKind(NUMBER if name in numbers else TEXT) for name in names)
-        return Schema(tuple(names), tuple(kinds))
+        return Schema(tuple(names), tuple(_kind_in_stream(name, estimator) for name in names))
     return Schema.of_sparse(names) if schema is None else schema._replace(names=tuple(names))
+
+
+def _kind_in_stream(name, estimator):
+    """What a column of a stream holds."""
+    if is_of_date(name, estimator.columns_):
+        return ColumnKind(DATE)
+    return ColumnKind(NUMBER if name in estimator.columns_ else TEXT)
 
 
 def describe_columns(schema, every=False):

@@ -38,6 +38,10 @@ _DATE = re.compile(
 )
 _EPOCH, _DAY, _YEAR = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1), 365.25
 _MICROS = 86_400_000_000  # a day's
+_PARTS = frozenset(
+    (": weekday", ": weekend")
+    + tuple(f": {part}, {of}" for part in ("year", "day", "half day") for of in ("sine", "cosine"))
+)
 # Values of these types are numbers, or None, without a closer look.
 PLAIN = frozenset(
     {float, int, bool, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_}
@@ -147,6 +151,22 @@ def _calendar(name, moment):
 def is_of_date(name, columns):
     """Whether one of some columns is of the date of this name."""
     return f"{name}: weekday" in columns
+
+
+def keys_of(columns):
+    """The keys of rows that columns stand for, in order.
+
+    >>> keys_of(["size", "kind=red", *features({"when": "2024-01-31"})])
+    ['size', 'kind', 'when']
+    """
+    columns = dict.fromkeys(columns)
+    found: dict[str, None] = {}
+    for column in columns:
+        key, _, _ = column.partition("=")
+        date, mark, part = column.rpartition(": ")
+        is_part = f"{mark}{part}" in _PARTS and is_of_date(date, columns)
+        found[date if is_part else key] = None
+    return [*found]
 
 
 def _is_number(value):
