@@ -69,14 +69,10 @@ def is_missing(value):
 def plain(value):
     """A value as Python's own: text as str, scalars of arrays unwrapped, None if it is missing.
 
-    Dates are datetimes in local time, and durations days.
-
     Examples
     --------
     >>> plain(np.str_("red")), plain(np.int64(3)), plain(np.array(2.5)), plain(np.nan)
     ('red', 3, 2.5, None)
-    >>> plain(datetime.date(2024, 1, 31)), plain(datetime.timedelta(hours=36))
-    (datetime.datetime(2024, 1, 31, 0, 0), 1.5)
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool:
@@ -85,22 +81,21 @@ def plain(value):
         return str.__str__(value)
     if hasattr(value, "as_py"):  # a scalar of Arrow
         return plain(value.as_py())
-    if is_missing(value):
-        return None
-    if isinstance(value, (np.datetime64, np.timedelta64)):  # nanoseconds as items are integers
-        item = value.astype(f"{value.dtype.kind}8[us]").item()
-        return value if isinstance(item, int) else plain(item)
-    if isinstance(value, datetime.date):
-        return _local(value)
-    if isinstance(value, datetime.timedelta):
-        return value / _DAY
-    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+    is_time = isinstance(value, (np.datetime64, np.timedelta64))  # as items they may be integers
+    if not is_time and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     return None if is_missing(value) else value
 
 
-def _local(value):
-    """A date as a datetime without a zone: the local time counts, to the microsecond."""
+def _of_time(value):
+    """A plain value, a date as a datetime in local time, and a duration as days."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        item: Any = value.astype(f"{value.dtype.kind}8[us]").item()
+        return value if isinstance(item, int) else _of_time(item)  # a year that Python lacks
+    if isinstance(value, datetime.timedelta):
+        return value / _DAY
+    if not isinstance(value, datetime.date):
+        return value
     if not isinstance(value, datetime.datetime):
         return datetime.datetime(value.year, value.month, value.day)
     clock = value.hour, value.minute, value.second, value.microsecond
@@ -110,13 +105,17 @@ def _local(value):
 def read(value):
     """A plain value, where text that stands for a number, a truth value or a date is that.
 
+    Dates are datetimes in local time, and durations days.
+
     Examples
     --------
-    >>> read("3.5"), read("$944.00"), read(" red"), read("NA"), read("2024-01-31 10:30")
-    (3.5, 944, 'red', None, datetime.datetime(2024, 1, 31, 10, 30))
+    >>> read("3.5"), read("$944.00"), read(" red"), read("NA")
+    (3.5, 944, 'red', None)
+    >>> read("2024-01-31 10:30"), read(datetime.timedelta(hours=36))
+    (datetime.datetime(2024, 1, 31, 10, 30), 1.5)
     """
-    value = plain(value)
-    return _value_of_text(value) if isinstance(value, str) else value
+    found: Any = plain(value)
+    return _value_of_text(found) if isinstance(found, str) else _of_time(found)
 
 
 def _value_of_text(text):
