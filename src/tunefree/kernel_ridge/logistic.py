@@ -268,16 +268,25 @@ def learn(space, penalty, Y, weights, offset, held_out):
     c = np.zeros((space.size, Y.shape[1]))
     starts = [c] * len(held_out)
     w = np.where(held_out[0], 0.0, weights)
-    precondition = space.preconditioner(curvature(_probabilities(offset[None])) * weights, middle)
+    h = curvature(_probabilities(offset[None]))
+    made = {_MIDDLE: space.preconditioner(h * weights, middle)}
     starts[0], values, n_steps = minimize(
-        space, middle, Y, w, offset, precondition, c, _COMPARED, _PATIENCE
+        space, middle, Y, w, offset, made[_MIDDLE], c, _COMPARED, _PATIENCE
     )
     if n_steps == _PATIENCE:
         h = np.maximum(curvature(_probabilities(offset + values)), _LEAST)
-        precondition = space.preconditioner(h * weights, middle)
+        made = {_MIDDLE: space.preconditioner(h * weights, middle)}
+
+    def preconditioner(i):
+        # One of a smaller penalty overshoots where the kernel's eigenvalues are nearly 0. The loss
+        # does not show it, and coefficients would grow until their sums have no digit left.
+        i = max(i, _MIDDLE)
+        if i not in made:
+            made[i] = space.preconditioner(h * weights, penalty * _FACTORS[i])
+        return made[i]
 
     def evaluate(i, best):
-        predictions, coefs = np.zeros(Y.shape), []
+        predictions, coefs, precondition = np.zeros(Y.shape), [], preconditioner(i)
         for out, c in zip(held_out, best[2] if best else starts, strict=True):
             w = np.where(out, 0.0, weights)
             c, values, _ = minimize(
@@ -289,6 +298,6 @@ def learn(space, penalty, Y, weights, offset, held_out):
         return float(weights[out] @ losses(predictions[out], Y[out])), i, coefs, predictions[out]
 
     _, i, coefs, predictions = valley(evaluate, _MIDDLE, len(_FACTORS))
-    penalty *= _FACTORS[i]
-    c = minimize(space, penalty, Y, weights, offset, precondition, coefs[0])[0]
-    return c, predictions, penalty
+    best = penalty * _FACTORS[i]
+    c = minimize(space, best, Y, weights, offset, preconditioner(i), coefs[0])[0]
+    return c, predictions, best
