@@ -56,13 +56,26 @@ def test_a_quick_run_writes_table_csv_and_png(name, tmp_path, request):
     assert load(name).TITLE in text.read_text() and "| what | paper | ours |" in text.read_text()
 
 
-@pytest.fixture
-def finished(tmp_path_factory, monkeypatch):
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory):
     """A folder with all cells of an experiment of few rows, and its rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        folder = tmp_path_factory.mktemp("finished")
+        return folder, reproduce("averaging-variance", folder, quick=True).rows
+
+
+@pytest.fixture
+def finished(computed, monkeypatch):
+    """What is computed, of an experiment of few rows."""
+    make_small(monkeypatch)
+    return computed
+
+
+def make_small(patch):
+    """Let `averaging-variance` have few rows."""
     small = grid(decay=DECAYS, n=(50, 100, 200))
-    monkeypatch.setattr(type(load("averaging-variance")), "cells", lambda self, quick: small)
-    folder = tmp_path_factory.mktemp("finished")
-    return folder, reproduce("averaging-variance", folder, quick=True).rows
+    patch.setattr(type(load("averaging-variance")), "cells", lambda self, quick: small)
 
 
 def stored(folder):
