@@ -115,10 +115,11 @@ def test_a_stream_is_as_sure_as_what_it_said_before_it_learned(name):
     assert parts.risk_interval_ == model.risk_interval_
 
 
-def test_copies_make_cv_plus_with_weights_as_repetitions():
+@pytest.mark.parametrize("candidates", [("linear",), "all"])
+def test_copies_make_cv_plus_with_weights_as_repetitions(candidates):
     X, y, codes = rows(150)
     new, target, truth = rows(2000, seed=1)
-    model = tunefree.TuneFreeRegressor(cross_fit=4, random_state=0).fit(X, y)
+    model = tunefree.TuneFreeRegressor(candidates, cross_fit=4, random_state=0).fit(X, y)
     ends = model.predict_interval(new)[1][..., 0]
     inside = (ends[:, 0] <= target) & (target <= ends[:, 1])
     n, K = 150, 4
@@ -132,7 +133,7 @@ def test_copies_make_cv_plus_with_weights_as_repetitions():
     np.testing.assert_allclose(
         twice.predict_interval(new)[1], weighed.predict_interval(new)[1], rtol=1e-6
     )
-    kinds = tunefree.TuneFreeClassifier(cross_fit=3, random_state=0).fit(X, codes)
+    kinds = tunefree.TuneFreeClassifier(candidates, cross_fit=3, random_state=0).fit(X, codes)
     sets = kinds.predict_set(new, class_conditional=False)[1]
     assert sets[np.arange(2000), truth, 0].mean() > 0.8
     with pytest.raises(ValueError, match="cross_fit=1"):
@@ -155,7 +156,7 @@ def test_a_negligible_weight_is_none_for_copies_and_exposures_too():
 def test_groups_stay_together_in_the_copies_too():
     X, y, _ = rows(120)
     groups = np.repeat(np.arange(12), 10)
-    model = tunefree.TuneFreeRegressor(cross_fit=3, random_state=0)
+    model = tunefree.TuneFreeRegressor(("linear",), cross_fit=3, random_state=0)
     model.fit(X, y, groups=groups)
     assert all(len(own.weights) % 10 == 0 for _, own in model.copies_)
 
@@ -216,10 +217,11 @@ def test_sparse_rows_and_frames_are_the_same_rows(fitted):
         np.testing.assert_allclose(dense, stored, rtol=1e-6)
 
 
-def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them():
+@pytest.mark.parametrize("n_draws", [16, 40])
+def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them(n_draws):
     """Rates of columns were chosen by the rows left out, whose errors are too small then."""
     held = 0
-    for seed in range(40):
+    for seed in range(n_draws):
         rng = np.random.default_rng(seed)
         X, new = rng.normal(size=(60, 5)), rng.normal(size=(2000, 5))
         y = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.5 * rng.normal(size=60)
@@ -227,10 +229,10 @@ def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them():
         truth = new[:, 0] + np.sin(2.0 * new[:, 1])
         low, high = model.risk_interval_
         held += low <= np.mean((model.predict(new) - truth) ** 2) + 0.25 <= high
-    assert held / 40 >= 0.85
+    assert held / n_draws >= 0.9 - 0.05 * np.sqrt(40 / n_draws)  # a standard error below 0.9
 
 
-@pytest.mark.parametrize("name", ["TuneFreeRegressor", "KernelRidgeRegressor", "GLMRegressor"])
+@pytest.mark.parametrize("name", ["GLMRegressor", "KernelRidgeRegressor", "TuneFreeRegressor"])
 def test_targets_are_the_same_as_truth_values_text_and_numbers(name):
     X, _, y = rows(80)
     model, given = estimator_class(name)(random_state=0), (y > 0, y.astype(str), y.astype(float))
