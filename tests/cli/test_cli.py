@@ -399,7 +399,7 @@ def test_the_task_follows_from_the_target(y, task):
     assert guess_task(y if y.dtype.kind == "U" else y.astype(float))[0] == task
 
 
-@pytest.fixture(scope="module", params=[1000, None], ids=["1000 rows", "all rows"])
+@pytest.fixture(scope="module", params=[500, None], ids=["500 rows", "all rows"])
 def a9a(request, data, tmp_path_factory):
     """A folder of rows of a9a, with a model of them at defaults only."""
     folder = tmp_path_factory.mktemp("a9a")
@@ -412,7 +412,8 @@ def a9a(request, data, tmp_path_factory):
 
 def test_a9a_with_defaults_only(a9a):
     scores = json.loads(run("eval", a9a / "model", a9a / "a9a.t", "--json").stdout)
-    assert scores["error"] <= {1000: 0.2, 16281: 0.151}[scores["n"]]
+    # Of 500 new rows an error of 0.16 is known to 0.016.
+    assert scores["error"] <= {500: 0.21, 16281: 0.151}[scores["n"]]
 
 
 def test_the_unit_of_all_values_does_not_matter(a9a, tmp_path):
@@ -584,13 +585,15 @@ def test_an_option_goes_to_every_estimator_that_has_it_and_implies_the_task(here
         assert message in error and len(error) < 500
 
 
-def test_columns_are_dropped_whatever_they_hold(here):
+@pytest.mark.parametrize(
+    "more", [("--estimator", "pistol"), ("--window", 50), ("--estimator", "auto")], ids=str
+)
+def test_columns_are_dropped_whatever_they_hold(here, more):
     columns = frame(name=[f"n{i}" for i in range(200)], note=["x"] * 200, y=VALUES)
     (here / "wide.csv").write_text(csv_text(columns))
-    for more in (("--estimator", "pistol"), ("--window", 50), ("--estimator", "auto")):
-        run("train", "data.csv", "plain", *more)
-        run("train", "wide.csv", "m", "--drop", "name", "--id", "note", *more)
-        assert predictions("m", "wide.csv") == predictions("plain", "data.csv")
+    run("train", "data.csv", "plain", *more)
+    run("train", "wide.csv", "m", "--drop", "name", "--id", "note", *more)
+    assert predictions("m", "wide.csv") == predictions("plain", "data.csv")
     wrong = run("train", "wide.csv", "m", "--drop", "nmae", code=3).stderr
     assert "did you mean 'name'?" in wrong
     twice, text = ["--id", "a", "--id", "b"], (here / "wide.csv").read_bytes()

@@ -29,10 +29,10 @@ CONTAINERS = {
     "lists": lambda t: [list(row) for row in zip(*t.values(), strict=True)],
 }
 MODELS = {
+    "GLMRegressor": {"family": "gaussian"},
     "BoostedTreesRegressor": {},
     "BoostedTreesClassifier": {},
     "TuneFreeRegressor": {"candidates": ("linear",)},
-    "GLMRegressor": {"family": "gaussian"},
     "GLMClassifier": {},
     "TablePreprocessor": {},
 }
