@@ -282,7 +282,7 @@ def test_signs_by_name_are_of_columns_of_numbers():
         TuneFreeClassifier(monotonic_cst=[1, 0, 0]).fit(X, np.arange(200) % 3)
 
 
-@pytest.mark.parametrize("loss", ["quantile", "huber", "absolute_error"])
+@pytest.mark.parametrize("loss", ["huber", "absolute_error", "quantile"])
 def test_sparse_rows_and_single_precision_predict_nearly_the_same(loss):
     X, y, *_ = rows(200)
     X[np.abs(X) < 0.4] = 0.0
