@@ -20,7 +20,7 @@ from tunefree.reflectron.potentials import POTENTIALS
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((200, 3))
 LABELS = np.where(ROWS[:, 0] + 0.1 * ROWS[:, 1] > 0, 1, -1)
-VALUES = ROWS @ [1.0, -2.0, 0.5] + 3.0
+VALUES = ROWS @ [1.0, -2.0, 0.5] + 3.0 + 0.2 * np.random.default_rng(1).normal(size=200)
 
 PISTOL = ("--estimator", "pistol")
 

@@ -18,7 +18,7 @@ TABLE = {
     "grade": RNG.choice(["a", "b"], 90).tolist(),
     "size": RNG.normal(size=90).tolist(),
 }
-Y = np.array(TABLE["size"]) + (np.array(TABLE["city"]) == "Rome")
+Y = np.array(TABLE["size"]) + (np.array(TABLE["city"]) == "Rome") + RNG.normal(size=90)
 NEW = {"city": ["Paris", "Rome", "Lima"], "grade": ["a", "z", "b"], "size": [0.1, 0.2, 0.3]}
 CONTAINERS = {
     "pandas": pd.DataFrame,

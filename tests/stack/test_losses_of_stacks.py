@@ -301,8 +301,8 @@ def test_sparse_rows_and_single_precision_predict_nearly_the_same(loss):
 
 
 def test_several_labels_are_a_model_each(tmp_path):
-    X, y, mean, _ = rows(200)
-    noise = 0.5 * np.random.default_rng(1).normal(size=(200, 2))
+    X, y, mean, _ = rows(100)
+    noise = 0.5 * np.random.default_rng(1).normal(size=(100, 2))
     labels = np.column_stack([y > 0.0, X[:, 1] > noise[:, 0], mean > noise[:, 1]]).astype(int)
     model = TuneFreeClassifier(("linear",), random_state=0).fit(X, labels)
     alone = TuneFreeClassifier(("linear",), random_state=0).fit(X, labels[:, 1])

@@ -331,6 +331,7 @@ def test_signs_by_name_and_wrong_ones():
 def test_units_of_targets_do_not_matter():
     X, y = problem(120)
     Y = np.c_[y, np.sin(3.0 * X[:, 0]), X[:, 1] * X[:, 0]]
+    Y[:, 1:] += np.random.default_rng(1).normal(size=(len(y), 2))
     before = regressor().fit(X, Y)
     units = np.array([1.0, 1000.0, 1.0])
     after = regressor().fit(X, Y * units)
