@@ -9,6 +9,7 @@ import io
 import re
 import tokenize
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +36,15 @@ def files(*rooms, suffix=".py"):
 def parsed(path):
     """The syntax tree of a file."""
     return ast.parse(path.read_text())
+
+
+@cache
+def names_and_strings(path):
+    """The names of the classes in a file, and (line, text) of its strings: it is parsed once."""
+    nodes = list(ast.walk(parsed(path)))
+    constants = [n for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    names = [n.name for n in nodes if isinstance(n, ast.ClassDef)]
+    return names, [(n.lineno, n.value) for n in constants]
 
 
 def docstrings(tree):
@@ -73,8 +83,9 @@ def classes():
 def repeated_class_names():
     """Class names that two modules or more define."""
     homes = defaultdict(set)
-    for path, node in classes():
-        homes[node.name].add(path)
+    for path in files(*ROOMS):
+        for name in names_and_strings(path)[0]:
+            homes[name].add(path)
     return sorted(name for name, paths in homes.items() if len(paths) > 1)
 
 
@@ -88,9 +99,8 @@ def texts(path):
     if path.suffix != ".py":
         yield from enumerate(path.read_text().splitlines(), 1)
         return
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from enumerate(node.value.splitlines(), node.lineno)
+    for line, text in names_and_strings(path)[1]:
+        yield from enumerate(text.splitlines(), line)
 
 
 def banned_words():

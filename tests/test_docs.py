@@ -1,11 +1,13 @@
 """Code in the documentation and the README runs as it stands, page by page."""
 
-import ast
 import re
+from itertools import chain
 from pathlib import Path
 
 import matplotlib.pyplot
 import pytest
+
+import house
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -73,16 +75,10 @@ def test_a_page_has_no_marks_of_a_merge(page):
     assert not re.search(r"^(<{7}|>{7}) ", page.read_text(), re.MULTILINE)
 
 
-def _constants():
-    """All constants of the library, one after the other."""
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        yield from (c.value for c in ast.walk(tree) if isinstance(c, ast.Constant))
-
-
 def test_troubleshooting_quotes_the_messages_of_the_library():
     page = (ROOT / "docs/troubleshooting.md").read_text().split("## Messages of scikit-learn")[0]
     messages = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
-    texts = "\n".join(text for text in _constants() if isinstance(text, str))
+    strings = (house.names_and_strings(path)[1] for path in house.files("src"))
+    texts = "\n".join(text for _, text in chain.from_iterable(strings))
     assert len(messages) > 40
     assert [p for m in messages for p in m.split("…") if p.strip() not in texts] == []

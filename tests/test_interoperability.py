@@ -2,7 +2,9 @@
 
 import io
 import pickle
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from threading import Barrier
 
 import joblib
@@ -53,17 +55,12 @@ def decisions(model):
     return getattr(model, "decision_function", model.predict)(SEPARABLE).tobytes()
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    made = {}
-    import warnings
-
-    for name in MODELS:
-        model, y = make(name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made[name] = model.fit(SEPARABLE, y)
-    return made
+@cache
+def fitted(name):
+    model, y = make(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(SEPARABLE, y)
 
 
 def values(model, rows=SEPARABLE):
@@ -71,8 +68,8 @@ def values(model, rows=SEPARABLE):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_files_of_all_kinds_give_the_same_bits(fitted, tmp_path, name):
-    model = fitted[name]
+def test_files_of_all_kinds_give_the_same_bits(tmp_path, name):
+    model = fitted(name)
     expected = values(model).tobytes()
     file = io.BytesIO()
     joblib.dump(model, file)
@@ -84,9 +81,9 @@ def test_files_of_all_kinds_give_the_same_bits(fitted, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_skops_asks_to_trust_nothing_but_this_package(fitted, name):
+def test_skops_asks_to_trust_nothing_but_this_package(name):
     skops = pytest.importorskip("skops.io")
-    model = fitted[name]
+    model = fitted(name)
     content = skops.dumps(model)
     untrusted = skops.get_untrusted_types(data=content)
     assert [t for t in untrusted if not t.startswith("tunefree.")] == []

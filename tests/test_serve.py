@@ -46,7 +46,7 @@ TABLE = pd.DataFrame(
         "last": RNG.choice(["1:30:00", "0:05:10", "25:00:00"], N),
     }
 )
-Y = TABLE.a.astype(float) + (TABLE.city == "Rome") + RNG.normal(size=N) * 0.1
+Y = TABLE.a.astype(float) + (TABLE.city == "Rome") + RNG.normal(size=N) * 0.5
 MESS = TABLE.iloc[:60].copy()
 MESS.iloc[3, :] = ""
 MESS.iloc[5, :] = ["n.a.", "oops", "3 TB", "Atlantis", "31.02.2020", "?", "", "NA"]

@@ -14,7 +14,7 @@ from tunefree.core.registry import ESTIMATORS, estimator_class
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(320, 4))
-TARGETS = X @ [1.0, 2.0, 0.0, -1.0]
+TARGETS = X @ [1.0, 2.0, 0.0, -1.0] + 0.3 * RNG.normal(size=320)
 STREAMS = [
     "KernelPiSTOLClassifier", "KernelPiSTOLRegressor", "PiSTOLClassifier", "PiSTOLRegressor",
     "ReflectronRegressor", "StreamClassifier", "StreamRegressor",

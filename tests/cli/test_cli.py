@@ -1,6 +1,8 @@
 import gzip
 import json
 import os
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,7 @@ from tunefree.reflectron.potentials import POTENTIALS
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((200, 3))
 LABELS = np.where(ROWS[:, 0] + 0.1 * ROWS[:, 1] > 0, 1, -1)
-VALUES = ROWS @ [1.0, -2.0, 0.5] + 3.0
+VALUES = ROWS @ [1.0, -2.0, 0.5] + 3.0 + 0.2 * np.random.default_rng(1).normal(size=200)
 
 PISTOL = ("--estimator", "pistol")
 
@@ -52,6 +54,18 @@ def here(tmp_path, monkeypatch):
     kinds = np.where(LABELS > 0, "up", "down").tolist()
     (tmp_path / "kinds.csv").write_text(csv_text(frame(kind=kinds)))
     return tmp_path
+
+
+@cache
+def model_of(name, content):
+    """The model that `train` makes of a file at its defaults, in bytes."""
+    run("train", name, "made")
+    return Path("made").read_bytes()
+
+
+def train(data, model):
+    """What `train` does at its defaults; equal data are trained on once."""
+    Path(model).write_bytes(model_of(data, Path(data).read_bytes()))
 
 
 def predictions(*arguments, **options):
@@ -106,7 +120,7 @@ def test_regression_from_csv(here):
 
 
 def test_text_classes_and_probabilities(here):
-    run("train", "kinds.csv", "m")
+    train("kinds.csv", "m")
     assert set(predictions("m", "kinds.csv")) == {"up", "down"}
     header, *lines = predictions("m", "kinds.csv", "--proba")
     assert header == "down,up"
@@ -115,7 +129,7 @@ def test_text_classes_and_probabilities(here):
     likelier = np.array(["down", "up"])[p.argmax(axis=1)].tolist()
     assert likelier == predictions("m", "kinds.csv")
     assert json.loads(run("eval", "m", "kinds.csv", "--json").stdout)["error"] < 0.05
-    run("train", "data.csv", "r")
+    train("data.csv", "r")
     assert "no probabilities" in run("predict", "r", "data.csv", "--proba", code=2).stderr
 
 
@@ -177,7 +191,7 @@ def test_output_file_and_standard_input(here):
 
 
 def test_columns_are_matched_by_name(here):
-    run("train", "kinds.csv", "m")
+    train("kinds.csv", "m")
     expected = predictions("m", "kinds.csv")
     columns = frame(note=["x, y"] * 0 or ["free text"] * 200)
     shuffled = {name: columns[name] for name in ("note", "c", "a", "b")}
@@ -216,7 +230,7 @@ def test_weights_train_and_evaluate(here):
 
 
 def test_unknown_classes_are_errors_and_said(here):
-    run("train", "data.libsvm", "m")
+    train("data.libsvm", "m")
     result = run("eval", "m", "-", "--json", stdin="1 1:2\n-1 1:-2\n" * 4 + "7 1:1\n7 1:-1\n")
     assert json.loads(result.stdout)["error"] == pytest.approx(0.2)
     assert "2 rows have a class that the model does not know" in result.stderr
@@ -225,7 +239,7 @@ def test_unknown_classes_are_errors_and_said(here):
 
 
 def test_unseen_features_are_ignored_with_a_count_and_absent_ones_are_zero(here):
-    run("train", "data.libsvm", "m")
+    train("data.libsvm", "m")
     result = run("predict", "m", "-", stdin="1 1:2 9:5 12:1\n-1 1:-2 4:1\n")
     assert "ignored 3 values of features" in result.stderr
     assert result.stdout == run("predict", "m", "-", stdin="1 1:2\n-1 1:-2\n").stdout
@@ -233,8 +247,8 @@ def test_unseen_features_are_ignored_with_a_count_and_absent_ones_are_zero(here)
 
 
 def test_intervals_and_sets_come_with_predictions(here):
-    run("train", "data.csv", "r", "--task", "regression")
-    run("train", "kinds.csv", "c")
+    train("data.csv", "r")
+    train("kinds.csv", "c")
     head, *lines = predictions("r", "data.csv", "--coverage", ".8")
     assert head == "prediction,low,high"
     for line, alone in zip(lines, predictions("r", "data.csv"), strict=True):
@@ -252,7 +266,7 @@ def test_intervals_and_sets_come_with_predictions(here):
 
 
 def test_an_evaluation_says_how_well_the_risk_is_known(here):
-    run("train", "kinds.csv", "c")
+    train("kinds.csv", "c")
     scores = json.loads(run("eval", "c", "kinds.csv", "--json").stdout)
     low, high = scores["risk_interval"]
     assert low <= scores["error"] <= high and "Clopper" in scores["risk_interval_kind"]
@@ -262,7 +276,7 @@ def test_an_evaluation_says_how_well_the_risk_is_known(here):
 def test_indices_mean_in_prediction_what_they_meant_in_training(here):
     (here / "zero.libsvm").write_text(libsvm_text(first=0))
     run("train", "zero.libsvm", "zero")
-    run("train", "data.libsvm", "one")
+    train("data.libsvm", "one")
     assert predictions("zero", "-", stdin="1 1:9 0:-1\n1 1:9 0:1\n") == ["-1", "1"]
     assert predictions("zero", "-", stdin="0:1\n") == predictions("one", "-", stdin="1:1\n")
     error = run("predict", "one", "-", stdin="1 0:1\n", code=3).stderr
@@ -328,7 +342,7 @@ def test_a_text_target_cannot_be_regressed(here):
 
 @pytest.mark.parametrize("command", ["predict", "eval"])
 def test_bad_data_write_no_predictions(here, command):
-    run("train", "data.libsvm", "m")
+    train("data.libsvm", "m")
     (here / "bad.svm").write_text("1 1:1\n1 1:oops\n")
     more = ["-o", "out"] if command == "predict" else ["--json"]
     result = run(command, "m", "bad.svm", *more, code=3)
@@ -339,7 +353,7 @@ def test_bad_data_write_no_predictions(here, command):
 @pytest.mark.parametrize("command", ["predict", "eval", "inspect"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign", "missing"])
 def test_a_bad_model_exits_with_4(here, command, damage):
-    run("train", "data.libsvm", "m")
+    train("data.libsvm", "m")
     content = bytearray((here / "m").read_bytes())
     if damage == "truncated":
         content = content[:-1]
@@ -399,7 +413,7 @@ def test_the_task_follows_from_the_target(y, task):
     assert guess_task(y if y.dtype.kind == "U" else y.astype(float))[0] == task
 
 
-@pytest.fixture(scope="module", params=[1000, None], ids=["1000 rows", "all rows"])
+@pytest.fixture(scope="module", params=[500, None], ids=["500 rows", "all rows"])
 def a9a(request, data, tmp_path_factory):
     """A folder of rows of a9a, with a model of them at defaults only."""
     folder = tmp_path_factory.mktemp("a9a")
@@ -412,7 +426,8 @@ def a9a(request, data, tmp_path_factory):
 
 def test_a9a_with_defaults_only(a9a):
     scores = json.loads(run("eval", a9a / "model", a9a / "a9a.t", "--json").stdout)
-    assert scores["error"] <= {1000: 0.2, 16281: 0.151}[scores["n"]]
+    # Of 500 new rows an error of 0.16 is known to 0.016.
+    assert scores["error"] <= {500: 0.21, 16281: 0.151}[scores["n"]]
 
 
 def test_the_unit_of_all_values_does_not_matter(a9a, tmp_path):
@@ -433,7 +448,7 @@ def test_the_unit_of_all_values_does_not_matter(a9a, tmp_path):
 def test_a_full_disk_is_a_sentence(here):
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
-    run("train", "data.libsvm", "m")
+    train("data.libsvm", "m")
     assert (
         "error: /dev/full: No space left"
         in run("predict", "m", "data.libsvm", "-o", "/dev/full", code=1).stderr
@@ -584,13 +599,15 @@ def test_an_option_goes_to_every_estimator_that_has_it_and_implies_the_task(here
         assert message in error and len(error) < 500
 
 
-def test_columns_are_dropped_whatever_they_hold(here):
+@pytest.mark.parametrize(
+    "more", [("--estimator", "pistol"), ("--window", 50), ("--estimator", "auto")], ids=str
+)
+def test_columns_are_dropped_whatever_they_hold(here, more):
     columns = frame(name=[f"n{i}" for i in range(200)], note=["x"] * 200, y=VALUES)
     (here / "wide.csv").write_text(csv_text(columns))
-    for more in (("--estimator", "pistol"), ("--window", 50), ("--estimator", "auto")):
-        run("train", "data.csv", "plain", *more)
-        run("train", "wide.csv", "m", "--drop", "name", "--id", "note", *more)
-        assert predictions("m", "wide.csv") == predictions("plain", "data.csv")
+    run("train", "data.csv", "plain", *more)
+    run("train", "wide.csv", "m", "--drop", "name", "--id", "note", *more)
+    assert predictions("m", "wide.csv") == predictions("plain", "data.csv")
     wrong = run("train", "wide.csv", "m", "--drop", "nmae", code=3).stderr
     assert "did you mean 'name'?" in wrong
     twice, text = ["--id", "a", "--id", "b"], (here / "wide.csv").read_bytes()

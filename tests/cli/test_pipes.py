@@ -28,7 +28,7 @@ ROWS = pd.DataFrame(
         "city": RNG.choice(["Rome", "Oslo"], N),
     }
 )
-Y = (2.0 * ROWS.a + (ROWS.city == "Rome") + 0.1 * ROWS.b).round(3)
+Y = (2.0 * ROWS.a + (ROWS.city == "Rome") + 0.1 * ROWS.b + RNG.normal(size=N)).round(3)
 
 
 @pytest.fixture(scope="module")

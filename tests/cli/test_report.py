@@ -52,17 +52,20 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
 def pages(folder):
+    """The page of classes and the page of numbers."""
+    pages = []
     for model, data in (("model", "test.csv"), ("regression", "test_r.csv")):
-        page = folder / f"{model}.html"
-        arguments = ["report", str(folder / model), str(folder / data), "-o", str(page)]
+        pages.append(folder / f"{model}.html")
+        arguments = ["report", str(folder / model), str(folder / data), "-o", str(pages[-1])]
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, done.output
-        yield page
+    return pages
 
 
-def test_the_page_has_every_part_and_no_link_to_elsewhere(folder):
-    for page, own in zip(pages(folder), (OF_CLASSES, OF_NUMBERS), strict=True):
+def test_the_page_has_every_part_and_no_link_to_elsewhere(pages):
+    for page, own in zip(pages, (OF_CLASSES, OF_NUMBERS), strict=True):
         text = page.read_text()
         assert set(headings(text)) == {*HEADINGS, *own}
         assert not re.search(r"https?://|src=|@import|<script|<link", text)
@@ -73,8 +76,8 @@ def test_the_page_has_every_part_and_no_link_to_elsewhere(folder):
         assert "the model is better than that" in text.split("</p>")[0]
 
 
-def test_the_verdict_counts_the_rows_of_the_matrix_and_training_rows_are_told(folder):
-    page, (_, first, *_) = folder / "again.html", ("", *pages(folder))
+def test_the_verdict_counts_the_rows_of_the_matrix_and_training_rows_are_told(folder, pages):
+    page, first = folder / "again.html", pages[0]
     text = first.read_text()
     right, wrong, also, more = map(int, re.findall(r"%'>(\d+)</td>", text))
     assert right + wrong + also + more == 90
@@ -105,19 +108,18 @@ class Balance(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_its_elements_are_balanced(folder):
-    for page in pages(folder):
+def test_its_elements_are_balanced(pages):
+    for page in pages:
         parser = Balance()
         parser.feed(page.read_text())
         assert parser.open == []
 
 
-def test_eval_writes_the_same_page(folder):
+def test_eval_writes_the_same_page(folder, pages):
     page = folder / "eval.html"
     arguments = ["eval", str(folder / "model"), str(folder / "test.csv"), "--html", str(page)]
     assert CliRunner().invoke(app, arguments).exit_code == 0
-    (other, _) = pages(folder)
-    assert page.read_text() == other.read_text()
+    assert page.read_text() == pages[0].read_text()
 
 
 def test_a_page_without_data_and_of_a_plain_model(folder):
@@ -147,13 +149,13 @@ def test_points_of_a_chart_are_where_the_axes_say():
     assert float(points[-1].split(",")[1]) < float(points[0].split(",")[1])
 
 
-def test_titles_of_drawings_are_escaped(folder):
-    page = next(pages(folder)).read_text()
+def test_titles_of_drawings_are_escaped(pages):
+    page = pages[0].read_text()
     assert 'aria-label="Partial effect of a on the probability of y&lt;es&amp;"' in page
 
 
-def test_drawings_have_colours_for_light_and_dark_and_dashes(folder):
-    text = next(pages(folder)).read_text()
+def test_drawings_have_colours_for_light_and_dark_and_dashes(pages):
+    text = pages[0].read_text()
     light, dark = text.split("</style>")[0].split("prefers-color-scheme: dark")
     for k in range(1, 6):
         assert f"--c{k}: #" in light and f"--c{k}: #" in dark and f"var(--c{k})" in dark
@@ -161,27 +163,26 @@ def test_drawings_have_colours_for_light_and_dark_and_dashes(folder):
     assert "#" not in re.sub("&#x?[0-9a-f]+;", "", drawings)  # no colour of their own
 
 
-def test_the_page_is_drawn_without_matplotlib(folder, monkeypatch):
-    (expected, _) = pages(folder)
-    drawn, page = expected.read_text(), folder / "bare.html"
+def test_the_page_is_drawn_without_matplotlib(folder, pages, monkeypatch):
+    drawn, page = pages[0].read_text(), folder / "bare.html"
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # an import raises an error
     arguments = ["report", str(folder / "model"), str(folder / "test.csv"), "-o", str(page)]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert page.read_text() == drawn and "<svg" in drawn
 
 
-def test_cells_of_a_narrow_table_have_the_names_of_their_columns(folder):
-    text = next(pages(folder)).read_text()
+def test_cells_of_a_narrow_table_have_the_names_of_their_columns(pages):
+    text = pages[0].read_text()
     row = re.findall(r"<tr><th scope=row data-label=\"score\">.*?</tr>", text, re.DOTALL)[0]
     assert re.findall('<td data-label="([^"]+)"', row) == ["this model", "best constant"]
 
 
-def test_a_browser_finds_drawings_and_nothing_wider_than_a_phone(folder):
+def test_a_browser_finds_drawings_and_nothing_wider_than_a_phone(folder, pages):
     names = ("chromium", "chromium-browser", "google-chrome", "chrome", "headless_shell")
     browser = next(filter(None, map(shutil.which, names)), None)
     if browser is None:
         pytest.skip(f"no browser found ({', '.join(names)})")
-    frames = "".join(f"<iframe src='{page.name}' width=390></iframe>" for page in pages(folder))
+    frames = "".join(f"<iframe src='{page.name}' width=390></iframe>" for page in pages)
     script = """<script>onload = () => {
         const pages = [...document.querySelectorAll("iframe")].map(f => f.contentDocument)
         const fits = e => e.scrollWidth <= e.clientWidth

@@ -64,10 +64,11 @@ def test_compiling_is_said_at_once_and_once():
     assert display._stream.getvalue() == "fit; compiling to machine code, once\n"
 
 
-def rows(n=300):
+def rows(n=100):
+    """Rows, and a target with noise: trees end after few rounds."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
-    return X, X[:, 0] * X[:, 1]
+    return X, X[:, 0] * X[:, 1] + rng.normal(size=n)
 
 
 @pytest.mark.parametrize("make", [BoostedTreesRegressor, TuneFreeRegressor])

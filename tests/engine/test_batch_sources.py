@@ -160,5 +160,5 @@ def test_a_separator_fetches_the_rows_that_support_it(tmp_path):
     source = open_source((NEAR, SIDES))
     model = OptimisticPerceptron("min-norm", stop="margin").fit_source(source)
     assert model.separated_ and model.margin_bounds_.certified
-    three = OptimisticPerceptron("auto").fit_source(pieces_of(DENSE[:300], LABELS[:300]))
+    three = OptimisticPerceptron("auto").fit_source(pieces_of(DENSE[:100], LABELS[:100]))
     assert three.classes_.tolist() == ["high", "low", "middle"]

@@ -24,7 +24,7 @@ def test_threads_change_no_bit(name, monkeypatch):
     monkeypatch.setattr("tunefree.reflectron.mirror._PIECE", 300)
     monkeypatch.setattr("tunefree.rows.designs._MANY", 0)
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (2100 if "TuneFree" in name else 1000, 3))
-    y = np.sin(4.0 * X[:, 0]) * X[:, 1]
+    y = np.sin(4.0 * X[:, 0]) * X[:, 1] + 0.3 * np.random.default_rng(1).normal(size=len(X))
     y = y > 0.0 if "Classifier" in name else y
     found = []
     for n_jobs in (1, 2):

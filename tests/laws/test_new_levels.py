@@ -18,7 +18,7 @@ TABLE = {
     "grade": RNG.choice(["a", "b"], 90).tolist(),
     "size": RNG.normal(size=90).tolist(),
 }
-Y = np.array(TABLE["size"]) + (np.array(TABLE["city"]) == "Rome")
+Y = np.array(TABLE["size"]) + (np.array(TABLE["city"]) == "Rome") + RNG.normal(size=90)
 NEW = {"city": ["Paris", "Rome", "Lima"], "grade": ["a", "z", "b"], "size": [0.1, 0.2, 0.3]}
 CONTAINERS = {
     "pandas": pd.DataFrame,
@@ -29,10 +29,10 @@ CONTAINERS = {
     "lists": lambda t: [list(row) for row in zip(*t.values(), strict=True)],
 }
 MODELS = {
+    "GLMRegressor": {"family": "gaussian"},
     "BoostedTreesRegressor": {},
     "BoostedTreesClassifier": {},
     "TuneFreeRegressor": {"candidates": ("linear",)},
-    "GLMRegressor": {"family": "gaussian"},
     "GLMClassifier": {},
     "TablePreprocessor": {},
 }

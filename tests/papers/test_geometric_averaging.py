@@ -74,12 +74,13 @@ def sample(rng, n, covariance, product, noise=0.5):
     return X, X @ np.linalg.solve(covariance, product) + noise * rng.normal(size=n)
 
 
-def test_propositions_by_simulation():
+@pytest.mark.parametrize("n_draws", [300, 1500])
+def test_propositions_by_simulation(n_draws):
     covariance, product, start = population()
     gamma, t = STEP / (1 + STEP * PENALTY), 40
     q, rng = 1 / (1 + STEP * PENALTY), np.random.default_rng(1)
     plain, regularized = [], []
-    for _ in range(1500):
+    for _ in range(n_draws):
         X, y = sample(rng, t, covariance, product)
         w = sgd(X, y, STEP, start)
         plain.append(gamma * PENALTY * (q ** np.arange(t) @ w[:t]) + q**t * w[t])

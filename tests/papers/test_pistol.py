@@ -436,8 +436,9 @@ def a9a(data):
             *load_svmlight_file(str(data / "a9a.t.gz"), n_features=123)]  # fmt: skip
 
 
-def test_the_bounds_on_census_data(a9a):
-    X, y = a9a[0][:2000].toarray(), a9a[1][:2000]
+@pytest.mark.parametrize("n", [500, 2000])
+def test_the_bounds_on_census_data(a9a, n):
+    X, y = a9a[0][:n].toarray(), a9a[1][:n]
     longest = np.linalg.norm(X, axis=1).argmax()
     X, y = unit(X), np.roll(y, -longest)
     for name in ("smoothed hinge", "logistic"):

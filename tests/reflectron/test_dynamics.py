@@ -21,11 +21,11 @@ def _model(**options):
 
 
 @pytest.mark.filterwarnings("ignore:400 passes were not enough")
-@pytest.mark.parametrize("seed", range(2))
-def test_figure_1f_spectral_geometries_are_below_glm_tron_with_a_nuclear_ball(seed):
+@pytest.mark.parametrize("d, seed", [(10, 0), (24, 0), (24, 1)])
+def test_figure_1f_spectral_geometries_are_below_glm_tron_with_a_nuclear_ball(d, seed):
     """2021, section 6.2, small: each with its ball of twice the true norm."""
-    trajectories, theta = make_low_rank_dynamics(130, 24, 1, random_state=seed)
-    X = trajectories[30:, :-1].reshape(-1, 24)
+    trajectories, theta = make_low_rank_dynamics(130, d, 1, random_state=seed)
+    X = trajectories[30:, :-1].reshape(-1, d)
     s = np.linalg.svd(theta, compute_uv=False)
     nuclear, schatten = NuclearBall(2.0 * s.sum()), SchattenBall(1.1, 2.0 * s[0])
     excess = []
@@ -105,10 +105,11 @@ def test_masked_states_are_as_if_they_had_not_been_there(dt):
     np.testing.assert_array_equal(one.coef_, ragged.coef_)
 
 
-def test_whole_trajectories_choose_when_to_stop():
+@pytest.mark.parametrize("n_draws", [1, 3])
+def test_whole_trajectories_choose_when_to_stop(n_draws):
     """Held-out pairs of known trajectories stop too early."""
     excesses = []
-    for seed in range(3):
+    for seed in range(n_draws):
         rng = np.random.default_rng(seed)
         theta = rng.normal(size=(15, 1)) @ rng.normal(size=(1, 15)) / np.sqrt(15)
         states = [rng.uniform(-1, 1, (230, 15))]
@@ -137,7 +138,8 @@ def test_the_order_of_trajectories_does_not_matter_and_float32_stays():
 # --- Prediction ----------------------------------------------------------------------------------
 
 
-def test_continuous_time_by_central_differences():
+@pytest.mark.parametrize("n", [6, 15])
+def test_continuous_time_by_central_differences(n):
     rng = np.random.default_rng(6)
     theta, times = np.outer(rng.standard_normal(4), rng.standard_normal(4)), np.arange(61) * 0.05
 
@@ -146,7 +148,7 @@ def test_continuous_time_by_central_differences():
 
     trajectories = np.array([
         solve_ivp(field, (0.0, 3.0), x, t_eval=times, rtol=1e-10, atol=1e-12).y.T
-        for x in rng.uniform(-2.0, 2.0, (15, 4))
+        for x in rng.uniform(-2.0, 2.0, (n, 4))
     ])  # fmt: skip
     model = _model(rho=-0.5, link="tanh", dt=0.05, potential=Spectral(Hypentropy(1e-2)),
                    max_iter=1000, patience=300).fit(trajectories)  # fmt: skip

@@ -84,7 +84,7 @@ def test_the_weights_minimize_the_pinball_loss():
     assert least <= np.average(stack.losses, weights=weights) < 1.005 * least
 
 
-@pytest.mark.parametrize("candidates, n_draws", [(FAST, 2), ("all", 5)])
+@pytest.mark.parametrize("candidates, n_draws", [(FAST, 1), ("all", 5)])
 def test_quantiles_of_noise_are_nearly_those_of_the_targets(candidates, n_draws):
     ratios = []
     for seed in range(n_draws):
@@ -101,9 +101,9 @@ def test_quantiles_of_noise_are_nearly_those_of_the_targets(candidates, n_draws)
 
 @pytest.mark.parametrize("candidates", [("trees",), "all"])
 def test_equal_bits_for_order_weights_and_threads(candidates):
-    X, y, *_ = rows(200)
-    twice = np.concatenate([np.arange(200), np.arange(50)])
-    weights = np.where(np.arange(200) < 50, 2.0, 1.0)
+    X, y, *_ = rows(120)
+    twice = np.concatenate([np.arange(120), np.arange(50)])
+    weights = np.where(np.arange(120) < 50, 2.0, 1.0)
     options = {"quantile": LEVELS, "candidates": candidates}
     one = regressor("quantile", **options).fit(X, y, sample_weight=weights)
     for other in (
@@ -132,7 +132,7 @@ def test_quantiles_take_tables_and_model_files(tmp_path):
     assert (load_model(tmp_path / "model").predict(frame) == model.predict(frame)).all()
 
 
-@pytest.mark.parametrize("make", [TuneFreeRegressor, BoostedTreesRegressor])
+@pytest.mark.parametrize("make", [BoostedTreesRegressor, TuneFreeRegressor])
 def test_intervals_about_quantiles_cover_targets_that_are_mostly_equal(make):
     """Half of the targets are 0: every interval of 9 in 10 holds as many of them."""
     X, y, *_ = rows(400)
@@ -149,7 +149,8 @@ def test_intervals_about_quantiles_cover_targets_that_are_mostly_equal(make):
 # Losses for outliers.
 
 
-def test_outliers_do_not_change_robust_predictions():
+@pytest.mark.parametrize("candidates", [("trees",), "all"])
+def test_outliers_do_not_change_robust_predictions(candidates):
     X, y, mean, _ = rows(500)
     random = np.random.default_rng(1)
     y = mean + 0.2 * random.normal(size=500)
@@ -157,7 +158,8 @@ def test_outliers_do_not_change_robust_predictions():
     y[far] += 15.0
 
     def gap(loss):
-        return np.square(regressor(loss).fit(X, y).predict(X) - mean).mean()
+        model = regressor(loss, candidates=candidates).fit(X, y)
+        return np.square(model.predict(X) - mean).mean()
 
     square = gap("squared_error")
     assert gap("huber") < 0.1 * square and gap("absolute_error") < 0.1 * square
@@ -280,7 +282,7 @@ def test_signs_by_name_are_of_columns_of_numbers():
         TuneFreeClassifier(monotonic_cst=[1, 0, 0]).fit(X, np.arange(200) % 3)
 
 
-@pytest.mark.parametrize("loss", ["quantile", "huber", "absolute_error"])
+@pytest.mark.parametrize("loss", ["huber", "absolute_error", "quantile"])
 def test_sparse_rows_and_single_precision_predict_nearly_the_same(loss):
     X, y, *_ = rows(200)
     X[np.abs(X) < 0.4] = 0.0
@@ -299,8 +301,8 @@ def test_sparse_rows_and_single_precision_predict_nearly_the_same(loss):
 
 
 def test_several_labels_are_a_model_each(tmp_path):
-    X, y, mean, _ = rows(200)
-    noise = 0.5 * np.random.default_rng(1).normal(size=(200, 2))
+    X, y, mean, _ = rows(100)
+    noise = 0.5 * np.random.default_rng(1).normal(size=(100, 2))
     labels = np.column_stack([y > 0.0, X[:, 1] > noise[:, 0], mean > noise[:, 1]]).astype(int)
     model = TuneFreeClassifier(("linear",), random_state=0).fit(X, labels)
     alone = TuneFreeClassifier(("linear",), random_state=0).fit(X, labels[:, 1])

@@ -103,10 +103,11 @@ def test_a_report_keeps_every_finding(tmp_path):
     assert list(model.report_.notes) == []
 
 
-def test_few_rows_are_compared_and_wide_tables_are_right():
+@pytest.mark.parametrize("d", [200, 1200])
+def test_few_rows_are_compared_and_wide_tables_are_right(d):
     rng = np.random.default_rng(1)
     y = np.arange(60) % 2
-    X = rng.normal(size=(60, 1200))
+    X = rng.normal(size=(60, d))
     X[:, :10] += 2.5 * y[:, None]
     model = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(X[:28], y[:28])
     assert model.score(X[28:], y[28:]) > 0.9

@@ -39,7 +39,7 @@ def table(n=600, seed=0):
     X[:, 1] = np.round(X[:, 1])
     target = X[:, 0] * X[:, 1] + np.abs(X[:, 3]) * (X[:, 2] > 0) + X[:, 4] * X[:, 5]
     X[random.random(n) < 0.1, 3] = np.nan
-    return X, target
+    return X, target + random.normal(size=n)
 
 
 GROUPS = np.array([0, 1, 1, 2, 3, 4])

@@ -172,7 +172,7 @@ def test_one_of_two_rival_depths_goes_on(interacts, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["class", "number"])
 def test_scores_do_not_depend_on_order_threads_or_units_and_weights_repeat_rows(kind):
-    X, labels, target = problem()
+    X, labels, target = problem(150)
     y = labels if kind == "class" else target
     before, order = scores(X, y), np.random.default_rng(5).permutation(len(y))
     assert (scores(X[order], y[order], X) == before).all(), "the order of rows"
@@ -239,18 +239,19 @@ def test_noise_costs_little(n):
     assert np.mean(losses) < 1.03
 
 
-def test_held_out_predictions_are_as_good_as_new_ones():
+@pytest.mark.parametrize("n_draws", [2, 6])
+def test_held_out_predictions_are_as_good_as_new_ones(n_draws):
     """The rows choose neither their own round nor, beyond a share of five, their own depth."""
     random = np.random.default_rng(0)
     ratios = []
-    for _ in range(6):
+    for _ in range(n_draws):
         X = random.normal(size=(3300, 6))
         y = np.sin(2 * X[:, 0]) * X[:, 1] + random.normal(size=3300)
         model = BoostedTreesRegressor(random_state=0).fit(X[:300], y[:300])
         held = model.held_out_
         own = np.average(np.square(held.predictions - held.targets).ravel(), weights=held.weights)
         ratios.append(own / np.square(model.predict(X[300:]) - y[300:]).mean())
-    assert 0.9 < np.mean(ratios) < 1.15
+    assert abs(np.mean(ratios) - 1.025) < 0.125 * np.sqrt(6 / n_draws)
 
 
 @pytest.mark.parametrize("n_classes", [15, 100])
@@ -352,8 +353,8 @@ def test_a_bin_counts_the_borders_below_a_value(n_borders):
 def test_infinite_values_are_ordered_in_a_table_as_in_an_array(sign):
     """Beside a column of text they were refused; any larger number has the same order."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=300)
-    y = np.where(x > 0.5, 3.0, x) + 0.01 * rng.normal(size=300)
+    x = rng.normal(size=100)
+    y = np.where(x > 0.5, 3.0, x) + 0.3 * rng.normal(size=100)
     x = sign * np.where(x > 0.5, np.inf, x)
     new = sign * np.array([np.inf, -np.inf, 0.0, 0.4])
     with_infinity, without = (

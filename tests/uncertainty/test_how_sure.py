@@ -1,5 +1,7 @@
 """Every estimator says how sure it is: coverage, shapes, weights, groups, files, refusals."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,34 +42,34 @@ def rows(n, seed=0, k=2):
     return X, y, np.digitize(y, [0.0] if k == 2 else [-0.8, 0.8])
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    """One model of each, fitted to 400 rows: three classes."""
+@cache
+def fitted(name):
+    """A model fitted to 400 rows: three classes."""
     X, y, codes = rows(N, k=3)
-    labels = np.array(["a", "b", "c"])[codes]
-    made = {n: estimator_class(n)(**p).fit(X, y) for n, p in REGRESSORS.items()}
-    return made | {n: estimator_class(n)(**p).fit(X, labels) for n, p in CLASSIFIERS.items()}
+    if name in CLASSIFIERS:
+        y = np.array(["a", "b", "c"])[codes]
+    return estimator_class(name)(**(REGRESSORS | CLASSIFIERS)[name]).fit(X, y)
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_intervals_cover_new_rows(fitted, name):
+def test_intervals_cover_new_rows(name):
     X, y, _ = rows(3000, seed=1)
-    said, ends = fitted[name].predict_interval(X, alpha=[0.1, 0.3])
+    said, ends = fitted(name).predict_interval(X, alpha=[0.1, 0.3])
     assert ends.shape == (3000, 2, 2)
-    np.testing.assert_array_equal(said, fitted[name].predict(X))
+    np.testing.assert_array_equal(said, fitted(name).predict(X))
     inside = ((ends[:, 0] <= y[:, None]) & (y[:, None] <= ends[:, 1])).mean(axis=0)
     # Of 400 rows a quantile is known to 1.5 and 2.3 points; kernel PiSTOL leaves out a tenth, and
     # what PiSTOL said before it learned is farther off than what it says now.
     assert (np.abs(inside - [0.9, 0.7]) < (0.1 if "PiSTOL" in name else 0.06)).all()
-    low, high = fitted[name].risk_interval_
+    low, high = fitted(name).risk_interval_
     assert low < np.mean(np.square(said - y)) < high
-    assert fitted[name].predict_interval(X[:3])[1].shape == (3, 2, 1)
+    assert fitted(name).predict_interval(X[:3])[1].shape == (3, 2, 1)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_sets_cover_new_rows(fitted, name):
+def test_sets_cover_new_rows(name):
     X, _, codes = rows(3000, seed=1, k=3)
-    model = fitted[name]
+    model = fitted(name)
     said, sets = model.predict_set(X, alpha=[0.1, 0.3])
     assert sets.shape == (3000, 3, 2) and sets.dtype == bool
     np.testing.assert_array_equal(said, model.predict(X))
@@ -84,8 +86,8 @@ def test_sets_cover_new_rows(fitted, name):
 
 
 @pytest.mark.parametrize("name", [*REGRESSORS, *CLASSIFIERS])
-def test_a_file_keeps_how_sure_a_model_is(fitted, name, tmp_path):
-    X, model = rows(50, seed=2)[0], fitted[name]
+def test_a_file_keeps_how_sure_a_model_is(name, tmp_path):
+    X, model = rows(50, seed=2)[0], fitted(name)
     ask = "predict_interval" if name in REGRESSORS else "predict_set"
     tunefree.save_model(model, tmp_path / "model")
     again = tunefree.load_model(tmp_path / "model")
@@ -115,10 +117,11 @@ def test_a_stream_is_as_sure_as_what_it_said_before_it_learned(name):
     assert parts.risk_interval_ == model.risk_interval_
 
 
-def test_copies_make_cv_plus_with_weights_as_repetitions():
+@pytest.mark.parametrize("candidates", [("linear",), "all"])
+def test_copies_make_cv_plus_with_weights_as_repetitions(candidates):
     X, y, codes = rows(150)
     new, target, truth = rows(2000, seed=1)
-    model = tunefree.TuneFreeRegressor(cross_fit=4, random_state=0).fit(X, y)
+    model = tunefree.TuneFreeRegressor(candidates, cross_fit=4, random_state=0).fit(X, y)
     ends = model.predict_interval(new)[1][..., 0]
     inside = (ends[:, 0] <= target) & (target <= ends[:, 1])
     n, K = 150, 4
@@ -132,7 +135,7 @@ def test_copies_make_cv_plus_with_weights_as_repetitions():
     np.testing.assert_allclose(
         twice.predict_interval(new)[1], weighed.predict_interval(new)[1], rtol=1e-6
     )
-    kinds = tunefree.TuneFreeClassifier(cross_fit=3, random_state=0).fit(X, codes)
+    kinds = tunefree.TuneFreeClassifier(candidates, cross_fit=3, random_state=0).fit(X, codes)
     sets = kinds.predict_set(new, class_conditional=False)[1]
     assert sets[np.arange(2000), truth, 0].mean() > 0.8
     with pytest.raises(ValueError, match="cross_fit=1"):
@@ -155,7 +158,7 @@ def test_a_negligible_weight_is_none_for_copies_and_exposures_too():
 def test_groups_stay_together_in_the_copies_too():
     X, y, _ = rows(120)
     groups = np.repeat(np.arange(12), 10)
-    model = tunefree.TuneFreeRegressor(cross_fit=3, random_state=0)
+    model = tunefree.TuneFreeRegressor(("linear",), cross_fit=3, random_state=0)
     model.fit(X, y, groups=groups)
     assert all(len(own.weights) % 10 == 0 for _, own in model.copies_)
 
@@ -204,22 +207,23 @@ def test_few_rows_have_no_limit_and_say_so():
         ).fit(X, y).predict_interval(X)
 
 
-def test_sparse_rows_and_frames_are_the_same_rows(fitted):
+def test_sparse_rows_and_frames_are_the_same_rows():
     X, y, _ = rows(200)
     frame = pd.DataFrame(X, columns=list("abcd"))
     one = tunefree.TuneFreeRegressor(random_state=0).fit(X, y)
     two = tunefree.TuneFreeRegressor(random_state=0).fit(frame, y)
     np.testing.assert_allclose(one.predict_interval(X)[1], two.predict_interval(frame)[1])
     for name in ("PiSTOLRegressor", "KernelRidgeRegressor", "TuneFreeRegressor"):
-        made = fitted[name]
+        made = fitted(name)
         dense, stored = (made.predict_interval(rows)[1] for rows in (X, sparse.csr_matrix(X)))
         np.testing.assert_allclose(dense, stored, rtol=1e-6)
 
 
-def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them():
+@pytest.mark.parametrize("n_draws", [16, 40])
+def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them(n_draws):
     """Rates of columns were chosen by the rows left out, whose errors are too small then."""
     held = 0
-    for seed in range(40):
+    for seed in range(n_draws):
         rng = np.random.default_rng(seed)
         X, new = rng.normal(size=(60, 5)), rng.normal(size=(2000, 5))
         y = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.5 * rng.normal(size=60)
@@ -227,10 +231,10 @@ def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them():
         truth = new[:, 0] + np.sin(2.0 * new[:, 1])
         low, high = model.risk_interval_
         held += low <= np.mean((model.predict(new) - truth) ** 2) + 0.25 <= high
-    assert held / 40 >= 0.85
+    assert held / n_draws >= 0.9 - 0.05 * np.sqrt(40 / n_draws)  # a standard error below 0.9
 
 
-@pytest.mark.parametrize("name", ["TuneFreeRegressor", "KernelRidgeRegressor", "GLMRegressor"])
+@pytest.mark.parametrize("name", ["GLMRegressor", "KernelRidgeRegressor", "TuneFreeRegressor"])
 def test_targets_are_the_same_as_truth_values_text_and_numbers(name):
     X, _, y = rows(80)
     model, given = estimator_class(name)(random_state=0), (y > 0, y.astype(str), y.astype(float))
@@ -238,18 +242,18 @@ def test_targets_are_the_same_as_truth_values_text_and_numbers(name):
     assert all((each == first).all() for each in others)
 
 
-def test_the_report_and_the_leaderboard_say_how_sure_they_are(fitted):
+def test_the_report_and_the_leaderboard_say_how_sure_they_are():
     for name in ("TuneFreeRegressor", "TuneFreeClassifier"):
-        model = fitted[name]
+        model = fitted(name)
         assert model.report_.risk_interval == model.risk_interval_
         for row in model.leaderboard_:
             low, high = row["risk_interval"]
             assert low <= row["risk"] <= high
 
 
-def test_probabilities_are_calibrated_where_that_pays(fitted):
+def test_probabilities_are_calibrated_where_that_pays():
     """Class-wise slopes: a hidden class twice as easy to tell is found by cross-validation."""
-    model = fitted["TuneFreeClassifier"]
+    model = fitted("TuneFreeClassifier")
     X, _, codes = rows(3000, seed=1, k=3)
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
@@ -262,7 +266,7 @@ def test_probabilities_are_calibrated_where_that_pays(fitted):
 
 
 @pytest.mark.parametrize("name", LINEAR)
-def test_coefficients_have_their_own_centre_and_cover_it(fitted, name):
+def test_coefficients_have_their_own_centre_and_cover_it(name):
     X, y, codes = rows(N, k=2)
     target = y if name in REGRESSORS else codes
     parameters = {**REGRESSORS, **CLASSIFIERS}[name]
