@@ -207,7 +207,7 @@ def _steps(preconditioner, Y, weights, beta, fit):
     Z = centred(preconditioner.solve(R))
     P, size, least = Z, (R * Z).sum(axis=0), _SMALL * np.square(R).sum()
     while True:
-        # With a large penalty single precision is enough for products, in half the time.
+        # With a large penalty single precision is enough for products of several outputs.
         dtype = np.float32 if penalty >= SINGLE_MANY else np.float64
         product = symmetric(geometry, A, (root * P).astype(dtype), team)
         along = centred(root * product) + penalty * P
