@@ -13,7 +13,7 @@ from tunefree.kernels.factors import inverse, inverted
 from tunefree.kernels.geometry import Geometry
 from tunefree.kernels.kernels import RBF, Laplacian
 from tunefree.kernels.nystroem import accumulate, make_landmarks, pivots, solve
-from tunefree.kernels.tiles import symmetric, times
+from tunefree.kernels.tiles import matrix, symmetric, times
 
 
 def problem(kernel, n=1300, k=2):
@@ -81,7 +81,7 @@ def test_landmarks_have_as_many_digits_as_rounding_allows(n, monkeypatch):
     monkeypatch.setattr("tunefree.kernel_ridge.full._UNRELIABLE", 1e-3)
     _, A, Y, w = problem(RBF(), n, 1)
     A *= 0.3
-    rows = A[: n // 4], Geometry(RBF(), np.ones(3), 1.0, 1e-3), A, w, 1e-3, ALONE
+    rows = A[: n // 4], Geometry(RBF(), np.ones(3), 1.0, 1e-5), A, w, 1e-5, ALONE
     R = np.sqrt(w)[:, None] * (Y - np.average(Y, axis=0, weights=w))
     assert Preconditioner.of(*rows).rounding_error(R) > 1e-3
     assert reliable_preconditioner(R, *rows).rounding_error(R) <= 1e-3
@@ -118,9 +118,27 @@ def test_products_by_tiles_are_those_of_the_matrix(kernel, k, levels):
     A[:, :levels] = rng.random((1300, levels)) > 0.8
     geometry = Geometry(kernel, np.ones(3), 0.1, 0.1)
     K = geometry.gram(A.astype(float), A.astype(float))
+    np.testing.assert_allclose(matrix(geometry, A[:300], A, ALONE), K[:300], atol=1e-5)
     np.testing.assert_allclose(symmetric(geometry, A, V, ALONE), K @ V, atol=2e-4)
-    found = times(geometry, A[:300], A, V, ALONE, rows=70)
+    found = times(geometry, A[:300], A, V, ALONE, tiles=1)
     np.testing.assert_allclose(found, K[:300] @ V, atol=2e-4)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Laplacian()])
+def test_products_are_those_of_the_rounded_matrix(kernel):
+    """The preconditioner's values and the steps' have the same rounding, that of single precision.
+
+    Distant rows and steep lines would show it if lines lost digits.
+    """
+    rng = np.random.default_rng(0)
+    A, V = (3.0 + rng.normal(size=(500, 4))).astype(np.float32), rng.normal(size=(500, 1))
+    geometry = Geometry(kernel, np.ones(4), 5.0, 0.1)
+    K = matrix(geometry, A, A, ALONE)
+    scale = np.abs(K) @ np.abs(V)
+    np.testing.assert_allclose(times(geometry, A, A, V, ALONE) / scale, K @ V / scale, atol=1e-13)
+    np.testing.assert_allclose(symmetric(geometry, A, V, ALONE) / scale, K @ V / scale, atol=1e-8)
+    exact = geometry.gram(A.astype(float), A.astype(float))
+    np.testing.assert_allclose(K, exact, atol=1e-5 if kernel.power == 2 else 2e-4)
 
 
 def test_sums_of_parts_are_those_of_all():

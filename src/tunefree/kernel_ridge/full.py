@@ -28,7 +28,7 @@ from tunefree.core.clock import clock
 from tunefree.kernels.exact import SINGLE_MANY, exact
 from tunefree.kernels.factors import factored
 from tunefree.kernels.nystroem import Landmarks, make_landmarks
-from tunefree.kernels.tiles import symmetric, times
+from tunefree.kernels.tiles import matrix, symmetric, times
 
 # Up to so many landmarks are factored in one task; a block of neighbours has at most so many rows.
 _SOME, NEAR = 256, 512
@@ -99,28 +99,31 @@ class Preconditioner(NamedTuple):
 
     def plus(self, A, weights):
         """For more rows, which come after the rows so far."""
-        landmarks = self.landmarks
+        landmarks, team = self.landmarks, self.team
         root = np.sqrt(weights)[:, None]
 
         def block(rows):
-            # In the precision of the steps' products: small penalties need all of their digits.
+            # With the rounding of the steps' products: small penalties need all of their digits.
             B, u = A[rows], root[rows]
-            F = np.array(landmarks.values(B).T, dtype=np.float64, order="F")
+            F = matrix(landmarks.geometry, B, landmarks.centers, team).T
+            near = matrix(landmarks.geometry, B, B, team)
             F = trmm(landmarks.basis, F)
             F *= u.T
-            lower = cholesky(u * landmarks.geometry.gram(B, B) * u.T - F.T @ F, self.penalty)
+            lower = cholesky(u * near * u.T - F.T @ F, self.penalty)
             trsm(lower, F)
             return lower, syrk(F, np.zeros((len(F), len(F)), order="F"))
 
         blocks = neighbours(A, np.arange(len(self.A), len(A)), min(NEAR, landmarks.size))
-        near = list(self.near)
+        of_blocks = list(self.near)
         products = self.products.copy(order="F")
         for rows, (lower, part) in zip(blocks, self.team.each(block, blocks), strict=True):
-            near.append((rows, lower))
+            of_blocks.append((rows, lower))
             products += part
         factor = np.asfortranarray(products.T)
         factored(factor, self.team, _SOME)
-        return self._replace(A=A, root=root, near=tuple(near), products=products, factor=factor)
+        return self._replace(
+            A=A, root=root, near=tuple(of_blocks), products=products, factor=factor
+        )
 
     def first(self, R):
         """The landmarks' solution: coefficients that sum to zero, and values at all rows."""
@@ -158,9 +161,9 @@ class Preconditioner(NamedTuple):
     def _products(self, R):
         """Products of the landmarks' features, Phi U R."""
         landmarks = self.landmarks
-        n_rows = max(-(-landmarks.size // 16), 64)  # of a thread's task
+        # Landmarks are few: one tile of them is a thread's task.
         values = times(
-            landmarks.geometry, landmarks.centers, self.A, self.root * R, self.team, n_rows
+            landmarks.geometry, landmarks.centers, self.A, self.root * R, self.team, tiles=1
         )
         return landmarks.basis.T @ values
 
@@ -204,7 +207,7 @@ def _steps(preconditioner, Y, weights, beta, fit):
     Z = centred(preconditioner.solve(R))
     P, size, least = Z, (R * Z).sum(axis=0), _SMALL * np.square(R).sum()
     while True:
-        # With a large penalty single precision is enough for products, in half the time.
+        # With a large penalty single precision is enough for products of several outputs.
         dtype = np.float32 if penalty >= SINGLE_MANY else np.float64
         product = symmetric(geometry, A, (root * P).astype(dtype), team)
         along = centred(root * product) + penalty * P
@@ -228,10 +231,11 @@ def _steps(preconditioner, Y, weights, beta, fit):
 def preconditioner_rows(n, penalty):
     """How many landmarks the preconditioner has.
 
-    Small penalties need many steps, and more landmarks reduce them. The landmarks cost as much as
-    ten steps with a small penalty, else as three.
+    Small penalties need many steps, and more landmarks reduce them. With 9 in place of 12 a fit to
+    pol or letter takes a fifth less time, with 6 half as many steps more (`benchmarks/tables.py
+    --large`).
     """
-    return int(min(4000, (12 if penalty < SINGLE_MANY else 6) * np.sqrt(n), n))
+    return int(min(4000, (9 if penalty < SINGLE_MANY else 6) * np.sqrt(n), n))
 
 
 def rescaled(geometry, A, Y, weights, n, team):

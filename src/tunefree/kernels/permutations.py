@@ -4,13 +4,45 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.core.process import ALONE
+from tunefree.core.jit import fast_exp32, maximum
+from tunefree.core.jit import kernel as compiled
+from tunefree.core.process import ALONE, Workers
 from tunefree.kernels.kernels import decay
 
 # Kernel values to compute for the permutation effects of all columns.
 _PERMUTED_VALUES = 1e7
 # Rows whose columns are permuted, at most.
 _MOST_PERMUTED = 1000
+
+
+# In one sweep, in place: new pages and more sweeps cost as much as the arithmetic.
+@compiled(borrows=True, unrolls=False)
+def _to_changes(change, D, E, lines, slope):
+    """Changes of kernel values in place of those of the distances D; E is exp(-D)."""
+    zero, lowest = np.float32(0.0), np.float32(-87.0)
+    for i in range(len(change)):
+        row, distance, before, line = change[i], D[i], E[i], lines[i]
+        for k in range(len(row)):
+            x = row[k]
+            value = fast_exp32(maximum(-maximum(distance[k] + x, zero), lowest))
+            row[k] = value + ((line - x) * slope - before[k])
+
+
+@compiled(borrows=True, unrolls=False)
+def _write_differences(A, B, squares, out):
+    """Write how distances of rows to the columns of B change if each is the row before it."""
+    for i in range(len(A)):
+        row = out[i]
+        row[:] = 0.0
+        for j in range(len(B)):
+            before, x, w = A[i - 1, j], A[i, j], B[j]
+            if squares:
+                for k in range(len(row)):
+                    old, new = x - w[k], before - w[k]
+                    row[k] += new * new - old * old
+            else:
+                for k in range(len(row)):
+                    row[k] += abs(before - w[k]) - abs(x - w[k])
 
 
 def n_permuted_rows(n, n_columns, n_held):
@@ -45,42 +77,38 @@ def permutation_effects(geometry, A, centers, coef, source: Any, columns, withou
         Threads, which share the groups.
     """
     out = np.zeros((len(columns), len(A), coef.shape[1]))
-    kernel, slope = geometry.kernel, geometry.slope
+    kernel, slope = geometry.kernel, np.float32(geometry.slope)
 
-    def distances(a, c):
+    def distances(a, c, out=None):
         sizes = kernel.sizes(a)
-        return kernel.distances(a, c, sizes, kernel.sizes(c)), sizes
+        return kernel.distances(a, c, sizes, kernel.sizes(c), out), sizes
 
     A, centers = (part.astype(np.float32, copy=False) for part in (A, centers))
     coef = coef.astype(np.float32)
     D, _ = distances(A, centers)
     E = decay(D, 1.0)
     left = kernel.sizes(A)
+    own_memory = Workers().memory  # of each thread, until the end
 
     def compute(effect, group):
+        memory = own_memory(D.shape, D.dtype)
         if callable(source):
             permuted: Any = source(group)
-            new, sizes = distances(permuted.astype(np.float32), centers)
-            change, lines = new - D, sizes - left
+            new, sizes = distances(permuted.astype(np.float32), centers, memory)
+            change, lines = np.subtract(new, D, out=new), sizes - left
         else:
             own = np.flatnonzero(np.isin(source, group))
             if not len(own):
                 return
-            old, sizes = distances(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
-            change = np.empty_like(old)
-            np.subtract(old[:-1], old[1:], out=change[1:])
-            np.subtract(old[-1], old[0], out=change[0])
+            rows, change = np.ascontiguousarray(A[:, own]), memory
+            sizes = kernel.sizes(rows)
+            columns_of_centers = np.ascontiguousarray(centers[:, own].T)
+            _write_differences(rows, columns_of_centers, kernel.power == 2, change)
             lines = np.roll(sizes, 1) - sizes
-        # The change of the kernel values, in place: new pages cost as much as the arithmetic.
-        values = D + change
-        decay(np.maximum(values, 0.0, out=values), 1.0, values)
-        np.subtract(lines[:, None], change, out=change)
-        change *= slope
-        change -= E
-        values += change
-        effect[:] = values @ coef
+        _to_changes(change, D, E, lines, slope)
+        effect[:] = change @ coef
         if without is not None:
-            effect -= np.einsum("ik,ik->i", values, without[0])[:, None] * without[1]
+            effect -= np.einsum("ik,ik->i", change, without[0])[:, None] * without[1]
 
     team.map(lambda pair: compute(*pair), zip(out, columns, strict=True))
     return out
