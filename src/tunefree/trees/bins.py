@@ -92,7 +92,7 @@ def _between(low, high):
         return np.where((low <= middle) & (middle < high), middle, low)
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _bin_columns(X, borders, starts, x, counts, out):
     """Write the bins of columns; `x` and `counts` are memory for `count_below`."""
     for first in range(0, len(X), len(x)):

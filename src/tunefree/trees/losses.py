@@ -150,7 +150,7 @@ class LogLoss(NamedTuple):
     shift = staticmethod(no_shift)
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _slopes_of_two(scores, targets, gradients, curvatures):
     for i in range(scores.shape[0]):
         p = 1.0 / (1.0 + fast_exp(minimum(maximum(-scores[i, 0], -_CERTAIN), _CERTAIN)))
@@ -158,7 +158,7 @@ def _slopes_of_two(scores, targets, gradients, curvatures):
         curvatures[i, 0] = p * (1.0 - p)
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _losses_of_two(scores, targets, out):
     for i in range(scores.shape[0]):
         s = scores[i, 0]
@@ -167,7 +167,7 @@ def _losses_of_two(scores, targets, out):
         )
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _highest(scores, i):
     highest = scores[i, 0]
     for c in range(1, scores.shape[1]):
@@ -175,7 +175,7 @@ def _highest(scores, i):
     return highest
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _slopes_of_several(scores, targets, gradients, curvatures):
     k = scores.shape[1]
     for i in range(scores.shape[0]):
@@ -189,7 +189,7 @@ def _slopes_of_several(scores, targets, gradients, curvatures):
             curvatures[i, c] = p * (1.0 - p)
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, unrolls=False)
 def _losses_of_several(scores, targets, out):
     k = scores.shape[1]
     for i in range(scores.shape[0]):
