@@ -231,11 +231,10 @@ def _steps(preconditioner, Y, weights, beta, fit):
 def preconditioner_rows(n, penalty):
     """How many landmarks the preconditioner has.
 
-    Small penalties need many steps, and more landmarks reduce them. With 9 in place of 12 a fit to
-    pol or letter takes a fifth less time, with 6 half as many steps more (`benchmarks/tables.py
-    --large`).
+    Small penalties need many steps, and more landmarks reduce them. With 9 in place of 12 pol and
+    letter take a fifth less time here, but letter's and kin40k's losses are higher (by hand).
     """
-    return int(min(4000, (9 if penalty < SINGLE_MANY else 6) * np.sqrt(n), n))
+    return int(min(4000, (12 if penalty < SINGLE_MANY else 6) * np.sqrt(n), n))
 
 
 def rescaled(geometry, A, Y, weights, n, team):

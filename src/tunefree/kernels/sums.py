@@ -33,19 +33,19 @@ from tunefree.core.vectors import Vectors, instructions, intrinsic
 # Products and sums are one operation where the processor has it.
 CONTRACT = {"contract", "nsz"}
 # Rows in registers at once: with twelve vectors of 32 bytes the sixteen of AVX2 suffice.
-_ROWS = 6
+ROWS = 6
 # Bytes of a row's distances to a tile of landmarks: the tile stays in the L2 cache for 50 columns
 # (`benchmarks/tables.py`, us a row).
 _TILE = 1024
 # Rows of a task: so many use a tile of the landmarks while it is in the cache.
-TASK = 64 * _ROWS
+TASK = 64 * ROWS
 # A number of at least this share of a column's entries is usual; it is found among so many.
 _USUAL, _SEEN = 0.75, 31
 # Vectors of a row in registers, for unusual numbers.
 _WIDE = 4
 # Whole numbers are below 2^31: two sizes and twice the larger of two numbers.
 _LARGEST = 0.99 * 2.0**29
-_LOG2_E = float(np.log2(np.e))
+LOG2_E = float(np.log2(np.e))
 
 
 def _of_six_rows(combine) -> Any:
@@ -60,7 +60,7 @@ def _of_six_rows(combine) -> Any:
         builder = vectors.builder
         d, width = cgutils.unpack_tuple(builder, W.shape)
         whole = width.type
-        rows = [builder.add(first, whole(i)) for i in range(_ROWS)]
+        rows = [builder.add(first, whole(i)) for i in range(ROWS)]
         starts = [builder.mul(row, d) for row in rows]
         sizes = [vectors.repeat(left.data, row) for row in rows]
         totals = [cgutils.alloca_once(builder, vectors.kind) for _ in rows]
@@ -120,10 +120,10 @@ def _of_one_row(combine) -> Any:
     return intrinsic(add)
 
 
-_add_products = _of_six_rows(Vectors.product)
-_add_differences = _of_six_rows(Vectors.difference)
-_add_more_products = _of_one_row(Vectors.product)
-_add_more_differences = _of_one_row(Vectors.more_than_of_zero)
+add_products = _of_six_rows(Vectors.product)
+add_differences = _of_six_rows(Vectors.difference)
+add_more_products = _of_one_row(Vectors.product)
+add_more_differences = _of_one_row(Vectors.more_than_of_zero)
 
 
 def _exp2(x):
@@ -136,7 +136,7 @@ def _exp2_of(x):
 
 
 @compiled(fastmath=CONTRACT, borrows=True, unrolls=False)
-def _to_values(row, unit, slope, out):
+def to_values(row, unit, slope, out):
     """Kernel values of distances times `unit`; without a unit of the logarithms to base 2."""
     if unit is None:
         for k in range(len(row)):
@@ -193,24 +193,24 @@ def _add_values(
     """
     for t in range(len(W)):
         own = coef[t]
-        for first in range(0, len(A), _ROWS):
+        for first in range(0, len(A), ROWS):
             if unit is None:
-                _add_products(A, first, W[t], columns, left, right[t], distances)
+                add_products(A, first, W[t], columns, left, right[t], distances)
             else:
-                _add_differences(A, first, W[t], columns, left, right[t], distances)
-            for i in range(_ROWS):
+                add_differences(A, first, W[t], columns, left, right[t], distances)
+            for i in range(ROWS):
                 if more is not None:
                     n, row = counts[first + i], first + i
                     if n > 0 and unit is None:
-                        _add_more_products(A, row, W[t], more, n, distances, i)
+                        add_more_products(A, row, W[t], more, n, distances, i)
                     elif n > 0:
-                        _add_more_differences(A, row, W[t], more, n, distances, i)
-                _to_values(distances[i], unit, slope, values[i])
+                        add_more_differences(A, row, W[t], more, n, distances, i)
+                to_values(distances[i], unit, slope, values[i])
             if coef.ndim == 2:
-                for i in range(_ROWS):
+                for i in range(ROWS):
                     _add_one(values[i], own, out[first + i])
             else:
-                for i in range(0, _ROWS, 2):
+                for i in range(0, ROWS, 2):
                     for c in range(0, len(own), 4):
                         one, other = out[first + i, c:], out[first + i + 1, c:]
                         _add_four(values[i], values[i + 1], own[c : c + 4], one, other)
@@ -224,7 +224,7 @@ def _lay_out_for_products(A, usual, lines, constant, numbers, left, out):
         for j in range(len(row)):
             own[j] = row[j] - usual[j]
             size += np.float64(own[j]) * np.float64(own[j])
-        left[i] = -_LOG2_E * size
+        left[i] = -LOG2_E * size
         for c in range(len(lines)):
             line, total = lines[c], 0.0
             for j in range(len(row)):
@@ -253,7 +253,7 @@ def _lay_out_for_differences(A, usual, scale, numbers, left, sizes):
 
 
 @compiled(borrows=True, unrolls=False)
-def _list_entries(A, columns, more, counts):
+def list_entries(A, columns, more, counts):
     """Write the columns, of some, in which each row is not 0, and their number."""
     for i in range(len(A)):
         n = 0
@@ -303,7 +303,7 @@ class LandmarkSums(NamedTuple):
         number: Any = np.float32 if single else np.float64
         is_whole = bool(single and not squares and bounds is not None)
         usual, has_usual = _usual_numbers(B, not squares)
-        scale, factor = None, 2.0 * _LOG2_E if squares else 1.0
+        scale, factor = None, 2.0 * LOG2_E if squares else 1.0
         if is_whole:
             most = np.maximum(np.asarray(bounds), np.abs(B).max(axis=0, initial=0.0)) + np.abs(
                 usual
@@ -340,11 +340,11 @@ class LandmarkSums(NamedTuple):
         unit = of_distance = None
         if squares:
             lines = 2.0 * slope * (coef.T @ B)
-            right /= 4.0 * _LOG2_E
+            right /= 4.0 * LOG2_E
         else:
             lines = slope * constant[:, None]
             constant = constant + slope * (sizes @ coef)
-            unit, of_distance = number(_LOG2_E / (scale or 1.0)), number(slope / _LOG2_E)
+            unit, of_distance = number(LOG2_E / (scale or 1.0)), number(slope / LOG2_E)
         coefs = np.zeros((count, n_outputs if n_outputs == 1 else -(-n_outputs // 4) * 4, width))
         for t, part in enumerate(coefs):
             own = coef[t * width : (t + 1) * width]
@@ -372,7 +372,7 @@ class LandmarkSums(NamedTuple):
         """The sums of some rows."""
         memory = ALONE.memory
         _, n_columns, width = self.W.shape
-        n, kind = -(-len(A) // _ROWS) * _ROWS, self.W.dtype
+        n, kind = -(-len(A) // ROWS) * ROWS, self.W.dtype
         if A.shape[1] != n_columns:
             raise ValueError(f"Rows of {A.shape[1]} columns do not fit landmarks of {n_columns}.")
         A = np.ascontiguousarray(A, np.float64)
@@ -389,13 +389,13 @@ class LandmarkSums(NamedTuple):
             _lay_out_for_differences(A, self.usual, self.scale, numbers, left, sizes)
             out[: len(A), : len(self.constant)] = self.constant + np.outer(sizes, self.lines[:, 0])
         of_values = kind if kind.kind == "f" else np.dtype(np.float32)
-        distances = memory((_ROWS, width), kind, "distances")
-        values = memory((_ROWS, width), of_values, "values")
+        distances = memory((ROWS, width), kind, "distances")
+        values = memory((ROWS, width), of_values, "values")
         more = counts = None
         if len(self.others):
             more = memory((n, len(self.others) + 1), np.dtype(np.int64), "columns")
             counts = memory((n,), np.dtype(np.int64), "counts")
-            _list_entries(numbers, self.others, more, counts)
+            list_entries(numbers, self.others, more, counts)
         rows = numbers, self.W, left, self.right, self.columns, more, counts
         _add_values(*rows, self.coef, self.unit, self.slope, distances, values, out)
         return out[: len(A), : len(self.constant)]

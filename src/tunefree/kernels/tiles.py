@@ -19,15 +19,15 @@ import numpy as np
 from tunefree.core.jit import REASSOCIATE
 from tunefree.core.jit import kernel as compiled
 from tunefree.kernels.sums import (
-    _LOG2_E,
-    _ROWS,
     CONTRACT,
-    _add_differences,
-    _add_more_differences,
-    _add_more_products,
-    _add_products,
-    _list_entries,
-    _to_values,
+    LOG2_E,
+    ROWS,
+    add_differences,
+    add_more_differences,
+    add_more_products,
+    add_products,
+    list_entries,
+    to_values,
 )
 
 # Rows of a tile: whole vectors, and whole groups of six. Tiles of a task, and of a task of a
@@ -41,17 +41,17 @@ _ZEROS = 0.75
 def _six_rows(A, left, first, W, right, columns, more, counts, unit, slope, distances, values):
     """Write the kernel values of six rows with a tile, less their lines."""
     if unit is None:
-        _add_products(A, first, W, columns, left, right, distances)
+        add_products(A, first, W, columns, left, right, distances)
     else:
-        _add_differences(A, first, W, columns, left, right, distances)
-    for i in range(_ROWS):
+        add_differences(A, first, W, columns, left, right, distances)
+    for i in range(ROWS):
         if more is not None:
             n, row = counts[first + i], first + i
             if n > 0 and unit is None:
-                _add_more_products(A, row, W, more, n, distances, i)
+                add_more_products(A, row, W, more, n, distances, i)
             elif n > 0:
-                _add_more_differences(A, row, W, more, n, distances, i)
-        _to_values(distances[i], unit, slope, values[i])
+                add_more_differences(A, row, W, more, n, distances, i)
+        to_values(distances[i], unit, slope, values[i])
 
 
 @compiled(fastmath=REASSOCIATE, borrows=True, unrolls=False)
@@ -98,7 +98,7 @@ def _multiply_one(
     for top in range(0, len(A), _TILE):
         place = begin + top // _TILE
         for t in range(place if same else 0, len(W)):
-            for first in range(top, top + _TILE, _ROWS):
+            for first in range(top, top + _TILE, ROWS):
                 _six_rows(
                     A, left, first, W[t], right[t], columns, more, counts, unit, slope,
                     distances, values,
@@ -111,11 +111,11 @@ def _multiply_one(
 @compiled(fastmath=CONTRACT, borrows=True, unrolls=False)
 def _tile(A, left, top, W, right, columns, more, counts, unit, slope, distances, values, K):
     """Write a tile of kernel values, less their lines."""
-    for first in range(0, _TILE, _ROWS):
+    for first in range(0, _TILE, ROWS):
         _six_rows(
             A, left, top + first, W, right, columns, more, counts, unit, slope, distances, values
         )
-        for i in range(_ROWS):
+        for i in range(ROWS):
             row, own = K[first + i], values[i]
             for k in range(len(own)):
                 row[k] = own[k]
@@ -161,7 +161,7 @@ class _Rows(NamedTuple):
     def of(cls, A, squares, others=()) -> Any:
         """Rows in units in which kernel values are powers of 2; of the columns `others` sizes."""
         numbers = np.zeros((-(-len(A) // _TILE) * _TILE, A.shape[1]), np.float32)
-        np.multiply(A, np.float32(np.sqrt(2.0 * _LOG2_E) if squares else 1.0), numbers[: len(A)])
+        np.multiply(A, np.float32(np.sqrt(2.0 * LOG2_E) if squares else 1.0), numbers[: len(A)])
         if squares:
             sizes = -0.5 * np.square(numbers, dtype=np.float64).sum(axis=1)
         else:
@@ -194,8 +194,8 @@ class _Laid(NamedTuple):
         start = left.sizes if squares else np.zeros(len(left.numbers), np.float32)
         W = right.numbers.reshape(-1, _TILE, B.shape[1]).swapaxes(1, 2)
         tiles = np.ascontiguousarray(W), right.sizes.reshape(-1, _TILE)
-        unit = None if squares else np.float32(_LOG2_E)
-        slope = None if squares else np.float32(geometry.slope / _LOG2_E)
+        unit = None if squares else np.float32(LOG2_E)
+        slope = None if squares else np.float32(geometry.slope / LOG2_E)
         return cls(left, start, *tiles, np.flatnonzero(~has_zeros), others, unit, slope)
 
     def part(self, start, stop, team):
@@ -205,8 +205,8 @@ class _Laid(NamedTuple):
             whole = np.dtype(np.int64)
             more = team.memory((len(rows), len(self.others) + 1), whole, "columns")
             counts = team.memory((len(rows),), whole, "counts")
-            _list_entries(rows, self.others, more, counts)
-        six = (_ROWS, _TILE), np.dtype(np.float32)
+            list_entries(rows, self.others, more, counts)
+        six = (ROWS, _TILE), np.dtype(np.float32)
         memory = [team.memory(*six, use) for use in ("distances", "values")]
         tiles = self.W, self.right, self.columns, more, counts, self.unit, self.slope
         return (rows, self.start[start:stop], *tiles), memory
