@@ -383,8 +383,8 @@ def test_cells_of_streams_are_numbers_as_they_are_written():
         assert written.columns_ == ["a", "b"]
         assert written.predict_one({"a": text, "b": 1.0}) == plain.predict_one({"a": value, "b": 1})
     levels = StreamRegressor()
-    levels.learn_one({"a": "1,5", "b": "2024-01-31", "c": "red", "d": "n/a"}, 1.0)
-    assert levels.columns_ == ["a=1,5", "b=2024-01-31", "c=red", "d"]
+    levels.learn_one({"a": "1,5", "b": "01/02/2024", "c": "red", "d": "n/a"}, 1.0)
+    assert levels.columns_ == ["a=1,5", "b=01/02/2024", "c=red", "d"]
 
 
 def test_a_bad_cell_is_counted_or_refused_by_trees():

@@ -151,7 +151,7 @@ def _write(A, left, W, right, columns, more, counts, unit, slope, distances, val
             )  # fmt: skip
 
 
-class _Rows(NamedTuple):
+class _Whole(NamedTuple):
     """Rows in whole tiles, the last one filled up with zeros."""
 
     numbers: np.ndarray  # of shape (n, d)
@@ -172,7 +172,7 @@ class _Rows(NamedTuple):
 class _Laid(NamedTuple):
     """Rows and the others with which kernel values are computed, in tiles."""
 
-    rows: Any  # `_Rows`
+    rows: Any  # `_Whole`
     start: np.ndarray  # what is added to the rows' distances
     W: np.ndarray  # the others, of shape (tiles, columns, rows of a tile)
     right: np.ndarray  # and to their distances, of shape (tiles, rows of a tile)
@@ -189,8 +189,8 @@ class _Laid(NamedTuple):
         if not squares:
             has_zeros &= B.min(axis=0, initial=0.0) >= 0.0
         others = np.flatnonzero(has_zeros)
-        right = _Rows.of(B, squares, others)
-        left = right if same else _Rows.of(A, squares)
+        right = _Whole.of(B, squares, others)
+        left = right if same else _Whole.of(A, squares)
         start = left.sizes if squares else np.zeros(len(left.numbers), np.float32)
         W = right.numbers.reshape(-1, _TILE, B.shape[1]).swapaxes(1, 2)
         tiles = np.ascontiguousarray(W), right.sizes.reshape(-1, _TILE)
