@@ -591,6 +591,9 @@ DATES = {
     "text": lambda t: str(t),
     "text of ISO": lambda t: t.isoformat(),
     "text with a zone": lambda t: t.isoformat() + "+02:00",
+    "text with hours of a zone": lambda t: f"{t}+02",
+    "text in UTC": lambda t: t.isoformat() + ".000000000Z",
+    "text with bars": lambda t: f"{t:%Y/%m/%d %H:%M}",
     "datetime": lambda t: t,
     "datetime with a zone": lambda t: t.replace(tzinfo=ZONE),
     "datetime64 in us": lambda t: np.datetime64(t, "us"),
@@ -658,6 +661,7 @@ def test_durations_are_days():
 
 def test_text_that_is_no_day_is_a_category():
     cells = ["2024-02-30", "2024-13-01", "2024-01-01x", "24-01-01", "01.02.2024", "2024-01"]
+    cells += ["2024/01-01", "1/2/2024", "2024-01-01 25:00"]
     model = learned_dates(cells)
     assert {f"when={cell}" for cell in cells} <= set(model.columns_)
 

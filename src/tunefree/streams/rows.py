@@ -1,9 +1,9 @@
 """Rows and labels of streams as numbers.
 
 A row with names is a dict, a Series of pandas or a frame of one row. A text value that stands for a
-number is that number (`tunefree.rows.cells.value_of`), one that is a date of ISO 8601 is that date,
-and others are categories. None, NaN, NaT, NA, nulls and cells such as "n/a" are missing. A label
-that is missing is not known yet. Any other value is an error that names its key.
+number is that number (`tunefree.rows.cells.value_of`), one that is a date with the year first is
+that date, and others are categories. None, NaN, NaT, NA, nulls and cells such as "n/a" are missing.
+A label that is missing is not known yet. Any other value is an error that names its key.
 """
 
 import datetime
@@ -32,9 +32,10 @@ from tunefree.rows.missing import refuse_no_order, separated
 _NUMBERS = (Real, Decimal, np.bool_)
 # Columns that a warning names.
 _NAMED = 5
-# Dates of ISO 8601, of which a cell alone shows day and month; the local time counts.
+# Dates with the year first, of which a cell alone shows day and month; the local time counts.
 _DATE = re.compile(
-    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?) ?(?:Z|UTC|[+-]\d\d:?\d\d)?"
+    r"(\d{4}([-/])\d\d\2\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)"
+    r" ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?)?"
 )
 _EPOCH, _DAY, _YEAR = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1), 365.25
 _MICROS = 86_400_000_000  # a day's
@@ -124,7 +125,7 @@ def _value_of_text(text):
     if found is None:
         return value
     try:
-        return datetime.datetime.fromisoformat(found[1])
+        return datetime.datetime.fromisoformat(found[1].replace("/", "-"))
     except ValueError:  # there is no such day
         return value
 
