@@ -33,11 +33,9 @@ def _fitted(estimator, X, y):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("n_draws", [2, 5])
-def test_new_rows_near_it_are_no_worse_than_by_the_constant(estimator, n_draws):
+def test_new_rows_near_it_are_no_worse_than_by_the_constant(estimator):
     ratios = []
-    kinds = ("lognormal", "Cauchy", "one", "lognormal", "one")[:n_draws]
-    for seed, kind in enumerate(kinds):
+    for seed, kind in enumerate(("lognormal", "Cauchy", "one", "lognormal", "one")):
         X, y, k = _draw(seed, kind)
         predicted = _fitted(estimator, X[:N], y[:N]).predict(X[N:])
         near = np.argsort(np.linalg.norm(X[N:] - X[k], axis=1))[:40]
