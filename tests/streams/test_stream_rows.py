@@ -6,6 +6,7 @@ import decimal
 import enum
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -559,6 +560,7 @@ def test_errors_are_rates_whatever_rows_weigh(make, weight):
         assert low <= np.mean(wrong) <= high
 
 
+@pytest.mark.filterwarnings("ignore:.* levels in:tunefree.DataWarning")
 @pytest.mark.parametrize("kind", ["number", "text", "both"])
 def test_intervals_of_rows_with_new_names_keep_their_rate(kind):
     """The interval that was shown is the one that is bet on: it ignores the new names."""
@@ -677,3 +679,21 @@ def test_the_hour_of_a_date_is_learned():
         errors.append((model.predict_one({"when": when}) or 0.0) - load)
         model.learn_one({"when": when}, load)
     assert np.mean(np.square(errors[500:])) < 1.15  # the variance of the noise is 1
+
+
+@pytest.mark.parametrize("size", [1, 37, 400])
+def test_text_that_is_another_one_in_most_rows_is_named(size):
+    """Once, at the same row however large the chunks are; a few levels are nothing to speak of."""
+    rng = np.random.default_rng(0)
+    rows = [{"weight": f"{w:.3f} kg", "kind": "ab"[int(w < 5.0)]} for w in rng.uniform(0, 10, 400)]
+    model = StreamRegressor()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for start in range(0, 400, size):
+            chunk = rows[start : start + size]
+            model.partial_fit(chunk, np.arange(len(chunk), dtype=float))
+    (only,) = [str(one.message) for one in found if "levels" in str(one.message)]
+    assert only.startswith("'weight' has 100 levels in 100 rows, such as '")
+    assert "each is a column" in only
+    again = pickle.loads(pickle.dumps(model))
+    assert learned(again) == learned(model)

@@ -2,6 +2,7 @@
 
 import math
 import zlib
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from tunefree.streams.state import DIAGONAL, MOST_WHOLE, SPARSE, WHOLE
 # Beyond this many names of columns, new names share existing columns.
 _MOST_COLUMNS = 1 << 16
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
+# Levels of a column after which it is seen whether most rows have another one.
+_MANY_LEVELS = frozenset((100, 1_000, 10_000))
 
 
 def _is_strange(row, names):
@@ -226,6 +229,26 @@ class ReadsRows:
                     bad[name] = first._replace(count=first.count + 1)
         if bad:
             warn_of_bad([*bad.values()], "missing")
+
+    def _warn_of_levels(self, new):
+        """Warn of text that is another one in most rows, by the names of new columns."""
+        if "_levels" not in vars(self):
+            own = set(new)
+            before = (name for name in self.columns_ if name not in own)
+            self._levels = Counter(name.partition("=")[0] for name in before if "=" in name)
+        for name in new:
+            key, is_level, level = name.partition("=")
+            if not is_level:
+                continue
+            self._levels[key] += 1
+            count, rows = self._levels[key], int(self.mixture_.rows)
+            if count in _MANY_LEVELS and rows < 2 * count:
+                warn(
+                    f"{key!r} has {count} levels in {rows + 1} rows, such as {level!r:.60}: each "
+                    "is a column. Give numbers and dates as such, and leave out what only names a "
+                    "row.",
+                    DataWarning,
+                )
 
     def _names(self):
         """Columns by their names."""

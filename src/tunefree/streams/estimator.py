@@ -31,7 +31,9 @@ from tunefree.streams.state import DRIFTS, NARROW, RATES
 # Most predictions that wait for their label.
 _MOST_WAITING = 1 << 20
 # What was learned, which `fit` forgets.
-_LEARNED = "mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label", "_waiting"
+# What is found again from other attributes.
+_FOUND_AGAIN = "_by_name", "_by_label", "_levels"
+_LEARNED = "mixture_", "classes_", "codes_", "columns_", "_waiting", *_FOUND_AGAIN
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
     *(f"gradient, rate {e:.3g}" for e in RATES),
@@ -180,6 +182,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
                 names[name] = len(names)
             self.columns_ += new
             self._widen(len(names))
+            self._warn_of_levels(new)
         number = self._number(label)
         self.mixture_.learn_row(*self._places(row), number, w, asked)
 
@@ -258,7 +261,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
 
     def __getstate__(self):
         state: Any = super().__getstate__()
-        return {k: v for k, v in state.items() if k not in ("_by_name", "_by_label")}
+        return {k: v for k, v in state.items() if k not in _FOUND_AGAIN}
 
     def _check_learner(self):
         """Refuse an inconsistent state from a model file."""
