@@ -245,8 +245,7 @@ class ReadsRows:
             if count in _MANY_LEVELS and rows < 2 * count:
                 warn(
                     f"{key!r} has {count} levels in {rows + 1} rows, such as {level!r:.60}: each "
-                    "is a column. Give numbers and dates as such, and leave out what only names a "
-                    "row.",
+                    "is a column. Give numbers and dates as such, and drop what only names a row.",
                     DataWarning,
                 )
 
