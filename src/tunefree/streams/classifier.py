@@ -82,8 +82,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         Parameters
         ----------
         X : array-like, CSR or frame of shape (n_samples, n_features), or list of dicts
-            NaN is a missing value; in dicts and frames None, too. Frames with text are learned like
-            lists of dicts.
+            NaN is a missing value; in dicts and frames None, too. Frames with text or dates are
+            learned like lists of dicts.
         y : array-like of shape (n_samples,)
             One that is missing (None, NaN, NaT, NA) is not known: nothing is learned from its row.
         classes : array-like, optional

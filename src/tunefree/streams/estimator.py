@@ -1,9 +1,9 @@
 """What both estimators of streams share: rows, the mixture, and its diagnostics.
 
-A row is an array, or a dict of names and values as in river: text values are categories, None and
-NaN are missing, absent names are 0. A row of a frame with text is such a dict. The learner is a
-`Mixture`, which takes numbers (`tunefree.streams.rows`) by places: here names and classes
-get their places.
+A row is an array, or a dict of names and values as in river: text values are categories, dates are
+numbers, None and NaN are missing, absent names are 0. A row of a frame with text or dates is such a
+dict. The learner is a `Mixture`, which takes numbers (`tunefree.streams.rows`) by places: here
+names and classes get their places.
 """
 
 from __future__ import annotations

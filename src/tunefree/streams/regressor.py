@@ -67,8 +67,8 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         Parameters
         ----------
         X : array-like, CSR or frame of shape (n_samples, n_features), or list of dicts
-            NaN is a missing value; in dicts and frames None, too. Frames with text are learned like
-            lists of dicts.
+            NaN is a missing value; in dicts and frames None, too. Frames with text or dates are
+            learned like lists of dicts.
         y : array-like of shape (n_samples,)
             One that is missing (None, NaN, NaT, NA) is not known: nothing is learned from its row.
             A target more than 30 standard deviations off is not learned, unless more such follow;

@@ -131,7 +131,7 @@ def _value_of_text(text):
 
 
 def _calendar(name, moment):
-    """The columns of a date: its days since 1970, and its place in the year, week and day.
+    """The columns of a date beside its days: its place in the year, the week and the day.
 
     Angles are numbers on a circle. Cosines are less 1, so that midnight, whose columns are not
     made, has zeros, as what is absent of a dict.
