@@ -697,3 +697,21 @@ def test_text_that_is_another_one_in_most_rows_is_named(size):
     assert "each is a column" in only
     again = pickle.loads(pickle.dumps(model))
     assert learned(again) == learned(model)
+
+
+@pytest.mark.parametrize("cell", ["2024-01-05", datetime.date(2024, 1, 5), 5.0, "soon", None])
+@pytest.mark.parametrize("learned_cells", ["numbers", "dates"])
+def test_a_cell_of_another_kind_than_its_column_is_missing_and_counted(learned_cells, cell):
+    """A date among numbers is no number of days, and a number among dates is none in 1970."""
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(i) for i in range(30)]
+    model = learned_dates(days if learned_cells == "dates" else range(30))
+    is_date = cell not in (5.0, "soon", None)
+    is_sound = cell is None or (is_date == (learned_cells == "dates") and cell != "soon")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        one = model.predict_one({"when": cell, "size": 2.0})
+    assert len(found) == (0 if is_sound else 1)
+    if not is_sound:
+        kind = "no date" if learned_cells == "dates" else "no number"
+        assert kind in str(found[0].message) and "'when'" in str(found[0].message)
+        assert one == model.predict_one({"when": None, "size": 2.0})

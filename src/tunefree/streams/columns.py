@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from tunefree.base import base
 from tunefree.base.sizes import warn_of_entries, warn_of_streamed_targets
 from tunefree.core.warn import DataWarning, warn
-from tunefree.rows.columns import NUMBER
+from tunefree.rows.columns import DATE, NUMBER
 from tunefree.rows.matrices import as_dense, canonical, check_frame
 from tunefree.rows.schema import BadColumn, warn_of_bad
 from tunefree.streams.learner import Mixture
@@ -21,9 +21,10 @@ from tunefree.streams.rows import (
     NamedNumbers,
     array_rows,
     as_records,
+    columns_of_date,
+    date_of,
     features,
     frame_rows,
-    is_of_date,
     numbers_of,
     record_of,
     writable,
@@ -53,6 +54,7 @@ class ReadsRows:
     delay: int
     mixture_: Mixture
     columns_: Any  # names in the order of their appearance; None if rows are arrays
+    _of_dates: set[Any]  # the names that hold dates
 
     def _open(self, d, columns, wide=DIAGONAL):
         """Begin a stream of named columns, or of `d` columns in arrays."""
@@ -188,15 +190,18 @@ class ReadsRows:
     def _unknown(self, row):
         """The columns that are unknown in a row, and not 0.
 
-        They are of numbers that come as text, and of dates that do or are missing.
+        They are of numbers that come as text or as a date, and of dates that come as anything else.
         """
         names = self._names()
-        found = [name for name in row.texts if name in names]
-        missing = (name for name, value in row.items() if value != value)
-        for name in (*row.texts, *missing):
-            if is_of_date(name, names):
-                found += [other for other in names if other.startswith(f"{name}: ")]
+        found = [name for name in (*row.texts, *self._wrong_dates(row)) if name in names]
+        for name in self._of_dates:
+            if name not in row.dates and (name in row or name in row.texts):
+                found += columns_of_date(name, names)
         return found
+
+    def _wrong_dates(self, row):
+        """The names of a row's dates that are of numbers in this stream."""
+        return [n for n in row.dates if n in self._names() and n not in self._of_dates]
 
     def _all_places(self, found):
         """Rows in the form of CSR, of numbers by names."""
@@ -221,14 +226,23 @@ class ReadsRows:
             )
         bad: dict[str, BadColumn] = {}
         for i, row in enumerate(rows):
-            if names.keys().isdisjoint(row.texts):
-                continue
-            for name, text in row.texts.items():
-                if name in names and f"{name}={text}" not in names:
-                    first = bad.setdefault(name, BadColumn(name, NUMBER, 0, i, text))
-                    bad[name] = first._replace(count=first.count + 1)
+            for name, kind, cell in self._bad_cells(row):
+                first = bad.setdefault(name, BadColumn(name, kind, 0, i, cell))
+                bad[name] = first._replace(count=first.count + 1)
         if bad:
             warn_of_bad([*bad.values()], "missing")
+
+    def _bad_cells(self, row):
+        """Yield name, kind of the column, and cell of what is of another kind in a row."""
+        names = self._names()
+        for name, text in row.texts.items():
+            if name in names and f"{name}={text}" not in names:
+                yield name, DATE if name in self._of_dates else NUMBER, text
+        for name in self._wrong_dates(row):
+            yield name, NUMBER, str(row.dates[name])
+        for name in sorted(self._of_dates):
+            if name not in row.dates and not math.isnan(row.get(name, math.nan)):
+                yield name, DATE, f"{row[name]:g}"
 
     def _warn_of_levels(self, new):
         """Warn of text that is another one in most rows, by the names of new columns."""
@@ -258,6 +272,7 @@ class ReadsRows:
             if ordered is None:
                 raise ValueError("x is a dict, but this stream has arrays: give an array.")
             self._by_name = {name: j for j, name in enumerate(ordered)}
+            self._of_dates = {n for n in map(date_of, ordered) if n in self._by_name}
         return self._by_name
 
     def _new_names(self, row):

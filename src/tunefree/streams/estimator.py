@@ -25,14 +25,14 @@ from tunefree.streams.bounds import stream_mixing
 from tunefree.streams.columns import ReadsRows
 from tunefree.streams.drift import POINT
 from tunefree.streams.learner import Mixture
-from tunefree.streams.rows import NamedNumbers, as_records, split_labels
+from tunefree.streams.rows import NamedNumbers, as_records, date_of, split_labels
 from tunefree.streams.state import DRIFTS, NARROW, RATES
 
 # Most predictions that wait for their label.
 _MOST_WAITING = 1 << 20
-# What was learned, which `fit` forgets.
 # What is found again from other attributes.
-_FOUND_AGAIN = "_by_name", "_by_label", "_levels"
+_FOUND_AGAIN = "_by_name", "_by_label", "_levels", "_of_dates"
+# What was learned, which `fit` forgets.
 _LEARNED = "mixture_", "classes_", "codes_", "columns_", "_waiting", *_FOUND_AGAIN
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
@@ -180,6 +180,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
             names = self._names()
             for name in new:
                 names[name] = len(names)
+            self._of_dates.update(n for n in map(date_of, new) if n in names)
             self.columns_ += new
             self._widen(len(names))
             self._warn_of_levels(new)

@@ -153,6 +153,17 @@ def is_of_date(name, columns):
     return f"{name}: weekday" in columns
 
 
+def date_of(column):
+    """The name of the date that a column is the weekday of; None of other columns."""
+    name = column.removesuffix(": weekday")
+    return None if name == column else name
+
+
+def columns_of_date(name, columns):
+    """The columns, of some, of the date of this name."""
+    return [name, *(f"{name}{part}" for part in sorted(_PARTS) if f"{name}{part}" in columns)]
+
+
 def keys_of(columns):
     """The keys of rows that columns stand for, in order.
 
@@ -195,9 +206,9 @@ def _place(row, key):
 
 
 class NamedNumbers(dict):
-    """The numbers of a row by the names of their columns; `texts` are its cells of text by key."""
+    """The numbers of a row by the names of their columns; its cells of text and dates by key."""
 
-    __slots__ = ("texts",)
+    __slots__ = ("dates", "texts")
 
 
 def record_of(x: Any, named=False):
@@ -289,7 +300,7 @@ def features(x, row=None):
     {'size': 3.0, 'kind=red': 1.0, 'age': nan}
     """
     found, of_dates = NamedNumbers(), {}
-    found.texts = {}
+    found.texts, found.dates = {}, {}
     for key, value in x.items():
         name = key if type(key) is str else _name_of(key)
         if type(value) is not float:
@@ -298,6 +309,7 @@ def features(x, row=None):
                 found.texts[name] = value
                 name, value = f"{name}={value}", 1.0
             elif type(value) is datetime.datetime:
+                found.dates[name] = value
                 of_dates |= _calendar(name, value)
                 value = (value - _EPOCH) / _DAY
             else:
