@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from tunefree import BoostedTreesRegressor, TuneFreeClassifier, TuneFreeRegressor
 from tunefree.core import clock
 from tunefree.core.warn import DataWarning
 from tunefree.stack import costs
-from tunefree.stack.candidates import PilotedKernel
+from tunefree.stack.candidates import LinearPiSTOL, PilotedKernel
 from tunefree.stack.costs import Cost, Limits, Step
 from tunefree.stack.drawn import most_rows_to_read
 from tunefree.stack.schedule import schedule_of
@@ -271,6 +272,35 @@ def test_a_pilot_is_kept_where_there_is_no_time_for_all_rows(time, monkeypatch):
     assert step.candidate in model.chosen_ and step.limit == 800 and step.used == 40.0
     assert model.score(X, y) > 0.95 and model.feature_importances_[:2].sum() > 0.9
     assert model.permutation_importances_[0] > 0.1 > model.permutation_importances_[2]
+
+
+@pytest.mark.parametrize("make", [TuneFreeClassifier, TuneFreeRegressor])
+@pytest.mark.parametrize(("took", "is_partial"), [(10.0, True), (1.0, False)])
+def test_the_held_out_model_is_kept_where_no_time_is_left_for_all_rows(
+    make, took, is_partial, time, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=200)
+    noise = sparse.random_array((200, 2500), density=0.001, rng=rng)  # too wide for others
+    X = sparse.hstack([score[:, None], noise], format="csr")
+    y = score > 0 if make is TuneFreeClassifier else score
+    learn = LinearPiSTOL.fit
+
+    def fit(*given, **more):
+        time.now += took
+        return learn(*given, **more)
+
+    monkeypatch.setattr(LinearPiSTOL, "fit", fit)
+    options = {"candidates": ("linear",), "random_state": 0}
+    model = make(budget="40s", **options).fit(X, y)
+    words = "not fitted to all rows, for want of time" in repr(model.plan_)
+    reason = "Without the held-out rows, for want of time: linear" in model.report_.reason
+    assert words == reason == is_partial
+    assert model.score(X, y) > 0.9
+    again = make(budget=model.plan_, **options).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))
+    whole = make(**options).fit(X, y)
+    assert np.array_equal(whole.models_[0].coef_, model.models_[0].coef_) != is_partial
 
 
 def test_a_kernel_that_was_skipped_has_its_turn_in_the_time_that_is_left(time):

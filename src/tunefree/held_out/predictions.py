@@ -34,6 +34,7 @@ class Entry(NamedTuple):
     # 'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
     trace: dict | None = None
     fitted: Any = None  # on all rows, if the evaluation made such a fit
+    held_out: Any = None  # the fit without the first fold, which serves where time is short
     # Changes of the first rows' scores when columns come from the next row, of shape
     # (n_changes, n_rows, n_outputs).
     permutation_effects: np.ndarray | None = None

@@ -106,15 +106,16 @@ class Folds:
     def evaluate(self, candidate, problem, others):
         """The `Entry` of a candidate."""
         donor, folds = view_donor(others), self._folds(problem)
-        models, parts = [], []
+        fits, parts = [], []
         for done, fold in enumerate(folds, 1):
-            scores, model = self._predicted(candidate, problem, fold, donor)
-            models.append(model)
+            scores, fitted = self._predicted(candidate, problem, fold, donor)
+            fits.append(fitted)
             parts.append(scores)
             rows = np.concatenate([held for _, held in folds[:done]])
             order = np.argsort(rows)
             scores = np.concatenate(parts)[order]
-            entry = problem.entry(candidate, scores, rows[order], models[0])
+            first = fits[0]
+            entry = problem.entry(candidate, scores, rows[order], first.model, held_out=first)
             if done < len(folds) and loses(entry, others, problem.weights, problem.groups):
                 return entry._replace(status=f"stopped after {done} of {len(folds)} folds")
         return entry
@@ -126,10 +127,10 @@ class Folds:
         return problem.folds
 
     def _predicted(self, candidate, problem, fold, donor):
-        """Scores of a fold's held-out rows, and the model."""
+        """Scores of a fold's held-out rows, and the `Fitted` candidate."""
         train, out = fold
         fitted = candidate.fit(*problem.part(train), donor=donor)
-        return fitted.scores(problem.X[out], problem.score), fitted.model
+        return fitted.scores(problem.X[out], problem.score), fitted
 
 
 class ThreeFolds(Folds):
@@ -144,7 +145,7 @@ class ThreeFolds(Folds):
 
     def _predicted(self, candidate, problem, fold, donor):
         model, scores, _ = candidate.hold_out(problem, donor, np.isin(*fold), None)
-        return scores, model
+        return scores, Fitted((), model)
 
 
 # The kinds of candidates.

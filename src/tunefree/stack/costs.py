@@ -173,6 +173,7 @@ class Step(NamedTuple):
     unit: str = ""  # of the limit: 'landmarks' or 'rows'
     reason: str = ""  # why it is skipped; '' if it is not
     used: float | None = None  # seconds of the clock that its evaluation took
+    partial: bool = False  # whether the fit to all rows was left out, for want of time
 
 
 class Plan(NamedTuple):
@@ -238,6 +239,7 @@ class Plan(NamedTuple):
             words = f"{duration(step.seconds / self.speed)}, {amount(step.bytes)}"
             words += f", limited to {step.limit} {step.unit}" if step.limit else ""
             words += "" if step.used is None else f"; took {duration(step.used)}"
+            words += "; not fitted to all rows, for want of time" if step.partial else ""
             lines.append(f"  {step.candidate}: {step.reason or words}")
         return "\n".join(lines)
 

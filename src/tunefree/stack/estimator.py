@@ -147,7 +147,7 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
                 chosen, scores = choose_by_score(self, scorer, *given)
             if n_landmarks is not None and finished(entries):
                 chosen, compression = compress_stack(chosen, problem, n_landmarks)
-            last = fit_all_rows(chosen, entries, problem, self._progress)
+            last = fit_all_rows(chosen, entries, problem, schedule, self._progress)
             chosen = with_sum_of_all_rows(chosen, last.fits, problem)
             problem = with_limit_of_stack(problem, chosen)
         plan, seconds = schedule.result()._replace(read=n_read), limits.clock.spent()

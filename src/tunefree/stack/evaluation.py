@@ -227,14 +227,20 @@ class LastFits(NamedTuple):
     fits: list  # `Fitted` models
     donor: Any  # the model whose view of the columns they use
     names: list  # of candidates that were fitted again
+    partial: list  # of candidates for which no time was left: they have not learned held-out rows
     seconds: float
 
 
-def fit_all_rows(chosen, entries, problem, callbacks):
+def fit_all_rows(chosen, entries, problem, schedule, callbacks):
     """The `LastFits` of the models of a stack."""
-    start, donor, fits, names = time.perf_counter(), view_donor(entries), [], []
+    start, donor = time.perf_counter(), view_donor(entries)
+    fits, names, partial = [], [], []
     for entry in chosen.entries:
         candidate, fitted = entry.candidate, entry.fitted
+        is_open = fitted is None and entry.held_out is not None
+        if is_open and not schedule.has_time_for_all_rows(entry):
+            fitted = entry.held_out
+            partial.append(candidate.name)
         if fitted is None:
             callbacks.begin(f"{candidate.name} on all rows")
             with task(f"{candidate.name} on all rows"):
@@ -242,4 +248,4 @@ def fit_all_rows(chosen, entries, problem, callbacks):
             callbacks.end()
             names.append(candidate.name)
         fits.append(fitted.without_held_out())
-    return LastFits(fits, donor, names, time.perf_counter() - start)
+    return LastFits(fits, donor, names, partial, time.perf_counter() - start)

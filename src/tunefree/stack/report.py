@@ -43,9 +43,13 @@ class Stacked(NamedTuple):
 
     def reason(self):
         """The reason for the stack, and which models were fitted again, in sentences."""
-        names = ", ".join(self.last.names)
-        last = f"Fitted again on all rows: {names}." if names else ""
-        return f"{self.chosen.reason} {last}".strip()
+        sentences = [self.chosen.reason]
+        if self.last.names:
+            sentences.append(f"Fitted again on all rows: {', '.join(self.last.names)}.")
+        if self.last.partial:
+            partial = ", ".join(self.last.partial)
+            sentences.append(f"Without the held-out rows, for want of time: {partial}.")
+        return " ".join(sentences)
 
 
 class Verdict(NamedTuple):

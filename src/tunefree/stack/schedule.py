@@ -4,6 +4,7 @@ With a budget of clock time the plan is made again before every candidate. How l
 follows from formulas of the data's shape, and by the candidates of the same kind that have run. A
 candidate may take the time that is left, less what those after it need, and less the time for the
 fits to all rows and the report. Some end early, and keep the rounds or landmarks that they have.
+Where no time is left for a fit to all rows, the model without the held-out rows is kept.
 """
 
 from typing import NamedTuple
@@ -75,6 +76,10 @@ class Fixed:
         There are `n_all` of them.
         """
         return
+
+    def has_time_for_all_rows(self, entry):
+        """Whether the model of an entry is fitted again, to all rows."""
+        return not self._steps[entry.candidate.name].partial
 
     def result(self):
         """The `Plan` that was followed."""
@@ -217,6 +222,13 @@ class ByClock(Fixed):
         more = min(int(n * (left / took) ** (1.0 / _POWER)), n_all)
         return more if more >= _GROWS * n else None
 
+    def has_time_for_all_rows(self, entry):
+        """Whether the model of an entry is fitted again, to all rows; the plan notes if not."""
+        name = entry.candidate.name
+        has_time = _seconds_of_refit(entry) <= self._limits.left()
+        self._steps[name] = self._steps[name]._replace(partial=not has_time)
+        return has_time
+
     def _turn_of_skipped(self, candidate, left):
         """The `Turn` of a candidate that was skipped, and for which there is time now; or None."""
         is_late = self._steps[candidate.name].reason.endswith(_BEYOND)
@@ -258,8 +270,13 @@ class ByClock(Fixed):
 
     def _reserve(self, entries):
         """Seconds for the fit of a candidate to all rows, and for the report."""
-        refits = [e.seconds * e.candidate.share_of_refit(len(e.rows)) for e in finished(entries)]
+        refits = [_seconds_of_refit(entry) for entry in finished(entries)]
         return max(refits, default=0.0) + _REPORT * self._spent_before
+
+
+def _seconds_of_refit(entry):
+    """Seconds of the clock that the fit to all rows takes."""
+    return entry.seconds * entry.candidate.share_of_refit(len(entry.rows))
 
 
 def _must_be_first(least, least_of_others, left, much):
