@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn._config import config_context
@@ -24,7 +25,7 @@ from tunefree.base.locks import Threaded
 from tunefree.base.sizes import check_entries, check_target_sizes
 from tunefree.core.jit import kernel
 from tunefree.core.process import check_memory
-from tunefree.core.protocols import MatrixLike
+from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.core.registry import ESTIMATORS
 from tunefree.core.warn import DataWarning, warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
@@ -495,7 +496,42 @@ def new_columns(known, all_classes):
     return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(all_classes) + 1)
 
 
-class LabelsByDecisions(Threaded, ClassifierMixin):
+class ScoresLabels(ClassifierMixin):
+    """A classifier whose `score` takes the labels and weights that `fit` takes."""
+
+    predict: Callable[..., Any]
+
+    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        return share_right(y, self.predict(X), sample_weight)
+
+
+def share_right(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """The share of labels that are predicted, by weight.
+
+    >>> share_right(np.array([True, False], dtype=object), np.array([True, True]))
+    0.5
+    """
+    from sklearn.metrics import accuracy_score
+
+    weights: Any = complete(sample_weight, "sample_weight")
+    if weights is not None:
+        weights = np.asarray(weights, np.float64)
+        weights = weights if weights.ndim else np.full(len(predicted), weights)
+    return float(accuracy_score(complete(y), predicted, sample_weight=weights))
+
+
+class LabelsByDecisions(Threaded, ScoresLabels):
     """`predict` by `decision_function`, and `predict_log_proba` if there is `predict_proba`."""
 
     decision_function: Callable[..., np.ndarray]

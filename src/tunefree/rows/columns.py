@@ -5,6 +5,7 @@ dicts. What a container knows of its columns is kept: numbers, truth values, dat
 categories. Text is kept as it is written: `tunefree.rows.schema` decides what it stands for.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -37,6 +38,8 @@ PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 EXACT = 2.0**53
 # A column with more kinds of other cells is no column of plain numbers.
 _MOST_OTHERS = 100
+# The name that Arrow gives to an index of pandas without a name.
+INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 # Cells that show whether a closer look may be worth its time.
 _FIRST_CELLS = 100
 
@@ -276,6 +279,17 @@ def without_columns(X: Any, names: Any) -> Any:
     return X.drop(columns=present) if hasattr(X, "iloc") else X.drop(present)
 
 
+def without_index(X: Any) -> Any:
+    """A frame without the columns that hold an index of pandas, which Arrow names itself.
+
+    >>> without_index(pa.table({"a": [1], "__index_level_0__": [7]})).column_names
+    ['a']
+    """
+    names = names_of(X) or ()
+    index = [name for name in names if isinstance(name, str) and INDEX_OF_PANDAS.fullmatch(name)]
+    return without_columns(X, index) if 0 < len(index) < len(names) else X
+
+
 def named_table(columns: list, names: Any) -> Any:
     """Columns as a table of Arrow; as an array if not all names are text, which then name nothing.
 
@@ -289,6 +303,8 @@ def named_table(columns: list, names: Any) -> Any:
 
 def as_table(X: Any, names: Any = None) -> Any:
     """Rows in lists as an array, or, of dicts, as a table of Arrow; anything else as it is.
+
+    Frames lose the columns that hold an index of pandas.
 
     Parameters
     ----------
@@ -306,7 +322,7 @@ def as_table(X: Any, names: Any = None) -> Any:
            [2.5, 'v']], dtype=object)
     """
     if not isinstance(X, list | tuple) or not len(X):
-        return X
+        return without_index(X)
     if all(isinstance(row, Mapping) for row in X):
         keys = list(dict.fromkeys(key for row in X for key in row)) if names is None else names
         return pa.table({str(key): _arrow_of([row.get(key) for row in X]) for key in keys})

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from tunefree.base import base
 from tunefree.base.sizes import warn_of_entries, warn_of_streamed_targets
 from tunefree.core.warn import DataWarning, warn
-from tunefree.rows.columns import DATE, NUMBER
+from tunefree.rows.columns import DATE, NUMBER, without_index
 from tunefree.rows.matrices import as_dense, canonical, check_frame
 from tunefree.rows.schema import BadColumn, warn_of_bad
 from tunefree.streams.learner import Mixture
@@ -73,6 +73,7 @@ class ReadsRows:
         if not reset and self.columns_ is not None:
             raise ValueError("This stream has rows with names: give a list of dicts.")
         check_frame(X)
+        X = without_index(X)
         targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
         form = base.ROWS | {"ensure_all_finite": "allow-nan"}
         with base.plain_errors(self, X, y):
@@ -99,6 +100,7 @@ class ReadsRows:
         A frame has names if the stream has, or if a column is not numeric.
         """
         check_frame(X)
+        X = without_index(X)
         if hasattr(X, "columns") and len(X):
             has_names = self._ready and self.columns_ is not None
             X = frame_rows(X, self._ready, self._names() if has_names else None)
