@@ -127,10 +127,19 @@ def _check_numeric(estimator, schema, X):
     columns = zip(schema.names, schema.columns, raw_columns(X), strict=True)
     for name, column, raw in columns:
         if column.kind not in WITH_NUMBERS:
-            is_date, is_category = column.kind == DATE, column.kind == CATEGORY
-            what = "categories" if is_category else f"text such as {_text_among(raw)!r:.60}"
-            what = "dates or times" if is_date else what
+            what = _what_is_there(column, raw)
             raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
+
+
+def _what_is_there(column, raw):
+    """What a column holds that is no number."""
+    if column.kind in (DATE, CATEGORY):
+        return "dates or times" if column.kind == DATE else "categories"
+    text = _text_among(raw)
+    if text is None:
+        first = raw.text(int(np.argmin(raw.missing)))
+        return f"whole numbers such as {first!r:.60}, of which some are equal as floats"
+    return f"text such as {text!r:.60}"
 
 
 def _text_among(raw):
@@ -217,11 +226,41 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
         if words is None and str(problem).startswith("Input X contains NaN"):
             words = (
                 f"Input X contains NaN, and {name} takes no missing values: use TuneFree{kind} or "
-                f"BoostedTrees{kind}, or an imputer before it in a Pipeline."
+                f"BoostedTrees{kind}, or an imputer before it in a Pipeline.{_first(X, np.isnan)}"
             )
+        if words is None and str(problem).startswith("Input X contains infinity"):
+            words = f"{problem}{_first(X, np.isinf)}"
+        if words is None and str(problem).startswith("Input y contains infinity"):
+            words = f"{problem}{_first_target(y)}"
         if words is None:
             raise
         raise ValueError(words) from problem
+
+
+def _first(X, is_meant):
+    """Where the first of some entries of X is: a sentence, or nothing."""
+    names = names_of(X)
+    try:
+        numbers: Any = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
+        found = is_meant(entries(numbers)[0])
+    except (TypeError, ValueError):
+        return ""
+    if not found.any():
+        return ""
+    if sparse.issparse(numbers):
+        place = int(np.argmax(found))
+        row = int(np.searchsorted(numbers.indptr, place, side="right")) - 1
+        column = int(numbers.indices[place])
+    else:
+        row, column = (int(k) for k in np.unravel_index(np.argmax(found), found.shape))
+    name = f"x{column}" if names is None else names[column]
+    return f" The first is in column {name!r}, row {row}."
+
+
+def _first_target(y):
+    """Where the first infinite target is."""
+    place = np.unravel_index(np.argmax(np.isinf(np.asarray(y, dtype=np.float64))), np.shape(y))
+    return f" The first is y[{', '.join(map(str, place))}]."
 
 
 def _text_for_numbers(estimator, y):
@@ -422,6 +461,12 @@ def balanced(class_weight, classes, codes, weights):
         )
     else:
         each = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+        if not (np.isfinite(each) & (each >= 0.0)).all():
+            place = int(np.argmin(np.isfinite(each) & (each >= 0.0)))
+            raise ValueError(
+                f"class_weight= gives the class {str(classes[place])!r:.40} the weight "
+                f"{each[place]:g}: give a finite number that is not negative."
+            )
     return weights * each[codes]
 
 

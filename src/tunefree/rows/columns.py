@@ -285,7 +285,8 @@ def without_index(X: Any) -> Any:
     >>> without_index(pa.table({"a": [1], "__index_level_0__": [7]})).column_names
     ['a']
     """
-    names = names_of(X) or ()
+    is_lazy = hasattr(X, "collect_schema") and hasattr(X, "collect")  # refused by `check_frame`
+    names = () if is_lazy else names_of(X) or ()
     index = [name for name in names if isinstance(name, str) and INDEX_OF_PANDAS.fullmatch(name)]
     return without_columns(X, index) if 0 < len(index) < len(names) else X
 
@@ -411,6 +412,8 @@ def of_array(values: np.ndarray) -> RawColumn:
         return RawColumn(TRUTH, values.astype(np.float64), np.zeros(len(values), dtype=bool))
     if kind in "Mm":
         return _of_times(values)
+    if kind == "S":
+        return _of_objects(values.astype(object))
     if kind == "U":
         return _of_texts(as_texts(values.tolist()))
     if kind == "O":
@@ -450,8 +453,11 @@ def _of_objects(values):
     families: Any = {_family(kind) for kind in kinds}
     if None in families:
         wrong = next(item for item in present if _family(type(item)) is None)
+        is_nested = isinstance(wrong, list | tuple | Mapping | np.ndarray | set)
+        way_out = "give its entries as columns" if is_nested else "make text of it with str()"
         raise TypeError(
-            f"holds {wrong!r:.80}: its argument must be a string or a real number, or a date."
+            f"holds {wrong!r:.80}: its argument must be a string or a real number, or a date; "
+            f"{way_out}."
         )
     if families <= {NUMBER, TRUTH} or families in ({DATE}, {DURATION}):
         kind: Any = NUMBER if len(families) > 1 else families.pop()

@@ -1,7 +1,7 @@
 """Labels of rows: the index of a frame or a series of pandas, which is no column.
 
-Rows and what is given beside them are matched by their place, in all libraries that take arrays.
-`warn_of_row_labels` tells of those whose labels say otherwise.
+Rows and what is given beside them are matched by their place, as in scikit-learn. A user of pandas
+may expect that they are matched by their labels: there is a warning where this makes a difference.
 """
 
 from typing import Any
