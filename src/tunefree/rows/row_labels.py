@@ -54,9 +54,11 @@ def warn_of_row_labels(X: Any, **beside: Any) -> None:
 
 def _are_in_another_order(X, values):
     """Whether rows and values have the same labels, each once, in another order."""
-    if not (hasattr(X, "iloc") and hasattr(values, "iloc") and len(X) == len(values)):
+    labels, others = (getattr(rows, "index", None) for rows in (X, values))
+    if not (hasattr(labels, "equals") and hasattr(others, "equals")):  # those of lists are methods
         return False
-    labels, others = X.index, values.index
+    if len(labels) != len(others):
+        return False
     if labels.equals(others) or not (labels.is_unique and others.is_unique):
         return False
     return bool(others.isin(labels).all())
