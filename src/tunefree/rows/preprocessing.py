@@ -377,14 +377,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     def _declared(self, d):
         """Which of d columns are declared as categories."""
-        given: Any = self.categorical_features
-        mask = np.zeros(d, dtype=bool)
+        given, mask = self.categorical_features, np.zeros(d, dtype=bool)
+        names = list(getattr(self, "feature_names_in_", ()))
+        if hasattr(given, "reindex") and names and {*given.index} == {*names}:
+            given = given.reindex(names).to_numpy()  # by the labels of a Series
         if given is None or isinstance(given, str) and given == "from_dtype":
             return mask
         chosen = np.atleast_1d(np.asarray(given))
-        names = list(getattr(self, "feature_names_in_", ()))
-        if chosen.dtype.kind == "b" and hasattr(given, "reindex") and {*given.index} == {*names}:
-            chosen = given.reindex(names).to_numpy()  # by the labels of a Series
         if not chosen.size:
             return mask
         try:

@@ -54,7 +54,8 @@ def warn_of_row_labels(X: Any, **beside: Any) -> None:
 
 def _are_in_another_order(X, values):
     """Whether rows and values have the same labels, each once, in another order."""
-    labels, others = (getattr(rows, "index", None) for rows in (X, values))
+    labels: Any = getattr(X, "index", None)
+    others: Any = getattr(values, "index", None)
     if not (hasattr(labels, "equals") and hasattr(others, "equals")):  # those of lists are methods
         return False
     if len(labels) != len(others):

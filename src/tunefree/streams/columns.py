@@ -13,8 +13,9 @@ from tunefree.base import base
 from tunefree.base.sizes import warn_of_entries, warn_of_streamed_targets
 from tunefree.core.warn import DataWarning, warn
 from tunefree.rows.columns import DATE, NUMBER, without_index
+from tunefree.rows.kinds import UnknownLevel
 from tunefree.rows.matrices import as_dense, canonical, check_frame
-from tunefree.rows.schema import BadColumn, warn_of_bad
+from tunefree.rows.schema import BadColumn, UnknownLevels, warn_of_bad
 from tunefree.streams.learner import Mixture
 from tunefree.streams.rows import (
     PLAIN,
@@ -233,6 +234,31 @@ class ReadsRows:
                 bad[name] = first._replace(count=first.count + 1)
         if bad:
             warn_of_bad([*bad.values()], "missing")
+
+    def _warn_of_other_levels(self, rows):
+        """Warn of columns of text most of whose cells no column stands for.
+
+        A stream may bring a new level at any time; most of a column is new if its text is written
+        in another way, or comes as numbers.
+        """
+        names = self._names()
+        keys = {name.partition("=")[0] for name in names if "=" in name} - names.keys()
+        if not keys or len(names) >= _MOST_COLUMNS:
+            return
+        counts, unknown = Counter(), {}
+        for i, row in enumerate(rows):
+            present = (key for key in row.keys() & keys if not math.isnan(row[key]))
+            numbers = ((key, str(row.dates.get(key, f"{row[key]:g}"))) for key in present)
+            for key, cell in (*row.texts.items(), *numbers):
+                if key not in keys:
+                    continue
+                counts[key] += 1
+                if f"{key}={cell}" not in row or f"{key}={cell}" not in names:
+                    first = unknown.setdefault(key, UnknownLevel(key, 0, i, cell))
+                    unknown[key] = first._replace(count=first.count + 1)
+        found = [one for key, one in unknown.items() if one.count > max(1, counts[key] / 2)]
+        if found:
+            warn(UnknownLevels(found), UnknownLevels)
 
     def _bad_cells(self, row):
         """Yield name, kind of the column, and cell of what is of another kind in a row."""

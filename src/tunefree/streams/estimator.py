@@ -115,6 +115,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
         if as_records(X) is not None:
             rows = self._read_records(X)
             self._warn_of_unknown(rows)
+            self._warn_of_other_levels(rows)
             return self.mixture_.ask(self._all_places(rows))
         return self.mixture_.ask(self._matrix(X, reset=False)[0])
 
