@@ -236,27 +236,34 @@ class ReadsRows:
             warn_of_bad([*bad.values()], "missing")
 
     def _warn_of_other_levels(self, rows):
-        """Warn of columns of text most of whose cells no column stands for.
+        """Warn of columns of text that come as numbers, or in other words than those learned.
 
-        A stream may bring a new level at any time; most of a column is new if its text is written
-        in another way, or comes as numbers.
+        A stream may bring a new level at any time. Several that are most of a column, of which few
+        levels were learned, are the known ones in another spelling.
         """
         names = self._names()
-        keys = {name.partition("=")[0] for name in names if "=" in name} - names.keys()
+        levels = Counter(name.partition("=")[0] for name in names if "=" in name)
+        keys = levels.keys() - names.keys()
         if not keys or len(names) >= _MOST_COLUMNS:
             return
-        counts, unknown = Counter(), {}
+        counts, numbers, texts = Counter(), {}, {}
         for i, row in enumerate(rows):
-            present = (key for key in row.keys() & keys if not math.isnan(row[key]))
-            numbers = ((key, str(row.dates.get(key, f"{row[key]:g}"))) for key in present)
-            for key, cell in (*row.texts.items(), *numbers):
-                if key not in keys:
-                    continue
+            for key in row.keys() & keys:
+                if not math.isnan(row[key]):
+                    counts[key] += 1
+                    numbers.setdefault(key, []).append((i, row.dates.get(key, f"{row[key]:g}")))
+            for key in row.texts.keys() & keys:
                 counts[key] += 1
-                if f"{key}={cell}" not in row or f"{key}={cell}" not in names:
-                    first = unknown.setdefault(key, UnknownLevel(key, 0, i, cell))
-                    unknown[key] = first._replace(count=first.count + 1)
-        found = [one for key, one in unknown.items() if one.count > max(1, counts[key] / 2)]
+                if f"{key}={row.texts[key]}" not in names:
+                    texts.setdefault(key, []).append((i, row.texts[key]))
+        found = []
+        for key in sorted(keys):
+            unknown = texts.get(key, [])
+            is_repeated = 2 * levels[key] <= self.mixture_.rows
+            is_most = len(unknown) > counts[key] / 2 and len({text for _, text in unknown}) > 1
+            lost = sorted(numbers.get(key, []) + (unknown if is_repeated and is_most else []))
+            if lost:
+                found.append(UnknownLevel(key, len(lost), lost[0][0], str(lost[0][1])))
         if found:
             warn(UnknownLevels(found), UnknownLevels)
 
