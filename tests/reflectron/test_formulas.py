@@ -13,7 +13,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor, load_model, save_model
+from tunefree import (
+    DataWarning,
+    GLMClassifier,
+    GLMRegressor,
+    RidgePathRegressor,
+    load_model,
+    save_model,
+)
 from tunefree.files.model import Decoder, ModelError
 from tunefree.onnx import to_onnx
 from tunefree.rows.formula_columns import is_plain
@@ -524,6 +531,19 @@ def test_a_formula_reads_columns_of_any_type(kind):
     table.loc[3, "x"] = None
     with pytest.raises(ValueError, match="null|missing"):
         again.predict(table)
+
+
+def test_numbers_as_text_are_levels_of_a_formula_and_named():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.integers(0, 9, 90), "s": rng.choice(["u", "1"], 90)})
+    y, text = frame["x"] + rng.normal(size=90), frame.astype(str)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GLMRegressor("gaussian", formula="x + s").fit(frame, y)
+        GLMRegressor("gaussian", formula="C(x) + s").fit(text, y)
+    for table in (text, text.astype(object), pl.DataFrame(text)):
+        with pytest.warns(DataWarning, match="column 'x' holds numbers as text such as"):
+            GLMRegressor("gaussian", formula="x + s").fit(table, y)
 
 
 def test_what_a_formula_does_not_read_is_named():

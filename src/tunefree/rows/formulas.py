@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tunefree.core.warn import DataWarning, warn
+from tunefree.rows.columns import of_array
 from tunefree.rows.formula_columns import (
     QUOTED,
     Factor,
@@ -22,6 +24,7 @@ from tunefree.rows.formula_columns import (
     reduced_factors,
     tree_of,
 )
+from tunefree.rows.schema import numbers_among
 
 # The types of objects that are whole numbers or truth values.
 _OF_OBJECTS: Any = {"integer": np.int64, "boolean": bool}
@@ -74,7 +77,7 @@ def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Formu
     if len(right) == intercept:
         raise ValueError(f"formula={formula!r} has no column: a model needs one.")
     frame = _without_unused(_as_pandas(frame, formula))
-    _refuse_dates(right, frame, formula)
+    _check_columns(right, frame, formula)
     matrix = _matrix(right, frame, formula)
     states = _levels_by_rows(matrix.model_spec, frame, formula)
     if states:
@@ -383,14 +386,31 @@ def _of_objects(series):
     return objects if found is None else found
 
 
-def _refuse_dates(side, frame, formula):
-    """Refuse columns of dates, which are no factors."""
+def _check_columns(side, frame, formula):
+    """Refuse columns of dates, which are no factors; warn of levels that are numbers."""
     for factor in dict.fromkeys(str(factor) for term in side for factor in term.factors):
-        if factor in frame and getattr(frame[factor].dtype, "kind", "") == "M":
+        if factor not in frame:
+            continue
+        column = frame[factor]
+        if getattr(column.dtype, "kind", "") == "M":
             raise ValueError(
                 f"formula={formula!r}: column {factor!r} holds dates: give numbers, such as days "
                 "since a date."
             )
+        if column.dtype == object or str(column.dtype) == "str":
+            _warn_of_numbers(factor, column, formula)
+
+
+def _warn_of_numbers(name, column, formula):
+    """Warn of a column of text that are numbers."""
+    raw = of_array(column.to_numpy(dtype=object))
+    if raw.texts is None or raw.missing.any() or np.isnan(numbers_among(raw)).any():
+        return
+    warn(
+        f"formula={formula!r}: column {name!r} holds numbers as text such as {raw.text(0)!r:.40}, "
+        f"and each is a level: give numbers, or C({name}) if they are names.",
+        DataWarning,
+    )
 
 
 def _matrix(side, frame, formula, missing="raise"):
