@@ -285,3 +285,27 @@ def test_a_frame_of_dask_is_refused_with_the_way_out():
             TypeError, match=r"of Dask, which is not loaded yet: give X.compute\(\)"
         ):
             made(name).fit(rows, TARGETS)
+
+
+CODES = {
+    "names": (["01234", "80331", "00501"], True),
+    "names beside gaps": (["01234", "80331", "NA"], True),
+    "numbers": (["0", "12", "20000"], False),
+    "of several lengths": (["0123", "12345", "7"], False),
+    "few digits": (["007", "123", "010"], False),
+    "no zeros in front": (["1234", "4567", "9876"], False),
+    "with a point": (["0.00", "1.00", "2.00"], False),
+}
+
+
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("container", ["pandas", "polars", "Arrow"])
+def test_digits_with_zeros_in_front_are_noted(kind, container):
+    cells, is_noted = CODES[kind]
+    rows = CONTAINERS[container](FRAME.assign(zip=cells * (N // 3)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = tunefree.TablePreprocessor().fit(rows)
+    assert table.schema_.columns[2].kind == "number"
+    found = [str(w.message) for w in caught if "zeros in front" in str(w.message)]
+    assert [f"'{min(cells)}'" in words for words in found] == [True] * is_noted
