@@ -59,3 +59,19 @@ def test_levels_that_fit_has_not_seen_are_counted_once(name):
         assert not warned(model, make(TABLE))
         (one,) = warned(model, make(NEW))
         assert [(u.count, u.row, u.level) for u in one.found] == [(2, 0, "Paris"), (1, 1, "z")]
+
+
+@pytest.mark.parametrize("name", ["StreamClassifier", "StreamRegressor"])
+@pytest.mark.parametrize("container", [name for name in CONTAINERS if name != "lists"])
+def test_a_stream_names_text_that_is_written_in_another_way(name, container):
+    """A new level is no news for a stream, but several in place of the known ones are."""
+    y = (Y > 0).astype(int) if name.endswith("Classifier") else Y
+    make = CONTAINERS[container]
+    model = getattr(tunefree, name)().partial_fit(make(TABLE), y)
+    assert not warned(model, make(TABLE))
+    assert not warned(model, make(TABLE | {"city": ["Paris", "Lima"] * 9 + TABLE["city"][18:]}))
+    assert not warned(model, make(TABLE | {"city": ["Paris"] * 90}))
+    upper = [city.upper() for city in TABLE["city"]]
+    for cells in (upper, [1.0] * 90, [True] * 90):
+        (one,) = warned(model, make(TABLE | {"city": cells}))
+        assert [(u.column, u.count, u.row) for u in one.found] == [("city", 90, 0)]

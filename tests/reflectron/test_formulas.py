@@ -3,6 +3,7 @@
 import pickle
 import sys
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor, load_model, save_model
+from tunefree import (
+    DataWarning,
+    GLMClassifier,
+    GLMRegressor,
+    RidgePathRegressor,
+    load_model,
+    save_model,
+)
 from tunefree.files.model import Decoder, ModelError
 from tunefree.onnx import to_onnx
 from tunefree.rows.formula_columns import is_plain
@@ -493,3 +501,54 @@ def test_terms_of_classes_do_not_depend_on_a_coding():
             tests = model.fit(moved).anova(moved)
             found.append(np.stack([tests.df, *tests[2:6]]))
         np.testing.assert_allclose(*found, rtol=1e-4)
+
+
+TYPES = {
+    "objects": lambda frame: frame.astype(object),
+    "decimals": lambda frame: frame.assign(x=[Decimal(repr(v)) for v in frame["x"].tolist()]),
+    "nullable types": lambda frame: frame.convert_dtypes(),
+    "types of Arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "large text": lambda frame: frame.assign(
+        city=frame["city"].astype(pd.ArrowDtype(pa.large_string()))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_formula_reads_columns_of_any_type(kind):
+    """Objects and the types of pandas' extensions are numbers if their cells are."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=90), "k": rng.integers(0, 3, 90)})
+    frame["new"], frame["city"] = rng.random(90) < 0.5, rng.choice(["u", "v"], 90)
+    y = frame["x"] + frame["k"] + 0.3 * rng.normal(size=90)
+    model = GLMRegressor("gaussian", formula="x + C(k) + new + city", random_state=0)
+    expected = model.fit(frame, y).predict(frame)
+    table = TYPES[kind](frame)
+    np.testing.assert_array_equal(model.predict(table), expected)
+    again = model.fit(table, y)
+    np.testing.assert_array_equal(again.predict(frame), expected)
+    assert again.coef_.size == 5
+    table.loc[3, "x"] = None
+    with pytest.raises(ValueError, match="null|missing"):
+        again.predict(table)
+
+
+def test_numbers_as_text_are_levels_of_a_formula_and_named():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.integers(0, 9, 90), "s": rng.choice(["u", "1"], 90)})
+    y, text = frame["x"] + rng.normal(size=90), frame.astype(str)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GLMRegressor("gaussian", formula="x + s").fit(frame, y)
+        GLMRegressor("gaussian", formula="C(x) + s").fit(text, y)
+    for table in (text, text.astype(object), pl.DataFrame(text)):
+        with pytest.warns(DataWarning, match="column 'x' holds numbers as text such as"):
+            GLMRegressor("gaussian", formula="x + s").fit(table, y)
+
+
+def test_what_a_formula_does_not_read_is_named():
+    frame = pd.DataFrame({"x": np.arange(9.0), "d": pd.date_range("2024-01-01", periods=9)})
+    with pytest.raises(ValueError, match="column 'd' holds dates: give numbers"):
+        GLMRegressor("gaussian", formula="x + d").fit(frame, frame["x"])
+    with pytest.raises(ValueError, match="'.' for all columns is not read: name the columns"):
+        GLMRegressor("gaussian", formula="x ~ .").fit(frame)

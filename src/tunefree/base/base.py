@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn._config import config_context
@@ -24,7 +25,7 @@ from tunefree.base.locks import Threaded
 from tunefree.base.sizes import check_entries, check_target_sizes
 from tunefree.core.jit import kernel
 from tunefree.core.process import check_memory
-from tunefree.core.protocols import MatrixLike
+from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.core.registry import ESTIMATORS
 from tunefree.core.warn import DataWarning, warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
@@ -126,10 +127,19 @@ def _check_numeric(estimator, schema, X):
     columns = zip(schema.names, schema.columns, raw_columns(X), strict=True)
     for name, column, raw in columns:
         if column.kind not in WITH_NUMBERS:
-            is_date, is_category = column.kind == DATE, column.kind == CATEGORY
-            what = "categories" if is_category else f"text such as {_text_among(raw)!r:.60}"
-            what = "dates or times" if is_date else what
+            what = _what_is_there(column, raw)
             raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
+
+
+def _what_is_there(column, raw):
+    """What a column holds that is no number."""
+    if column.kind in (DATE, CATEGORY):
+        return "dates or times" if column.kind == DATE else "categories"
+    text = _text_among(raw)
+    if text is None:
+        first = raw.text(int(np.argmin(raw.missing)))
+        return f"whole numbers such as {first!r:.60}, of which some are equal as floats"
+    return f"text such as {text!r:.60}"
 
 
 def _text_among(raw):
@@ -216,11 +226,41 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
         if words is None and str(problem).startswith("Input X contains NaN"):
             words = (
                 f"Input X contains NaN, and {name} takes no missing values: use TuneFree{kind} or "
-                f"BoostedTrees{kind}, or an imputer before it in a Pipeline."
+                f"BoostedTrees{kind}, or an imputer before it in a Pipeline.{_first(X, np.isnan)}"
             )
+        if words is None and str(problem).startswith("Input X contains infinity"):
+            words = f"{problem}{_first(X, np.isinf)}"
+        if words is None and str(problem).startswith("Input y contains infinity"):
+            words = f"{problem}{_first_target(y)}"
         if words is None:
             raise
         raise ValueError(words) from problem
+
+
+def _first(X, is_meant):
+    """Where the first of some entries of X is: a sentence, or nothing."""
+    names = names_of(X)
+    try:
+        numbers: Any = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
+        found = is_meant(entries(numbers)[0])
+    except (TypeError, ValueError):
+        return ""
+    if not found.any():
+        return ""
+    if sparse.issparse(numbers):
+        place = int(np.argmax(found))
+        row = int(np.searchsorted(numbers.indptr, place, side="right")) - 1
+        column = int(numbers.indices[place])
+    else:
+        row, column = (int(k) for k in np.unravel_index(np.argmax(found), found.shape))
+    name = f"x{column}" if names is None else names[column]
+    return f" The first is in column {name!r}, row {row}."
+
+
+def _first_target(y):
+    """Where the first infinite target is."""
+    place = np.unravel_index(np.argmax(np.isinf(np.asarray(y, dtype=np.float64))), np.shape(y))
+    return f" The first is y[{', '.join(map(str, place))}]."
 
 
 def _text_for_numbers(estimator, y):
@@ -421,6 +461,12 @@ def balanced(class_weight, classes, codes, weights):
         )
     else:
         each = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+        if not (np.isfinite(each) & (each >= 0.0)).all():
+            place = int(np.argmin(np.isfinite(each) & (each >= 0.0)))
+            raise ValueError(
+                f"class_weight= gives the class {str(classes[place])!r:.40} the weight "
+                f"{each[place]:g}: give a finite number that is not negative."
+            )
     return weights * each[codes]
 
 
@@ -495,7 +541,42 @@ def new_columns(known, all_classes):
     return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(all_classes) + 1)
 
 
-class LabelsByDecisions(Threaded, ClassifierMixin):
+class ScoresLabels(ClassifierMixin):
+    """A classifier whose `score` takes the labels and weights that `fit` takes."""
+
+    predict: Callable[..., Any]
+
+    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        return share_right(y, self.predict(X), sample_weight)
+
+
+def share_right(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """The share of labels that are predicted, by weight.
+
+    >>> share_right(np.array([True, False], dtype=object), np.array([True, True]))
+    0.5
+    """
+    from sklearn.metrics import accuracy_score
+
+    weights: Any = complete(sample_weight, "sample_weight")
+    if weights is not None:
+        weights = np.asarray(weights, np.float64)
+        weights = weights if weights.ndim else np.full(len(predicted), weights)
+    return float(accuracy_score(complete(y), predicted, sample_weight=weights))
+
+
+class LabelsByDecisions(Threaded, ScoresLabels):
     """`predict` by `decision_function`, and `predict_log_proba` if there is `predict_proba`."""
 
     decision_function: Callable[..., np.ndarray]

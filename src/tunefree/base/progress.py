@@ -23,6 +23,7 @@ from tunefree.core.progress import clear, shown
 from tunefree.engine.run import run
 from tunefree.held_out.predictions import weighted_mean
 from tunefree.rows.matrices import with_sorted_indices
+from tunefree.rows.row_labels import warn_of_row_labels
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -38,6 +39,8 @@ except ImportError:
 # Most tasks below a fit. Of more passes several are one task: scikit-learn's progress bar adds up
 # all finished tasks at the end of each.
 _MOST_TASKS = 1000
+# What has one value a row of X.
+_OF_ROWS = "y", "sample_weight", "exposure", "offset", "groups"
 
 
 class NoProgress:
@@ -258,6 +261,8 @@ def report_progress(fit):
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
         bound = signature.bind(self, *args, **kwargs)
+        given = bound.arguments
+        warn_of_row_labels(given["X"], **{name: given.get(name) for name in _OF_ROWS})
         with rollback_on_error(self):
             self._take_columns(bound.arguments)
             with shown(type(self).__name__, on_stderr=bool(getattr(self, "verbose", False))):

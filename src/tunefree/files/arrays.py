@@ -36,13 +36,13 @@ from tunefree.files.formats import arff, noted, notes_of, statistics, workbook
 from tunefree.files.json_tables import flattened, json_batches
 from tunefree.files.quotes import regular
 from tunefree.files.tables import TARGET, WEIGHT, assign, headed, set_aside, unnamed
+from tunefree.rows.columns import INDEX_OF_PANDAS
 from tunefree.rows.designs import n_entries
 from tunefree.rows.missing import NO_LABEL, complete, unlabelled
 
 _ENTRIES = 500_000
 _ROWS = 8192
 _MAPPED = 1 << 24  # arrays of an archive of more bytes are mapped, not loaded
-_NO_NAME = re.compile(r"__index_level_\d+__")  # of an index without a name
 # Formats whose columns have names and types.
 FRAMES = ("parquet", "arrow", "jsonl", "excel", "arff", "stata", "spss", "sas")
 _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
@@ -232,7 +232,7 @@ def _index_columns(schema):
     found = (schema.metadata or {}).get(b"pandas")
     index = json.loads(found).get("index_columns", []) if found else []
     names = [name for name in index if isinstance(name, str) and name in schema.names]
-    return [*names, *(n for n in schema.names if _NO_NAME.fullmatch(n) and n not in names)]
+    return [*names, *(n for n in schema.names if INDEX_OF_PANDAS.fullmatch(n) and n not in names)]
 
 
 class _JoinedTexts(io.RawIOBase):

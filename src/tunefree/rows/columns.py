@@ -5,6 +5,7 @@ dicts. What a container knows of its columns is kept: numbers, truth values, dat
 categories. Text is kept as it is written: `tunefree.rows.schema` decides what it stands for.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -37,6 +38,8 @@ PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 EXACT = 2.0**53
 # A column with more kinds of other cells is no column of plain numbers.
 _MOST_OTHERS = 100
+# The name that Arrow gives to an index of pandas without a name.
+INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 # Cells that show whether a closer look may be worth its time.
 _FIRST_CELLS = 100
 
@@ -276,6 +279,18 @@ def without_columns(X: Any, names: Any) -> Any:
     return X.drop(columns=present) if hasattr(X, "iloc") else X.drop(present)
 
 
+def without_index(X: Any) -> Any:
+    """A frame without the columns that hold an index of pandas, which Arrow names itself.
+
+    >>> without_index(pa.table({"a": [1], "__index_level_0__": [7]})).column_names
+    ['a']
+    """
+    is_lazy = hasattr(X, "collect_schema") and hasattr(X, "collect")  # refused by `check_frame`
+    names = () if is_lazy else names_of(X) or ()
+    index = [name for name in names if isinstance(name, str) and INDEX_OF_PANDAS.fullmatch(name)]
+    return without_columns(X, index) if 0 < len(index) < len(names) else X
+
+
 def named_table(columns: list, names: Any) -> Any:
     """Columns as a table of Arrow; as an array if not all names are text, which then name nothing.
 
@@ -289,6 +304,8 @@ def named_table(columns: list, names: Any) -> Any:
 
 def as_table(X: Any, names: Any = None) -> Any:
     """Rows in lists as an array, or, of dicts, as a table of Arrow; anything else as it is.
+
+    Frames lose the columns that hold an index of pandas.
 
     Parameters
     ----------
@@ -306,7 +323,7 @@ def as_table(X: Any, names: Any = None) -> Any:
            [2.5, 'v']], dtype=object)
     """
     if not isinstance(X, list | tuple) or not len(X):
-        return X
+        return without_index(X)
     if all(isinstance(row, Mapping) for row in X):
         keys = list(dict.fromkeys(key for row in X for key in row)) if names is None else names
         return pa.table({str(key): _arrow_of([row.get(key) for row in X]) for key in keys})
@@ -395,6 +412,8 @@ def of_array(values: np.ndarray) -> RawColumn:
         return RawColumn(TRUTH, values.astype(np.float64), np.zeros(len(values), dtype=bool))
     if kind in "Mm":
         return _of_times(values)
+    if kind == "S":
+        return _of_objects(values.astype(object))
     if kind == "U":
         return _of_texts(as_texts(values.tolist()))
     if kind == "O":
@@ -434,8 +453,11 @@ def _of_objects(values):
     families: Any = {_family(kind) for kind in kinds}
     if None in families:
         wrong = next(item for item in present if _family(type(item)) is None)
+        is_nested = isinstance(wrong, list | tuple | Mapping | np.ndarray | set)
+        way_out = "give its entries as columns" if is_nested else "make text of it with str()"
         raise TypeError(
-            f"holds {wrong!r:.80}: its argument must be a string or a real number, or a date."
+            f"holds {wrong!r:.80}: its argument must be a string or a real number, or a date; "
+            f"{way_out}."
         )
     if families <= {NUMBER, TRUTH} or families in ({DATE}, {DURATION}):
         kind: Any = NUMBER if len(families) > 1 else families.pop()

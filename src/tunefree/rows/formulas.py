@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tunefree.core.warn import DataWarning, warn
+from tunefree.rows.columns import of_array
 from tunefree.rows.formula_columns import (
     QUOTED,
     Factor,
@@ -22,6 +24,10 @@ from tunefree.rows.formula_columns import (
     reduced_factors,
     tree_of,
 )
+from tunefree.rows.schema import numbers_among
+
+# The types of objects that are whole numbers or truth values.
+_OF_OBJECTS: Any = {"integer": np.int64, "boolean": bool}
 
 
 def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, FormulaColumns]:
@@ -71,6 +77,7 @@ def model_columns(formula: str, frame: Any, intercept: bool) -> tuple[Any, Formu
     if len(right) == intercept:
         raise ValueError(f"formula={formula!r} has no column: a model needs one.")
     frame = _without_unused(_as_pandas(frame, formula))
+    _check_columns(right, frame, formula)
     matrix = _matrix(right, frame, formula)
     states = _levels_by_rows(matrix.model_spec, frame, formula)
     if states:
@@ -342,7 +349,68 @@ def _as_pandas(frame, formula):
         frame = frame.to_pandas()
     if not hasattr(frame, "columns"):
         raise ValueError(f"formula={formula!r} needs a frame with named columns, not an array.")
-    return frame
+    named = ((name, column) for name, column in frame.items() if isinstance(name, str))
+    plain = {name: found for name, column in named if (found := _plain_type(column)) is not None}
+    return frame.assign(**plain) if plain else frame
+
+
+def _plain_type(series):
+    """A column with a type of NumPy; None if formulaic reads it as it is.
+
+    It would make a category of every column of objects, numbers or not.
+    """
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype):
+        if dtype.kind != "O":
+            return None
+        from pandas.api.types import infer_dtype
+
+        found = infer_dtype(series, skipna=True)
+        if found not in ("integer", "floating", "mixed-integer-float", "decimal", "boolean"):
+            return None
+        has_gaps = bool(series.isna().any())
+        return series.astype(float if has_gaps or found not in _OF_OBJECTS else _OF_OBJECTS[found])
+    name = str(dtype)
+    if name in ("category", "str") or name.startswith(("datetime", "period", "interval", "Sparse")):
+        return None
+    number = getattr(dtype, "numpy_dtype", np.dtype(object))
+    if number.kind in "iufb":
+        return series.astype(float if series.isna().any() else number)
+    return _of_objects(series)
+
+
+def _of_objects(series):
+    """A column of an extension of pandas as objects, or as numbers if they are some."""
+    objects = series.astype(object).where(series.notna(), None)
+    found = _plain_type(objects)
+    return objects if found is None else found
+
+
+def _check_columns(side, frame, formula):
+    """Refuse columns of dates, which are no factors; warn of levels that are numbers."""
+    for factor in dict.fromkeys(str(factor) for term in side for factor in term.factors):
+        if factor not in frame:
+            continue
+        column = frame[factor]
+        if getattr(column.dtype, "kind", "") == "M":
+            raise ValueError(
+                f"formula={formula!r}: column {factor!r} holds dates: give numbers, such as days "
+                "since a date."
+            )
+        if column.dtype == object or str(column.dtype) == "str":
+            _warn_of_numbers(factor, column, formula)
+
+
+def _warn_of_numbers(name, column, formula):
+    """Warn of a column of text that are numbers."""
+    raw = of_array(column.to_numpy(dtype=object))
+    if raw.texts is None or raw.missing.any() or np.isnan(numbers_among(raw)).any():
+        return
+    warn(
+        f"formula={formula!r}: column {name!r} holds numbers as text such as {raw.text(0)!r:.40}, "
+        f"and each is a level: give numbers, or C({name}) if they are names.",
+        DataWarning,
+    )
 
 
 def _matrix(side, frame, formula, missing="raise"):
@@ -374,4 +442,6 @@ def _named(formula):
         raise ValueError(f"formula={formula!r}: {words}.") from None
     except (FormulaicError, SyntaxError, ValueError) as problem:
         words = str(problem).split("\n")[0]
+        if words.startswith("The `.` operator"):
+            words = "'.' for all columns is not read: name the columns."
         raise ValueError(f"formula={formula!r}: {words}") from problem

@@ -197,8 +197,11 @@ class ColumnKind(NamedTuple):
             raise _changed(name, self.kind, raw)
         if np.isinf(values).any():
             if not _ORDERS_INFINITY.get():
-                words = "Input X contains infinity or a value too large, in "
-                raise ValueError(f"{words}column {name!r}.")
+                row = int(np.argmax(np.isinf(values)))
+                raise ValueError(
+                    "Input X contains infinity or a value too large, in column "
+                    f"{name!r}, row {row}: give NaN if it means a missing value."
+                )
             values = np.clip(values, -_LARGEST, _LARGEST)
         for value in self.sentinels:
             missing = missing | (values == value)
@@ -245,8 +248,10 @@ class ColumnKind(NamedTuple):
 
     def _values_of(self, raw, marked):
         """The values of distinct cells, NaN where they are not of the kind."""
-        if self.kind == TRUTH:
-            return truths(raw.cells)
+        if self.kind == TRUTH:  # 1 and 0 as a file may have them, or numbers of any container
+            plain = are_plain(raw.cells)
+            cells = compute.if_else(pa.array(plain), raw.cells, "0").cast(pa.float64())
+            return np.where(plain, cells.to_numpy(), truths(raw.cells))
         if self.written is not None:
             return raw.texts.values(self.written, ~marked)
         # The rows of `fit` had the type of numbers, dates or durations: no way of writing is known.
@@ -375,11 +380,16 @@ def _level(value):
     return str(int(value)) if float(value).is_integer() and abs(value) < 2**63 else repr(value)
 
 
+class KindChanged(ValueError):
+    """A column has become another kind; `now` is what it holds."""
+
+    now = ""
+
+
 def _changed(name, kind, raw, row=None):
     """The error for a column that has become another kind."""
     row = int(np.argmin(raw.missing)) if row is None else row
-    now = _PLURAL[raw.kind]
-    return ValueError(
-        f"Column {name!r} held {_PLURAL[kind]} in fit, but now holds {now} such as "
-        f"{raw.text(row)!r:.60}."
-    )
+    now = f"{_PLURAL[raw.kind]} such as {raw.text(row)!r:.60}"
+    error = KindChanged(f"Column {name!r} held {_PLURAL[kind]} in fit, but now holds {now}.")
+    error.now = now
+    return error

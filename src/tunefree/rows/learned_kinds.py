@@ -55,6 +55,8 @@ _FEWEST_DAYS = 10
 _IN_ROWS = re.compile(r", in (\d+) rows?\.")
 # So many distinct whole numbers may be equal as floats.
 _MOST_LOST = 0.1
+# Digits of one length, with zeros in front, are names rather than numbers from this length on.
+_FEWEST_DIGITS = 4
 _CODE = r"^\d{2,}[eE]\d{1,3}$"
 # A column of text with this share of numbers is noted.
 _MOSTLY = 0.5
@@ -386,7 +388,7 @@ def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str 
             f"schema={{{name!r}: {{'day_first': {other}}}}} changes this."
         )
     if column.whole and column.written is None and column.kind == NUMBER:
-        notes += _notes_of_powers(name, raw)
+        notes += _notes_of_powers(name, raw) + _notes_of_zeros(name, raw)
     if column.kind == TEXT and raw.kind == TEXT:
         notes += _notes_of_text(name, raw, weight_of_levels(raw, weights))
     return " ".join(notes) or None
@@ -434,6 +436,26 @@ def _notes_of_powers(name, raw):
     return [
         f"{code!r} is read as {float(code):g}. schema={{{name!r}: 'category'}} makes names of it."
         for code in codes[:1]
+    ]
+
+
+def _notes_of_zeros(name, raw):
+    """A note about digits of one length that begin with 0, such as 01234, which may be names."""
+    if raw.texts is None:
+        return []
+    cells = getattr(raw.texts, "cells", raw.cells)
+    is_long = compute.greater_equal(compute.binary_length(cells), _FEWEST_DIGITS)
+    is_padded = compute.and_(compute.starts_with(cells, "0"), is_long).fill_null(False)
+    if not is_padded.true_count:
+        return []
+    digits = cells.filter(compute.match_substring_regex(cells, r"^\d+$"))
+    lengths = compute.min_max(compute.binary_length(digits)).as_py()
+    first = compute.min(cells.filter(is_padded)).as_py()
+    if lengths["min"] != lengths["max"] or not first.isdigit():
+        return []
+    return [
+        f"digits such as {first!r:.40} are read as numbers, without the zeros in front. "
+        f"schema={{{name!r}: 'category'}} makes names of them."
     ]
 
 

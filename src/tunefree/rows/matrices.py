@@ -30,12 +30,18 @@ def check_frame(X):
     Raises
     ------
     TypeError
-        X is a LazyFrame of polars, a dict, a generator, or a structured or masked array.
+        X is a LazyFrame of polars, a frame of Dask, a dict, a generator, or a structured or masked
+        array.
     ValueError
         X is a Series, or two columns have the same name.
     """
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
+    if hasattr(X, "dask") and hasattr(X, "columns"):
+        raise TypeError(
+            f"X is a {type(X).__name__} of Dask, which is not loaded yet: give X.compute(), or use "
+            "an estimator of tunefree.dask."
+        )
     way_out = None
     if isinstance(X, Mapping) and not sparse.issparse(X):  # SciPy's DOK is a dict, too
         way_out = "a frame such as pandas.DataFrame(X), or of rows a list of dicts"

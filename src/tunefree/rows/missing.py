@@ -124,7 +124,7 @@ def _refuse_other(array, name):
         if not isinstance(value, str | bytes | Real | Decimal | np.generic):
             raise ValueError(
                 f"{name}[{place}] is {value!r:.60}, which is neither a number nor text: give one "
-                "of them a row."
+                f"of them a row, such as {str(value)!r:.40}."
             )
 
 
@@ -243,9 +243,13 @@ def _of_list(values):
 
 def _of_frame(table):
     """A table's values, of one type if all columns are numbers."""
-    names = list(getattr(table, "column_names", table.columns))
-    is_arrow = hasattr(table, "column_names")
-    columns = [separated(table.column(j) if is_arrow else table[n]) for j, n in enumerate(names)]
+    if hasattr(table, "iloc"):  # where several columns may have one name
+        found = [table.iloc[:, j] for j in range(table.shape[1])]
+    elif hasattr(table, "column_names"):
+        found = table.columns
+    else:
+        found = [table[name] for name in table.columns]
+    columns = [separated(column) for column in found]
     if not columns or any(missing is None or missing.ndim != 1 for _, missing in columns):
         return table, None
     arrays, missing = zip(*columns, strict=True)

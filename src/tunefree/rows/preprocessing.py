@@ -378,6 +378,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def _declared(self, d):
         """Which of d columns are declared as categories."""
         given, mask = self.categorical_features, np.zeros(d, dtype=bool)
+        names = list(getattr(self, "feature_names_in_", ()))
+        if hasattr(given, "reindex") and names and {*given.index} == {*names}:
+            given = given.reindex(names).to_numpy()  # by the labels of a Series
         if given is None or isinstance(given, str) and given == "from_dtype":
             return mask
         chosen = np.atleast_1d(np.asarray(given))
@@ -385,7 +388,6 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             return mask
         try:
             if chosen.dtype.kind in "USO":
-                names = list(getattr(self, "feature_names_in_", ()))
                 chosen = np.array([names.index(name) for name in chosen])
             if chosen.ndim > 1:
                 raise ValueError
@@ -739,6 +741,27 @@ def of_source_columns(values: Any, table: Any) -> np.ndarray:
     return np.bincount(table.sources_, values, table.n_features_in_)
 
 
+def signs_of(estimator: Any, monotonic_cst: Any) -> np.ndarray:
+    """The signs of the columns of a fitted estimator; those of a Series are by its labels.
+
+    Raises
+    ------
+    ValueError
+        If the signs are not 1, -1 or 0, or are those of other columns.
+    """
+    if isinstance(monotonic_cst, int | float | np.number):
+        raise ValueError(
+            f"monotonic_cst={monotonic_cst!r} is one number: give one of 1, -1 and 0 for every "
+            "column, or a dict of names."
+        )
+    names = getattr(estimator, "feature_names_in_", ())
+    if hasattr(monotonic_cst, "index") and hasattr(monotonic_cst, "to_dict"):
+        labels = list(monotonic_cst.index)
+        if labels and set(labels) <= {*names}:
+            monotonic_cst = monotonic_cst.to_dict()
+    return np.asarray(_check_monotonic_cst(estimator, monotonic_cst), dtype=np.int8)
+
+
 def signs_of_columns(table: Any, monotonic_cst: Any) -> np.ndarray:
     """The signs of the output columns of a `TablePreprocessor`, by those of its input columns.
 
@@ -747,7 +770,7 @@ def signs_of_columns(table: Any, monotonic_cst: Any) -> np.ndarray:
     ValueError
         If a column with a sign does not hold numbers.
     """
-    signs = np.asarray(_check_monotonic_cst(table, monotonic_cst), dtype=np.int8)
+    signs = signs_of(table, monotonic_cst)
     wrong = np.flatnonzero((signs != 0) & (table.kinds_ != NUMBER))
     if len(wrong):
         name, kind = table.schema_.names[wrong[0]], table.kinds_[wrong[0]]

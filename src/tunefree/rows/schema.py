@@ -39,6 +39,7 @@ from tunefree.rows.kinds import (
     WITH_NUMBERS,
     ColumnKind,
     ColumnValues,
+    KindChanged,
     all_whole,
     are_markers,
     rows_of_levels,
@@ -237,7 +238,15 @@ def _learned(X, names, weights, given, sentinels):
         weights = in_units_of_rows(weights)
     for name, raw in _named_columns(X, names):
         some = raw if used is None else raw.taken(used)
-        column = learned_kind(some, weights, given.get(name, {}), sentinels)
+        facts = given.get(name, {})
+        try:
+            column = learned_kind(some, weights, facts, sentinels)
+            if "kind" in facts:
+                column.read(some, name)
+        except KindChanged as problem:  # by what is given, and not by rows of a fit
+            raise ValueError(
+                f"schema= has the kind {facts['kind']!r} for {name!r}, which holds {problem.now}."
+            ) from None
         yield name, column._replace(note=note_of(name, column, some, weights)), raw
 
 
@@ -481,6 +490,11 @@ def check_given(given: Any, names: Any) -> dict:
         if str(name) not in names:
             meant = did_you_mean(str(name), list(names), " Did you mean {}?") or ""
             raise ValueError(f"schema= names {name!r}, which is no column.{meant}")
+        if not isinstance(facts, str | Mapping):
+            raise ValueError(
+                f"schema= has {facts!r:.60} for {name!r}: give a kind, one of {', '.join(KINDS)}, "
+                "or a dict."
+            )
         facts = {"kind": facts} if isinstance(facts, str) else dict(facts)
         if unknown := set(facts) - {*_KEYS}:
             raise ValueError(

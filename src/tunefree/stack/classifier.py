@@ -242,7 +242,11 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, Tune
         shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
         if len(shape) < 2 or shape[1] < 2:
             return super()._fit(X, y, sample_weight, groups)
-        if type_of_target(y) != "multilabel-indicator":
+        try:
+            kind = type_of_target(y)
+        except TypeError:  # text beside numbers
+            kind = "unknown"
+        if kind != "multilabel-indicator":
             raise ValueError(
                 f"y has {shape[1]} columns that are not 0 and 1. Several labels are given as 0 and "
                 "1; to fit a model for each column use MultiOutputClassifier(TuneFreeClassifier()) "

@@ -29,6 +29,7 @@ from tunefree.held_out.stacking import (
 )
 from tunefree.kernel_ridge import solvers as ridge
 from tunefree.rows.checks import ColumnDrift, ColumnShares, ignore_outlier_warnings, warn_of
+from tunefree.rows.matrices import check_frame
 from tunefree.rows.missing import complete
 from tunefree.rows.order import even_sample
 from tunefree.rows.preprocessing import of_source_columns, source_layout
@@ -119,6 +120,7 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
 
     def _fit(self, X, y, sample_weight, groups, exposure=None):
         """Fit rows, in regression with their exposure."""
+        check_frame(X)
         y = complete(y)
         forget_fit(self)
         limits, kinds, n_landmarks, scorer = self._checked()

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
@@ -19,7 +18,7 @@ from tunefree.uncertainty.risk import online
 
 
 @of_river("Classifier")
-class StreamClassifier(ClassifierMixin, LearnsByMixture):
+class StreamClassifier(base.ScoresLabels, LearnsByMixture):
     r"""Classifier for streams that drift: nothing to tune, about a dozen microseconds a row.
 
     Sixteen linear members forget at different rates, from never to within a few rows (Kalman

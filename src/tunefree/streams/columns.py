@@ -12,9 +12,10 @@ from sklearn.utils.validation import validate_data
 from tunefree.base import base
 from tunefree.base.sizes import warn_of_entries, warn_of_streamed_targets
 from tunefree.core.warn import DataWarning, warn
-from tunefree.rows.columns import DATE, NUMBER
+from tunefree.rows.columns import DATE, NUMBER, without_index
+from tunefree.rows.kinds import UnknownLevel
 from tunefree.rows.matrices import as_dense, canonical, check_frame
-from tunefree.rows.schema import BadColumn, warn_of_bad
+from tunefree.rows.schema import BadColumn, UnknownLevels, warn_of_bad
 from tunefree.streams.learner import Mixture
 from tunefree.streams.rows import (
     PLAIN,
@@ -73,6 +74,7 @@ class ReadsRows:
         if not reset and self.columns_ is not None:
             raise ValueError("This stream has rows with names: give a list of dicts.")
         check_frame(X)
+        X = without_index(X)
         targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
         form = base.ROWS | {"ensure_all_finite": "allow-nan"}
         with base.plain_errors(self, X, y):
@@ -99,6 +101,7 @@ class ReadsRows:
         A frame has names if the stream has, or if a column is not numeric.
         """
         check_frame(X)
+        X = without_index(X)
         if hasattr(X, "columns") and len(X):
             has_names = self._ready and self.columns_ is not None
             X = frame_rows(X, self._ready, self._names() if has_names else None)
@@ -231,6 +234,38 @@ class ReadsRows:
                 bad[name] = first._replace(count=first.count + 1)
         if bad:
             warn_of_bad([*bad.values()], "missing")
+
+    def _warn_of_other_levels(self, rows):
+        """Warn of columns of text that come as numbers, or in other words than those learned.
+
+        A stream may bring a new level at any time. Several that are most of a column, of which few
+        levels were learned, are the known ones in another spelling.
+        """
+        names = self._names()
+        levels = Counter(name.partition("=")[0] for name in names if "=" in name)
+        keys = levels.keys() - names.keys()
+        if not keys or len(names) >= _MOST_COLUMNS:
+            return
+        counts, numbers, texts = Counter(), {}, {}
+        for i, row in enumerate(rows):
+            for key in row.keys() & keys:
+                if not math.isnan(row[key]):
+                    counts[key] += 1
+                    numbers.setdefault(key, []).append((i, row.dates.get(key, f"{row[key]:g}")))
+            for key in row.texts.keys() & keys:
+                counts[key] += 1
+                if f"{key}={row.texts[key]}" not in names:
+                    texts.setdefault(key, []).append((i, row.texts[key]))
+        found = []
+        for key in sorted(keys):
+            unknown = texts.get(key, [])
+            is_repeated = 2 * levels[key] <= self.mixture_.rows
+            is_most = len(unknown) > counts[key] / 2 and len({text for _, text in unknown}) > 1
+            lost = sorted(numbers.get(key, []) + (unknown if is_repeated and is_most else []))
+            if lost:
+                found.append(UnknownLevel(key, len(lost), lost[0][0], str(lost[0][1])))
+        if found:
+            warn(UnknownLevels(found), UnknownLevels)
 
     def _bad_cells(self, row):
         """Yield name, kind of the column, and cell of what is of another kind in a row."""

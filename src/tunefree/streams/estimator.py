@@ -21,6 +21,7 @@ from tunefree.base import base
 from tunefree.base.locks import Threaded, rollback_on_error
 from tunefree.base.state_checks import require
 from tunefree.core.protocols import MatrixLike, TargetLike
+from tunefree.rows.row_labels import warn_of_row_labels
 from tunefree.streams.bounds import stream_mixing
 from tunefree.streams.columns import ReadsRows
 from tunefree.streams.drift import POINT
@@ -114,6 +115,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
         if as_records(X) is not None:
             rows = self._read_records(X)
             self._warn_of_unknown(rows)
+            self._warn_of_other_levels(rows)
             return self.mixture_.ask(self._all_places(rows))
         return self.mixture_.ask(self._matrix(X, reset=False)[0])
 
@@ -192,6 +194,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         self._check_delay()
+        warn_of_row_labels(X, y=y, sample_weight=sample_weight)
         X = self._as_records(X)
         y, known = split_labels(y, self._REAL)
         if not (may_miss or known.all()):

@@ -410,8 +410,11 @@ def _cells_of(X, names):
         except TypeError as problem:
             if isinstance(name, int):  # of an array: scikit-learn's type of error
                 raise TypeError(f"Column {name} of X {problem}") from None
-            words, _, _ = str(problem).partition(": its argument")  # which may be a date there
-            raise ValueError(f"Column {name!r} {words}: give numbers, text or dates.") from None
+            words = str(problem).replace(
+                "its argument must be a string or a real number, or a date",
+                "give numbers, text or dates",
+            )
+            raise ValueError(f"Column {name!r} {words}") from None
         if column.texts is None:
             values, absent = _listed(column)
             found[name] = [None if a else v for v, a in zip(values, absent, strict=True)]

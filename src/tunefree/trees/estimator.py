@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
 from tunefree.base.explanations import BACKGROUND, Explanation, Interaction
@@ -24,7 +24,12 @@ from tunefree.rows.columns import as_table, must_be_read, names_of
 from tunefree.rows.kinds import infinity_ordered
 from tunefree.rows.matrices import check_frame, take
 from tunefree.rows.order import even_sample, hashed_visits
-from tunefree.rows.preprocessing import TablePreprocessor, of_source_columns, signs_of_columns
+from tunefree.rows.preprocessing import (
+    TablePreprocessor,
+    of_source_columns,
+    signs_of,
+    signs_of_columns,
+)
 from tunefree.rows.schema import Schema
 from tunefree.trees.bins import bins_of
 from tunefree.trees.boosting import MOST_ROUNDS, BinnedRows
@@ -135,7 +140,7 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
     def _learned(self, table, folds):
         """The `FittedTrees` of a table."""
         if self._table is None:
-            signs = np.asarray(_check_monotonic_cst(self, self.monotonic_cst), dtype=np.int8)
+            signs = signs_of(self, self.monotonic_cst)
         else:
             signs = signs_of_columns(self._table, self.monotonic_cst)
         if signs.any() and table.sample.targets.shape[1] > 1:

@@ -381,9 +381,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         float
         """
         y, weights = self._targets_given(X, y), self._weights_of_rows(X, sample_weight)
-        from sklearn.metrics import accuracy_score
-
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=weights))
+        return base.share_right(y, self.predict(X, offset), weights)
 
     def _in_order(self, classes, grades=None):
         """Sorted classes; with family='ordinal' in the order of `categories`, or else `grades`."""
