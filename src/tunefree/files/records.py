@@ -101,9 +101,12 @@ def records(
 def _csv(source, path, place, layout, skipped, is_live, **columns):
     known = None
     if layout:
-        delimiter, names, target, empty, comment, is_wrapped = layout
+        delimiter, names, target, empty, comment, is_wrapped, *more = layout
         width = len(names)
         dialect = Dialect(delimiter, names, width, tuple(empty), 0, comment, is_wrapped)
+        if more:  # a checkpoint of earlier versions has neither
+            quoting, header = more
+            dialect = dialect._replace(quoting=quoting, header=tuple(map(tuple, header)))
         known = Layout(dialect.mark, names, np.arange(width), dialect)
     enough = 1 if is_live else None
     texts = headed(placed_lines(source, place), path, known, enough=enough, **columns)
@@ -116,7 +119,8 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
             dialect = found.dialect
             layout[:] = [dialect.delimiter, names, target and names[target.position]]
             layout += [[*dialect.empty], dialect.comment, dialect.is_wrapped]
-        _, names, target, empty, _, _ = layout
+            layout += [dialect.quoting, [[*cells] for cells in dialect.header]]
+        _, names, target, empty, *_ = layout
         for cells, n_lines, n_bytes in _rows(text, found.delimiter, width):
             here, line, at = line, line + n_lines, at + n_bytes
             if not any(cells) and len(cells) != width:
