@@ -198,7 +198,8 @@ class _Header(NamedTuple):
             hint = did_you_mean(column, names or [])
             raise self.error(f"there is no column {column!r}: {words}", hint) from None
         if not -width <= position < width:
-            raise self.error(f"there is no column {position}: the file has {width}")
+            words = f"there is no column {position}: the file has {width}"
+            raise self.error(words, f"positions are 0 to {width - 1}, or -1 for the last")
         return position % width
 
     def positions(self, required):
