@@ -42,7 +42,7 @@ from tunefree.files.files import (
 )
 from tunefree.files.model import ModelError, load_values, save_model
 from tunefree.files.records import records
-from tunefree.rows.cells import is_marker
+from tunefree.rows.cells import is_marker, value_of
 from tunefree.streams.betting import ALPHAS
 from tunefree.streams.classifier import StreamClassifier
 from tunefree.streams.drift import DriftAlarm
@@ -212,9 +212,12 @@ class _StreamRun:
         self.mark = Mark(record.place, row)
 
     def known(self, record):
-        """A record whose label is None if that is a marker, such as "-", and labels are numbers."""
-        if not isinstance(record.y, str) or not is_marker(record.y):
+        """A record whose label is a number if labels are; None if that is a marker, such as "-"."""
+        if not isinstance(record.y, str):
             return record
+        if not is_marker(record.y):
+            is_number = self.task == "regression"
+            return record._replace(y=_as_number(record.y)) if is_number else record
         classes = vars(self.estimator).get("classes_", ())
         are_texts = any(isinstance(one, str) for one in np.asarray(classes).tolist())
         is_class = self.task == "classification" and are_texts
@@ -328,12 +331,23 @@ def _guessed_task(source):
     y = list(itertools.islice(found, _LOOK))
     if not any(isinstance(v, str) and not is_marker(v) for v in y):
         y = [v for v in y if not isinstance(v, str)]  # markers of missing values among numbers
+    written = [_as_number(v) if isinstance(v, str) else v for v in y]
+    if all(type(v) in (int, float) for v in written):
+        y = written  # such as $944.00
     if not y:
         stop("no complete row with a target was found: see --target, or give --task", USAGE)
     numbers = all(type(v) in (int, float) for v in y)
     task, reason = guess_and_advise(np.array(y, dtype=float if numbers else str))
+    if layout and "target" not in source.columns:
+        note(f"target: {layout[2] if source.kind == 'csv' else layout[0]}")
     note(f"{task}: {reason}")
     return task
+
+
+def _as_number(label):
+    """A label as a number if it is written as one, such as $944.00; else as it is."""
+    value = value_of(label)
+    return value if type(value) in (int, float) else label
 
 
 def _task_of(checkpoint):

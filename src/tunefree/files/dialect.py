@@ -32,6 +32,9 @@ _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "bla
 # How a number, an amount or a date begins.
 _DIGIT_LED = re.compile(r"[+-]?[$€£¥₹]? ?(\d|[.,]\d)")
 _DECIMAL = re.compile(r"[+-]?\d*[.,]?\d+([eE][+-]?\d+)?%?|[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_AMOUNT = re.compile(
+    r"[+-]?[$€£¥]? ?(\d{1,3}(\.\d{3})+|\d+),\d+ ?[^\d\s,;|]{1,6}|[$€£¥] ?[\d.]+,\d+"
+)
 _SEVERAL = re.compile(r"[+-]?[\d.,]+(\s+[+-]?[\d.,]+)+")  # numbers that blanks separate
 _WHOLE = re.compile(r"\d+")
 _UNIT = re.compile(r"[(\[].*[)\]]|[^\d\s]{1,6}(/[^\d\s]{1,4})?")
@@ -65,6 +68,8 @@ class Dialect(NamedTuple):
         quotes within cells, or "".
     header : tuple
         The cells of the lines with names or units, which are no data further down, either.
+    commas : tuple
+        Positions of the columns whose numbers have a decimal comma, for readers of single rows.
     """
 
     delimiter: str
@@ -77,6 +82,7 @@ class Dialect(NamedTuple):
     notes: tuple = ()
     quoting: str = ""
     header: tuple = ()
+    commas: tuple = ()
 
     @property
     def mark(self):
@@ -218,6 +224,56 @@ def _are_quoted(rows):
     )
 
 
+# A number with a decimal comma, whole or in groups, with a sign of money or percent.
+_WITH_COMMA = re.compile(
+    r"([+-]?(?:[$€£¥] ?)?)((?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?)( ?[%$€£¥])?", re.ASCII
+)
+_WITH_POINT = re.compile(r"[+-]?\d*\.(?:\d{1,2}|\d{4,})", re.ASCII)
+
+
+def decimal_commas(below, width, delimiter):
+    """Positions of the columns of some rows whose numbers have a decimal comma.
+
+    A column shows it by a comma before other than three digits. Between semicolons three are
+    enough, unless a column has a decimal point; and then all columns have decimal commas.
+
+    >>> rows = [["1,5", "1,250", "7"], ["2", "3,125", "8"]]
+    >>> decimal_commas(rows, 3, ";"), decimal_commas([[*row, "2.5"] for row in rows], 4, ";")
+    ((0, 1, 2), (0,))
+    """
+    rows = [row for row in below if len(row) == width]
+    if not any("," in cell for row in rows for cell in row):
+        return ()
+    columns = [
+        [c for c in column if c.lower() not in MISSING] for column in zip(*rows, strict=True)
+    ]
+    has_points = any(map(_WITH_POINT.fullmatch, (c for column in columns for c in column)))
+    is_sure = delimiter == ";" and not has_points
+    shown = tuple(j for j, column in enumerate(columns) if _shows_commas(column, is_sure))
+    return shown if has_points or not shown else tuple(range(width))
+
+
+def _shows_commas(column, is_sure):
+    """Whether cells are numbers, one of which has a decimal comma."""
+    own = [cell for cell in column if "," in cell]
+    tails = [cell.partition(",")[2].strip(" %$€£¥") for cell in own]
+    shown = any("." in c or is_sure or len(t) != 3 for c, t in zip(own, tails, strict=True))
+    return shown and all(map(_WITH_COMMA.fullmatch, column))
+
+
+def with_point(cell):
+    """A cell of a column with decimal commas, with a decimal point if it is a number.
+
+    >>> with_point("1.234,5 €"), with_point("1.250"), with_point("a,b")
+    ('1234.5 €', '1250', 'a,b')
+    """
+    found = _WITH_COMMA.fullmatch(cell)
+    if found is None:
+        return cell
+    before, number, after = found.groups("")
+    return before + number.replace(".", "").replace(",", ".") + after
+
+
 @lru_cache(maxsize=16)
 def _repetition(header, mark):
     """A pattern of the lines with these cells; None if these may be data."""
@@ -306,7 +362,8 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
         notes.append(f"{what} {numbers} without a name and contents: not read")
     body = rows[first].line if first < len(rows) else head.count("\n")
     known = Dialect(delimiter, names, width, empty, body, comment, is_wrapped, tuple(notes))
-    return known._replace(quoting=quoting, header=heads)
+    commas = decimal_commas(below, width, delimiter)
+    return known._replace(quoting=quoting, header=heads, commas=commas)
 
 
 class _Row(NamedTuple):
@@ -373,7 +430,7 @@ def _comment_between(rows, width):
 
 def _known(cell, delimiter):
     """How likely such a cell is, from 0 to 1: another delimiter within it makes it less so."""
-    if cell.lower() in MISSING or _DECIMAL.fullmatch(cell):
+    if cell.lower() in MISSING or _DECIMAL.fullmatch(cell) or _AMOUNT.fullmatch(cell):
         return 1.0
     if _SEVERAL.fullmatch(cell):
         return 0.3
