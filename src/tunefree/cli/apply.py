@@ -48,6 +48,7 @@ from tunefree.files.arriving import (
     libsvm_tables,
     opened,
 )
+from tunefree.files.dialect import with_point
 from tunefree.files.files import DataError, Named, Skipped, detected, write_atomically
 from tunefree.files.mixed import TABLES, mixed_parts, read_mixed
 from tunefree.files.model import describe_model, load_model
@@ -345,7 +346,25 @@ def _named_rows(names, table):
     if known.isdisjoint(names):
         raise _no_known_column(names, table.path)
     gap = pa.nulls(X.num_rows)
-    return pa.table({name: X[name] if name in known else gap for name in names})
+    commas = _with_commas(table)
+    return pa.table({
+        name: _with_points(X[name]) if name in commas else X[name] if name in known else gap
+        for name in names
+    })  # fmt: skip
+
+
+def _with_commas(table):
+    """The names of the columns of text whose numbers have a decimal comma."""
+    dialect = table.dialect
+    if dialect is None or not dialect.commas:
+        return set()
+    own = dialect.names or [unnamed(j) for j in range(dialect.width)]
+    return {own[j] for j in dialect.commas}.intersection(table.X.column_names)
+
+
+def _with_points(cells):
+    """Cells as a stream reads them: alone, they do not show what a comma is."""
+    return pa.array([None if c is None else with_point(c) for c in cells.to_pylist()], pa.string())
 
 
 def _rows_by_index(names, X, path):

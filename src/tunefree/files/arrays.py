@@ -36,7 +36,7 @@ from tunefree.files.formats import arff, noted, notes_of, statistics, workbook
 from tunefree.files.json_tables import flattened, json_batches
 from tunefree.files.quotes import regular
 from tunefree.files.tables import TARGET, WEIGHT, assign, headed, set_aside, unnamed
-from tunefree.rows.columns import INDEX_OF_PANDAS
+from tunefree.rows.columns import EXACT, INDEX_OF_PANDAS
 from tunefree.rows.designs import n_entries
 from tunefree.rows.missing import NO_LABEL, complete, unlabelled
 
@@ -179,7 +179,7 @@ def frame_batches(
         "sas": lambda path: statistics(path, format).to_batches(),
     }
     try:
-        for batch in map(flattened, readers[format](path)):
+        for batch in map(_usual_types, map(flattened, readers[format](path))):
             begin, start = min(start, len(batch)), start - min(start, len(batch))
             for first in range(begin, len(batch), _ROWS):
                 yield batch.slice(first, _ROWS)
@@ -188,6 +188,52 @@ def frame_batches(
     except (pyarrow.ArrowException, OSError) as problem:
         words = str(problem).split("\n")[0]
         raise DataError(f"pyarrow cannot read it as {format}: {words}", name) from None
+
+
+def _usual_types(batch):
+    """A batch whose texts are strings: bytes that are text, views of texts, and times of the day.
+
+    >>> import pyarrow as pa
+    >>> views = pa.array(["a", None], pa.string_view())
+    >>> _usual_types(pa.record_batch([views, pa.array([b"x", b"y"])], ["v", "b"])).schema.types
+    [DataType(string), DataType(string)]
+    """
+    import pyarrow as pa
+
+    columns, changed = [], False
+    for column in batch.columns:
+        values = column.dictionary if pa.types.is_dictionary(column.type) else column
+        texts = _as_strings(values)
+        if texts is not values:
+            changed = True
+            column = texts if values is column else _with_levels(column, texts)
+        columns.append(column)
+    if not changed:
+        return batch
+    found = pa.record_batch(columns, batch.schema.names)
+    return found.replace_schema_metadata(batch.schema.metadata)
+
+
+def _with_levels(column, levels):
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(column.indices, levels, ordered=column.type.ordered)
+
+
+def _as_strings(column):
+    """A column of texts or times of the day as strings; any other one as it is."""
+    import pyarrow as pa
+
+    kind, types = column.type, pa.types
+    bytes_of = str(kind).startswith(("binary", "large_binary", "fixed_size_binary"))
+    if not (bytes_of or types.is_string_view(kind) or types.is_time(kind)):
+        return column
+    try:
+        if bytes_of:
+            column = column.cast(pa.large_binary())
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:  # bytes that are no text
+        return column
 
 
 def laid_out(batches, path, start=0, **columns):
@@ -304,7 +350,7 @@ def _arrow(path):
 
 
 def plain_batch(batch, path):
-    """A batch of numbers, booleans and text; dates become days since 1970."""
+    """A batch of numbers, booleans and text; dates become days since 1970, durations days."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -315,6 +361,9 @@ def plain_batch(batch, path):
         if meaning == "date":
             zone = getattr(column.type, "tz", None)
             since = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(pa.float64())
+            column = compute.divide(since, 86_400e6)
+        elif meaning == "duration":
+            since = column.cast(pa.duration("us")).cast(pa.int64()).cast(pa.float64())
             column = compute.divide(since, 86_400e6)
         elif meaning == "number":
             column = column.cast(pa.float64(), safe=False)
@@ -343,6 +392,8 @@ def kind_of_type(kind):
         return "truth"
     if types.is_date(kind) or types.is_timestamp(kind):
         return "date"
+    if types.is_duration(kind):
+        return "duration"
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
     return "text" if text else None
 
@@ -352,7 +403,7 @@ def _frames(path, format, start, target_type=None, **columns):
     batches = frame_batches(path, format, start, **columns)
     for batch, first, layout in laid_out(batches, name, start, **columns):
         target, weight = layout.find(TARGET), layout.find(WEIGHT)
-        X = np.column_stack([_numbers(batch, j, name) for j in layout.features])
+        X = np.column_stack([_exact_numbers(batch, j, name) for j in layout.features])
         y = None if target is None else targets_of(batch, target.position, name, target_type)
         w = None if weight is None else _numbers(batch, weight.position, name).astype(np.float64)
         yield X, y, w, layout, first
@@ -370,8 +421,23 @@ def _numbers(batch, j, path):
         words = f"column {batch.schema.names[j]!r} holds {what}, not numbers"
         raise DataError(words, path, feature=True, hint="hashed=2**18 accepts text")
     if not types.is_float32(column.type):
-        column = column.cast(pyarrow.float64())
+        column = column.cast(pyarrow.float64(), safe=False)
     return column.to_numpy(zero_copy_only=False)
+
+
+def _exact_numbers(batch, j, path):
+    """As `_numbers`, but different whole numbers that are one float are an error."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    column, found = column_of(batch, j), _numbers(batch, j, path)
+    if types.is_integer(column.type) and np.any(np.abs(found) > EXACT):
+        rounded = compute.count_distinct(pyarrow.array(found)), compute.count_distinct(column)
+        if rounded[0] != rounded[1]:
+            first = column[int(np.argmax(np.abs(found) > EXACT))]
+            words = f"column {batch.schema.names[j]!r}: as a number {first} equals others"
+            raise DataError(words, path, feature=True, hint="hashed=2**18 accepts text")
+    return found
 
 
 def targets_of(batch, j, path, target_type) -> Any:

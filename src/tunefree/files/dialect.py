@@ -14,9 +14,11 @@ lines quoted as a whole nor unnamed columns of nothing.
 
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tunefree.core.format import listed
+from tunefree.files.files import decoded
 from tunefree.files.quotes import cells_of, parted_at_blanks
 from tunefree.rows.missing import MISSING
 
@@ -30,6 +32,9 @@ _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "bla
 # How a number, an amount or a date begins.
 _DIGIT_LED = re.compile(r"[+-]?[$€£¥₹]? ?(\d|[.,]\d)")
 _DECIMAL = re.compile(r"[+-]?\d*[.,]?\d+([eE][+-]?\d+)?%?|[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_AMOUNT = re.compile(
+    r"[+-]?[$€£¥]? ?(\d{1,3}(\.\d{3})+|\d+),\d+ ?[^\d\s,;|]{1,6}|[$€£¥] ?[\d.]+,\d+"
+)
 _SEVERAL = re.compile(r"[+-]?[\d.,]+(\s+[+-]?[\d.,]+)+")  # numbers that blanks separate
 _WHOLE = re.compile(r"\d+")
 _UNIT = re.compile(r"[(\[].*[)\]]|[^\d\s]{1,6}(/[^\d\s]{1,4})?")
@@ -58,6 +63,13 @@ class Dialect(NamedTuple):
         Whether every line is one quoted cell.
     notes : tuple
         What was found that may surprise, a sentence each.
+    quoting : str
+        What is special about quotes: "'" if it stands around cells, a backslash if it stands before
+        quotes within cells, or "".
+    header : tuple
+        The cells of the lines with names or units, which are no data further down, either.
+    commas : tuple
+        Positions of the columns whose numbers have a decimal comma, for readers of single rows.
     """
 
     delimiter: str
@@ -68,6 +80,9 @@ class Dialect(NamedTuple):
     comment: str = ""
     is_wrapped: bool = False
     notes: tuple = ()
+    quoting: str = ""
+    header: tuple = ()
+    commas: tuple = ()
 
     @property
     def mark(self):
@@ -84,7 +99,26 @@ class Dialect(NamedTuple):
             text = _without_comments(text, self.comment)
         if self.is_wrapped:
             text = _unwrapped(text)
+        if self.quoting:
+            text = _requoted(text, self.quoting, self.delimiter)
         return parted_at_blanks(text) if self.delimiter == " " else text
+
+    def without_headers(self, text):
+        r"""Lines of `plain` with blanks for those that repeat the header; where the first begins.
+
+        Files that were joined have them. It is -1 without such lines.
+
+        >>> found = Dialect(",", ["a", "b"], 2, header=(("a", "b"),))
+        >>> found.without_headers(b'1,2\n"a","b"\n3,4\n')
+        (b'1,2\n       \n3,4\n', 4)
+        """
+        pattern = _repetition(self.header, self.mark)
+        # The pattern takes as long as reading numbers; looking for one name takes a hundredth.
+        may_be = pattern is not None and any(map(text.__contains__, _longest_names(self.header)))
+        first = pattern.search(text) if may_be else None
+        if first is None:
+            return text, -1
+        return pattern.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), text), first.start()
 
     def words(self):
         """What was found, as a phrase.
@@ -97,6 +131,10 @@ class Dialect(NamedTuple):
         return f"{self.width} columns separated by {mark}, {header}"
 
 
+_QUOTING = {
+    "'": "apostrophes stand around cells: they are not read",
+    "\\": "a backslash stands before quotes within cells: it is not read",
+}
 _WORDS = {
     "tab": "\t",
     "\\t": "\t",
@@ -137,6 +175,127 @@ def _unwrapped(text):
     return re.sub(rb'(?m)^"((?:[^"\n]|"")*+)"[ \t]*$', inner, text)
 
 
+def _requoted(text, quoting, delimiter):
+    r"""Lines whose quotes are those of csv; as many bytes.
+
+    >>> _requoted(rb'1,"a \"b\" c"', "\\", ","), _requoted(b"1,'a, b'\n", "'", ",")
+    (b'1,"a ""b"" c"', b'1,"a, b"\n')
+    """
+    if quoting == "\\":
+        return re.sub(rb'\\([\\"])', lambda m: b'""' if m[1] == b'"' else m[0], text)
+    mark = b" \t" if delimiter == " " else re.escape(delimiter.encode())
+    cell = rb"(?m)(^|[" + mark + rb"])([ \t]*)'((?:[^'\n]|'')*+)'(?=[ \t]*(?:[" + mark + rb"]|$))"
+    return re.sub(cell, rb'\1\2"\3"', text)
+
+
+def _quoting_of(head, delimiter, comment):
+    """The `Dialect.quoting` of a head."""
+    if '\\"' in head:
+        usual, other = (
+            _regularity(text, delimiter or _delimiter_of(text, comment), comment)
+            for text in (head, _requoted(head.encode(), "\\", "").decode())
+        )
+        # Before a delimiter the backslash may end a cell.
+        is_within = re.search(r'\\"[^\s,;|"]', head) is not None
+        if other > usual or (other == usual and is_within):
+            return "\\"
+    if "'" not in head:
+        return ""
+    mark = delimiter or _delimiter_of(head, comment)
+    requoted = _requoted(head.encode(), "'", mark).decode()
+    if requoted == head:
+        return ""
+    is_better = _regularity(requoted, mark, comment) > _regularity(head, mark, comment)
+    return "'" if is_better or _are_quoted(_rows(head, mark, comment)) else ""
+
+
+def _regularity(head, delimiter, comment):
+    """The share of rows that have the usual number of cells."""
+    widths = Counter(len(row.cells) for row in _rows(head, delimiter, comment))
+    return max(widths.values(), default=0) / max(sum(widths.values()), 1)
+
+
+def _are_quoted(rows):
+    """Whether all cells of a column stand between apostrophes."""
+    width = max((len(row.cells) for row in rows), default=0)
+    columns = zip(*(row.cells for row in rows if len(row.cells) == width), strict=True)
+    filled = ([cell for cell in column if cell] for column in columns)
+    return any(
+        len(cells) > 1 and all(len(c) > 1 and c[0] == c[-1] == "'" for c in cells)
+        for cells in filled
+    )
+
+
+# A number with a decimal comma, whole or in groups, with a sign of money or percent.
+_WITH_COMMA = re.compile(
+    r"([+-]?(?:[$€£¥] ?)?)((?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?)( ?[%$€£¥])?", re.ASCII
+)
+_WITH_POINT = re.compile(r"[+-]?\d*\.(?:\d{1,2}|\d{4,})", re.ASCII)
+
+
+def decimal_commas(below, width, delimiter):
+    """Positions of the columns of some rows whose numbers have a decimal comma.
+
+    A column shows it by a comma before other than three digits. Between semicolons three are
+    enough, unless a column has a decimal point; and then all columns have decimal commas.
+
+    >>> rows = [["1,5", "1,250", "7"], ["2", "3,125", "8"]]
+    >>> decimal_commas(rows, 3, ";"), decimal_commas([[*row, "2.5"] for row in rows], 4, ";")
+    ((0, 1, 2), (0,))
+    """
+    rows = [row for row in below if len(row) == width]
+    if not any("," in cell for row in rows for cell in row):
+        return ()
+    columns = [
+        [c for c in column if c.lower() not in MISSING] for column in zip(*rows, strict=True)
+    ]
+    has_points = any(map(_WITH_POINT.fullmatch, (c for column in columns for c in column)))
+    is_sure = delimiter == ";" and not has_points
+    shown = tuple(j for j, column in enumerate(columns) if _shows_commas(column, is_sure))
+    return shown if has_points or not shown else tuple(range(width))
+
+
+def _shows_commas(column, is_sure):
+    """Whether cells are numbers, one of which has a decimal comma."""
+    own = [cell for cell in column if "," in cell]
+    tails = [cell.partition(",")[2].strip(" %$€£¥") for cell in own]
+    shown = any("." in c or is_sure or len(t) != 3 for c, t in zip(own, tails, strict=True))
+    return shown and all(map(_WITH_COMMA.fullmatch, column))
+
+
+def with_point(cell):
+    """A cell of a column with decimal commas, with a decimal point if it is a number.
+
+    >>> with_point("1.234,5 €"), with_point("1.250"), with_point("a,b")
+    ('1234.5 €', '1250', 'a,b')
+    """
+    found = _WITH_COMMA.fullmatch(cell)
+    if found is None:
+        return cell
+    before, number, after = found.groups("")
+    return before + number.replace(".", "").replace(",", ".") + after
+
+
+@lru_cache(maxsize=16)
+def _repetition(header, mark):
+    """A pattern of the lines with these cells; None if these may be data."""
+    rows = [cells for cells in header if not all(map(_DIGIT_LED.match, filter(None, cells)))]
+    if not rows:
+        return None
+
+    def cell(text):
+        quoted = re.escape('"' + text.replace('"', '""') + '"')
+        return rf"[ \t]*(?:{re.escape(text)}|{quoted})[ \t]*"
+
+    lines = (re.escape(mark).join(map(cell, cells)) for cells in rows)
+    return re.compile(f"(?m)^(?:\ufeff)?(?:{'|'.join(lines)})$".encode())
+
+
+def _longest_names(header):
+    """The longest cell of each line of a header, up to the first quote in it."""
+    return [max(cells, key=len).partition('"')[0].encode() for cells in header]
+
+
 def sniffed(head, *, header=None, delimiter=None, known=None):
     r"""The `Dialect` of a file that begins with some whole lines.
 
@@ -159,16 +318,21 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     if is_wrapped:
         head = _unwrapped(head.encode()).decode()
     comment = _comment_of(head)
-    if delimiter is None:
-        delimiter = _delimiter_of(head, comment)
-    else:
+    if delimiter is not None:
         delimiter = delimiter_named(delimiter)
+    quoting = _quoting_of(head, delimiter, comment)
+    if quoting == "\\":
+        head = _requoted(head.encode(), quoting, "").decode()
+    delimiter = delimiter or _delimiter_of(head, comment)
+    if quoting == "'":
+        head = _requoted(head.encode(), quoting, delimiter).decode()
     rows = _rows(head, delimiter, comment)
     if comment and not rows:
         comment, rows = "", _rows(head, delimiter, "")
     titles = _titles([row.cells for row in rows]) if delimiter != " " else 0
     if not any(" " in cell for row in rows[:titles] for cell in row.cells):
         titles = 0  # one word alone may be the first of two headers
+    titles += _pairs([row.cells for row in rows[titles:]])
     above, rows = rows[:titles], rows[titles:]
     table = _TableHead(head, delimiter, comment, rows)
     if not comment and (comment := _comment_between(rows, table.width)):
@@ -177,6 +341,8 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     names, first, notes = table.header(header, known)
     width = table.width
     below = [row.cells for row in rows[first:]]
+    heads = [row.cells for row in rows[max(first - 2, 0) : first] if len(row.cells) > 1]
+    heads = () if names is None else tuple(map(tuple, heads))
     if names is not None:
         names = [*names[:width], *[""] * (width - len(names))]
     empty = unnamed_columns(names, below, width)
@@ -188,6 +354,8 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
         notes += renamed
     if is_wrapped:
         notes.insert(0, "every line is one quoted cell: these quotes are not read")
+    if quoting:
+        notes.insert(0, _QUOTING[quoting])
     if delimiter in " |":
         notes.insert(0, f"cells are separated by {_NAMES[delimiter]}")
     if above:
@@ -200,7 +368,9 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
         numbers = listed([str(j + 1) for j in empty])
         notes.append(f"{what} {numbers} without a name and contents: not read")
     body = rows[first].line if first < len(rows) else head.count("\n")
-    return Dialect(delimiter, names, width, empty, body, comment, is_wrapped, tuple(notes))
+    known = Dialect(delimiter, names, width, empty, body, comment, is_wrapped, tuple(notes))
+    commas = decimal_commas(below, width, delimiter)
+    return known._replace(quoting=quoting, header=heads, commas=commas)
 
 
 class _Row(NamedTuple):
@@ -267,7 +437,7 @@ def _comment_between(rows, width):
 
 def _known(cell, delimiter):
     """How likely such a cell is, from 0 to 1: another delimiter within it makes it less so."""
-    if cell.lower() in MISSING or _DECIMAL.fullmatch(cell):
+    if cell.lower() in MISSING or _DECIMAL.fullmatch(cell) or _AMOUNT.fullmatch(cell):
         return 1.0
     if _SEVERAL.fullmatch(cell):
         return 0.3
@@ -358,10 +528,20 @@ class _TableHead:
     def _are_prose(self, before, width):
         """Whether rows are no part of the table below them: texts, or a header of another width."""
         last = before[-1].cells
+        if len(last) == width - 1 and all(last) and not self._have_names(before[-1].line, width):
+            return False  # a header that lacks a name
         is_header = len(last) > width and not any(last[width:])
         is_short = all(len(row.cells) < width for row in before[: -1 if is_header else None])
         numbers = [all(map(_DIGIT_LED.match, row.cells)) for row in before]
         return (is_short or self._other_header(before[-1], width) is not None) and not any(numbers)
+
+    def _have_names(self, line, width):
+        """Whether rows below a line begin with a name of their own, or end with nothing."""
+        body = [row.cells for row in self.rows if row.line > line and len(row.cells) == width]
+        first = [cells[0] for cells in body]
+        has_decimals = any("." in cell and _DECIMAL.fullmatch(cell) for cell in first)
+        are_names = len({*first}) == len(first) and not has_decimals
+        return are_names or not any(cells[-1] for cells in body)
 
     def _other_header(self, row, width):
         """The cells of a row that is written with another delimiter, if these are `width`."""
@@ -480,7 +660,9 @@ def is_header(cells, below, known=None):
     numbers = [cell for cell in cells if _DECIMAL.fullmatch(cell) or _DIGIT_LED.fullmatch(cell)]
     if not columns:
         return not numbers and known != []
-    kinds = [_numeric(column) for column in columns]
+    # Files that were joined repeat their header, perhaps after a mark of the byte order.
+    others = [row for row in below if [row[0].lstrip("\ufeff"), *row[1:]] != cells]
+    kinds = [_numeric(column) for column in zip(*(others or below), strict=True)]
     text_above = sum(
         kind is True and cell.lower() not in MISSING and not _DIGIT_LED.match(cell)
         for kind, cell in zip(kinds, cells, strict=True)
@@ -569,12 +751,27 @@ def _titles(rows):
     return start
 
 
+def _pairs(rows):
+    """How many rows of names and values, such as "Station,Berlin,,", stand above a header."""
+    filled = [sum(map(bool, row)) for row in rows]
+    start = next((k for k, row in enumerate(rows) if len(row) == filled[k] > 3), 0)
+    above, below = rows[:start], [row for row in rows[start + 1 :] if len(row) == len(rows[start])]
+    if 2 not in filled[:start] or len(below) < _FEWEST or any(any(row[2:]) for row in above):
+        return 0
+    kinds = [_numeric(column) for column in zip(*below, strict=True)]
+    names = rows[start]
+    has_numbers = any(kinds) and not any(map(_DIGIT_LED.match, names))
+    return start if has_numbers and is_header(names, below) else 0
+
+
 # How a row of sums or means begins.
 _TOTALS = re.compile(
     rb"(?i)(?:grand |sub)?totals?|sums?|summe|gesamt|insgesamt|totaal|somme|suma"
     rb"|(?:overall )?(?:averages?|avg\.?|means?|medians?)|mittelwert|durchschnitt|moyenne|promedio"
 )
 _MOST_FOOTERS = 20
+_PROSE = re.compile(r"[^\W\d]|[(*©†‡¹²³]")
+_NOTE = re.compile(r"(?:\S+\s+){2}\S|\S*[:*©]|\(")  # of a sheet: three words, or a mark
 
 
 def without_footer(text, dialect):
@@ -595,7 +792,7 @@ def without_footer(text, dialect):
         line = lines[k].strip()
         cells = [line] if re.fullmatch(rb'"[^"]*"', line) else line.strip(b"|").split(mark)
         words = cells[0].strip(b'" ')
-        is_text = len(cells) == 1 and re.match(rb"[^\W\d]|\(|\*", words.strip())
+        is_text = len(cells) == 1 and _PROSE.match(decoded(words).strip())
         is_sum = _TOTALS.fullmatch(words) and any(not cell.strip() for cell in cells)
         # Texts with line breaks in them, and a level of that name, are rows.
         if line and not (is_text or is_sum):
@@ -603,11 +800,27 @@ def without_footer(text, dialect):
         if is_sum and len(re.findall(rb"(?im)^\W*" + re.escape(words), text)) > 1:
             break
         if line:
-            found.append(line.decode(errors="replace"))
+            found.append(decoded(line))
             lines[k] = b" " * len(lines[k])
     if not found or (text.count(b'"') % 2 and b'"' in b"".join(line.encode() for line in found)):
         return text, []
     return b"\n".join(lines), found[::-1]
+
+
+def footers(rows, texts):
+    """How many rows at the end of a sheet of three and more columns are none of its table.
+
+    They are rows of sums or means with empty cells, and notes in the first cell. `texts` are the
+    first cells of all rows.
+    """
+    for n, row in enumerate(reversed(rows[-_MOST_FOOTERS:])):
+        words = row[0]
+        is_alone = sum(map(bool, row)) == 1
+        is_note = is_alone and _PROSE.match(words) and _NOTE.match(words)
+        is_sum = _TOTALS.fullmatch(words.encode()) and not all(row)
+        if len(row) < 3 or texts.count(words) > 1 or not (is_note or is_sum):
+            return n
+    return min(len(rows), _MOST_FOOTERS)
 
 
 def header_of(rows, header=None, known=None):
@@ -616,6 +829,7 @@ def header_of(rows, header=None, known=None):
     Rows of one cell above the table are titles.
     """
     start = _titles(rows)
+    start += _pairs(rows[start:])
     table = _TableHead("", ",", "", [_Row(line, row) for line, row in enumerate(rows)][start:])
     names, first, notes = table.header(header, known)
     if start:

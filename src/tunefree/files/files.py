@@ -3,7 +3,7 @@ r"""Files: formats, bytes, lines, errors with their position, and atomic writing
 For libsvm and csv, read at once or as a stream, a line ends with a newline (or with the file), and
 blanks are spaces and tabs. Carriage returns, vertical tabs and form feeds count as spaces
 everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does so only in a file that has two of
-them before its first newline. Text in UTF-16, with or without a mark, is read as UTF-8, and bytes
+them before its first newline. Text in UTF-16, with or without a mark, is read as UTF-8, and lines
 that are not UTF-8 as Windows-1252.
 """
 
@@ -117,6 +117,12 @@ _LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))
 _PAIR = re.compile(rb"(qid|\d+):[^\s,;:]+")
 _LABEL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DELIMITER = re.compile(rb"[,;|\t]")
+# Of Vowpal Wabbit: a label with a weight and a tag, then a bar, a namespace, and features.
+_WABBIT_LINE = re.compile(
+    rb"(?:[+-]?[\d.][\d.:e+-]*[ \t]+)*[^\s|,;]*[|][^\s|]*(?:[ \t]+[^\s|,;]+|[ \t]+[|][^\s|]*)*"
+)
+_WABBIT_FEATURE = re.compile(rb"\s[A-Za-z_][^\s:|]*:[+-]?[\d.]")
+_FEW_LINES = 20
 # A line that is neither blank nor a comment.
 _CONTENT = re.compile(rb"(?m)^[^\S\n]*(?!#|%|//)\S[^\n]*\n")
 
@@ -305,11 +311,53 @@ def shown(word):
 
 
 def decoded(text):
-    """Decode UTF-8, or else Windows-1252."""
+    r"""Decode UTF-8, or else Windows-1252.
+
+    Where enough lines are UTF-8, the others alone are Windows-1252.
+
+    >>> decoded("é\nö\n".encode() + b"\xe9\n"), decoded(b"\xe9\n\x8d")
+    ('é\nö\né\n', 'é\n\x8d')
+    """
     try:
         return text.decode()
     except UnicodeDecodeError:
-        return text.decode("cp1252", errors="replace")
+        lines = bytes(text).split(b"\n")
+        others = _not_utf8(lines)
+    if not _are_few(others, lines):
+        return text.decode("cp1252", errors=_GAPS)
+    errors = {k: lines[k].decode("cp1252", errors=_GAPS) for k in others}
+    return "\n".join(errors[k] if k in errors else line.decode() for k, line in enumerate(lines))
+
+
+def _not_utf8(lines):
+    """The places of lines that are not UTF-8."""
+    found = []
+    for k, line in enumerate(lines):
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            found.append(k)
+    return found
+
+
+def _are_few(others, lines):
+    """Whether enough of the lines with letters beyond ASCII are UTF-8.
+
+    Few lines in other encodings are UTF-8, too, by chance.
+    """
+    return len(others) < _MOST_OTHERS * sum(not line.isascii() for line in lines)
+
+
+_MOST_OTHERS = 0.75
+_GAPS = "tunefree gaps of Windows-1252"
+
+
+# Five bytes have no letter there: they keep their number, so that texts that differ do so still.
+def _of_gap(found: Any):
+    return chr(found.object[found.start]), found.start + 1
+
+
+codecs.register_error(_GAPS, _of_gap)
 
 
 def encoding_of(head):
@@ -420,10 +468,24 @@ def detected(source, format):
         return FORMATS[format], source
     pieces = chunks(source)
     kind, head = sniff_text(pieces)
+    if kind == "csv" and _is_wabbit(head):
+        words = "this is text for Vowpal Wabbit, not a table: write it as csv, libsvm or JSON lines"
+        raise DataError(words, path)
     for first, what in _FIRST_BYTES.items():
         if head.startswith(first):
             raise DataError(f"{what} data must come from a file, not through a pipe", path)
     return kind, Named(path, itertools.chain([head], pieces))
+
+
+def _is_wabbit(head):
+    r"""Whether lines are a label, a bar, and features as ``name:value``.
+
+    >>> _is_wabbit(b"1 |house size:2.5 red\n-1 |house size:3\n"), _is_wabbit(b"1|size:2\n")
+    (True, False)
+    """
+    lines = [found[0].strip() for found in _CONTENT.finditer(head + b"\n")][:_FEW_LINES]
+    features = (b" ".join(line.split(b"|")[1:]) for line in lines)
+    return all(map(_WABBIT_LINE.fullmatch, lines)) and any(map(_WABBIT_FEATURE.search, features))
 
 
 def binary_kind(source, path):
@@ -763,10 +825,20 @@ def numbered_lines(source):
                 text.decode()
         except UnicodeDecodeError:
             if not has_warned:
-                warn(f"{name_of(source)} is not UTF-8: read as Windows-1252")
+                _warn_of_others(text, line, name_of(source))
             text, has_warned = decoded(text).encode(), True
         yield text, line
         line += text.count(b"\n")
+
+
+def _warn_of_others(text, first_line, name):
+    """Warn of lines that are not UTF-8."""
+    lines = text.split(b"\n")
+    others = _not_utf8(lines)
+    what = f"{name} is not UTF-8: read"
+    if _are_few(others, lines):
+        what = f"{name}:{first_line + others[0]}: the line is not UTF-8: such lines are read"
+    warn(f"{what} as Windows-1252")
 
 
 def placed_lines(source, place=(0, 1)):

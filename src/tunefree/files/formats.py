@@ -14,10 +14,11 @@ import tempfile
 from typing import Any
 
 from tunefree.core.format import listed
-from tunefree.files.dialect import distinct_names, header_of, unnamed_columns
+from tunefree.files.dialect import distinct_names, footers, header_of, unnamed_columns
 from tunefree.files.files import DataError, name_of, numbered_lines, shown, unpacked
 
 _NOTES = b"tunefree notes"
+_LAST_ROWS = 20  # of a sheet, among which notes and sums are looked for
 
 
 def noted(table, notes):
@@ -88,12 +89,30 @@ def _table_of_cells(rows, header, known):
     names, first, notes = header_of(texts, header, known)
     body = rows[first:]
     empty = unnamed_columns(names, texts[first:], len(rows[0]))
+    body, found = _own_rows(body, names)
+    notes += found
     names = names or [""] * len(rows[0])
     names, renamed = distinct_names(names)
     columns = {
         name: [_plain(row[j]) for row in body] for j, name in enumerate(names) if j not in empty
     }
     return table_of_columns(columns), notes + renamed
+
+
+def _own_rows(body, names):
+    """The rows of a table without repetitions of its header and what stands below, and notes."""
+    notes = []
+    if names is not None and not all(name[:1].isdigit() for name in names):
+        own = [row for row in body if [_written(cell) or "" for cell in row] != names]
+        if len(own) < len(body):
+            notes.append("rows that repeat the header: not read")
+        body = own
+    last = [[(_written(cell) or "").strip() for cell in row] for row in body[-_LAST_ROWS:]]
+    below = footers(last, [(_written(row[0]) or "").strip() for row in body])
+    if below:
+        rows = f"last {below} rows are" if below > 1 else "last row is"
+        notes.append(f"the {rows} below the table: not read, such as {last[-below][0]!r:.60}")
+    return body[: len(body) - below], notes
 
 
 def _plain(cell):

@@ -243,6 +243,8 @@ def read_libsvm(
         parts.append(matrix(block))
         labels.append(block.labels)
     y = np.concatenate([[], *labels])
+    if not len(y) and skipped is not None:
+        skipped.check(0, name_of(source))
     if not len(y):
         raise DataError("the file has no rows", name_of(source))
     width = max(part.shape[1] for part in parts)

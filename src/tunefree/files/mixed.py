@@ -44,7 +44,7 @@ from tunefree.files.tables import (
     unnamed,
 )
 from tunefree.rows.cells import trimmed
-from tunefree.rows.columns import of_array, of_arrow
+from tunefree.rows.columns import EXACT, of_array, of_arrow
 from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.missing import unlabelled
 from tunefree.rows.schema import BadCells, learn_columns, numbers_among, numeric_targets
@@ -81,7 +81,7 @@ def read_mixed(source, *, cells=False, skipped=None, **options):
     if not cells:
         try:
             table = read(source, skipped=sound, **options)
-            if not _are_numbers(table):  # no $5,000 as a class
+            if not (_are_numbers(table) or _are_rounded(table.X)):  # no $5,000 as a class
                 if skipped is not None and sound is not None:
                     skipped.join(sound)
                 return table
@@ -99,6 +99,12 @@ def _are_numbers(table):
     if table.y is None or table.y.dtype.kind != "U" or table.zero_based is not None:
         return False
     return numeric_targets(of_array(table.y)) is not None
+
+
+def _are_rounded(X):
+    """Whether numbers of a table are so large that whole ones may have lost their last digits."""
+    is_dense = isinstance(X, np.ndarray) and X.size > 0
+    return is_dense and bool(max(X.max(), -X.min()) >= EXACT)
 
 
 def read_numbers(source, **options):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.files.arrays import frame_batches
-from tunefree.files.dialect import Dialect
+from tunefree.files.dialect import Dialect, with_point
 from tunefree.files.files import DataError, decoded, json_row, name_of, placed_lines, skip
 from tunefree.files.json_tables import flat, json_shape
 from tunefree.files.libsvm import Parser
@@ -101,9 +101,13 @@ def records(
 def _csv(source, path, place, layout, skipped, is_live, **columns):
     known = None
     if layout:
-        delimiter, names, target, empty, comment, is_wrapped = layout
+        delimiter, names, target, empty, comment, is_wrapped, *more = layout
         width = len(names)
         dialect = Dialect(delimiter, names, width, tuple(empty), 0, comment, is_wrapped)
+        if more:  # a checkpoint of earlier versions has none of them
+            quoting, header, commas = more
+            header = tuple(map(tuple, header))
+            dialect = dialect._replace(quoting=quoting, header=header, commas=tuple(commas))
         known = Layout(dialect.mark, names, np.arange(width), dialect)
     enough = 1 if is_live else None
     texts = headed(placed_lines(source, place), path, known, enough=enough, **columns)
@@ -116,7 +120,9 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
             dialect = found.dialect
             layout[:] = [dialect.delimiter, names, target and names[target.position]]
             layout += [[*dialect.empty], dialect.comment, dialect.is_wrapped]
-        _, names, target, empty, _, _ = layout
+            layout += [dialect.quoting, [[*cells] for cells in dialect.header]]
+            layout.append([*dialect.commas])
+        _, names, target, empty, *_ = layout
         for cells, n_lines, n_bytes in _rows(text, found.delimiter, width):
             here, line, at = line, line + n_lines, at + n_bytes
             if not any(cells) and len(cells) != width:
@@ -124,6 +130,8 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
             if len(cells) != width:
                 skip(DataError(ragged(len(cells), width), path, here), skipped)
                 continue
+            for j in found.dialect.commas:
+                cells[j] = with_point(cells[j])
             x = {name: cells[j] for j, name in enumerate(names) if j not in empty}
             y = label_of(x.pop(target, ""))
             yield Record({name: value_of(cell) for name, cell in x.items()}, y, (at, line))

@@ -198,7 +198,8 @@ class _Header(NamedTuple):
             hint = did_you_mean(column, names or [])
             raise self.error(f"there is no column {column!r}: {words}", hint) from None
         if not -width <= position < width:
-            raise self.error(f"there is no column {position}: the file has {width}")
+            words = f"there is no column {position}: the file has {width}"
+            raise self.error(words, f"positions are 0 to {width - 1}, or -1 for the last")
         return position % width
 
     def positions(self, required):
@@ -324,6 +325,7 @@ def _footless(texts, path):
 
 def headed_rows(texts, path, layout=None, *, enough=None, **columns):
     """As `headed`, with what stands below the table."""
+    rows: Any = None
     if layout is None:
         held, size = [], 0
         for text, *more in texts:
@@ -335,16 +337,33 @@ def headed_rows(texts, path, layout=None, *, enough=None, **columns):
         if not text.strip():
             return
         layout = planned(text, (path, held[0][1]), **columns)
-        above = 0
+        rows, above = _PlainRows(layout.dialect, path), 0
         for _ in range(layout.dialect.body):
             above = text.index(b"\n", above) + 1
         for text, line, *more in held:
             head, text = text[:above], text[above:]
             above -= len(head)
             head = re.sub(rb"[^\n]", b" ", head)
-            yield head + layout.dialect.plain(text), line, layout, *more
+            yield head + rows.plain(text, line + head.count(b"\n")), line, layout, *more
+    rows = rows or _PlainRows(layout.dialect, path)
     for text, line, *more in texts:
-        yield layout.dialect.plain(text), line, layout, *more
+        yield rows.plain(text, line), line, layout, *more
+
+
+class _PlainRows:
+    """The rows of texts, without repetitions of the header, with a warning of the first."""
+
+    def __init__(self, dialect, path):
+        self.dialect, self.path, self.has_warned = dialect, path, False
+
+    def plain(self, text, line):
+        """The text that `Dialect.plain` gives; `line` is the number of its first line."""
+        text, at = self.dialect.without_headers(self.dialect.plain(text))
+        if at >= 0 and not self.has_warned:
+            self.has_warned = True
+            line += text.count(b"\n", 0, at)
+            warn(f"{self.path}: line {line} repeats the header: such lines are not read")
+        return text
 
 
 class TableBlock(NamedTuple):

@@ -1,0 +1,178 @@
+"""Tables as programs export them: joined files, other quotes, pairs above, sums below."""
+
+import csv
+import io
+import warnings
+
+import numpy as np
+import pytest
+
+from tunefree.files.dialect import sniffed
+from tunefree.files.files import DataError, Skipped
+from tunefree.files.formats import _table_of_cells, notes_of
+from tunefree.files.mixed import read_mixed
+from tunefree.files.records import records
+
+NAMES = ["size", "word", "n", "y"]
+WORDS = ["red", "blue, or so", 'the "big" one', "it's", "a;b"]
+MARKS = [",", ";", "\t", "|"]
+
+
+def table(seed, n=30):
+    rng = np.random.default_rng(seed)
+    sizes, counts = rng.normal(5.0, 1.0, n), rng.integers(0, 90, n)
+    words = rng.choice(WORDS, n)
+    return [
+        [f"{a:.3f}", str(word), str(k), f"{a + k:.3f}"]
+        for a, word, k in zip(sizes, words, counts, strict=True)
+    ]
+
+
+def written(rows, mark=",", **how):
+    out = io.StringIO()
+    csv.writer(out, delimiter=mark, lineterminator="\n", **how).writerows(rows)
+    return out.getvalue()
+
+
+def read(text, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = read_mixed([text.encode()], format="csv", cells=True, **options)
+    names = found.feature_names, found.target.name
+    return names, [column.to_pylist() for column in found.X.columns], found.y.tolist()
+
+
+def streamed(text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(records([text.encode()], "csv"))
+    return [[*row.x.values(), row.y] for row in found]
+
+
+@pytest.mark.parametrize("target", ["y", "word"])
+@pytest.mark.parametrize("mark", MARKS)
+def test_files_that_were_joined_are_one_table(mark, target):
+    rows = table(1)
+    parts = [[NAMES, *rows[:4]], [NAMES, *rows[4:20]], [NAMES, *rows[20:]]]
+    whole = written([NAMES, *rows], mark)
+    for between in ("", "\ufeff", "\n"):
+        joined = between.join(written(part, mark) for part in parts)
+        assert read(joined, target=target) == read(whole, target=target)
+        assert streamed(joined) == streamed(whole)
+    quoted = "".join(written(part, mark, quoting=csv.QUOTE_ALL) for part in parts)
+    assert read(quoted, target=target) == read(whole, target=target)
+
+
+def test_a_repeated_header_is_told_with_its_line():
+    text = written([NAMES, *table(2)])
+    with pytest.warns(UserWarning, match="line 32 repeats the header"):
+        read_mixed([(text + text).encode()], format="csv")
+
+
+def test_numbers_that_repeat_names_are_data():
+    """pandas names columns 0, 1, 2, and a row may hold these numbers."""
+    found = read("0,1,2\n1.5,4,2\n1,2.5,3\n0,1,2\n2,9,7\n")
+    assert found[1][0] == ["1.5", "1", "0", "2"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_backslash_before_quotes_within_cells(mark):
+    """So MySQL and Spark write them."""
+    rows = table(3)
+    usual = written([NAMES, *rows], mark)
+    how = {"doublequote": False, "escapechar": "\\", "quoting": csv.QUOTE_ALL}
+    text = written([NAMES, *rows], mark, **how)
+    assert '\\"' in text
+    assert read(text) == read(usual)
+    assert streamed(text) == streamed(usual)
+
+
+def test_a_backslash_may_end_a_cell():
+    rows = [[a, f"C:\\{k}\\", k, y] for (a, _, k, y) in table(4)]
+    text = written([NAMES, *rows], quoting=csv.QUOTE_ALL)
+    assert read(text)[1][1] == [row[1] for row in rows]
+    assert not sniffed(text).quoting
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("how", [csv.QUOTE_ALL, csv.QUOTE_MINIMAL])
+def test_apostrophes_around_cells(mark, how):
+    rows = [[a, word.replace("'", "").replace('"', ""), k, y] for a, word, k, y in table(5)]
+    usual = written([NAMES, *rows], mark)
+    text = written([NAMES, *rows], mark, quotechar="'", quoting=how)
+    assert read(text) == read(usual)
+    assert streamed(text) == streamed(usual)
+
+
+def test_apostrophes_within_words_are_letters():
+    rows = [[a, f"'s {k}" if int(k) % 2 else f"{k} o'", k, y] for a, _, k, y in table(6)]
+    text = written([NAMES, *rows])
+    assert read(text)[1][1] == [row[1] for row in rows]
+
+
+def test_the_quotes_of_a_checkpoint_are_those_of_the_file():
+    how = {"doublequote": False, "escapechar": "\\", "quoting": csv.QUOTE_ALL}
+    text = written([NAMES, *table(7)], **how).encode()
+    layout: list = []
+    whole = list(records([text], "csv", layout=layout))
+    rest = records([text], "csv", layout=layout, place=whole[9].place)
+    assert [row.x for row in rest] == [row.x for row in whole[10:]]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("target", ["y", "word"])
+def test_pairs_above_a_table_are_no_rows(mark, target):
+    """A spreadsheet fills their lines with delimiters."""
+    table_text = written([NAMES, *table(8)], mark)
+    above = [["Station", "Oslo", "", ""], ["Height", "52.5", "", ""], [""] * 4]
+    for lines in (above, above[:2], above[1:]):
+        assert read(written(lines, mark) + table_text, target=target) == read(
+            table_text, target=target
+        )
+
+
+def test_a_header_with_few_names_is_no_pair():
+    rows = "".join(f"{a},{k},{y},{k}\n" for a, _, k, y in table(9))
+    assert read("size,n,,\n" + rows)[0] == (["size", "n", "column 3"], "column 4")
+
+
+@pytest.mark.parametrize("first", ["{a}", "red", "{k}"])
+def test_names_are_shifted_only_beside_names_of_rows(first):
+    """A header that lacks a name is refused, unless the first cells name the rows, as in R."""
+    rows = table(10)
+    body = [[first.format(a=a, k=int(k) % 3), a, k, y] for a, _, k, y in rows]
+    with pytest.raises(DataError, match="more than the 3 cells"):
+        read(written([["size", "n", "y"], *body]))
+    named = [[f"row {i}", *row[1:]] for i, row in enumerate(body)]
+    assert read(written([["size", "n", "y"], *named]))[0] == (["column 1", "size", "n"], "y")
+
+
+@pytest.mark.parametrize(
+    "note", ["Übrige: geschätzt", "Источник: служба", "© the office", "注：暂定", "Note: see"]
+)
+def test_notes_below_a_table_in_any_script(tmp_path, note):
+    path = tmp_path / "t.csv"
+    text = written([NAMES, *table(11)])
+    path.write_text(text + "\n" + note + "\n", encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = read_mixed(str(path), skipped=Skipped(malformed=False))
+    assert len(found.y) == 30
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        [["Total", None, 1234, 999.5]],
+        [["Total", None, 1234, 999.5], ["Source: the office", None, None, None]],
+        [["Mean", None, None, 9.5], ["Numbers are provisional here", None, None, None]],
+    ],
+)
+def test_a_sheet_is_read_as_its_text(below):
+    rows = [[float(a), word, int(k), float(y)] for a, word, k, y in table(12)]
+    whole = _table_of_cells([NAMES, *rows], None, None)[0]
+    above = [["Station", "Oslo", None, None], ["Height", 52.5, None, None]]
+    page = [[*above, NAMES, *rows[:15], NAMES, *rows[15:], *below]]
+    found, notes = _table_of_cells(page[0], None, None)
+    assert found.equals(whole) and len(notes) == 3
+    assert not notes_of(whole)
