@@ -114,8 +114,9 @@ class Dialect(NamedTuple):
         """
         pattern = _repetition(self.header, self.mark)
         # The pattern takes as long as reading numbers; looking for one name takes a hundredth.
-        may_be = pattern is not None and any(map(text.__contains__, _longest_names(self.header)))
-        first = pattern.search(text) if may_be else None
+        if pattern is None or not any(name in text for name in _longest_names(self.header)):
+            return text, -1
+        first = pattern.search(text)
         if first is None:
             return text, -1
         return pattern.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), text), first.start()
