@@ -99,7 +99,10 @@ def test_a_report_keeps_every_finding(tmp_path):
     assert len(words) >= 4 and list(model.report_.notes) == words
     save_model(model, tmp_path / "m")
     assert load_model(tmp_path / "m").report_.notes == model.report_.notes
-    assert findings(model, X[["x"]].sample(frac=1.0, random_state=0), y) == []
+    shuffled = X[["x"]].sample(frac=1.0, random_state=0)
+    words = findings(model, shuffled, y)
+    assert "row labels in another order" in words[0] and list(model.report_.notes) == words
+    assert findings(model, shuffled.reset_index(drop=True), y) == []
     assert list(model.report_.notes) == []
 
 

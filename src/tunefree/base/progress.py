@@ -205,6 +205,11 @@ class CallbackSupport(Threaded, CallbackSupportMixin):
     def _take_columns(self, arguments):
         """Do nothing; a subclass may take columns of X that are no features."""
 
+    def _look_at_labels(self, arguments):
+        """Warn of labels of rows that are not those of X; a subclass may do so later."""
+        beside = {name: arguments.get(name) for name in _OF_ROWS}
+        warn_of_row_labels(arguments["X"], **beside)
+
     def _after_fit(self, X, y, sample_weight):
         """Do nothing; a subclass may add something to a fit."""
 
@@ -261,8 +266,7 @@ def report_progress(fit):
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
         bound = signature.bind(self, *args, **kwargs)
-        given = bound.arguments
-        warn_of_row_labels(given["X"], **{name: given.get(name) for name in _OF_ROWS})
+        self._look_at_labels(bound.arguments)
         with rollback_on_error(self):
             self._take_columns(bound.arguments)
             with shown(type(self).__name__, on_stderr=bool(getattr(self, "verbose", False))):

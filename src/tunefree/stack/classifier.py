@@ -238,10 +238,10 @@ class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, Tune
         self.random_state = random_state
 
     def _fit(self, X, y, sample_weight, groups, exposure=None):
-        y = complete(y)
+        as_given, y = y, complete(y)
         shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
         if len(shape) < 2 or shape[1] < 2:
-            return super()._fit(X, y, sample_weight, groups)
+            return super()._fit(X, as_given, sample_weight, groups)
         try:
             kind = type_of_target(y)
         except TypeError:  # text beside numbers

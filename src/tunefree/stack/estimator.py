@@ -33,6 +33,7 @@ from tunefree.rows.matrices import check_frame
 from tunefree.rows.missing import complete
 from tunefree.rows.order import even_sample
 from tunefree.rows.preprocessing import of_source_columns, source_layout
+from tunefree.rows.row_labels import warn_of_row_labels
 from tunefree.stack.candidates import Fitted
 from tunefree.stack.compression import compress_stack
 from tunefree.stack.copies import check_copies, cross_fitted
@@ -118,13 +119,18 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         """
         return self._fit(X, y, sample_weight, groups)
 
+    def _look_at_labels(self, arguments):
+        """Do nothing: `_fit` does, and keeps what is found."""
+
     def _fit(self, X, y, sample_weight, groups, exposure=None):
         """Fit rows, in regression with their exposure."""
         check_frame(X)
-        y = complete(y)
+        as_given, y = y, complete(y)
         forget_fit(self)
         limits, kinds, n_landmarks, scorer = self._checked()
         with findings_kept() as notes:
+            beside = {"y": as_given, "sample_weight": sample_weight, "exposure": exposure}
+            warn_of_row_labels(X, **beside, groups=groups)
             X, y, sample_weight, n_read = self._read_in_time(
                 X, y, sample_weight, limits, kinds, groups is None and exposure is None
             )
