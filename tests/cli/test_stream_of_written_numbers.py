@@ -109,3 +109,28 @@ def test_a_checkpoint_keeps_the_commas():
     rest = list(records([content], "csv", layout=layout, place=whole[9].place))
     assert [(row.x, row.y) for row in rest] == [(row.x, row.y) for row in whole[10:]]
     assert whole[10].x["size"] == SIZES[10] and sniffed(content.decode()).commas
+
+
+@pytest.mark.parametrize("command", ["stream", "train"])
+@pytest.mark.parametrize("write", ["2024-{m:02d}-{d:02d}", "{d:02d}.{m:02d}.2024", "{d} May 20{m}"])
+def test_a_target_of_dates_is_no_class(tmp_path, command, write):
+    """The last column of a table is often a date, and is the target by default."""
+    path = tmp_path / "t.csv"
+    rows = (f"{a},{write.format(m=k % 2 + 11, d=k % 27 + 1)}\n" for k, a in enumerate(SIZES))
+    path.write_text("size,when\n" + "".join(rows))
+    more = [] if command == "stream" else [str(tmp_path / "m")]
+    code, _, err = run(command, str(path), *more)
+    assert code == 3 and "the target holds dates such as" in err
+
+
+@pytest.mark.parametrize("target", ["y", "word"])
+def test_cells_of_another_kind_are_counted_by_rows(tmp_path, target):
+    """They were all in row 0, once for each text."""
+    path = tmp_path / "t.csv"
+    words = {70: "late", 80: "later", 90: "latest"}  # once learned, a text is a level
+    sizes = [words.get(k, str(a)) for k, a in enumerate(SIZES)]
+    rows = zip(sizes, WORDS, Y, strict=True)
+    path.write_text("size,word,y\n" + "".join(f"{a},{w},{y}\n" for a, w, y in rows))
+    code, _, err = run("stream", str(path), "--json", "--target", target)
+    first = f"cell is no number, the first 'late' in row 71 of {path}"
+    assert code == 0 and f"1 {first}" in err and f"3 cells are no number{first[17:]}" in err

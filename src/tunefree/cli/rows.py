@@ -35,6 +35,7 @@ from tunefree.rows.schema import (
 # Files, and standard input, of more bytes are not loaded into memory.
 _LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
 MOST_CLASSES = 20
+_OF_TIME = ("date", "duration")  # so begin the words about such targets
 _MOST_NOTED = 1000  # columns whose spread a model file holds
 _SAMPLE = 64  # rows of which it holds a fingerprint
 _MOST_CELLS = 200_000  # that are looked at for that, each by Python
@@ -190,8 +191,10 @@ def check_classes(y, path):
         few, much = next(iter(near.items()))
         more = f", and {len(near) - 1} more" if len(near) > 1 else ""
         warn(f"{path}: the classes {few!r} and {much!r} have nearly the same name{more}")
-    if values > max(MOST_CLASSES, rows / 2):
-        if (what := what_targets_are(y)) is not None:
+    what = what_targets_are(y) if values > MOST_CLASSES else None
+    are_many, are_times = values > max(MOST_CLASSES, rows / 2), str(what).startswith(_OF_TIME)
+    if are_many or are_times:
+        if what is not None:
             raise DataError(f"the target holds {what} (see --target)", path)
         words = f"the target has {values} different texts in {rows} rows: too many for classes"
         raise DataError(f"{words} (see --target)", path)

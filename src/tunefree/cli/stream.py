@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from tunefree.cli.console import (
 )
 from tunefree.cli.drift import MOST_COLUMNS, notes_of_stream
 from tunefree.cli.drift_streams import RecordSample
-from tunefree.cli.rows import note_skipped, skipped_of
+from tunefree.cli.rows import check_classes, note_cells, note_skipped, skipped_of
 from tunefree.cli.train import check_outputs, guess_and_advise, resumable
 from tunefree.core.warn import did_you_mean
 from tunefree.engine.sources import Mark
@@ -43,6 +44,7 @@ from tunefree.files.files import (
 from tunefree.files.model import ModelError, load_values, save_model
 from tunefree.files.records import records
 from tunefree.rows.cells import is_marker, value_of
+from tunefree.rows.schema import BadCells, bad_words
 from tunefree.streams.betting import ALPHAS
 from tunefree.streams.classifier import StreamClassifier
 from tunefree.streams.drift import DriftAlarm
@@ -337,7 +339,9 @@ def _guessed_task(source):
     if not y:
         stop("no complete row with a target was found: see --target, or give --task", USAGE)
     numbers = all(type(v) in (int, float) for v in y)
-    task, reason = guess_and_advise(np.array(y, dtype=float if numbers else str))
+    targets = np.array(y, dtype=float if numbers else str)
+    check_classes(targets, source.name)
+    task, reason = guess_and_advise(targets)
     if layout and "target" not in source.columns:
         note(f"target: {layout[2] if source.kind == 'csv' else layout[0]}")
     note(f"{task}: {reason}")
@@ -383,18 +387,46 @@ def _take_all(run, saved, skipped, quiet):
     if run.out is not None and not (run.has_places and run.out.tell()):
         run.out.write(as_csv([[*run.ids, *_TASKS[run.task].columns]]).encode())
     print_error = _ErrorLines(run, quiet)
-    for record in run.source.records(run.layout, skipped, run.mark.place, run.flush):
-        record = run.known(record)
-        _check_target(record.y, run)
-        if not run.mark.rows:
-            _check_columns(record.x, run)
-        if saved is not None:
-            saved.begin()
-        run.take(record)
-        if saved is not None:
-            saved.end(run)
-        print_error()
+    with _other_cells_counted(run):
+        for record in run.source.records(run.layout, skipped, run.mark.place, run.flush):
+            record = run.known(record)
+            _check_target(record.y, run)
+            if not run.mark.rows:
+                _check_columns(record.x, run)
+            if saved is not None:
+                saved.begin()
+            run.take(record)
+            if saved is not None:
+                saved.end(run)
+            print_error()
     print_error(last=True)
+
+
+@contextlib.contextmanager
+def _other_cells_counted(run):
+    """Name the first cell of each column that is not of its kind, by its row; count them all."""
+    counted, latest = {}, {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", BadCells)
+        show = warnings.showwarning
+
+        def showwarning(message: Any, *args, **kwargs):
+            if not isinstance(message, BadCells):
+                show(message, *args, **kwargs)
+                return
+            row = run.mark.rows + 1
+            for bad in message.found:
+                if bad.column not in counted:
+                    place = f"row {row} of {run.source.name}"
+                    counted[bad.column] = bad._replace(count=0, row=place)
+                    note(f"note: {bad_words([bad._replace(row=place)], str)}")
+                known, is_new = counted[bad.column], latest.get(bad.column) != row
+                counted[bad.column] = known._replace(count=known.count + is_new)
+                latest[bad.column] = row
+
+        warnings.showwarning = showwarning
+        yield
+    note_cells({name: bad for name, bad in counted.items() if bad.count > 1})
 
 
 def _check_target(y, run):
