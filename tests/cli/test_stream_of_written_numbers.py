@@ -127,9 +127,8 @@ def test_a_target_of_dates_is_no_class(tmp_path, command, write):
 def test_cells_of_another_kind_are_counted_by_rows(tmp_path, target):
     """They were all in row 0, once for each text."""
     path = tmp_path / "t.csv"
-    sizes = [
-        "late" if k in (70, 90) else "later" if k == 80 else str(a) for k, a in enumerate(SIZES)
-    ]
+    words = {70: "late", 80: "later", 90: "latest"}  # once learned, a text is a level
+    sizes = [words.get(k, str(a)) for k, a in enumerate(SIZES)]
     rows = zip(sizes, WORDS, Y, strict=True)
     path.write_text("size,word,y\n" + "".join(f"{a},{w},{y}\n" for a, w, y in rows))
     code, _, err = run("stream", str(path), "--json", "--target", target)
