@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 # Clocks, and names of versions.
-UNSTABLE = ("seconds", "time", "versions", "budget_left")
+UNSTABLE = ("seconds", "time", "versions", "budget_left", ".used")
 # A text of one line is kept up to so many characters.
 SHORT = 80
 _FOLDER = re.compile(re.escape(tempfile.gettempdir()) + r"/[^/\s'\"]+")
