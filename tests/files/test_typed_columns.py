@@ -152,3 +152,47 @@ def test_a_libsvm_file_without_a_sound_row_names_the_first_fault(tmp_path):
     path.write_text("cat 1:2\ndog 1:3\n")
     with pytest.raises(DataError, match="2 malformed .* not 'cat'"):
         read_mixed(str(path), skipped=Skipped())
+
+
+def _write_records(path, rows, form):
+    if form in ("parquet", "arrow"):
+        table = pa.Table.from_pylist(rows)
+        if form == "parquet":
+            parquet.write_table(table, path)
+        else:
+            with ipc.new_file(path, table.schema) as file:
+                file.write_table(table)
+    elif form == "json":
+        path.write_text(json.dumps(rows))
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+# A column of JSON may hold numbers and text.
+@pytest.mark.parametrize("odd", [False, True], ids=["numbers", "numbers and text"])
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_lists_of_json_are_named(tmp_path, form, odd):
+    check_that_lists_are_named(tmp_path, form, odd)
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_lists_of_which_only_the_length_is_read_are_named(tmp_path, form):
+    check_that_lists_are_named(tmp_path, form, odd=False)
+
+
+def check_that_lists_are_named(tmp_path, form, odd):
+    """An embedding was a column of equal numbers, without a word."""
+    rows = [{"x": float(a), "emb": [1.0, 2.0], "of": {"tags": ["u"]}, "y": float(a)} for a in X]
+    if odd:
+        rows[1]["x"] = "1.5"
+    path = tmp_path / f"t.{form}"
+    _write_records(path, rows, form)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = read_mixed(str(path), target="y")
+    (note,) = table.notes
+    assert note == "of lists the number of entries is read, not the entries: 'emb', 'of.tags'"
+    for row in rows:
+        row["emb"], row["of"]["tags"] = 2, 1
+    _write_records(path, rows, form)
+    assert not read_mixed(str(path), target="y").notes

@@ -11,6 +11,7 @@ import math
 import os
 from typing import Any
 
+from tunefree.core.format import listed
 from tunefree.core.warn import warn
 from tunefree.files.files import (
     DataError,
@@ -23,6 +24,7 @@ from tunefree.files.files import (
     skip,
     whole_lines,
 )
+from tunefree.files.formats import noted, notes_of
 from tunefree.rows.missing import MISSING
 
 _END = b"end"
@@ -80,8 +82,8 @@ def _is_table(value):
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
-def flat(row, before=""):
-    """A record without records and lists in it.
+def flat(row, before="", lists=None):
+    """A record without records and lists in it; the names of `lists` are added to a dict.
 
     >>> flat({"a": {"b": 1, "c": {}}, "tags": ["x", "y"], "d": None})
     {'a.b': 1, 'tags.count': 2, 'd': None}
@@ -89,9 +91,11 @@ def flat(row, before=""):
     out = {}
     for name, value in row.items():
         if isinstance(value, dict):
-            out |= flat(value, f"{before}{name}.")
+            out |= flat(value, f"{before}{name}.", lists)
         elif isinstance(value, list):
             out[f"{before}{name}.count"] = len(value)
+            if lists is not None:
+                lists[before + name] = True
         else:
             out[before + name] = value
     return out
@@ -103,8 +107,7 @@ def json_batches(source, target, aside, skipped=None):
     text = b"".join(whole_lines(chunks(source)))
     name = name_of(source)
     if shape == "document":
-        rows = [flat(row) for row in _records(_loaded(text, name), name)]
-        return _from_rows(rows, target, aside) if rows else []
+        return _from_rows(_records(_loaded(text, name), name), target, aside)
     lines, text = _lines_of(text)
     if not lines:
         return []
@@ -112,8 +115,7 @@ def json_batches(source, target, aside, skipped=None):
     if table is not None:
         first = flat(json.loads(decoded(lines[0][1])))
         return _with_last(table, first).to_batches()
-    rows = [flat(row) for row in _rows_of(lines, name, skipped)]
-    return _from_rows(rows, target, aside) if rows else []
+    return _from_rows(_rows_of(lines, name, skipped), target, aside)
 
 
 def lines_table(text, place, skipped, keep=()) -> Any:
@@ -176,9 +178,22 @@ def _rows_of(lines, name, skipped):
             skip(error, skipped)
 
 
-def _from_rows(rows, target, aside):
+def _from_rows(records, target, aside):
+    """The batches of records."""
+    lists: dict[str, bool] = {}
+    rows = [flat(row, lists=lists) for row in records]
+    if not rows:
+        return []
     table = table_of(_with_nulls(rows, target, aside))
-    return _with_last(table, rows[0]).to_batches()
+    return noted(_with_last(table, rows[0]), _note_of(lists)).to_batches()
+
+
+def _note_of(lists):
+    """A note on the names of lists, whose entries are not read."""
+    if not lists:
+        return []
+    names = listed([*map(repr, lists)])
+    return [f"of lists the number of entries is read, not the entries: {names}"]
 
 
 def _with_last(table, first):
@@ -286,15 +301,14 @@ def flattened(batch):
 
     if not len(batch) or not any(types.is_nested(field.type) for field in batch.schema):
         return batch
-    table = _flattened(pyarrow.Table.from_batches([batch])).combine_chunks()
-    found = table.to_batches()[0]
-    return found.replace_schema_metadata(batch.schema.metadata)
+    return _flattened(pyarrow.Table.from_batches([batch])).combine_chunks().to_batches()[0]
 
 
 def _flattened(table):
-    """A table without records and lists in its cells."""
+    """A table without records and lists in its cells, with a note on lists."""
     from pyarrow import compute, types
 
+    metadata, notes, lists = table.schema.metadata, notes_of(table), []
     while any(types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     names, columns = [], []
@@ -303,7 +317,10 @@ def _flattened(table):
         is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
         names.append(f"{name}.count" if is_list else name)
         columns.append(compute.list_value_length(column) if is_list else column)
-    return type(table).from_arrays(columns, names)
+        if is_list:
+            lists.append(name)
+    found = type(table).from_arrays(columns, names).replace_schema_metadata(metadata)
+    return noted(found, [*notes, *_note_of(lists)])
 
 
 def table_of(rows):
