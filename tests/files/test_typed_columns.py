@@ -196,3 +196,13 @@ def check_that_lists_are_named(tmp_path, form, odd):
         row["emb"], row["of"]["tags"] = 2, 1
     _write_records(path, rows, form)
     assert not read_mixed(str(path), target="y").notes
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_truth_values_beside_0_and_1_are_one_column_of_numbers(tmp_path, form):
+    """They were four levels of text."""
+    mixed = [(True, 1, 1.0, False, 0)[k % 5] for k in range(N)]
+    path = tmp_path / f"t.{form}"
+    _write_records(path, [{"is": v, "y": float(a)} for v, a in zip(mixed, Y, strict=True)], form)
+    table = read_mixed(str(path), target="y")
+    np.testing.assert_array_equal(np.ravel(table.X).astype(float), np.array(mixed, float))

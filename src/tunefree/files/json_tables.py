@@ -326,8 +326,10 @@ def _flattened(table):
 def table_of(rows):
     """A pyarrow table of records; a column of several types becomes text.
 
-    >>> table_of([{"a": 1, "b": 2}, {"b": "x", "a": 0.5}]).to_pydict()
-    {'a': [1.0, 0.5], 'b': ['2', 'x']}
+    Truth values beside 0 and 1 are numbers.
+
+    >>> table_of([{"a": 1, "b": 2, "c": True}, {"b": "x", "a": 0.5, "c": 0}]).to_pydict()
+    {'a': [1.0, 0.5], 'b': ['2', 'x'], 'c': [1.0, 0.0]}
     """
     import pyarrow
 
@@ -341,8 +343,19 @@ def table_of(rows):
         try:
             columns[name] = pyarrow.array(cells)
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
-            columns[name] = pyarrow.array([_as_text(cell) for cell in cells])
+            are_truths = all(cell is None or _is_truth(cell) for cell in cells)
+            as_plain = _as_number if are_truths else _as_text
+            columns[name] = pyarrow.array([as_plain(cell) for cell in cells])
     return pyarrow.table(columns)
+
+
+def _is_truth(cell):
+    """Whether it is a truth value, or 0 or 1, which stand for the same."""
+    return isinstance(cell, bool | int | float) and cell in (0, 1)
+
+
+def _as_number(cell):
+    return None if cell is None else float(cell)
 
 
 def _as_text(cell):
