@@ -835,10 +835,11 @@ def _warn_of_others(text, first_line, name):
     """Warn of lines that are not UTF-8."""
     lines = text.split(b"\n")
     others = _not_utf8(lines)
-    what = f"{name} is not UTF-8: read"
     if _are_few(others, lines):
-        what = f"{name}:{first_line + others[0]}: the line is not UTF-8: such lines are read"
-    warn(f"{what} as Windows-1252")
+        place = f"{name}:{first_line + others[0]}"
+        warn(f"{place}: the line is not UTF-8: such lines are read as Windows-1252")
+    else:
+        warn(f"{name} is not UTF-8: read as Windows-1252")
 
 
 def placed_lines(source, place=(0, 1)):

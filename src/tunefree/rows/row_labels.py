@@ -31,6 +31,7 @@ def warn_of_row_labels(X: Any, **beside: Any) -> None:
     >>> import pandas as pd
     >>> X = pd.DataFrame({"a": [1.0, 2.0]})
     >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     warn_of_row_labels(X, y=pd.Series([1.0, 2.0], index=[1, 0]))
     >>> str(caught[0].message).partition(":")[0]
     'X and y have the same row labels in another order, and are matched by place'
