@@ -192,6 +192,13 @@ def check_that_lists_are_named(tmp_path, form, odd):
         table = read_mixed(str(path), target="y")
     (note,) = table.notes
     assert note == "of lists the number of entries is read, not the entries: 'emb', 'of.tags'"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kind, source = detected(str(path), None)
+        layout: list = []
+        for _ in range(2):  # the second pass says nothing more
+            assert len(list(records(source, kind, layout=layout, target="y"))) == len(rows)
+    assert [str(one.message).partition(": ")[2] for one in caught] == [note]
     for row in rows:
         row["emb"], row["of"]["tags"] = 2, 1
     _write_records(path, rows, form)

@@ -326,11 +326,13 @@ def _guessed_task(source):
     """The task, by the first targets."""
     skipped, layout = Skipped(), []
     rows = source.first_records(layout, skipped)
-    first = next(rows, None)
-    if first is None:
-        raise skipped.first or source.no_rows(layout)
-    found = (row.y for row in itertools.chain([first], rows) if row.y is not None)
-    y = list(itertools.islice(found, _LOOK))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the rows are read again, with these warnings
+        first = next(rows, None)
+        if first is None:
+            raise skipped.first or source.no_rows(layout)
+        found = (row.y for row in itertools.chain([first], rows) if row.y is not None)
+        y = list(itertools.islice(found, _LOOK))
     if not any(isinstance(v, str) and not is_marker(v) for v in y):
         y = [v for v in y if not isinstance(v, str)]  # markers of missing values among numbers
     written = [_as_number(v) if isinstance(v, str) else v for v in y]

@@ -185,10 +185,10 @@ def _from_rows(records, target, aside):
     if not rows:
         return []
     table = table_of(_with_nulls(rows, target, aside))
-    return noted(_with_last(table, rows[0]), _note_of(lists)).to_batches()
+    return noted(_with_last(table, rows[0]), note_of_lists(lists)).to_batches()
 
 
-def _note_of(lists):
+def note_of_lists(lists):
     """A note on the names of lists, whose entries are not read."""
     if not lists:
         return []
@@ -320,7 +320,7 @@ def _flattened(table):
         if is_list:
             lists.append(name)
     found = type(table).from_arrays(columns, names).replace_schema_metadata(metadata)
-    return noted(found, [*notes, *_note_of(lists)])
+    return noted(found, [*notes, *note_of_lists(lists)])
 
 
 def table_of(rows):

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree.core.warn import warn
 from tunefree.files.arrays import frame_batches
 from tunefree.files.dialect import Dialect, with_point
 from tunefree.files.files import DataError, decoded, json_row, name_of, placed_lines, skip
-from tunefree.files.json_tables import flat, json_shape
+from tunefree.files.formats import notes_of
+from tunefree.files.json_tables import flat, json_shape, note_of_lists
 from tunefree.files.libsvm import Parser
 from tunefree.files.quotes import cells_of, last_row
 from tunefree.files.tables import TARGET, Layout, headed, ragged, unnamed
@@ -171,6 +173,8 @@ def _of_frames(source, path, format, place, layout, *, target=None, **columns):
     for batch in frame_batches(source, format, start, **columns):
         names = batch.schema.names
         if not layout:
+            for words in notes_of(batch):
+                warn(f"{path}: {words}")
             usual = next((name for name in _TARGETS if name in names), names[-1])
             layout[:] = [target or (usual if format == "document" else names[-1])]
         for row in batch.to_pylist():
@@ -203,10 +207,17 @@ class _Json:
 
     def __init__(self, layout, path, target=None, **_):
         self.layout, self.path, self.target = layout, path, target
+        self.is_first = not layout  # a second pass over the rows has no notes
+        self.noted: set[str] = set()
 
     def __call__(self, row, line):
-        here = self.path, line
-        x = flat(json_row(decoded(row).rstrip("\n"), here))
+        here, lists = (self.path, line), {}
+        x = flat(json_row(decoded(row).rstrip("\n"), here), lists=lists)
+        new = lists.keys() - self.noted
+        if new and self.is_first:
+            self.noted |= new
+            (words,) = note_of_lists(sorted(new))
+            warn(f"{self.path}:{line}: {words}")
         if not self.layout:
             usual = next((name for name in _TARGETS if name in x), None)
             self.layout[:] = [self.target or usual or next(reversed(x), "")]
