@@ -40,11 +40,10 @@ from tunefree.stack.copies import check_copies, cross_fitted
 from tunefree.stack.costs import Limits
 from tunefree.stack.drawn import drawn_rows, most_rows_to_read, part_of, warn_of_drawn
 from tunefree.stack.evaluation import (
-    better_of,
-    evaluate_candidates,
+    Round,
     fit_all_rows,
+    is_better,
     plan_candidates,
-    rows_for_more,
     rows_to_learn,
 )
 from tunefree.stack.explain import line_of_stack, terms_of_stack
@@ -137,42 +136,41 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
             rows, whole = self._rows_and_problem(X, y, sample_weight, groups, exposure)
             check_copies(self.cross_fit, whole)
             n = rows_to_learn(limits, whole, kinds, self.n_jobs)
-            problem, schedule, skipped = self._planned(whole, n, limits, kinds, n_landmarks)
+            planned = self._planned(whole, n, limits, kinds, n_landmarks)
         with ignore_outlier_warnings():
-            entries = evaluate_candidates(schedule, problem, self._progress)
-            while (n := rows_for_more(schedule, problem, entries, whole)) is not None:
-                before = problem, entries, schedule, skipped
-                problem, schedule, skipped = self._planned(whole, n, limits, kinds, n_landmarks)
-                entries = evaluate_candidates(schedule, problem, self._progress)
-                after = problem, entries, schedule, skipped
-                problem, entries, schedule, skipped = better_of(before, after)
-                if schedule is before[2]:
+            found = planned.evaluated(self._progress)
+            while (n := found.rows_for_more(whole.shape.n)) is not None:
+                larger = self._planned(whole, n, limits, kinds, n_landmarks)
+                larger = larger.evaluated(self._progress)
+                if not is_better(larger, found):
                     break
-            problem, entries = with_loss_of_stack(problem, entries)
-            chosen, scores, compression = choose_stack(entries, problem), {}, None
-            if scorer is not None and finished(entries):
-                given = chosen, entries, problem, X, rows
-                chosen, scores = choose_by_score(self, scorer, *given)
-            if n_landmarks is not None and finished(entries):
-                chosen, compression = compress_stack(chosen, problem, n_landmarks)
-            last = fit_all_rows(chosen, entries, problem, schedule, self._progress)
-            chosen = with_sum_of_all_rows(chosen, last.fits, problem)
-            problem = with_limit_of_stack(problem, chosen)
-        plan, seconds = schedule.result()._replace(read=n_read), limits.clock.spent()
-        self._publish(
-            rows,
-            Stacked(problem, entries, chosen, last, plan, skipped, scores, compression, seconds),
-            tuple(map(str, notes)),
-        )
-        self.copies_ = cross_fitted(self, X, y, problem, limits)
+                found = larger
+            stacked = self._stacked(found, scorer, n_landmarks, X, rows)
+        plan, seconds = found.schedule.result()._replace(read=n_read), limits.clock.spent()
+        self._publish(rows, stacked._replace(plan=plan, seconds=seconds), tuple(map(str, notes)))
+        self.copies_ = cross_fitted(self, X, y, stacked.problem, limits)
         return self
 
     def _planned(self, whole, n, limits, kinds, n_landmarks):
-        """The problem of n rows, the schedule of its candidates, and why others are skipped."""
+        """The `Round` of n rows, not yet evaluated."""
         problem = whole.sampled(n)
         candidates, skipped = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
         schedule = plan_candidates(candidates, limits, problem)
-        return self._without_dominant(problem, schedule.candidates), schedule, skipped
+        return Round(self._without_dominant(problem, schedule.candidates), schedule, skipped)
+
+    def _stacked(self, found, scorer, n_landmarks, X, rows):
+        """The stack of the candidates of a `Round`, fitted to all of its rows."""
+        problem, entries = with_loss_of_stack(found.problem, found.entries)
+        chosen, scores, compression = choose_stack(entries, problem), {}, None
+        if scorer is not None and finished(entries):
+            given = chosen, entries, problem, X, rows
+            chosen, scores = choose_by_score(self, scorer, *given)
+        if n_landmarks is not None and finished(entries):
+            chosen, compression = compress_stack(chosen, problem, n_landmarks)
+        last = fit_all_rows(chosen, entries, problem, found.schedule, self._progress)
+        chosen = with_sum_of_all_rows(chosen, last.fits, problem)
+        problem = with_limit_of_stack(problem, chosen)
+        return Stacked(problem, entries, chosen, last, found.skipped, scores, compression)
 
     def _read_in_time(self, X, y, sample_weight, limits, kinds, are_single):
         """The rows that the time suffices to read, and their number, None if these are all.
@@ -205,10 +203,8 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         limits, kinds, n_landmarks, _ = self._checked()
         with findings_kept() as notes:
             _, problem = self._rows_and_problem(X, y, sample_weight)
-            candidates, _ = make_candidates(problem, kinds, self.n_jobs, n_landmarks)
-            schedule = plan_candidates(candidates, limits, problem)
-            self._without_dominant(problem, schedule.candidates)
-        return schedule.plan, notes
+            planned = self._planned(problem, problem.shape.n, limits, kinds, n_landmarks)
+        return planned.schedule.plan, notes
 
     @property
     def schema_(self) -> Any:

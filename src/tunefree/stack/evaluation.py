@@ -22,6 +22,7 @@ from tunefree.stack.candidates import (
     view_donor,
 )
 from tunefree.stack.costs import Step
+from tunefree.stack.problem import StackProblem
 from tunefree.stack.schedule import limited, schedule_of
 
 # With fewer rows than this candidates cannot be compared.
@@ -89,32 +90,40 @@ def learned_in_time(limits, shape, kinds, n_jobs):
     return limits.rows_for(shape, seconds, n_jobs)
 
 
-def rows_for_more(schedule, problem, entries, whole):
-    """How many rows of the `whole` problem are learned anew in the time that is left; or None."""
-    if problem.sample is None or not finished(entries):
-        return None
-    return schedule.rows_for_more(entries, problem.sample, whole.shape.n)
+class Round(NamedTuple):
+    """Candidates that learn a number of rows: planned, and then evaluated."""
+
+    problem: StackProblem  # of these rows
+    schedule: Any  # `Fixed` or `ByClock`
+    skipped: dict  # candidates that do not suit the data, and why
+    entries: list = []
+
+    def evaluated(self, callbacks):
+        """The round with the candidates' entries (`evaluate_candidates`)."""
+        return self._replace(entries=evaluate_candidates(self.schedule, self.problem, callbacks))
+
+    def rows_for_more(self, n_all):
+        """How many of all rows a larger round learns in the time that is left; or None."""
+        if self.problem.sample is None or not finished(self.entries):
+            return None
+        return self.schedule.rows_for_more(self.entries, self.problem.sample, n_all)
+
+    def was_cut(self):
+        """Whether time was short for one of the candidates."""
+        return any(step.limit or step.reason for step in self.schedule.result().steps)
+
+    def loss(self):
+        """The held-out loss of the stack; infinite if no candidate has one."""
+        if not finished(self.entries):
+            return np.inf
+        chosen = choose_stack(self.entries, self.problem)
+        weights = self.problem.weights[chosen.rows]
+        return np.sum(weights @ chosen.stack.losses) / weights.sum()
 
 
-def better_of(smaller, larger):
-    """The larger of two samples, or the one of less loss if candidates of the larger were cut.
-
-    Each is a problem, its entries, its schedule and more.
-    """
-    steps = larger[2].result().steps
-    if not any(step.limit or step.reason for step in steps):
-        return larger
-    return min((larger, smaller), key=_loss_of_stack)
-
-
-def _loss_of_stack(sample):
-    """The held-out loss of the stack of a sample."""
-    problem, entries, *_ = sample
-    if not finished(entries):
-        return np.inf
-    chosen = choose_stack(entries, problem)
-    weights = problem.weights[chosen.rows]
-    return np.sum(weights @ chosen.stack.losses) / weights.sum()
+def is_better(larger, smaller):
+    """Whether the `Round` of more rows is kept: where its candidates were cut, by the loss."""
+    return not larger.was_cut() or larger.loss() <= smaller.loss()
 
 
 def _runs_beside(candidate, plan, problem):

@@ -30,11 +30,11 @@ class Stacked(NamedTuple):
     entries: list
     chosen: Chosen
     last: Any  # `LastFits`
-    plan: Any
     skipped: dict  # candidates that do not suit the data, and why
     scores: dict  # of `scoring`, by candidate
     compression: Any
-    seconds: float
+    plan: Any = None
+    seconds: float = 0.0
 
     def shares(self):
         """The shares of the models of the stack, by name."""
