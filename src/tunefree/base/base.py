@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn._config import config_context
-from sklearn.base import ClassifierMixin, is_regressor
+from sklearn.base import ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -34,6 +34,8 @@ from tunefree.rows.columns import (
     CATEGORY,
     DATE,
     DURATION,
+    NUMBER,
+    TEXT,
     as_table,
     cell_text,
     must_be_read,
@@ -113,7 +115,10 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     on_bad_cell = getattr(estimator, "on_bad_cell", "missing")
     if reset:
         schema, found = learn_columns(X, labels, None, None, on_bad_cell, sentinels=False)
-        _check_numeric(estimator, schema, X)
+        long = _columns_of_digits(estimator, schema, X)
+        if long:
+            given = {name: {"kind": NUMBER} for name in long}
+            schema, found = learn_columns(X, labels, None, given, on_bad_cell, sentinels=False)
         estimator.schema_ = schema
     else:
         schema = known.get("schema_") or Schema.of_sparse(labels)
@@ -122,13 +127,34 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     return named_table(columns, names)
 
 
-def _check_numeric(estimator, schema, X):
-    """Refuse columns that hold dates or text."""
+def _columns_of_digits(estimator, schema, X):
+    """The columns of whole numbers of which many are equal as floats, with a warning.
+
+    Columns of dates or text are refused.
+    """
     columns = zip(schema.names, schema.columns, raw_columns(X), strict=True)
+    long = {}
     for name, column, raw in columns:
-        if column.kind not in WITH_NUMBERS:
-            what = _what_is_there(column, raw)
-            raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
+        if column.kind in WITH_NUMBERS:
+            continue
+        if column.kind == TEXT and raw.cells is not None and all(map(_is_whole, raw.cells)):
+            long[name] = raw.text(int(np.argmin(raw.missing)))
+            continue
+        what = _what_is_there(column, raw)
+        raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
+    for name, first in long.items():
+        warn(
+            f"Column {name!r} of X holds whole numbers such as {first}, of which some are equal as "
+            "floats: they are one value here. TuneFree*, BoostedTrees* and TablePreprocessor read "
+            "them as names.",
+            DataWarning,
+        )
+    return [*long]
+
+
+def _is_whole(cell):
+    """Whether a cell of Arrow is a whole number without a power."""
+    return cell.as_py().lstrip("+-").isdecimal()
 
 
 def _what_is_there(column, raw):
@@ -138,7 +164,7 @@ def _what_is_there(column, raw):
     text = _text_among(raw)
     if text is None:
         first = raw.text(int(np.argmin(raw.missing)))
-        return f"whole numbers such as {first!r:.60}, of which some are equal as floats"
+        return f"codes such as {first!r:.60}, of which some are equal as numbers"
     return f"text such as {text!r:.60}"
 
 
@@ -569,11 +595,66 @@ def share_right(y: Any, predicted: Any, sample_weight: Any = None) -> float:
     """
     from sklearn.metrics import accuracy_score
 
-    weights: Any = complete(sample_weight, "sample_weight")
-    if weights is not None:
-        weights = np.asarray(weights, np.float64)
-        weights = weights if weights.ndim else np.full(len(predicted), weights)
+    weights = weights_of(sample_weight, len(predicted))
     return float(accuracy_score(complete(y), predicted, sample_weight=weights))
+
+
+class ScoresTargets(RegressorMixin):
+    """A regressor whose `score` takes the targets and weights that `fit` takes."""
+
+    predict: Callable[..., Any]
+
+    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
+        """The coefficient of determination R2, by weight.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        return share_explained(y, self.predict(X), sample_weight)
+
+
+def share_explained(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """R2 of targets as `fit` takes them, by weight.
+
+    >>> share_explained(["1", "2", "3"], [1.0, 2.0, 3.0], [[1.0], [1.0], [2.0]])
+    1.0
+    """
+    from sklearn.metrics import r2_score
+
+    weights = weights_of(sample_weight, len(predicted))
+    return float(r2_score(targets_of(y), predicted, sample_weight=weights))
+
+
+def weights_of(sample_weight: Any, n: int) -> Any:
+    """The weights that `score` is given, one a row; None for none."""
+    weights: Any = complete(sample_weight, "sample_weight")
+    if weights is None:
+        return None
+    weights = np.asarray(weights, np.float64)
+    weights = weights if weights.ndim else np.full(n, weights)
+    if len(weights) != n:
+        raise ValueError(f"sample_weight has {len(weights)} numbers, but X has {n} rows.")
+    return weights
+
+
+def targets_of(y: Any) -> np.ndarray:
+    """The targets that `score` is given, as finite numbers."""
+    y = complete(y)
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
+        raise ValueError("y holds dates or times: give numbers, such as days since a date.")
+    try:
+        return _as_finite(np.asarray(y, dtype=np.float64))
+    except (TypeError, ValueError):
+        for value in np.ravel(np.asarray(y)).tolist():
+            if isinstance(value, str) and not _is_float(value):
+                raise ValueError(f"y holds text such as {value!r:.60}: give numbers.") from None
+        raise
 
 
 class LabelsByDecisions(Threaded, ScoresLabels):

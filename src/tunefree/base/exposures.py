@@ -357,15 +357,14 @@ class TakesExposures(PredictsIntervals):
         mean = mean.reshape(len(mean), -1)
         if self.family_.exposure == "offset":
             return self._d2(y, over * mean, sample_weight, over)
-        weights = over[:, 0] * (1.0 if sample_weight is None else np.asarray(sample_weight, float))
-        return self._d2(as_columns(y) / over, mean, weights)
+        weights = base.weights_of(sample_weight, len(mean))
+        weights = over[:, 0] if weights is None else over[:, 0] * weights
+        return self._d2(as_columns(base.targets_of(y)) / over, mean, weights)
 
     def _d2(self, y, mean, weights=None, exposure=None):
         """The score of means; R2 where deviances are squares. An exposure is an offset."""
         if type(self.family_).deviance is Family.deviance:
-            from sklearn.metrics import r2_score
-
-            return float(r2_score(y, mean, sample_weight=weights))
-        weights = np.ones(len(mean)) if weights is None else np.asarray(weights, float)
-        targets = self.family_.targets(as_columns(y))
+            return base.share_explained(y, mean, weights)
+        weights = base.weights_of(1.0 if weights is None else weights, len(mean))
+        targets = self.family_.targets(as_columns(base.targets_of(y)))
         return self.family_.d2(targets, as_columns(mean), weights, exposure)

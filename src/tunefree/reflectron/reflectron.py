@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, MultiOutputMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -370,7 +370,7 @@ def validation_rows(estimator, X_val, y_val):
 
 
 class MirrorRegressor(
-    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, MirrorDescent
+    RiskIntervalMixin, PredictsIntervals, base.ScoresTargets, MultiOutputMixin, MirrorDescent
 ):
     """What the regressors share."""
 

@@ -36,6 +36,7 @@ _BLANKS = (
 PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 # From here on floats have not all whole numbers.
 EXACT = 2.0**53
+_LONG = frozenset(["int64", "uint64", "int128", "uint128"])
 # A column with more kinds of other cells is no column of plain numbers.
 _MOST_OTHERS = 100
 # The name that Arrow gives to an index of pandas without a name.
@@ -333,11 +334,17 @@ def as_table(X: Any, names: Any = None) -> Any:
         return X
     if array.dtype.kind == "O" and array.ndim == 2:
         return array
-    return np.array(X, dtype=object) if array.dtype.kind in "US" else X
+    # NumPy would make text of numbers, and floats of whole numbers.
+    is_large = array.dtype.kind in "iuf" and (np.abs(array) >= EXACT).any()
+    if is_large or array.dtype.kind in "US":
+        return np.array(X, dtype=object)
+    return X
 
 
 def must_be_read(X: Any) -> bool:
     """Whether a table holds more than numbers by their types, so that its cells must be read.
+
+    Whole numbers that differ and are equal as floats are more than numbers, too.
 
     Examples
     --------
@@ -348,10 +355,23 @@ def must_be_read(X: Any) -> bool:
         return False
     if hasattr(X, "column_names"):
         is_number = [types.is_integer(t) or types.is_floating(t) for t in X.schema.types]
-        return not all(is_number)
+        return not all(is_number) or _loses_digits(X, X.schema.types)
     if names_of(X) is not None:
-        return not all(_is_number_type(dtype) for dtype in X.dtypes)
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUSMm"
+        is_number = [_is_number_type(dtype) for dtype in X.dtypes]
+        return not all(is_number) or _loses_digits(X, X.dtypes)
+    if not isinstance(X, np.ndarray) or X.ndim != 2:
+        return False
+    return X.dtype.kind in "OUSMm" or _loses_digits(X, [X.dtype] * X.shape[1])
+
+
+def _loses_digits(X, dtypes):
+    """Whether a column of whole numbers of 64 bits or more has some that are equal as floats."""
+    if not any(str(dtype).lower() in _LONG for dtype in dtypes):
+        return False
+    if isinstance(X, np.ndarray) and not (X.size and np.abs(X.astype(np.float64)).max() >= EXACT):
+        return False
+    pairs = zip(dtypes, raw_columns(X), strict=True)
+    return any(str(dtype).lower() in _LONG and c.texts is not None for dtype, c in pairs)
 
 
 def _is_number_type(dtype):

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree.base import base
 from tunefree.base.locks import rollback_on_error
 from tunefree.core.protocols import MatrixLike, TargetLike
+from tunefree.core.warn import DataWarning, warn
 from tunefree.streams.betting import rate_index
 from tunefree.streams.estimator import LearnsByMixture, of_river
 from tunefree.streams.rows import is_missing, label_of, objects
@@ -101,7 +102,14 @@ class StreamClassifier(base.ScoresLabels, LearnsByMixture):
             return self._learn(X, y, sample_weight, expected)
 
     def _label(self, y):
-        return label_of(y)
+        label = label_of(y)
+        if type(label) is float and not label.is_integer() and label not in self._codes():
+            warn(
+                f"y is {label!r:.40}, a fraction, and becomes a class: StreamRegressor learns "
+                "numbers.",
+                DataWarning,
+            )
+        return label
 
     def _number(self, label):
         number = self._codes().get(label)
