@@ -106,6 +106,8 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     X = as_table(X, None if reset else known.get("feature_names_in_"))
     if reset:
         known.pop("schema_", None)
+    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS":
+        raise ValueError(f"Expected 2D array, got 1D array instead: X is {X!r:.60}. Give [X].")
     if not must_be_read(X):
         return X
     names = names_of(X)
@@ -228,7 +230,7 @@ def _as_finite(y):
     """Targets that were text: "nan" is a number to Python, too."""
     y = complete(y)
     if not np.isfinite(y).all():
-        raise ValueError(f"Input y contains infinity. The first is y[{np.isfinite(y).argmin()}].")
+        raise ValueError(f"Input y contains infinity.{_first_target(y)}")
     return y
 
 
@@ -596,7 +598,43 @@ def share_right(y: Any, predicted: Any, sample_weight: Any = None) -> float:
     from sklearn.metrics import accuracy_score
 
     weights = weights_of(sample_weight, len(predicted))
-    return float(accuracy_score(complete(y), predicted, sample_weight=weights))
+    return float(accuracy_score(_labels_of(y, predicted), predicted, sample_weight=weights))
+
+
+def _labels_of(y, predicted):
+    """The labels that `score` is given, of the type and shape of the predicted ones."""
+    y = _given_with(y, predicted)
+    _refuse_mixed(y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"Input y contains infinity.{_first_target(y)}")
+    if len(y) and _kind_of(y) != _kind_of(predicted):
+        raise ValueError(
+            f"y holds labels such as {y.ravel().tolist()[0]!r:.40}, and those of fit are such as "
+            f"{predicted.ravel().tolist()[0]!r:.40}: give labels of the same type."
+        )
+    return y
+
+
+def _kind_of(labels):
+    """What labels are: text, numbers, dates or durations."""
+    if labels.dtype.kind in "mM":
+        return labels.dtype.kind
+    is_text = labels.dtype.kind in "US" or isinstance(labels.ravel()[0], str)
+    return "text" if is_text else "numbers"
+
+
+def _given_with(y, predicted):
+    """Targets or labels that `score` is given, one for every predicted one."""
+    if y is None:
+        raise ValueError("y is None: score needs the targets, one a row.")
+    y = np.asarray(complete(y))
+    y = y.reshape(len(y), -1) if y.ndim > 1 else y
+    n, k = len(predicted), 1 if predicted.ndim == 1 else predicted.shape[1]
+    if y.ndim == 0 or len(y) != n:
+        raise ValueError(f"y has {y.size if y.ndim < 2 else len(y)} rows, but X has {n} rows.")
+    if y.size != n * k:
+        raise ValueError(f"y has {y.size // n} targets a row, but this model predicts {k}.")
+    return y.reshape(predicted.shape)
 
 
 class ScoresTargets(RegressorMixin):
@@ -627,34 +665,34 @@ def share_explained(y: Any, predicted: Any, sample_weight: Any = None) -> float:
     """
     from sklearn.metrics import r2_score
 
+    predicted = np.asarray(predicted)
     weights = weights_of(sample_weight, len(predicted))
-    return float(r2_score(targets_of(y), predicted, sample_weight=weights))
+    return float(r2_score(targets_of(y, predicted), predicted, sample_weight=weights))
 
 
 def weights_of(sample_weight: Any, n: int) -> Any:
     """The weights that `score` is given, one a row; None for none."""
-    weights: Any = complete(sample_weight, "sample_weight")
-    if weights is None:
+    if sample_weight is None:
         return None
-    weights = np.asarray(weights, np.float64)
-    weights = weights if weights.ndim else np.full(n, weights)
-    if len(weights) != n:
+    weights = complete(sample_weight, "sample_weight")
+    if np.ndim(weights) and len(weights) != n:
         raise ValueError(f"sample_weight has {len(weights)} numbers, but X has {n} rows.")
+    rows = np.empty((n, 1))
+    weights = _check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("All entries of sample_weight are zero: there is no row to score.")
     return weights
 
 
-def targets_of(y: Any) -> np.ndarray:
-    """The targets that `score` is given, as finite numbers."""
-    y = complete(y)
-    if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
+def targets_of(y: Any, predicted: np.ndarray) -> np.ndarray:
+    """The targets that `score` is given, as finite numbers in the shape of the predicted ones."""
+    y = _given_with(y, predicted)
+    if y.dtype.kind in "mM":
         raise ValueError("y holds dates or times: give numbers, such as days since a date.")
-    try:
-        return _as_finite(np.asarray(y, dtype=np.float64))
-    except (TypeError, ValueError):
-        for value in np.ravel(np.asarray(y)).tolist():
-            if isinstance(value, str) and not _is_float(value):
-                raise ValueError(f"y holds text such as {value!r:.60}: give numbers.") from None
-        raise
+    for value in y.ravel().tolist() if y.dtype.kind in "OUS" else ():
+        if isinstance(value, str) and not _is_float(value):
+            raise ValueError(f"y holds text such as {value!r:.60}: give numbers.")
+    return _as_finite(y.astype(np.float64))
 
 
 class LabelsByDecisions(Threaded, ScoresLabels):

@@ -359,12 +359,13 @@ class TakesExposures(PredictsIntervals):
             return self._d2(y, over * mean, sample_weight, over)
         weights = base.weights_of(sample_weight, len(mean))
         weights = over[:, 0] if weights is None else over[:, 0] * weights
-        return self._d2(as_columns(base.targets_of(y)) / over, mean, weights)
+        return self._d2(base.targets_of(y, mean) / over, mean, weights)
 
     def _d2(self, y, mean, weights=None, exposure=None):
         """The score of means; R2 where deviances are squares. An exposure is an offset."""
         if type(self.family_).deviance is Family.deviance:
             return base.share_explained(y, mean, weights)
         weights = base.weights_of(1.0 if weights is None else weights, len(mean))
-        targets = self.family_.targets(as_columns(base.targets_of(y)))
-        return self.family_.d2(targets, as_columns(mean), weights, exposure)
+        mean = as_columns(mean)
+        targets = self.family_.targets(base.targets_of(y, mean))
+        return self.family_.d2(targets, mean, weights, exposure)

@@ -52,7 +52,7 @@ from tunefree.reflectron.stochastic import (
     stochastic_weight,
 )
 from tunefree.reflectron.surveys import Survey
-from tunefree.rows.columns import as_table
+from tunefree.rows.columns import as_table, names_of
 from tunefree.rows.levels import Coded, Levels, coded
 from tunefree.rows.matrices import as_columns, check_frame
 from tunefree.rows.missing import complete
@@ -334,6 +334,8 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
             return X  # `check_rows` reads it
         check_frame(X)
         X = as_table(X, known.get("feature_names_in_"))
+        if names_of(X) is None and np.ndim(X) != 2:
+            return X  # `check_rows` refuses it
         # An error names columns that the fit did not have.
         validate_data(self, X, reset=False, skip_check_array=True)
         return coded(X, Coded(None, self.categories_, self.schema_), unknown=unknown).X

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.core.arrow import compute, pa, types
-from tunefree.core.warn import did_you_mean
+from tunefree.core.format import listed
+from tunefree.core.warn import DataWarning, did_you_mean, warn
 from tunefree.rows.missing import missing_among
 
 NUMBER, TRUTH, DATE, DURATION = "number", "truth", "date", "duration"
@@ -326,7 +327,9 @@ def as_table(X: Any, names: Any = None) -> Any:
     if not isinstance(X, list | tuple) or not len(X):
         return without_index(X)
     if all(isinstance(row, Mapping) for row in X):
-        keys = list(dict.fromkeys(key for row in X for key in row)) if names is None else names
+        found = dict.fromkeys(key for row in X for key in row)
+        keys = list(found) if names is None else names
+        _warn_of_lacking(keys, {str(key) for key in found})
         return pa.table({str(key): _arrow_of([row.get(key) for row in X]) for key in keys})
     try:
         array = np.asarray(X)
@@ -339,6 +342,14 @@ def as_table(X: Any, names: Any = None) -> Any:
     if is_large or array.dtype.kind in "US":
         return np.array(X, dtype=object)
     return X
+
+
+def _warn_of_lacking(names, keys):
+    """Warn of the columns that no row of dicts has; a frame without them is refused."""
+    lacking = [str(name) for name in names if str(name) not in keys]
+    if lacking:
+        columns = listed([*map(repr, lacking)])
+        warn(f"No row of X has a value of {columns}: they count as missing.", DataWarning)
 
 
 def must_be_read(X: Any) -> bool:
