@@ -108,3 +108,10 @@ def test_a_column_that_no_dict_has_is_named(name):
     rows = TABLE.to_dict("records")
     with pytest.warns(DataWarning, match="No row of X has a value of 'b': they count as missing"):
         model.predict([{"a": row["a"], "B": row["b"]} for row in rows])
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("make", [np.asarray, np.ndarray.tolist, pd.DataFrame, pl.DataFrame])
+def test_another_number_of_targets_than_rows_is_named(name, make):
+    with pytest.raises(ValueError, match="X has 40 rows, and y has 39"):
+        estimator_class(name)().fit(make(X), np.arange(N - 1) % 2)

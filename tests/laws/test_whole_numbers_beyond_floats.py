@@ -79,3 +79,13 @@ def test_a_row_of_a_stream_names_them_once(stream, value):
 def test_what_floats_hold_is_not_doubted(value):
     for x in ({"size": value}, [value]):
         StreamRegressor().learn_one(x, 1.0)
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name.endswith("Regressor")])
+def test_targets_that_are_one_float_are_named(name):
+    """Whole numbers of 64 bits became a constant."""
+    rows = np.column_stack([SIZE, SIZE**2])
+    for make in (np.array, pd.Series, pl.Series, pa.array, lambda y: np.array(y, dtype=object)):
+        y = make([2**62 + i for i in range(N)])
+        with pytest.warns(DataWarning, match="y holds whole numbers such as 4611686018427387963"):
+            seeded(name).fit(rows, y)

@@ -207,6 +207,8 @@ def check_rows_and_targets(
     y = complete(y)
     if is_regressor(estimator) and hasattr(y, "tocsr"):
         raise TypeError("Sparse data was passed for y, but dense data is required: y.toarray().")
+    if is_regressor(estimator):
+        warn_of_rounded_targets(y)
     was_text = getattr(getattr(y, "dtype", None), "kind", "") in ("O", "U", "S")
     targets = {"multi_output": multi_output, "y_numeric": numeric}
     with plain_errors(estimator, X, y):
@@ -224,6 +226,19 @@ def check_rows_and_targets(
     if is_regressor(estimator):
         check_target_sizes(y, fresh=reset)
     return X, y
+
+
+def warn_of_rounded_targets(y):
+    """Warn of whole numbers that differ and are one float."""
+    if getattr(getattr(y, "dtype", None), "kind", "") not in ("i", "u") or not y.size:
+        return
+    values = y.ravel()
+    if len(np.unique(values)) > len(np.unique(values.astype(np.float64))):
+        warn(
+            f"y holds whole numbers such as {values.max()}, of which some that differ are equal as "
+            "floats: subtract the smallest from all of them.",
+            DataWarning,
+        )
 
 
 def _as_finite(y):
@@ -258,6 +273,9 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
             )
         if words is None and str(problem).startswith("Input X contains infinity"):
             words = f"{problem}{_first(X, np.isinf)}"
+        if words is None and str(problem).startswith("Found input variables with inconsistent"):
+            n = len(X) if isinstance(X, list | tuple) else X.shape[0]
+            words = f"{problem}: X has {n} rows, and y has {len(y)}."
         if words is None and str(problem).startswith("Input y contains infinity"):
             words = f"{problem}{_first_target(y)}"
         if words is None:

@@ -100,6 +100,7 @@ class StreamRegressor(base.ScoresTargets, LearnsByMixture):
         """Add no classes."""
 
     def _check_labels(self, y, known):
+        base.warn_of_rounded_targets(y)
         targets = writable(y)
         if not np.isfinite(targets).all():
             raise ValueError(f"y[{np.isfinite(targets).argmin()}] is not finite.")

@@ -605,6 +605,9 @@ def split_labels(y: Any, real):
     if y.dtype.kind in "mM":
         raise ValueError("y holds dates or times: give numbers, such as days since a date.")
     if y.dtype.kind == "O":
+        whole, missing = separated(y)
+        if real and whole.dtype.kind in "iu":  # with all of their digits
+            return whole, ~missing
         return _split_objects(y.tolist(), real)
     if y.dtype.kind == "f":
         known = ~np.isnan(y)
