@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
 import tunefree
-from tunefree import DataWarning
+from tunefree import DataWarning, GLMRegressor
 from tunefree.base.sizes import check_entries, check_target_sizes
 
 NAMES = [

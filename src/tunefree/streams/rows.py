@@ -28,7 +28,7 @@ from tunefree.rows.columns import (
     names_of,
     raw_columns,
 )
-from tunefree.rows.missing import is_finite_number, refuse_no_order, separated
+from tunefree.rows.missing import refuse_no_order, separated
 
 _NUMBERS = (Real, Decimal, np.bool_)
 # Columns that a warning names.
@@ -550,16 +550,14 @@ def target_of(y, place="y"):
 
     Examples
     --------
-    >>> target_of(3), target_of(np.float32(0.5)), target_of("2.5"), target_of(np.nan)
-    (3.0, 0.5, 2.5, None)
+    >>> target_of(3), target_of(np.float32(0.5)), target_of(np.nan)
+    (3.0, 0.5, None)
     """
     if type(y) is float and math.isfinite(y):
         return y
     target = plain(y)
     if target is None:
         return None
-    if isinstance(target, str) and is_finite_number(target):
-        target = float(target)
     if not _is_number(target):
         raise ValueError(f"{place} is {target!r:.80}, which is no number.")
     try:
