@@ -283,3 +283,49 @@ def test_groups_are_one_in_every_type_that_writes_them_alike():
     assert found.tolist() == [i % 4 // 2 for i in range(N)]
     with pytest.raises(ValueError, match=r"groups has the shape \(60, 2\): give one value a row"):
         group_numbers(X, X, np.arange(N))
+
+
+# --- labels of chunks ---------------------------------------------------------------------------
+
+IN_CHUNKS = [name for name in EVERY if name.endswith("Classifier")]
+IN_CHUNKS = [name for name in IN_CHUNKS if hasattr(estimator_class(name)(), "partial_fit")]
+NO_CLASSES = {
+    "classes='yes' is text": "yes",
+    "classes=.* has a missing value": ["yes", None],
+    "classes holds text such as 'yes', and 1": ["yes", 1],
+    "classes is a dict": {"yes": 1},
+    "classes=.* is no list": 3,
+}
+
+
+@pytest.mark.parametrize("name", IN_CHUNKS)
+def test_announced_classes_are_labels_of_one_type(name):
+    """[1, "yes"] were the classes "1" and "yes", and what was no list ended in NumPy."""
+    words = np.array(["no", "yes"])[HALVES]
+    for message, classes in NO_CLASSES.items():
+        with pytest.raises((TypeError, ValueError), match=message):
+            estimator_class(name)().partial_fit(X, words, classes=classes)
+    for classes in ({"yes", "no"}, ["yes", "no", "yes"], pd.Series(["no", "yes"]), ("yes", "no")):
+        model = estimator_class(name)().partial_fit(X, words, classes=classes)
+        assert model.classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("name", IN_CHUNKS)
+def test_a_chunk_of_other_labels_is_not_taken_silently(name):
+    """After text, numbers became text; a stream, which goes on, warns."""
+    words = np.array(["no", "yes"])[HALVES]
+    for one, other in ((words, HALVES), (HALVES, words)):
+        model = estimator_class(name)().partial_fit(X, one)
+        if name == "StreamClassifier":
+            with pytest.warns(DataWarning, match="labels of two types are different classes"):
+                model.partial_fit(X, other)
+        else:
+            with pytest.raises(ValueError, match="y holds labels such as .* earlier chunks"):
+                model.partial_fit(X, other)
+
+
+def test_a_fraction_that_a_stream_takes_for_a_class_is_named():
+    model = StreamClassifier()
+    model.learn_one({"a": 1.0}, 0)
+    with pytest.warns(DataWarning, match="y is 0.57, a fraction, and becomes a class"):
+        model.learn_one({"a": 1.0}, 0.57)

@@ -45,7 +45,7 @@ from tunefree.rows.columns import (
 )
 from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
-from tunefree.rows.missing import NO_LABEL, complete
+from tunefree.rows.missing import NO_LABEL, complete, refuse_no_order, separated
 from tunefree.rows.order import as_repetitions
 from tunefree.rows.schema import Schema, learn_columns, read_columns, what_targets_are
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
@@ -416,7 +416,7 @@ def check_labels(y):
         raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
 
 
-def _refuse_mixed(y):
+def _refuse_mixed(y, name="y"):
     """Refuse labels of which some are text and others numbers."""
     if getattr(getattr(y, "dtype", None), "kind", "") != "O" or y.ndim != 1:
         return
@@ -425,8 +425,8 @@ def _refuse_mixed(y):
     other = next((label for label in labels if not isinstance(label, str)), None)
     if text is not None and other is not None:
         raise ValueError(
-            f"y holds text such as {text!r:.40}, and {other!r:.40}, which is none: give labels of "
-            "one type."
+            f"{name} holds text such as {text!r:.40}, and {other!r:.40}, which is none: give "
+            "labels of one type."
         )
 
 
@@ -523,6 +523,36 @@ def signs(codes, n_classes):
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
+def named_classes(classes: Any) -> Any:
+    """The labels that ``classes=`` names, sorted; None for none.
+
+    >>> named_classes(["b", "a", "b"])
+    array(['a', 'b'], dtype='<U1')
+    """
+    if classes is None:
+        return None
+    if isinstance(classes, str):
+        raise ValueError(f"classes={classes!r:.60} is text: give a list of labels.")
+    if isinstance(classes, set | frozenset):
+        classes = [*classes]
+    refuse_no_order(classes, "classes")
+    labels, missing = separated(classes)
+    if missing is None or missing.ndim != 1 or missing.any():
+        problem = "has a missing value" if np.any(missing) else "is no list"
+        raise ValueError(f"classes={classes!r:.80} {problem}: give labels only, in a list.")
+    _refuse_mixed(labels, "classes")
+    return np.unique(labels)
+
+
+def _refuse_other_kinds(present, known, where):
+    """Refuse labels of y of another kind than those that are known."""
+    if known is not None and len(known) and _kind_of(present) != _kind_of(known):
+        raise ValueError(
+            f"y holds labels such as {present.tolist()[0]!r:.40}, and those of {where} are such as "
+            f"{known.tolist()[0]!r:.40}: give labels of the same type."
+        )
+
+
 def stream_labels(estimator, y, weights, classes, known):
     """Take in the labels of a stream's next chunk.
 
@@ -531,6 +561,8 @@ def stream_labels(estimator, y, weights, classes, known):
     total weight of each class so far.
     """
     present, _ = encode_labels(y)
+    _refuse_other_kinds(present, known, "earlier chunks")
+    _refuse_other_kinds(present, classes, "classes=")
     all_classes = np.unique(np.concatenate([c for c in (known, classes, present) if c is not None]))
     if len(all_classes) < 2:
         raise ValueError(

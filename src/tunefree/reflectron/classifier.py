@@ -110,11 +110,12 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
         weights = base.check_weights(sample_weight, X, stream=True)
+        classes = base.named_classes(classes)
         known, stream = (None, None) if reset else (self.classes_, self._stream)
         is_open = classes is None if reset else stream is not None and stream.is_open
         all_classes, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         if not is_open:
-            first: Any = np.unique(np.asarray(classes)) if reset else known
+            first: Any = classes if reset else known
             if not np.array_equal(all_classes, first):
                 raise ValueError(
                     f"y or classes have labels beyond {first}, those of the first call: to allow "
@@ -130,6 +131,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         return self
 
     def _source_targets(self, survey, classes):
+        classes = base.named_classes(classes)
         all_classes = survey.classes if classes is None else np.union1d(survey.classes, classes)
         if len(survey.classes) < 2:
             raise ValueError(
