@@ -1,5 +1,7 @@
 """`score` takes the targets and weights that `fit` takes, and names what is wrong with others."""
 
+from inspect import signature
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -115,3 +117,53 @@ def test_a_column_that_no_dict_has_is_named(name):
 def test_another_number_of_targets_than_rows_is_named(name, make):
     with pytest.raises(ValueError, match="X has 40 rows, and y has 39"):
         estimator_class(name)().fit(make(X), np.arange(N - 1) % 2)
+
+
+VALIDATED = [name for name in EVERY if "X_val" in signature(estimator_class(name).fit).parameters]
+WRONG_VALIDATION = {
+    "X_val is given without y_val": lambda y: (TABLE, None),
+    "y_val is given without X_val": lambda y: (None, y),
+    "y_val has 39 rows, but X_val has 40 rows": lambda y: (TABLE, y[1:]),
+    "y_val has 1 rows, but X_val has 40 rows": lambda y: (TABLE, y[:1]),
+    "y_val has 2 targets a row": lambda y: (TABLE, np.column_stack([y, y])),
+    "y_val holds text such as 'red'|y_val has classes that y": lambda y: (TABLE, ["red"] * N),
+    r"Input y_val contains None. The first is y_val\[0\]": lambda y: (TABLE, first(y, None)),
+}
+
+
+@pytest.mark.parametrize("name", VALIDATED)
+def test_validation_targets_are_checked_as_those_of_the_fit(name):
+    """One target was that of every row, and targets without rows were ignored."""
+    _, y = fitted(name)
+    for words, make in WRONG_VALIDATION.items():
+        X_val, y_val = make(y)
+        with pytest.raises(ValueError, match=words):
+            estimator_class(name)().fit(TABLE, y, X_val=X_val, y_val=y_val)
+    found = []
+    for make in (np.asarray, list, pd.Series, lambda y: y[:, None], lambda y: pl.DataFrame(y)):
+        model = estimator_class(name)(random_state=0).fit(TABLE, y, X_val=TABLE, y_val=make(y))
+        found.append(model.predict(TABLE))
+    assert all(np.array_equal(one, found[0]) for one in found)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_rate_of_misses_is_a_number(name):
+    model, _ = fitted(name)
+    predict = getattr(model, "predict_interval", getattr(model, "predict_set", None))
+    for alpha in ("x", None, -1, 2, np.nan, [[0.1], [0.1, 0.2]]):
+        with pytest.raises(ValueError, match="alpha="):
+            predict(TABLE, alpha=alpha)
+
+
+def test_groups_and_weights_of_classes_are_named():
+    y = np.array(["no", "yes"])[np.arange(N) % 2]
+    for name in [name for name in EVERY if name.endswith("Classifier")]:
+        parameters = signature(estimator_class(name)).parameters
+        if "class_weight" in parameters:
+            with pytest.raises(
+                ValueError, match="class_weight= gives the class 'no' the weight 'a'"
+            ):
+                estimator_class(name)(class_weight={"no": "a", "yes": 1}).fit(TABLE, y)
+        if "groups" in signature(estimator_class(name).fit).parameters:
+            with pytest.raises(ValueError, match="groups has 39 values, but X has 40 rows"):
+                estimator_class(name)().fit(TABLE, y, groups=np.arange(N - 1))

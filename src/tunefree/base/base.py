@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn._config import config_context
 from sklearn.base import ClassifierMixin, RegressorMixin, is_regressor
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -241,11 +242,11 @@ def warn_of_rounded_targets(y):
         )
 
 
-def _as_finite(y):
+def _as_finite(y, name="y"):
     """Targets that were text: "nan" is a number to Python, too."""
-    y = complete(y)
+    y = complete(y, name)
     if not np.isfinite(y).all():
-        raise ValueError(f"Input y contains infinity.{_first_target(y)}")
+        raise ValueError(f"Input {name} contains infinity.{_first_target(y, name)}")
     return y
 
 
@@ -275,7 +276,7 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
             words = f"{problem}{_first(X, np.isinf)}"
         if words is None and str(problem).startswith("Found input variables with inconsistent"):
             n = len(X) if isinstance(X, list | tuple) else X.shape[0]
-            words = f"{problem}: X has {n} rows, and y has {len(y)}."
+            words = f"{problem}: X has {n} rows, and y has {np.shape(y)[0]}."
         if words is None and str(problem).startswith("Input y contains infinity"):
             words = f"{problem}{_first_target(y)}"
         if words is None:
@@ -303,10 +304,10 @@ def _first(X, is_meant):
     return f" The first is in column {name!r}, row {row}."
 
 
-def _first_target(y):
+def _first_target(y, name="y"):
     """Where the first infinite target is."""
     place = np.unravel_index(np.argmax(np.isinf(np.asarray(y, dtype=np.float64))), np.shape(y))
-    return f" The first is y[{', '.join(map(str, place))}]."
+    return f" The first is {name}[{', '.join(map(str, place))}]."
 
 
 def _text_for_numbers(estimator, y):
@@ -470,7 +471,8 @@ def group_numbers(groups, X, kept):
     if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)):
         raise ValueError(f"groups has the shape {shape}: give one value a row.")
     groups = column_or_1d(groups)
-    check_consistent_length(X, groups)
+    if len(groups) != X.shape[0]:
+        raise ValueError(f"groups has {len(groups)} values, but X has {X.shape[0]} rows.")
     try:
         _, numbers = np.unique(groups[kept], return_inverse=True)
     except TypeError:  # of several types, such as 1 and "1", which are one group
@@ -506,6 +508,12 @@ def balanced(class_weight, classes, codes, weights):
             total.sum(), len(classes) * total, out=np.zeros(len(total)), where=total > 0
         )
     else:
+        for label, weight in class_weight.items() if isinstance(class_weight, dict) else ():
+            if not isinstance(weight, Real | np.bool_):
+                raise ValueError(
+                    f"class_weight= gives the class {label!r:.40} the weight {weight!r:.40}: give "
+                    "a finite number that is not negative."
+                )
         each = compute_class_weight(class_weight, classes=classes, y=classes[codes])
         if not (np.isfinite(each) & (each >= 0.0)).all():
             place = int(np.argmin(np.isfinite(each) & (each >= 0.0)))
@@ -653,7 +661,7 @@ def share_right(y: Any, predicted: Any, sample_weight: Any = None) -> float:
 
 def _labels_of(y, predicted):
     """The labels that `score` is given, of the type and shape of the predicted ones."""
-    y = _given_with(y, predicted)
+    y = given_with(y, predicted)
     _refuse_mixed(y)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(f"Input y contains infinity.{_first_target(y)}")
@@ -673,17 +681,18 @@ def _kind_of(labels):
     return "text" if is_text else "numbers"
 
 
-def _given_with(y, predicted):
-    """Targets or labels that `score` is given, one for every predicted one."""
+def given_with(y: Any, predicted: np.ndarray, name: str = "y") -> np.ndarray:
+    """Targets or labels beside the rows of a fit, such as those of `score`, in a given shape."""
     if y is None:
-        raise ValueError("y is None: score needs the targets, one a row.")
-    y = np.asarray(complete(y))
+        raise ValueError(f"{name} is None: score needs the targets, one a row.")
+    y = np.asarray(complete(y, name))
     y = y.reshape(len(y), -1) if y.ndim > 1 else y
     n, k = len(predicted), 1 if predicted.ndim == 1 else predicted.shape[1]
     if y.ndim == 0 or len(y) != n:
-        raise ValueError(f"y has {y.size if y.ndim < 2 else len(y)} rows, but X has {n} rows.")
+        rows, X = y.size if y.ndim < 2 else len(y), name.replace("y", "X")
+        raise ValueError(f"{name} has {rows} rows, but {X} has {n} rows.")
     if y.size != n * k:
-        raise ValueError(f"y has {y.size // n} targets a row, but this model predicts {k}.")
+        raise ValueError(f"{name} has {y.size // n} targets a row, but this model predicts {k}.")
     return y.reshape(predicted.shape)
 
 
@@ -734,15 +743,15 @@ def weights_of(sample_weight: Any, n: int) -> Any:
     return weights
 
 
-def targets_of(y: Any, predicted: np.ndarray) -> np.ndarray:
+def targets_of(y: Any, predicted: np.ndarray, name: str = "y") -> np.ndarray:
     """The targets that `score` is given, as finite numbers in the shape of the predicted ones."""
-    y = _given_with(y, predicted)
+    y = given_with(y, predicted, name)
     if y.dtype.kind in "mM":
-        raise ValueError("y holds dates or times: give numbers, such as days since a date.")
+        raise ValueError(f"{name} holds dates or times: give numbers, such as days since a date.")
     for value in y.ravel().tolist() if y.dtype.kind in "OUS" else ():
         if isinstance(value, str) and not _is_float(value):
-            raise ValueError(f"y holds text such as {value!r:.60}: give numbers.")
-    return _as_finite(y.astype(np.float64))
+            raise ValueError(f"{name} holds text such as {value!r:.60}: give numbers.")
+    return _as_finite(y.astype(np.float64), name)
 
 
 class LabelsByDecisions(Threaded, ScoresLabels):

@@ -8,6 +8,8 @@ Source: McCullagh and Nelder 1989, sections 6.3 and 8.2 (rates, offsets, Pearson
 
 from __future__ import annotations
 
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +37,10 @@ def row_term(values: Any, X: Any, name: str) -> Any:
         raise ValueError(
             f"{name}={values!r} is text: give the numbers (GLMs take the name of a column, too)."
         )
-    values = np.asarray(complete(values, name), dtype=np.float64)
+    values = complete(values, name)
+    if np.ndim(values) == 0 and not isinstance(values, Real | Decimal | np.generic | np.ndarray):
+        raise ValueError(f"{name}={values!r:.60} is no number: give one a row, or one for all.")
+    values = np.asarray(values, dtype=np.float64)
     if values.ndim == 0:
         values = np.full(X.shape[0], values)
     if values.ndim > 2 or values.size != len(values):

@@ -66,9 +66,10 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         codes = base.places_of(classes, y)
         counts = np.bincount(codes, weights)
         weights = base.balanced(self.class_weight, classes, codes, weights)
-        validation = None
-        if X_val is not None:
-            X_val, y_val, ones = validation_rows(self, X_val, y_val)
+        validation = validation_rows(self, X_val, y_val)
+        if validation is not None:
+            X_val, y_val, ones = validation
+            y_val = base.given_with(y_val, ones, "y_val")
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val has classes that y does not have.")
             y_val = self._targets(base.places_of(classes, y_val), classes)
