@@ -276,7 +276,7 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
             words = f"{problem}{_first(X, np.isinf)}"
         if words is None and str(problem).startswith("Found input variables with inconsistent"):
             n = len(X) if isinstance(X, list | tuple) else X.shape[0]
-            words = f"{problem}: X has {n} rows, and y has {np.shape(y)[0]}."
+            words = f"{problem}: X has {n} rows, and y has {len(np.asarray(y))}."
         if words is None and str(problem).startswith("Input y contains infinity"):
             words = f"{problem}{_first_target(y)}"
         if words is None:
