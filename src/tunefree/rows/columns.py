@@ -338,10 +338,17 @@ def as_table(X: Any, names: Any = None) -> Any:
     if array.dtype.kind == "O" and array.ndim == 2:
         return array
     # NumPy would make text of numbers, and floats of whole numbers.
-    is_large = array.dtype.kind in "iuf" and (np.abs(array) >= EXACT).any()
-    if is_large or array.dtype.kind in "US":
+    if array.dtype.kind in "US":
         return np.array(X, dtype=object)
+    if array.dtype.kind in "iuf" and (np.abs(array) >= EXACT).any():
+        items = np.array(X, dtype=object)
+        return items if any(map(_is_large_whole, items.ravel().tolist())) else X
     return X
+
+
+def _is_large_whole(item):
+    """Whether an object is a whole number, and not a float, beyond those that all are floats."""
+    return isinstance(item, int | np.integer) and abs(item) >= EXACT
 
 
 def _warn_of_lacking(names, keys):
