@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
 import tunefree
-from tunefree import DataWarning
+from tunefree import DataWarning, GLMRegressor
 from tunefree.base.sizes import check_entries, check_target_sizes
 
 NAMES = [
@@ -122,3 +122,11 @@ def test_a_stream_of_targets_in_any_unit_within_its_limits_learns_the_same(unit)
     usual = tunefree.StreamRegressor().fit(X, y).predict(X)
     y = np.clip(y, -9.9, 9.9)
     assert np.allclose(tunefree.StreamRegressor().fit(X, unit * y).predict(X) / unit, usual)
+
+
+@pytest.mark.parametrize("unit", [1e-70, 1e-25, 1e-15, 1e-10])
+def test_amounts_in_a_large_unit_are_no_shares(unit):
+    """Of positive targets below 1 a GLM took all for shares, and predicted 0 of tiny ones."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.exp(X[:, 0])
+    assert GLMRegressor(random_state=0).fit(X, unit * y).score(X, unit * y) > 0.99

@@ -1,7 +1,7 @@
 """Targets and weights that nothing can be learned from are refused by what they are."""
 
 import enum
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from inspect import signature
@@ -87,8 +87,7 @@ NO_VALUES = {
     r"\[0\] is {1}": lambda: objects([{1}] * N),
     r"\[0\] is {'a': 1}": lambda: objects([{"a": 1}] * N),
     r"\[0\] is <Odd.a: 1>": lambda: objects([enum.Enum("Odd", "a b")(1 + i) for i in HALVES]),
-    "holds dates or times such as": lambda: objects([date(2020, 1, 1 + i) for i in HALVES]),
-    r"holds dates or times such as .*\[0\]": lambda: objects([timedelta(hours=1)] * N),
+    r"holds dates or times such as .*\[0\]": lambda: objects([time(1 + i % 2) for i in range(N)]),
 }
 
 
@@ -120,6 +119,86 @@ def test_times_are_no_weights(name):
             for values in (np.ones(N, "m8[D]"), pd.Series(np.ones(N, "M8[s]"))):
                 with pytest.raises(ValueError, match=f"{argument} holds dates or times"):
                     called(name, argument, values)
+
+
+TIMES = {
+    "dates": [date(2020, 1, 1 + i % 2) for i in range(N)],
+    "moments": [datetime(2020, 1, 1 + i % 2, 7) for i in range(N)],
+    "moments of a zone": [datetime(2020, 1, 1 + i % 2, 7, tzinfo=UTC) for i in range(N)],
+    "durations": [timedelta(hours=1 + i % 2) for i in range(N)],
+}
+OF_TIMES = [
+    objects, lambda v: v, lambda v: pd.Series(v, dtype=object), pd.Series, pl.Series, pa.array,
+    lambda v: pd.DataFrame({"y": pd.Series(v)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if not name.startswith("Stream")])
+@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+def test_times_are_classes_in_every_container_and_no_targets(name, kind):
+    """Objects were refused, and datetime64 were classes."""
+    estimator = estimator_class(name)
+    for make in OF_TIMES:
+        y = make(TIMES[kind])
+        if not name.endswith("Classifier"):
+            with pytest.raises(ValueError, match="y holds dates or times: give numbers"):
+                estimator().fit(X, y)
+            continue
+        model = estimator().fit(X, y)
+        assert model.classes_.dtype.kind in "mM"
+        assert len(model.classes_) == 2
+        assert model.score(X, y) == np.mean(model.predict(X) == model.classes_[HALVES])
+
+
+WEIGHTED = [
+    name for name in EVERY if "sample_weight" in signature(estimator_class(name).fit).parameters
+]
+IN_A_COLUMN = [
+    lambda w: w[:, None], lambda w: w[:, None].tolist(), lambda w: pd.DataFrame({"w": w}),
+    lambda w: pl.DataFrame({"w": w}), lambda w: pa.table({"w": w}), lambda w: [str(x) for x in w],
+    lambda w: np.array([str(x) for x in w])[:, None], lambda w: np.array(w[:, None], object),
+]  # fmt: skip
+
+
+def learned(name, **given):
+    """A fit, or a chunk of a stream, to targets that every estimator takes."""
+    model = estimator_class(name)()
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    y = HALVES if name.endswith("Classifier") else np.exp(X[:, 0]) + 0.1 * X[:, 1]
+    if name.startswith("Stream"):
+        return model.partial_fit(X, y, **given), y
+    return model.fit(X, y, **given), y
+
+
+@pytest.mark.parametrize("name", [*WEIGHTED, "StreamClassifier", "StreamRegressor"])
+def test_weights_may_stand_in_a_column_or_be_text(name):
+    """An exposure of shape (n, 1) was taken, and weights were refused."""
+    weights = RNG.integers(1, 4, N).astype(float)
+    model, y = learned(name, sample_weight=weights)
+    score = model.score(X, y, sample_weight=weights)
+    for make in IN_A_COLUMN[:: 3 if name.startswith("TuneFree") else 1]:
+        other, _ = learned(name, sample_weight=make(weights))
+        assert np.array_equal(other.predict(X), model.predict(X))
+        assert other.score(X, y, sample_weight=make(weights)) == score
+    for bad in (np.ones((N, 2)), np.ones((1, N)), [[1.0] * N]):
+        with pytest.raises(ValueError, match=r"sample_weight has the shape"):
+            learned(name, sample_weight=bad)
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_text_that_is_no_finite_number_is_named_with_its_argument(name):
+    """Text "nan" was a missing value without a place, and a list of texts named columns."""
+    takes = signature(estimator_class(name).fit).parameters
+    for argument in ("sample_weight", "exposure", "offset"):
+        for word in ("nan", "inf", "2 kg", "tbd") if argument in takes else ():
+            values = [word if i == 3 else "1.5" for i in range(N)]
+            for given in (values, objects(values), pd.Series(values), np.array(values)[:, None]):
+                with pytest.raises(
+                    ValueError, match=rf"{argument} holds text such as '{word}', at"
+                ):
+                    learned(name, **{argument: given})
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
@@ -204,3 +283,49 @@ def test_groups_are_one_in_every_type_that_writes_them_alike():
     assert found.tolist() == [i % 4 // 2 for i in range(N)]
     with pytest.raises(ValueError, match=r"groups has the shape \(60, 2\): give one value a row"):
         group_numbers(X, X, np.arange(N))
+
+
+# --- labels of chunks ---------------------------------------------------------------------------
+
+IN_CHUNKS = [name for name in EVERY if name.endswith("Classifier")]
+IN_CHUNKS = [name for name in IN_CHUNKS if hasattr(estimator_class(name)(), "partial_fit")]
+NO_CLASSES = {
+    "classes='yes' is text": "yes",
+    "classes=.* has a missing value": ["yes", None],
+    "classes holds text such as 'yes', and 1": ["yes", 1],
+    "classes is a dict": {"yes": 1},
+    "classes=.* is no list": 3,
+}
+
+
+@pytest.mark.parametrize("name", IN_CHUNKS)
+def test_announced_classes_are_labels_of_one_type(name):
+    """[1, "yes"] were the classes "1" and "yes", and what was no list ended in NumPy."""
+    words = np.array(["no", "yes"])[HALVES]
+    for message, classes in NO_CLASSES.items():
+        with pytest.raises((TypeError, ValueError), match=message):
+            estimator_class(name)().partial_fit(X, words, classes=classes)
+    for classes in ({"yes", "no"}, ["yes", "no", "yes"], pd.Series(["no", "yes"]), ("yes", "no")):
+        model = estimator_class(name)().partial_fit(X, words, classes=classes)
+        assert model.classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("name", IN_CHUNKS)
+def test_a_chunk_of_other_labels_is_not_taken_silently(name):
+    """After text, numbers became text; a stream, which goes on, warns."""
+    words = np.array(["no", "yes"])[HALVES]
+    for one, other in ((words, HALVES), (HALVES, words)):
+        model = estimator_class(name)().partial_fit(X, one)
+        if name == "StreamClassifier":
+            with pytest.warns(DataWarning, match="labels of two types are different classes"):
+                model.partial_fit(X, other)
+        else:
+            with pytest.raises(ValueError, match="y holds labels such as .* earlier chunks"):
+                model.partial_fit(X, other)
+
+
+def test_a_fraction_that_a_stream_takes_for_a_class_is_named():
+    model = StreamClassifier()
+    model.learn_one({"a": 1.0}, 0)
+    with pytest.warns(DataWarning, match="y is 0.57, a fraction, and becomes a class"):
+        model.learn_one({"a": 1.0}, 0.57)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn._config import config_context
-from sklearn.base import ClassifierMixin, is_regressor
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.base import ClassifierMixin, RegressorMixin, is_regressor
+from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -34,6 +35,8 @@ from tunefree.rows.columns import (
     CATEGORY,
     DATE,
     DURATION,
+    NUMBER,
+    TEXT,
     as_table,
     cell_text,
     must_be_read,
@@ -43,7 +46,7 @@ from tunefree.rows.columns import (
 )
 from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
-from tunefree.rows.missing import NO_LABEL, complete
+from tunefree.rows.missing import NO_LABEL, complete, refuse_no_order, separated
 from tunefree.rows.order import as_repetitions
 from tunefree.rows.schema import Schema, learn_columns, read_columns, what_targets_are
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
@@ -104,6 +107,8 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     X = as_table(X, None if reset else known.get("feature_names_in_"))
     if reset:
         known.pop("schema_", None)
+    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS":
+        raise ValueError(f"Expected 2D array, got 1D array instead: X is {X!r:.60}. Give [X].")
     if not must_be_read(X):
         return X
     names = names_of(X)
@@ -113,7 +118,10 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     on_bad_cell = getattr(estimator, "on_bad_cell", "missing")
     if reset:
         schema, found = learn_columns(X, labels, None, None, on_bad_cell, sentinels=False)
-        _check_numeric(estimator, schema, X)
+        long = _columns_of_digits(estimator, schema, X)
+        if long:
+            given = {name: {"kind": NUMBER} for name in long}
+            schema, found = learn_columns(X, labels, None, given, on_bad_cell, sentinels=False)
         estimator.schema_ = schema
     else:
         schema = known.get("schema_") or Schema.of_sparse(labels)
@@ -122,13 +130,34 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
     return named_table(columns, names)
 
 
-def _check_numeric(estimator, schema, X):
-    """Refuse columns that hold dates or text."""
+def _columns_of_digits(estimator, schema, X):
+    """The columns of whole numbers of which many are equal as floats, with a warning.
+
+    Columns of dates or text are refused.
+    """
     columns = zip(schema.names, schema.columns, raw_columns(X), strict=True)
+    long = {}
     for name, column, raw in columns:
-        if column.kind not in WITH_NUMBERS:
-            what = _what_is_there(column, raw)
-            raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
+        if column.kind in WITH_NUMBERS:
+            continue
+        if column.kind == TEXT and raw.cells is not None and all(map(_is_whole, raw.cells)):
+            long[name] = raw.text(int(np.argmin(raw.missing)))
+            continue
+        what = _what_is_there(column, raw)
+        raise ValueError(_no_numbers(estimator, f"Column {name!r} of X holds {what}"))
+    for name, first in long.items():
+        warn(
+            f"Column {name!r} of X holds whole numbers such as {first}, of which some are equal as "
+            "floats: they are one value here. TuneFree*, BoostedTrees* and TablePreprocessor read "
+            "them as names.",
+            DataWarning,
+        )
+    return [*long]
+
+
+def _is_whole(cell):
+    """Whether a cell of Arrow is a whole number without a power."""
+    return cell.as_py().lstrip("+-").isdecimal()
 
 
 def _what_is_there(column, raw):
@@ -138,7 +167,7 @@ def _what_is_there(column, raw):
     text = _text_among(raw)
     if text is None:
         first = raw.text(int(np.argmin(raw.missing)))
-        return f"whole numbers such as {first!r:.60}, of which some are equal as floats"
+        return f"codes such as {first!r:.60}, of which some are equal as numbers"
     return f"text such as {text!r:.60}"
 
 
@@ -179,6 +208,8 @@ def check_rows_and_targets(
     y = complete(y)
     if is_regressor(estimator) and hasattr(y, "tocsr"):
         raise TypeError("Sparse data was passed for y, but dense data is required: y.toarray().")
+    if is_regressor(estimator):
+        warn_of_rounded_targets(y)
     was_text = getattr(getattr(y, "dtype", None), "kind", "") in ("O", "U", "S")
     targets = {"multi_output": multi_output, "y_numeric": numeric}
     with plain_errors(estimator, X, y):
@@ -198,11 +229,24 @@ def check_rows_and_targets(
     return X, y
 
 
-def _as_finite(y):
+def warn_of_rounded_targets(y):
+    """Warn of whole numbers that differ and are one float."""
+    if getattr(getattr(y, "dtype", None), "kind", "") not in ("i", "u") or not y.size:
+        return
+    values = y.ravel()
+    if len(np.unique(values)) > len(np.unique(values.astype(np.float64))):
+        warn(
+            f"y holds whole numbers such as {values.max()}, of which some that differ are equal as "
+            "floats: subtract the smallest from all of them.",
+            DataWarning,
+        )
+
+
+def _as_finite(y, name="y"):
     """Targets that were text: "nan" is a number to Python, too."""
-    y = complete(y)
+    y = complete(y, name)
     if not np.isfinite(y).all():
-        raise ValueError(f"Input y contains infinity. The first is y[{np.isfinite(y).argmin()}].")
+        raise ValueError(f"Input {name} contains infinity.{_first_target(y, name)}")
     return y
 
 
@@ -230,6 +274,9 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
             )
         if words is None and str(problem).startswith("Input X contains infinity"):
             words = f"{problem}{_first(X, np.isinf)}"
+        if words is None and str(problem).startswith("Found input variables with inconsistent"):
+            n = len(X) if isinstance(X, list | tuple) else X.shape[0]
+            words = f"{problem}: X has {n} rows, and y has {len(np.asarray(y))}."
         if words is None and str(problem).startswith("Input y contains infinity"):
             words = f"{problem}{_first_target(y)}"
         if words is None:
@@ -257,10 +304,10 @@ def _first(X, is_meant):
     return f" The first is in column {name!r}, row {row}."
 
 
-def _first_target(y):
+def _first_target(y, name="y"):
     """Where the first infinite target is."""
     place = np.unravel_index(np.argmax(np.isinf(np.asarray(y, dtype=np.float64))), np.shape(y))
-    return f" The first is y[{', '.join(map(str, place))}]."
+    return f" The first is {name}[{', '.join(map(str, place))}]."
 
 
 def _text_for_numbers(estimator, y):
@@ -370,7 +417,7 @@ def check_labels(y):
         raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
 
 
-def _refuse_mixed(y):
+def _refuse_mixed(y, name="y"):
     """Refuse labels of which some are text and others numbers."""
     if getattr(getattr(y, "dtype", None), "kind", "") != "O" or y.ndim != 1:
         return
@@ -379,8 +426,8 @@ def _refuse_mixed(y):
     other = next((label for label in labels if not isinstance(label, str)), None)
     if text is not None and other is not None:
         raise ValueError(
-            f"y holds text such as {text!r:.40}, and {other!r:.40}, which is none: give labels of "
-            "one type."
+            f"{name} holds text such as {text!r:.40}, and {other!r:.40}, which is none: give "
+            "labels of one type."
         )
 
 
@@ -424,7 +471,8 @@ def group_numbers(groups, X, kept):
     if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)):
         raise ValueError(f"groups has the shape {shape}: give one value a row.")
     groups = column_or_1d(groups)
-    check_consistent_length(X, groups)
+    if len(groups) != X.shape[0]:
+        raise ValueError(f"groups has {len(groups)} values, but X has {X.shape[0]} rows.")
     try:
         _, numbers = np.unique(groups[kept], return_inverse=True)
     except TypeError:  # of several types, such as 1 and "1", which are one group
@@ -460,6 +508,12 @@ def balanced(class_weight, classes, codes, weights):
             total.sum(), len(classes) * total, out=np.zeros(len(total)), where=total > 0
         )
     else:
+        for label, weight in class_weight.items() if isinstance(class_weight, dict) else ():
+            if not isinstance(weight, Real | np.bool_):
+                raise ValueError(
+                    f"class_weight= gives the class {label!r:.40} the weight {weight!r:.40}: give "
+                    "a finite number that is not negative."
+                )
         each = compute_class_weight(class_weight, classes=classes, y=classes[codes])
         if not (np.isfinite(each) & (each >= 0.0)).all():
             place = int(np.argmin(np.isfinite(each) & (each >= 0.0)))
@@ -477,6 +531,36 @@ def signs(codes, n_classes):
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
+def named_classes(classes: Any) -> Any:
+    """The labels that ``classes=`` names, sorted; None for none.
+
+    >>> named_classes(["b", "a", "b"])
+    array(['a', 'b'], dtype='<U1')
+    """
+    if classes is None:
+        return None
+    if isinstance(classes, str):
+        raise ValueError(f"classes={classes!r:.60} is text: give a list of labels.")
+    if isinstance(classes, set | frozenset):
+        classes = [*classes]
+    refuse_no_order(classes, "classes")
+    labels, missing = separated(classes)
+    if missing is None or missing.ndim != 1 or missing.any():
+        problem = "has a missing value" if np.any(missing) else "is no list"
+        raise ValueError(f"classes={classes!r:.80} {problem}: give labels only, in a list.")
+    _refuse_mixed(labels, "classes")
+    return np.unique(labels)
+
+
+def _refuse_other_kinds(present, known, where):
+    """Refuse labels of y of another kind than those that are known."""
+    if known is not None and len(known) and _kind_of(present) != _kind_of(known):
+        raise ValueError(
+            f"y holds labels such as {present.tolist()[0]!r:.40}, and those of {where} are such as "
+            f"{known.tolist()[0]!r:.40}: give labels of the same type."
+        )
+
+
 def stream_labels(estimator, y, weights, classes, known):
     """Take in the labels of a stream's next chunk.
 
@@ -485,6 +569,8 @@ def stream_labels(estimator, y, weights, classes, known):
     total weight of each class so far.
     """
     present, _ = encode_labels(y)
+    _refuse_other_kinds(present, known, "earlier chunks")
+    _refuse_other_kinds(present, classes, "classes=")
     all_classes = np.unique(np.concatenate([c for c in (known, classes, present) if c is not None]))
     if len(all_classes) < 2:
         raise ValueError(
@@ -569,11 +655,103 @@ def share_right(y: Any, predicted: Any, sample_weight: Any = None) -> float:
     """
     from sklearn.metrics import accuracy_score
 
-    weights: Any = complete(sample_weight, "sample_weight")
-    if weights is not None:
-        weights = np.asarray(weights, np.float64)
-        weights = weights if weights.ndim else np.full(len(predicted), weights)
-    return float(accuracy_score(complete(y), predicted, sample_weight=weights))
+    weights = weights_of(sample_weight, len(predicted))
+    return float(accuracy_score(_labels_of(y, predicted), predicted, sample_weight=weights))
+
+
+def _labels_of(y, predicted):
+    """The labels that `score` is given, of the type and shape of the predicted ones."""
+    y = given_with(y, predicted)
+    _refuse_mixed(y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"Input y contains infinity.{_first_target(y)}")
+    if len(y) and _kind_of(y) != _kind_of(predicted):
+        raise ValueError(
+            f"y holds labels such as {y.ravel().tolist()[0]!r:.40}, and those of fit are such as "
+            f"{predicted.ravel().tolist()[0]!r:.40}: give labels of the same type."
+        )
+    return y
+
+
+def _kind_of(labels):
+    """What labels are: text, numbers, dates or durations."""
+    if labels.dtype.kind in "mM":
+        return labels.dtype.kind
+    is_text = labels.dtype.kind in "US" or isinstance(labels.ravel()[0], str)
+    return "text" if is_text else "numbers"
+
+
+def given_with(y: Any, predicted: np.ndarray, name: str = "y") -> np.ndarray:
+    """Targets or labels beside the rows of a fit, such as those of `score`, in a given shape."""
+    if y is None:
+        raise ValueError(f"{name} is None: score needs the targets, one a row.")
+    y = np.asarray(complete(y, name))
+    y = y.reshape(len(y), -1) if y.ndim > 1 else y
+    n, k = len(predicted), 1 if predicted.ndim == 1 else predicted.shape[1]
+    if y.ndim == 0 or len(y) != n:
+        rows, X = y.size if y.ndim < 2 else len(y), name.replace("y", "X")
+        raise ValueError(f"{name} has {rows} rows, but {X} has {n} rows.")
+    if y.size != n * k:
+        raise ValueError(f"{name} has {y.size // n} targets a row, but this model predicts {k}.")
+    return y.reshape(predicted.shape)
+
+
+class ScoresTargets(RegressorMixin):
+    """A regressor whose `score` takes the targets and weights that `fit` takes."""
+
+    predict: Callable[..., Any]
+
+    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
+        """The coefficient of determination R2, by weight.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        return share_explained(y, self.predict(X), sample_weight)
+
+
+def share_explained(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """R2 of targets as `fit` takes them, by weight.
+
+    >>> share_explained(["1", "2", "3"], [1.0, 2.0, 3.0], [[1.0], [1.0], [2.0]])
+    1.0
+    """
+    from sklearn.metrics import r2_score
+
+    predicted = np.asarray(predicted)
+    weights = weights_of(sample_weight, len(predicted))
+    return float(r2_score(targets_of(y, predicted), predicted, sample_weight=weights))
+
+
+def weights_of(sample_weight: Any, n: int) -> Any:
+    """The weights that `score` is given, one a row; None for none."""
+    if sample_weight is None:
+        return None
+    weights = complete(sample_weight, "sample_weight")
+    if np.ndim(weights) and len(weights) != n:
+        raise ValueError(f"sample_weight has {len(weights)} numbers, but X has {n} rows.")
+    rows = np.empty((n, 1))
+    weights = _check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("All entries of sample_weight are zero: there is no row to score.")
+    return weights
+
+
+def targets_of(y: Any, predicted: np.ndarray, name: str = "y") -> np.ndarray:
+    """The targets that `score` is given, as finite numbers in the shape of the predicted ones."""
+    y = given_with(y, predicted, name)
+    if y.dtype.kind in "mM":
+        raise ValueError(f"{name} holds dates or times: give numbers, such as days since a date.")
+    for value in y.ravel().tolist() if y.dtype.kind in "OUS" else ():
+        if isinstance(value, str) and not _is_float(value):
+            raise ValueError(f"{name} holds text such as {value!r:.60}: give numbers.")
+    return _as_finite(y.astype(np.float64), name)
 
 
 class LabelsByDecisions(Threaded, ScoresLabels):

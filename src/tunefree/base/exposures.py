@@ -8,6 +8,8 @@ Source: McCullagh and Nelder 1989, sections 6.3 and 8.2 (rates, offsets, Pearson
 
 from __future__ import annotations
 
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +37,10 @@ def row_term(values: Any, X: Any, name: str) -> Any:
         raise ValueError(
             f"{name}={values!r} is text: give the numbers (GLMs take the name of a column, too)."
         )
-    values = np.asarray(complete(values, name), dtype=np.float64)
+    values = complete(values, name)
+    if np.ndim(values) == 0 and not isinstance(values, Real | Decimal | np.generic | np.ndarray):
+        raise ValueError(f"{name}={values!r:.60} is no number: give one a row, or one for all.")
+    values = np.asarray(values, dtype=np.float64)
     if values.ndim == 0:
         values = np.full(X.shape[0], values)
     if values.ndim > 2 or values.size != len(values):
@@ -357,15 +362,15 @@ class TakesExposures(PredictsIntervals):
         mean = mean.reshape(len(mean), -1)
         if self.family_.exposure == "offset":
             return self._d2(y, over * mean, sample_weight, over)
-        weights = over[:, 0] * (1.0 if sample_weight is None else np.asarray(sample_weight, float))
-        return self._d2(as_columns(y) / over, mean, weights)
+        weights = base.weights_of(sample_weight, len(mean))
+        weights = over[:, 0] if weights is None else over[:, 0] * weights
+        return self._d2(base.targets_of(y, mean) / over, mean, weights)
 
     def _d2(self, y, mean, weights=None, exposure=None):
         """The score of means; R2 where deviances are squares. An exposure is an offset."""
         if type(self.family_).deviance is Family.deviance:
-            from sklearn.metrics import r2_score
-
-            return float(r2_score(y, mean, sample_weight=weights))
-        weights = np.ones(len(mean)) if weights is None else np.asarray(weights, float)
-        targets = self.family_.targets(as_columns(y))
-        return self.family_.d2(targets, as_columns(mean), weights, exposure)
+            return base.share_explained(y, mean, weights)
+        weights = base.weights_of(1.0 if weights is None else weights, len(mean))
+        mean = as_columns(mean)
+        targets = self.family_.targets(base.targets_of(y, mean))
+        return self.family_.d2(targets, mean, weights, exposure)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
@@ -424,7 +424,7 @@ def _of_log_loss(problem):
 
 
 class KernelRidgeRegressor(
-    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, _KernelRidge
+    RiskIntervalMixin, PredictsIntervals, base.ScoresTargets, MultiOutputMixin, _KernelRidge
 ):
     r"""Kernel ridge regression with a learned geometry; there is nothing to tune.
 

@@ -52,6 +52,8 @@ _NUMBERS = 10.0
 _FAR = 2.0
 # Whole targets are counts if the smallest is below this, else amounts.
 _SMALL_COUNT = 10
+# The largest of shares is not below this: the logit of smaller ones is lost in rounding.
+_LEAST_SHARE = 1e-9
 
 
 class Tails(NamedTuple):
@@ -930,7 +932,8 @@ def quantiles(y: np.ndarray, weights: np.ndarray, q: float) -> np.ndarray:
 def family_of(y: np.ndarray) -> Any:
     """The family that is inferred from targets.
 
-    - Binomial for numbers from 0 to 1.
+    - Binomial for numbers from 0 to 1, unless all are below 1e-9: then they are amounts in a large
+      unit.
     - Poisson for whole numbers from 0 on, the smallest below 10.
     - Gamma for positive numbers with a tail to the right (the mean above the median, the largest
       above twice the median); Tweedie instead if some are 0.
@@ -944,7 +947,7 @@ def family_of(y: np.ndarray) -> Any:
     low, high = float(np.min(y)), float(np.max(y))
     if low < 0.0 or low == high:
         return FAMILIES["gaussian"]
-    if high <= 1.0:
+    if _LEAST_SHARE <= high <= 1.0:
         return FAMILIES["binomial"]
     if low < _SMALL_COUNT and np.all(y == np.floor(y)):
         return FAMILIES["poisson"]

@@ -309,6 +309,7 @@ class PiSTOLClassifier(
 
     def _chunk(self, stream, y, weights, classes):
         known: Any = getattr(self, "classes_", None)
+        classes = base.named_classes(classes)
         all_classes, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         if known is not None and len(all_classes) > len(known):
             if not stream.portfolio.unseen:

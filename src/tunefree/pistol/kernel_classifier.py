@@ -290,6 +290,7 @@ class KernelPiSTOLClassifier(
         X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
         weights = base.check_weights(sample_weight, X, stream=True)
         before: Any = None if old is None else self.classes_
+        classes = base.named_classes(classes)
         classes, codes, weights, counts = base.stream_labels(self, y, weights, classes, before)
         stream = self._opened(recipe, X)
         if old is not None and len(classes) > len(before):

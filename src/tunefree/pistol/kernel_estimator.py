@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
@@ -382,7 +382,7 @@ class Standard(NamedTuple):
 
 
 class KernelRegressor(
-    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, KernelEstimator
+    RiskIntervalMixin, PredictsIntervals, base.ScoresTargets, MultiOutputMixin, KernelEstimator
 ):
     """A kernel estimator of targets with any location and scale."""
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import MultiOutputMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
@@ -62,7 +62,7 @@ class PiSTOLRegressor(
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,
-    RegressorMixin,
+    base.ScoresTargets,
     MultiOutputMixin,
     LinearPiSTOLEstimator,
 ):

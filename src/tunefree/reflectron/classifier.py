@@ -66,9 +66,10 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         codes = base.places_of(classes, y)
         counts = np.bincount(codes, weights)
         weights = base.balanced(self.class_weight, classes, codes, weights)
-        validation = None
-        if X_val is not None:
-            X_val, y_val, ones = validation_rows(self, X_val, y_val)
+        validation = validation_rows(self, X_val, y_val)
+        if validation is not None:
+            X_val, y_val, ones = validation
+            y_val = base.given_with(y_val, ones, "y_val")
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val has classes that y does not have.")
             y_val = self._targets(base.places_of(classes, y_val), classes)
@@ -110,11 +111,12 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
         weights = base.check_weights(sample_weight, X, stream=True)
+        classes = base.named_classes(classes)
         known, stream = (None, None) if reset else (self.classes_, self._stream)
         is_open = classes is None if reset else stream is not None and stream.is_open
         all_classes, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         if not is_open:
-            first: Any = np.unique(np.asarray(classes)) if reset else known
+            first: Any = classes if reset else known
             if not np.array_equal(all_classes, first):
                 raise ValueError(
                     f"y or classes have labels beyond {first}, those of the first call: to allow "
@@ -130,6 +132,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         return self
 
     def _source_targets(self, survey, classes):
+        classes = base.named_classes(classes)
         all_classes = survey.classes if classes is None else np.union1d(survey.classes, classes)
         if len(survey.classes) < 2:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, MultiOutputMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -52,10 +52,9 @@ from tunefree.reflectron.stochastic import (
     stochastic_weight,
 )
 from tunefree.reflectron.surveys import Survey
-from tunefree.rows.columns import as_table
+from tunefree.rows.columns import as_table, names_of
 from tunefree.rows.levels import Coded, Levels, coded
 from tunefree.rows.matrices import as_columns, check_frame
-from tunefree.rows.missing import complete
 from tunefree.rows.order import given_visits
 from tunefree.rows.outliers import within_limits
 from tunefree.rows.units import Units
@@ -334,6 +333,8 @@ class MirrorDescent(base.TakesSparse, FitsSource, CallbackSupport, BaseEstimator
             return X  # `check_rows` reads it
         check_frame(X)
         X = as_table(X, known.get("feature_names_in_"))
+        if names_of(X) is None and np.ndim(X) != 2:
+            return X  # `check_rows` refuses it
         # An error names columns that the fit did not have.
         validate_data(self, X, reset=False, skip_check_array=True)
         return coded(X, Coded(None, self.categories_, self.schema_), unknown=unknown).X
@@ -362,24 +363,32 @@ def is_streamed(estimator):
 
 
 def validation_rows(estimator, X_val, y_val):
-    """Checked validation rows, their targets and their weights."""
+    """Checked validation rows, their targets and their weights; None without any."""
+    if X_val is None and y_val is None:
+        return None
+    if X_val is None:
+        raise ValueError("y_val is given without X_val: give both.")
     if y_val is None:
         raise ValueError("X_val is given without y_val: give both.")
     X_val = base.check_rows(estimator, estimator._coded(X_val))
-    return X_val, complete(y_val, "y_val"), np.ones(X_val.shape[0])
+    return X_val, y_val, np.ones(X_val.shape[0])
 
 
 class MirrorRegressor(
-    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, MirrorDescent
+    RiskIntervalMixin, PredictsIntervals, base.ScoresTargets, MultiOutputMixin, MirrorDescent
 ):
     """What the regressors share."""
 
-    def _validation(self, X_val, y_val, family):
+    def _validation(self, X_val, y_val, family, n_targets):
         """Validation rows, targets and weights; None if there are none."""
-        if X_val is None:
+        found = validation_rows(self, X_val, y_val)
+        if found is None:
             return None
-        X_val, y_val, weights = validation_rows(self, X_val, y_val)
-        return X_val, family.targets(as_columns(y_val)), weights
+        X_val, y_val, weights = found
+        y_val = base.targets_of(y_val, np.empty((len(weights), n_targets)), "y_val")
+        if y_val.any():  # a few rows may well be zeros only
+            family.check(y_val)
+        return X_val, family.targets(y_val), weights
 
     @available_if(is_streamed)
     @all_or_nothing
@@ -587,7 +596,7 @@ class ReflectronRegressor(ReflectronSettings, MirrorRegressor):
         weights, targets = base.check_weights(sample_weight, X), as_columns(y)
         setup = self._setup(self._law())
         warn_outside(share_outside(targets, setup.link), setup.link)
-        validation = self._validation(X_val, y_val, setup.family)
+        validation = self._validation(X_val, y_val, setup.family, targets.shape[1])
         self._flat = np.ndim(y) == 1
         return self._fit(setup, Training(X, targets, weights, validation=validation))
 

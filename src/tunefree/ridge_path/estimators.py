@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.base import base
@@ -71,7 +71,7 @@ class RidgePathRegressor(
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,
-    RegressorMixin,
+    base.ScoresTargets,
     MultiOutputMixin,
     FitsSource,
     CallbackSupport,

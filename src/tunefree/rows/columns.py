@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.core.arrow import compute, pa, types
-from tunefree.core.warn import did_you_mean
+from tunefree.core.format import listed
+from tunefree.core.warn import DataWarning, did_you_mean, warn
 from tunefree.rows.missing import missing_among
 
 NUMBER, TRUTH, DATE, DURATION = "number", "truth", "date", "duration"
@@ -36,6 +37,7 @@ _BLANKS = (
 PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 # From here on floats have not all whole numbers.
 EXACT = 2.0**53
+_LONG = frozenset(["int64", "uint64", "int128", "uint128"])
 # A column with more kinds of other cells is no column of plain numbers.
 _MOST_OTHERS = 100
 # The name that Arrow gives to an index of pandas without a name.
@@ -325,7 +327,9 @@ def as_table(X: Any, names: Any = None) -> Any:
     if not isinstance(X, list | tuple) or not len(X):
         return without_index(X)
     if all(isinstance(row, Mapping) for row in X):
-        keys = list(dict.fromkeys(key for row in X for key in row)) if names is None else names
+        found = dict.fromkeys(key for row in X for key in row)
+        keys = list(found) if names is None else names
+        _warn_of_lacking(keys, {str(key) for key in found})
         return pa.table({str(key): _arrow_of([row.get(key) for row in X]) for key in keys})
     try:
         array = np.asarray(X)
@@ -333,11 +337,32 @@ def as_table(X: Any, names: Any = None) -> Any:
         return X
     if array.dtype.kind == "O" and array.ndim == 2:
         return array
-    return np.array(X, dtype=object) if array.dtype.kind in "US" else X
+    # NumPy would make text of numbers, and floats of whole numbers.
+    if array.dtype.kind in "US":
+        return np.array(X, dtype=object)
+    if array.dtype.kind in "iuf" and (np.abs(array) >= EXACT).any():
+        items = np.array(X, dtype=object)
+        return items if any(map(_is_large_whole, items.ravel().tolist())) else X
+    return X
+
+
+def _is_large_whole(item):
+    """Whether an object is a whole number, and not a float, beyond those that all are floats."""
+    return isinstance(item, int | np.integer) and abs(item) >= EXACT
+
+
+def _warn_of_lacking(names, keys):
+    """Warn of the columns that no row of dicts has; a frame without them is refused."""
+    lacking = [str(name) for name in names if str(name) not in keys]
+    if lacking:
+        columns = listed([*map(repr, lacking)])
+        warn(f"No row of X has a value of {columns}: they count as missing.", DataWarning)
 
 
 def must_be_read(X: Any) -> bool:
     """Whether a table holds more than numbers by their types, so that its cells must be read.
+
+    Whole numbers that differ and are equal as floats are more than numbers, too.
 
     Examples
     --------
@@ -348,10 +373,23 @@ def must_be_read(X: Any) -> bool:
         return False
     if hasattr(X, "column_names"):
         is_number = [types.is_integer(t) or types.is_floating(t) for t in X.schema.types]
-        return not all(is_number)
+        return not all(is_number) or _loses_digits(X, X.schema.types)
     if names_of(X) is not None:
-        return not all(_is_number_type(dtype) for dtype in X.dtypes)
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUSMm"
+        is_number = [_is_number_type(dtype) for dtype in X.dtypes]
+        return not all(is_number) or _loses_digits(X, X.dtypes)
+    if not isinstance(X, np.ndarray) or X.ndim != 2:
+        return False
+    return X.dtype.kind in "OUSMm" or _loses_digits(X, [X.dtype] * X.shape[1])
+
+
+def _loses_digits(X, dtypes):
+    """Whether a column of whole numbers of 64 bits or more has some that are equal as floats."""
+    if not any(str(dtype).lower() in _LONG for dtype in dtypes):
+        return False
+    if isinstance(X, np.ndarray) and not (X.size and np.abs(X.astype(np.float64)).max() >= EXACT):
+        return False
+    pairs = zip(dtypes, raw_columns(X), strict=True)
+    return any(str(dtype).lower() in _LONG and c.texts is not None for dtype, c in pairs)
 
 
 def _is_number_type(dtype):

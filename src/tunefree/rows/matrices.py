@@ -33,7 +33,7 @@ def check_frame(X):
         X is a LazyFrame of polars, a frame of Dask, a dict, a generator, or a structured or masked
         array.
     ValueError
-        X is a Series, or two columns have the same name.
+        X is None, text, an empty list, or a Series, or two columns have the same name.
     """
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
@@ -42,6 +42,13 @@ def check_frame(X):
             f"X is a {type(X).__name__} of Dask, which is not loaded yet: give X.compute(), or use "
             "an estimator of tunefree.dask."
         )
+    if X is None or isinstance(X, str | bytes):
+        raise ValueError(
+            f"Expected 2D array, got scalar array instead: X is {X!r:.60}. Give a table in memory; "
+            "open_source reads files."
+        )
+    if isinstance(X, list | tuple) and not len(X):
+        raise ValueError("Found array with 0 sample(s): X is an empty list. Give one row or more.")
     way_out = None
     if isinstance(X, Mapping) and not sparse.issparse(X):  # SciPy's DOK is a dict, too
         way_out = "a frame such as pandas.DataFrame(X), or of rows a list of dicts"

@@ -5,9 +5,10 @@ missing values, and what are no values, in one sentence; readers of files skip t
 `unlabelled`.
 """
 
+import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from datetime import date, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -22,6 +23,8 @@ _WAYS_OUT = {
     "offset": "give every row its offset, or drop the rows that have none",
 }
 _OF_NUMBERS = ("sample_weight", "exposure", "offset")
+# Classes may have an offset each.
+_ONE_A_ROW = ("sample_weight", "exposure")
 _WAY_OUT = "drop the rows whose target is missing"
 # Cells of a file that mean a missing value, in lower case.
 MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
@@ -77,7 +80,7 @@ def complete(values: Any, name: str = "y") -> Any:
         _refuse_text(array, name)
     if missing is None or not missing.any():
         _refuse_other(array, name)
-        return array
+        return _one_a_row(array, name) if name in _ONE_A_ROW else array
     place = np.unravel_index(np.argmax(missing), missing.shape)
     word = _word(np.asarray(array)[place], np.ma.isMaskedArray(values))
     if missing.shape[1:] == (1,):  # a column
@@ -85,6 +88,16 @@ def complete(values: Any, name: str = "y") -> Any:
     where = ", ".join(str(k) for k in place)
     way_out = _WAYS_OUT.get(name, _WAY_OUT)
     raise ValueError(f"Input {name} contains {word}. The first is {name}[{where}]: {way_out}.")
+
+
+def _one_a_row(values, name):
+    """Values of one dimension: those of a column are the same."""
+    shape = np.shape(values)
+    if len(shape) < 2 or hasattr(values, "tocsr"):
+        return values
+    if shape[1:] != (1,):
+        raise ValueError(f"{name} has the shape {shape}: give one number a row.")
+    return np.asarray(values).ravel()
 
 
 def refuse_no_order(values, name):
@@ -129,15 +142,25 @@ def _refuse_other(array, name):
 
 
 def _refuse_text(array, name):
-    """Refuse text among numbers, unless it is a plain number."""
-    if array.dtype.kind not in "OU":
+    """Refuse text among numbers, unless it is a plain finite number."""
+    if array.dtype.kind not in "OUS":
         return
     for place, value in enumerate(array.ravel().tolist()):
-        try:
-            float(value if isinstance(value, str) else 0.0)
-        except ValueError:
+        if isinstance(value, str | bytes) and not is_finite_number(value):
             words = f"{name} holds text such as {value!r:.40}, at {name}[{place}]"
-            raise ValueError(f"{words}: give numbers.") from None
+            raise ValueError(f"{words}: give numbers.")
+
+
+def is_finite_number(text: str | bytes) -> bool:
+    """Whether text is a plain number; Python also reads "nan" and "inf" as numbers.
+
+    >>> is_finite_number("1.5"), is_finite_number("nan"), is_finite_number("2 kg")
+    (True, False, False)
+    """
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def separated(values: Any) -> tuple[Any, Any]:
@@ -253,9 +276,16 @@ def _of_frame(table):
     if not columns or any(missing is None or missing.ndim != 1 for _, missing in columns):
         return table, None
     arrays, missing = zip(*columns, strict=True)
-    if any(array.dtype.kind not in "biuf" for array in arrays):
-        arrays = [array.astype(object) for array in arrays]
+    kinds = {array.dtype.kind for array in arrays}
+    if not kinds <= set("biuf") and not (len(kinds) == 1 and kinds <= set("mM")):
+        arrays = [_as_objects(array) for array in arrays]
     return np.column_stack(arrays), np.column_stack(missing)
+
+
+def _as_objects(array):
+    """An array of Python's objects; of nanoseconds NumPy would make whole numbers."""
+    is_of_times = array.dtype.kind in "mM"
+    return (array.astype(f"{array.dtype.kind}8[us]") if is_of_times else array).astype(object)
 
 
 def _of_series(series):
@@ -277,9 +307,9 @@ def _of_series(series):
 
 
 def _typed(array):
-    """An array of Python's truth values or numbers with their type; others as they are.
+    """An array of Python's truth values, numbers, dates or durations with their type.
 
-    Truth values among numbers are 0 and 1.
+    Others are as they are. Truth values among numbers are 0 and 1.
     """
     if array.dtype.kind != "O":
         return array
@@ -294,4 +324,21 @@ def _typed(array):
             return array.astype(np.float64)
         except OverflowError:  # beyond 1e308
             return array
+    if kinds and all(issubclass(kind, timedelta | np.timedelta64) for kind in kinds):
+        return array.astype("m8[us]")
+    if kinds and all(issubclass(kind, date | np.datetime64) for kind in kinds):
+        return _as_datetimes(array)
     return array
+
+
+def _as_datetimes(array):
+    """An array of dates as datetime64, those with a zone in UTC; itself if only some have one."""
+    items = array.ravel().tolist()
+    n_zoned = sum(getattr(item, "tzinfo", None) is not None for item in items)
+    if n_zoned == len(items):
+        moments = [item.astimezone(UTC).replace(tzinfo=None) for item in items]
+        return np.array(moments, dtype="M8[us]").reshape(array.shape)
+    if n_zoned:
+        return array
+    have_times = any(isinstance(item, datetime | np.datetime64) for item in items)
+    return array.astype("M8[us]" if have_times else "M8[D]")

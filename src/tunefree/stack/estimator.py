@@ -130,6 +130,7 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         with findings_kept() as notes:
             beside = {"y": as_given, "sample_weight": sample_weight, "exposure": exposure}
             warn_of_row_labels(X, **beside, groups=groups)
+            sample_weight = complete(sample_weight, "sample_weight")
             X, y, sample_weight, n_read = self._read_in_time(
                 X, y, sample_weight, limits, kinds, groups is None and exposure is None
             )

@@ -26,6 +26,7 @@ bound were derived here.
 """
 
 import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def rate_index(alpha):
     >>> rate_index(0.05)
     2
     """
-    for i, rate in enumerate(ALPHAS):
+    for i, rate in enumerate(ALPHAS if isinstance(alpha, Real) else ()):
         if math.isclose(alpha, rate):
             return i
     raise ValueError(f"alpha={alpha!r} is none of {', '.join(map(str, ALPHAS))}.")

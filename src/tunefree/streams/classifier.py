@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree.base import base
 from tunefree.base.locks import rollback_on_error
 from tunefree.core.protocols import MatrixLike, TargetLike
+from tunefree.core.warn import DataWarning, warn
 from tunefree.streams.betting import rate_index
 from tunefree.streams.estimator import LearnsByMixture, of_river
-from tunefree.streams.rows import is_missing, label_of, objects
+from tunefree.streams.rows import label_of, objects
 from tunefree.uncertainty.risk import online
 
 
@@ -95,13 +96,18 @@ class StreamClassifier(base.ScoresLabels, LearnsByMixture):
         self
         """
         with rollback_on_error(self):
-            expected = [] if classes is None else np.unique(classes).tolist()
-            if any(map(is_missing, expected)):
-                raise ValueError(f"classes={expected!r:.80} has a missing value: give labels only.")
+            expected = [] if classes is None else base.named_classes(classes).tolist()
             return self._learn(X, y, sample_weight, expected)
 
     def _label(self, y):
-        return label_of(y)
+        label = label_of(y)
+        if type(label) is float and not label.is_integer() and label not in self._codes():
+            warn(
+                f"y is {label!r:.40}, a fraction, and becomes a class: StreamRegressor learns "
+                "numbers.",
+                DataWarning,
+            )
+        return label
 
     def _number(self, label):
         number = self._codes().get(label)
@@ -149,6 +155,15 @@ class StreamClassifier(base.ScoresLabels, LearnsByMixture):
             codes = self._codes()
             if label in codes:
                 continue
+            other = next(
+                (one for one in codes if isinstance(one, str) != isinstance(label, str)), None
+            )
+            if other is not None:
+                warn(
+                    f"y is {label!r:.40}, and the classes so far are such as {other!r:.40}: labels "
+                    "of two types are different classes.",
+                    DataWarning,
+                )
             # A copy: if a chunk is refused or interrupted, the old one is still there.
             codes = self._by_label = {**codes, label: len(codes)}
             if len(codes) > 2:

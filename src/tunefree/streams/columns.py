@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from tunefree.base import base
 from tunefree.base.sizes import warn_of_entries, warn_of_streamed_targets
 from tunefree.core.warn import DataWarning, warn
-from tunefree.rows.columns import DATE, NUMBER, without_index
+from tunefree.rows.columns import DATE, EXACT, NUMBER, without_index
 from tunefree.rows.kinds import UnknownLevel
 from tunefree.rows.matrices import as_dense, canonical, check_frame
 from tunefree.rows.schema import BadColumn, UnknownLevels, warn_of_bad
@@ -26,8 +26,10 @@ from tunefree.streams.rows import (
     date_of,
     features,
     frame_rows,
+    loses_digits,
     numbers_of,
     record_of,
+    warn_of_rounded,
     writable,
 )
 from tunefree.streams.state import DIAGONAL, MOST_WHOLE, SPARSE, WHOLE
@@ -35,6 +37,8 @@ from tunefree.streams.state import DIAGONAL, MOST_WHOLE, SPARSE, WHOLE
 # Beyond this many names of columns, new names share existing columns.
 _MOST_COLUMNS = 1 << 16
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
+# So many rows are looked at closely, for whole numbers whose digits are lost.
+_LOOKED_AT = 64
 # Levels of a column after which it is seen whether most rows have another one.
 _MANY_LEVELS = frozenset((100, 1_000, 10_000))
 
@@ -116,7 +120,7 @@ class ReadsRows:
         record = x if type(x) is dict else record_of(x, ready and self.columns_ is not None)
         if record is None:
             return self._read_array(x)
-        if ready and self.mixture_.form != SPARSE:
+        if ready and self.mixture_.form != SPARSE and self.mixture_.rows > _LOOKED_AT:
             names = self._names()
             if record.keys() == names.keys() and PLAIN.issuperset(map(type, record.values())):
                 try:
@@ -128,7 +132,7 @@ class ReadsRows:
         return self._read_names(record)
 
     def _read_array(self, x):
-        x = numbers_of(x)
+        given, x = x, numbers_of(x)
         if not self._ready:
             self._open(len(x), None)
             self.n_features_in_ = len(x)
@@ -136,13 +140,26 @@ class ReadsRows:
             raise ValueError("x is an array, but this stream has names: give a dict.")
         if len(x) != self.mixture_.d:
             raise ValueError(f"x has {len(x)} columns, but this stream has {self.mixture_.d}.")
+        if self.mixture_.rows <= _LOOKED_AT and not hasattr(given, "tocsr"):
+            cells = zip(np.ravel(np.asarray(given, dtype=object)), x.tolist(), strict=True)
+            pairs = enumerate(cells)
+            long = {j: v for j, (v, n) in pairs if abs(n) >= EXACT and loses_digits(v, n)}
+            self._warn_of_rounded(long)
         if self.mixture_.form == SPARSE:
             columns = np.flatnonzero(x)
             return columns, x[columns]
         return _NO_COLUMNS, x
 
+    def _warn_of_rounded(self, found):
+        """Warn once of each column of whole numbers, by a first one, whose digits are lost."""
+        known = vars(self).setdefault("_rounded", set())
+        warn_of_rounded({name: given for name, given in found.items() if name not in known})
+        known.update(found)
+
     def _read_names(self, record, row=None):
         found = features(record, row)
+        if found.rounded:
+            self._warn_of_rounded(found.rounded)
         if self._ready and self.columns_ is None:
             names = self._names()
             for name in found:

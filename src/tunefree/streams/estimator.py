@@ -32,7 +32,7 @@ from tunefree.streams.state import DRIFTS, NARROW, RATES
 # Most predictions that wait for their label.
 _MOST_WAITING = 1 << 20
 # What is found again from other attributes.
-_FOUND_AGAIN = "_by_name", "_by_label", "_levels", "_of_dates"
+_FOUND_AGAIN = "_by_name", "_by_label", "_levels", "_of_dates", "_rounded"
 # What was learned, which `fit` forgets.
 _LEARNED = "mixture_", "classes_", "codes_", "columns_", "_waiting", *_FOUND_AGAIN
 _MEMBERS = [

@@ -21,6 +21,7 @@ from tunefree.core.warn import DataWarning, warn
 from tunefree.rows.cells import value_of
 from tunefree.rows.columns import (
     DATE,
+    EXACT,
     as_table,
     must_be_read,
     named_table,
@@ -197,6 +198,29 @@ def _as_float(value, *place):
         raise ValueError(f"{_place(*place)} is too large: give a number below 1e308.") from None
 
 
+def loses_digits(given, value):
+    """Whether a whole number, or its text, is not the float that stands for it.
+
+    >>> loses_digits(2**53 + 1, 2.0**53), loses_digits("9007199254740994", 2.0**53 + 2)
+    (True, False)
+    """
+    whole: Any = plain(given)
+    try:
+        return int(whole) != int(value)
+    except (TypeError, ValueError, OverflowError):  # no whole number, or an infinite one
+        return False
+
+
+def warn_of_rounded(found):
+    """Warn of the first whole number of each column whose digits a float has not."""
+    for name, given in found.items():
+        warn(
+            f"Column {name!r} has whole numbers such as {given}, which a float cannot hold: some "
+            "that differ are one value. Give names as text that is no number, or leave them out.",
+            DataWarning,
+        )
+
+
 def _place(row, key):
     """Where a value stands: in the only row, or in a row of a chunk."""
     return f"{'x' if row is None else f'X[{row}]'}[{key!r}]"
@@ -206,9 +230,12 @@ def _place(row, key):
 
 
 class NamedNumbers(dict):
-    """The numbers of a row by the names of their columns; its cells of text and dates by key."""
+    """The numbers of a row by the names of their columns; its cells of text and dates by key.
 
-    __slots__ = ("dates", "texts")
+    `rounded` has the whole numbers whose digits a float has not.
+    """
+
+    __slots__ = ("dates", "rounded", "texts")
 
 
 def record_of(x: Any, named=False):
@@ -300,9 +327,9 @@ def features(x, row=None):
     {'size': 3.0, 'kind=red': 1.0, 'age': nan}
     """
     found, of_dates = NamedNumbers(), {}
-    found.texts, found.dates = {}, {}
-    for key, value in x.items():
-        name = key if type(key) is str else _name_of(key)
+    found.texts, found.dates, found.rounded = {}, {}, {}
+    for key, given in x.items():
+        name, value = key if type(key) is str else _name_of(key), given
         if type(value) is not float:
             value = read(value)
             if type(value) is str:
@@ -314,6 +341,8 @@ def features(x, row=None):
                 value = (value - _EPOCH) / _DAY
             else:
                 value = _as_float(value, row, key)
+                if abs(value) >= EXACT and loses_digits(given, value):
+                    found.rounded[name] = given
         found[name] = value
     if len(found) < len(x):
         first = {}
@@ -419,7 +448,12 @@ def _cells_of(X, names):
             values, absent = _listed(column)
             found[name] = [None if a else v for v, a in zip(values, absent, strict=True)]
         else:
-            levels = [*map(_value_of_text, column.cells.to_pylist()), None]
+            texts = column.cells.to_pylist()
+            levels = [*map(_value_of_text, texts), None]
+            pairs = zip(texts, levels, strict=False)
+            long = [t for t, v in pairs if isinstance(v, float) and loses_digits(t, v)]
+            if long:
+                warn_of_rounded({name: long[0]})
             found[name] = [levels[code] for code in column.codes.tolist()]
     return found
 
@@ -569,6 +603,9 @@ def split_labels(y: Any, real):
     if y.dtype.kind in "mM":
         raise ValueError("y holds dates or times: give numbers, such as days since a date.")
     if y.dtype.kind == "O":
+        whole, missing = separated(y)
+        if real and whole.dtype.kind in "iu":  # with all of their digits
+            return whole, ~missing
         return _split_objects(y.tolist(), real)
     if y.dtype.kind == "f":
         known = ~np.isnan(y)

@@ -66,7 +66,10 @@ def rates(alpha):
     >>> rates(0.1), rates([0.1, 0.2])
     (array([0.1]), array([0.1, 0.2]))
     """
-    out = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+    try:
+        out = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+    except (TypeError, ValueError):  # text, or lists of several lengths
+        out = np.empty(0)
     if out.ndim != 1 or not len(out) or not ((out > 0.0) & (out < 1.0)).all():
         raise ValueError(f"alpha={alpha!r} is not between 0 and 1, nor a list of such numbers.")
     return out

@@ -18,6 +18,7 @@ from tunefree.reflectron.reflectron import COMMON, FITTED, GEOMETRY, MirrorDesce
 from tunefree.rows import formulas
 from tunefree.rows.columns import column_named, named_table, names_of, without_columns
 from tunefree.rows.levels import Coded, TableColumns, coded, coefficient_names
+from tunefree.rows.missing import is_finite_number
 from tunefree.rows.units import Units
 from tunefree.uncertainty.kept import KeptFit, KeptFits, check_work
 from tunefree.uncertainty.laws import Law
@@ -129,7 +130,7 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
             if isinstance(values, str):
                 arguments[role] = column_named(X, values, role)
                 self.row_columns_[role] = values
-            elif role == "offset" and are_names(values):
+            elif role == "offset" and _are_of_columns(values, X):
                 arguments[role] = _columns_named(X, values)
                 self.row_columns_[role] = values
         if self.formula is None:
@@ -144,7 +145,7 @@ class GeneralizedLinearModel(DiagnosticsMixin, MirrorDescent):
 
     def _column_of_role(self, X, values, role):
         """The numbers of a role: as given, or those of its column in X; else None."""
-        if role == "offset" and are_names(values):
+        if role == "offset" and _are_of_columns(values, X):
             return _columns_named(X, values)
         name = values if isinstance(values, str) else vars(self).get("row_columns_", {}).get(role)
         if name is None or not (values is None or isinstance(values, str)):
@@ -365,6 +366,15 @@ def are_names(values):
     """Whether values name a column of X for each class: a list of texts, or a dict by class."""
     names = in_columns(values) if isinstance(values, list | tuple | dict) else ()
     return len(names) > 0 and all(isinstance(name, str) for name in names)
+
+
+def _are_of_columns(values, X):
+    """Whether values name columns of X, and are no numbers as text."""
+    if not are_names(values):
+        return False
+    names = in_columns(values)
+    own = names_of(X) or ()
+    return any(name in own for name in names) or not any(map(is_finite_number, names))
 
 
 def in_columns(values):

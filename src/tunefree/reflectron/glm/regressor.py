@@ -262,7 +262,7 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         targets, weights, offset = per_exposure(family, link, targets, weights, exposure, offset)
         family.check(targets[weights > 0.0])
         targets = family.targets(targets)
-        validation = self._validation(X_val, y_val, family)
+        validation = self._validation(X_val, y_val, family, as_columns(y).shape[1])
         self._flat = np.ndim(y) == 1
         over = None if family.exposure != "rate" else row_term(exposure, X, "exposure")
         # With an offset means have no range of their own.
