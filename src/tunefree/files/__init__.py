@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from tunefree.files.arrays import row_blocks, with_targets
-from tunefree.files.files import FORMATS, DataError, Skipped, detected, name_of
+from tunefree.files.files import FORMATS, DataError, Skipped, check_options, detected, name_of
 from tunefree.files.libsvm import read_libsvm
 from tunefree.files.tables import Column, Table, read_table
 from tunefree.rows.matrices import stacked
@@ -51,6 +51,8 @@ def read(
         raise ValueError(f"format must be one of {sorted(FORMATS)}, not {format!r}")
     path = name_of(source)
     kind, source = detected(source, format)
+    written = {"header": header, "delimiter": delimiter, "sheet": sheet}
+    check_options(kind, path, written | columns)
     if kind == "libsvm":
         labelled, width = columns.get("target") is not False, columns.get("n_features")
         how = {"zero_based": zero_based, "n_features": width, "unseen": unseen, "skipped": skipped}

@@ -165,14 +165,16 @@ def frame_batches(
 
     name = name_of(path)
     aside = [column.name for column in set_aside(drop) if column.name is not None]
-    asked = [target, weight_column, *(columns or ())]
+    asked = [getattr(column, "name", column) for column in (target, weight_column)]
+    asked += columns or ()
+    by_name = [str(c) for c in asked if c not in (None, False) and not _is_position(c)]
     readers: Any = {
-        "parquet": partial(_parquet, asked=[getattr(column, "name", column) for column in asked]),
+        "parquet": partial(_parquet, asked=asked),
         "arrow": _arrow,
         "csv": partial(_delimited, aside=aside, header=header, delimiter=delimiter),
         "jsonl": partial(json_batches, target=target, aside=aside, skipped=skipped),
         "document": partial(json_batches, target=target, aside=aside),
-        "excel": lambda path: workbook(path, sheet, header, columns).to_batches(),
+        "excel": lambda path: workbook(path, sheet, header, columns, by_name).to_batches(),
         "arff": lambda path: arff(path).to_batches(),
         "stata": lambda path: statistics(path, format).to_batches(),
         "spss": lambda path: statistics(path, format).to_batches(),
@@ -188,6 +190,11 @@ def frame_batches(
     except (pyarrow.ArrowException, OSError) as problem:
         words = str(problem).split("\n")[0]
         raise DataError(f"pyarrow cannot read it as {format}: {words}", name) from None
+
+
+def _is_position(column):
+    """Whether a column may be given by its position, from either end."""
+    return str(column).lstrip("-").isdigit()
 
 
 def _usual_types(batch):

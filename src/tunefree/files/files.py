@@ -27,7 +27,7 @@ from typing import Any
 
 from tunefree.core.format import words_on_address
 from tunefree.core.progress import task
-from tunefree.core.warn import DataWarning, warn
+from tunefree.core.warn import DataWarning, NoEffect, warn
 
 CHUNK = 1 << 21
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -475,6 +475,42 @@ def detected(source, format):
         if head.startswith(first):
             raise DataError(f"{what} data must come from a file, not through a pipe", path)
     return kind, Named(path, itertools.chain([head], pieces))
+
+
+# Options that some formats alone have: their formats, and what these are in words.
+_ONLY_FOR: Any = {
+    "sheet": (("excel",), "workbooks"),
+    "delimiter": (("csv",), "csv"),
+    "header": (("csv", "excel"), "csv and workbooks"),
+}
+# Formats without named columns: options that choose one would change nothing.
+_WITHOUT_COLUMNS = ("libsvm", "npz")
+_OF_COLUMNS = ("target", "weight_column", "drop")
+
+
+def check_options(kind, path, options):
+    """Refuse options that have no effect on a format, which else would be ignored.
+
+    >>> check_options("libsvm", "a.svm", {"target": False, "header": None, "drop": ()})
+    >>> check_options("jsonl", "a.jsonl", {"delimiter": ";"})
+    Traceback (most recent call last):
+        ...
+    tunefree.core.warn.NoEffect: delimiter= is for csv, but a.jsonl is jsonl
+    """
+    for option, value in options.items():
+        kinds, what = _ONLY_FOR.get(option, (None, None))
+        if kinds is not None and value is not None and kind not in kinds:
+            raise NoEffect(option, f"is for {what}, but {path} is {kind}")
+        if option in _OF_COLUMNS and kind in _WITHOUT_COLUMNS and _is_chosen(value):
+            raise NoEffect(option, f"is for csv and other tables, but {path} is {kind}")
+
+
+def _is_chosen(value):
+    """Whether columns are chosen by name or position; a `Column` may be absent."""
+    columns = (
+        [value] if hasattr(value, "_fields") or not isinstance(value, (list, tuple)) else value
+    )
+    return any(isinstance(c, (str, int)) and not isinstance(c, bool) for c in columns)
 
 
 def _is_wabbit(head):

@@ -27,6 +27,7 @@ from tunefree.files.files import (
     PACKED,
     DataError,
     Skipped,
+    check_options,
     detected,
     fingerprint,
     name_of,
@@ -429,6 +430,7 @@ def open_source(
     roles = {"target": target, "weight_column": weight_column, "drop": drop}
     named = roles | {"n_features": n_features, "columns": columns, "target_type": target_type}
     written = {"header": header, "delimiter": delimiter, "sheet": sheet}
+    check_options(kind, name, written | roles)
     lenient = on_bad_row == "skip"
     reader: Any
     if hasher:
