@@ -176,3 +176,58 @@ def test_a_sheet_is_read_as_its_text(below):
     found, notes = _table_of_cells(page[0], None, None)
     assert found.equals(whole) and len(notes) == 3
     assert not notes_of(whole)
+
+
+def sums_of(rows, name="Total", divisor=1.0):
+    """A full row of sums, or of means, below rows of (size, word, n, y)."""
+    sizes, counts, ys = (sum(float(row[j]) for row in rows) / divisor for j in (0, 2, 3))
+    return [name, f"{sizes:.2f}", f"{counts:.6g}", f"{ys:.3f}"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("kind", ["Total", "Sum", "Gesamt", "Grand total", "Mean"])
+def test_a_full_row_of_sums_is_no_row(tmp_path, mark, kind):
+    rows = table(21)
+    named = [[row[1], row[0], *row[2:]] for row in rows]
+    last = sums_of(rows, kind, len(rows) if kind == "Mean" else 1.0)
+    whole = written([["word", "size", "n", "y"], *named, last], mark)
+    whole = whole.replace(".", ",") if mark == ";" else whole
+    path = tmp_path / "t.csv"
+    for below in ("", "\n", written([["Source: the office", "", "", ""]], mark)):
+        path.write_text(whole + below)
+        with pytest.warns(UserWarning, match="below the table: not read"):
+            found = read_mixed(str(path), cells=True)
+        assert found.X.column("word").to_pylist() == [row[0] for row in named]
+    cells = [[word, *map(float, rest)] for word, *rest in named]
+    head = ["word", "size", "n", "y"]
+    sheet, notes = _table_of_cells([head, *cells, [kind, *map(float, last[1:])]], None, None)
+    assert sheet.num_rows == len(rows) and "the last row is below the table" in notes[0]
+
+
+@pytest.mark.parametrize("change", [1.01, -1.0, 0.5])
+def test_a_row_that_holds_no_sums_is_read_and_told(tmp_path, change):
+    rows = table(22)
+    named = [[row[1], row[0], *row[2:]] for row in rows]
+    name, *last = sums_of(rows)
+    last = [f"{change * float(cell):.3f}" for cell in last]
+    path = tmp_path / "t.csv"
+    path.write_text(written([["word", "size", "n", "y"], *named, [name, *last]]))
+    with pytest.warns(UserWarning, match="1 row begins like a row of sums, the first in line 32"):
+        found = read_mixed(str(path), cells=True)
+    assert len(found.y) == len(rows) + 1
+
+
+def test_a_last_row_with_a_name_alone_is_a_row(tmp_path):
+    """A name of three words without values is no note."""
+    names = ["The Grand Hotel", "The Old Inn"]
+    rows = [[f"{names[k % 2]} {k}", k, k + 0.5] for k in range(30)]
+    path = tmp_path / "t.csv"
+    path.write_text(written([["name", "a", "b"], *rows, ["The New Inn 7", "", ""]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_mixed(str(path), cells=True, target=False).X.num_rows == 31
+    marked = [[f"Room: {k}", k, k + 0.5] for k in range(30)]
+    path.write_text(written([["name", "a", "b"], *marked, ["Room: 31", "", ""]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_mixed(str(path), cells=True, target=False).X.num_rows == 31

@@ -103,6 +103,30 @@ def write_workbook(table, path):
     write_xlsx(table, path)
 
 
+def records_of(table):
+    return table.to_dict(orient="records")
+
+
+def write_objects(between, **how):
+    """Objects one after the other, not one a line."""
+    return lambda t, p: p.write_text(between.join(json.dumps(r, **how) for r in records_of(t)))
+
+
+def write_below(key, **beside):
+    """An object that holds the table below a key, and other things."""
+    return lambda t, p: p.write_text(json.dumps({**beside, key: records_of(t)}))
+
+
+def write_named_arrays(table, path):
+    rows = table.to_numpy().tolist()
+    path.write_text(json.dumps({"title": "t", "names": [*table.columns], "rows": rows}))
+
+
+def write_fields(table, path):
+    fields = [{"id": name, "type": "any"} for name in table.columns]
+    path.write_text(json.dumps({"fields": fields, "records": records_of(table)}))
+
+
 WRITERS = {
     "csv": lambda t, p: t.to_csv(p, index=False),
     "tsv": lambda t, p: t.to_csv(p, index=False, sep="\t"),
@@ -115,6 +139,14 @@ WRITERS = {
     "lines.json": lambda t, p: t.to_json(p, orient="records", lines=True),
     "within.json": lambda t, p: p.write_text(json.dumps({"data": t.to_dict(orient="records")})),
     "jsonl": lambda t, p: t.to_json(p, orient="records", lines=True),
+    "printed.json": write_objects("\n", indent=2),
+    "printed.jsonl": write_objects("\n\n", indent=1),
+    "commas.json": write_objects(",\n", indent=1),
+    "joined.json": write_objects(""),
+    "sequence.json": write_objects("\n\x1e", indent=1),
+    "metadata.json": write_below("rows", meta={"n": 20}, source="us", errors=[]),
+    "named.json": write_named_arrays,
+    "fields.json": write_fields,
     "parquet": lambda t, p: t.to_parquet(p),
     "shuffled.parquet": lambda t, p: t.set_index(np.arange(len(t))[::-1]).to_parquet(p),
     "feather": lambda t, p: t.to_feather(p),
@@ -207,6 +239,14 @@ def test_damaged_json_is_named(text, words):
     with pytest.raises(DataError) as caught:
         read_mixed([text], format="json")
     assert words in str(caught.value)
+
+
+def test_two_tables_in_a_json_object_are_named(tmp_path):
+    path = tmp_path / "t.json"
+    for other in (frame(1), frame(1, 7)):
+        path.write_text(json.dumps({"train": records_of(frame()), "test": records_of(other)}))
+        with pytest.raises(DataError, match="several arrays of records: 'train', 'test'"):
+            read_mixed(str(path), cells=True)
 
 
 def test_sheets(tmp_path):

@@ -12,6 +12,8 @@ all of a file or lose the place of a cell, and know neither second headers, comm
 lines quoted as a whole nor unnamed columns of nothing.
 """
 
+import csv
+import math
 import re
 from collections import Counter
 from functools import lru_cache
@@ -773,13 +775,15 @@ _TOTALS = re.compile(
 _MOST_FOOTERS = 20
 _PROSE = re.compile(r"[^\W\d]|[(*©†‡¹²³]")
 _NOTE = re.compile(r"(?:\S+\s+){2}\S|\S*[:*©]|\(")  # of a sheet: three words, or a mark
+_MARKED = re.compile(r"\S*[:*©]|\(")  # of text, where a name may have three words
 
 
 def without_footer(text, dialect):
     r"""The last lines of a file with blanks for those below the table, and what these are.
 
-    They are texts without a delimiter below a table of three and more columns, such as its source,
-    and rows of sums or means with empty cells.
+    They are texts below a table of three and more columns, such as its source, without delimiters
+    or with nothing between them, and rows of sums or means: with empty cells, or with the sums of
+    the rows above.
 
     >>> table = Dialect(",", ["a", "b", "c"], 3)
     >>> without_footer(b"x,1,2\nTotal,,2\nSource: us\n", table)
@@ -794,9 +798,11 @@ def without_footer(text, dialect):
         cells = [line] if re.fullmatch(rb'"[^"]*"', line) else line.strip(b"|").split(mark)
         words = cells[0].strip(b'" ')
         is_text = len(cells) == 1 and _PROSE.match(decoded(words).strip())
-        is_sum = _TOTALS.fullmatch(words) and any(not cell.strip() for cell in cells)
+        is_sum = _TOTALS.fullmatch(words) and (
+            any(not cell.strip() for cell in cells) or _are_sums(line, lines[:k], dialect)
+        )
         # Texts with line breaks in them, and a level of that name, are rows.
-        if line and not (is_text or is_sum):
+        if line and not (is_text or is_sum or _is_padded_note(line, lines, mark)):
             break
         if is_sum and len(re.findall(rb"(?im)^\W*" + re.escape(words), text)) > 1:
             break
@@ -808,17 +814,83 @@ def without_footer(text, dialect):
     return b"\n".join(lines), found[::-1]
 
 
-def footers(rows, texts):
+def _is_padded_note(line, lines, mark):
+    """Whether a line is a marked text and else empty cells, and no other one begins like a note."""
+    words = line.rstrip(mark + b" \t")
+    is_alone = words != line and (mark not in words or re.fullmatch(rb'"[^"]*"', words))
+    if not is_alone or not _is_marked(words):
+        return False
+    others = (other for other in lines[: -_MOST_FOOTERS - 1] if other)
+    return not any(_is_marked(other.partition(mark)[0]) for other in others)
+
+
+def _is_marked(words):
+    return _MARKED.match(decoded(words).strip('" ')) is not None
+
+
+def _are_sums(line, lines, dialect):
+    """Whether the cells of a row are sums or means of the columns in the lines above."""
+    texts = (decoded(text).rstrip() for text in [*lines, line])
+    try:
+        found = [*csv.reader(texts, delimiter=dialect.delimiter)]
+    except csv.Error:  # of cells that are very long
+        return False
+    rows = [
+        [with_point(cell) if j in dialect.commas else cell for j, cell in enumerate(cells)]
+        for cells in found
+    ]
+    last = rows[-1]
+    return are_sums(last, [row for row in rows[:-1] if len(row) == len(last)])
+
+
+def are_sums(last, rows):
+    """Whether a row of texts holds sums or means of columns: of most that have numbers, and of one.
+
+    >>> are_sums(["Total", "6", "0.75"], [["u", "1", "0.5"], ["v", "2", "-1"], ["u", "3", "1.25"]])
+    True
+    """
+    rows = [row for row in rows if not _TOTALS.fullmatch(row[0].encode())]
+    if len(rows) < _FEWEST:
+        return False
+    matches = []
+    for cell, column in zip(last[1:], [*zip(*rows, strict=True)][1:], strict=True):
+        numbers = [float(c) for c in column if _NUMBER.fullmatch(c)]
+        if _NUMBER.fullmatch(cell) and len(numbers) >= 0.8 * len(column):
+            total, digits = math.fsum(numbers), len(cell.partition(".")[2])
+            near = 0.51 * 10.0**-digits + 1e-9 * abs(total)
+            wanted = total, total / len(numbers)
+            matches.append(any(abs(float(cell) - value) <= near for value in wanted))
+    return sum(matches) > 0.5 * len(matches)
+
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def first_total(text, dialect):
+    """How many lines begin with a cell such as "Total", and the place of the first, from 0."""
+    lower = text.lower()
+    if not any(word in lower for word in _SURE_TOTALS):  # which takes less than the pattern
+        return 0, -1
+    mark = re.escape(dialect.mark.encode())
+    pattern = rb'(?m)^[ \t]*"?(?:' + b"|".join(_SURE_TOTALS) + rb')s?"?[ \t]*' + mark
+    found = [m.start() for m in re.finditer(pattern, lower)]
+    return len(found), found[0] if found else -1
+
+
+_SURE_TOTALS = (b"grand total", b"subtotal", b"total", b"sum", b"summe", b"gesamt", b"insgesamt")
+
+
+def footers(rows, texts, are_sums_of=lambda row: False):
     """How many rows at the end of a sheet of three and more columns are none of its table.
 
-    They are rows of sums or means with empty cells, and notes in the first cell. `texts` are the
-    first cells of all rows.
+    They are rows of sums or means with empty cells, or for which `are_sums_of` is true, and notes
+    in the first cell. `texts` are the first cells of all rows.
     """
     for n, row in enumerate(reversed(rows[-_MOST_FOOTERS:])):
         words = row[0]
         is_alone = sum(map(bool, row)) == 1
         is_note = is_alone and _PROSE.match(words) and _NOTE.match(words)
-        is_sum = _TOTALS.fullmatch(words.encode()) and not all(row)
+        is_sum = _TOTALS.fullmatch(words.encode()) and (not all(row) or are_sums_of(row))
         if len(row) < 3 or texts.count(words) > 1 or not (is_note or is_sum):
             return n
     return min(len(rows), _MOST_FOOTERS)

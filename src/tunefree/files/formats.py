@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tunefree.core.format import listed
 from tunefree.core.warn import warn
-from tunefree.files.dialect import distinct_names, footers, header_of, unnamed_columns
+from tunefree.files.dialect import are_sums, distinct_names, footers, header_of, unnamed_columns
 from tunefree.files.files import DataError, name_of, numbered_lines, shown, unpacked
 
 _NOTES = b"tunefree notes"
@@ -243,7 +243,12 @@ def _own_rows(body, names):
             notes.append("rows that repeat the header: not read")
         body = own
     last = [[(_written(cell) or "").strip() for cell in row] for row in body[-_LAST_ROWS:]]
-    below = footers(last, [(_written(row[0]) or "").strip() for row in body])
+
+    def are_sums_of(row):
+        texts = [[_written(cell) or "" for cell in other] for other in body]
+        return are_sums(row, [other for other in texts if other != row])
+
+    below = footers(last, [(_written(row[0]) or "").strip() for row in body], are_sums_of)
     if below:
         rows = f"last {below} rows are" if below > 1 else "last row is"
         notes.append(f"the {rows} below the table: not read, such as {last[-below][0]!r:.60}")

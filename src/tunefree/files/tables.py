@@ -8,6 +8,7 @@ CPU time for 1,000 columns and 2.5 times for 3,000. Here an error has its line a
 once, and a lost quote costs one row, not all rows up to the next quote.
 """
 
+import itertools
 import re
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 from tunefree.core.format import listed
 from tunefree.core.jit import kernel
 from tunefree.core.warn import did_you_mean, warn
-from tunefree.files.dialect import HEAD, distinct_names, sniffed, without_footer
+from tunefree.files.dialect import HEAD, distinct_names, first_total, sniffed, without_footer
 from tunefree.files.files import (
     DataError,
     decoded,
@@ -309,18 +310,24 @@ def headed(texts, path, layout=None, *, enough=None, **columns):
 
 def _footless(texts, path):
     """The same texts; what stands below the table in the last one becomes blanks."""
-    last = None
-    for found in texts:
+    last, count, first = None, 0, 0
+    for found in itertools.chain(texts, [None]):
         if last is not None:
-            yield last
+            text, line, layout, *more = last
+            if found is None:
+                text, footer = without_footer(text, layout.dialect)
+                if footer:
+                    rows = f"{len(footer)} lines" if len(footer) > 1 else "line"
+                    words = f"the last {rows} below the table: not read, such as {footer[0]!r:.60}"
+                    warn(f"{path}: {words}")
+            n_totals, at = first_total(text, layout.dialect)
+            first = first or (n_totals and line + text.count(b"\n", 0, at))
+            count += n_totals
+            yield text, line, layout, *more
         last = found
-    if last is not None:
-        text, line, layout, *more = last
-        text, footer = without_footer(text, layout.dialect)
-        if footer:
-            rows = f"{len(footer)} lines" if len(footer) > 1 else "line"
-            warn(f"{path}: the last {rows} below the table: not read, such as {footer[0]!r:.60}")
-        yield text, line, layout, *more
+    if count:
+        rows = f"{count} rows begin" if count > 1 else "1 row begins"
+        warn(f"{path}: {rows} like a row of sums, the first in line {first}: read as data")
 
 
 def headed_rows(texts, path, layout=None, *, enough=None, **columns):
