@@ -297,9 +297,8 @@ def _main_records(tables, name):
     """Of several arrays of records the one of which the others list the columns, with a warning."""
 
     def lists(rows, columns):
-        texts = (
-            {*filter(_is_text, values)} for values in zip(*map(dict.values, rows), strict=False)
-        )
+        cells = zip(*map(dict.values, rows), strict=False)
+        texts = ({cell for cell in column if isinstance(cell, str)} for column in cells)
         return any(2 * len(columns.intersection(own)) > len(columns) for own in texts)
 
     about = {
