@@ -10,8 +10,10 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import zstandard
+from pyarrow import orc
 
 from tunefree.files import DataError, read
 from tunefree.files.files import detected
@@ -122,11 +124,6 @@ def write_named_arrays(table, path):
     path.write_text(json.dumps({"title": "t", "names": [*table.columns], "rows": rows}))
 
 
-def write_fields(table, path):
-    fields = [{"id": name, "type": "any"} for name in table.columns]
-    path.write_text(json.dumps({"fields": fields, "records": records_of(table)}))
-
-
 WRITERS = {
     "csv": lambda t, p: t.to_csv(p, index=False),
     "tsv": lambda t, p: t.to_csv(p, index=False, sep="\t"),
@@ -146,9 +143,9 @@ WRITERS = {
     "sequence.json": write_objects("\n\x1e", indent=1),
     "metadata.json": write_below("rows", meta={"n": 20}, source="us", errors=[]),
     "named.json": write_named_arrays,
-    "fields.json": write_fields,
     "parquet": lambda t, p: t.to_parquet(p),
     "shuffled.parquet": lambda t, p: t.set_index(np.arange(len(t))[::-1]).to_parquet(p),
+    "orc": lambda t, p: orc.write_table(pa.Table.from_pandas(t, preserve_index=False), p),
     "feather": lambda t, p: t.to_feather(p),
     "dta": lambda t, p: t.to_stata(p, write_index=False),
     "arff": write_arff,
@@ -249,6 +246,15 @@ def test_two_tables_in_a_json_object_are_named(tmp_path):
             read_mixed(str(path), cells=True)
 
 
+def test_a_list_of_fields_beside_the_records_is_no_table(tmp_path):
+    table, path = frame(), tmp_path / "t.json"
+    fields = [{"id": name, "type": "any"} for name in table.columns]
+    path.write_text(json.dumps({"fields": fields, "records": records_of(table)}))
+    with pytest.warns(UserWarning, match="'records' is read, of 'fields', 'records'"):
+        found = read_mixed(str(path))
+    same(contents(found), table)
+
+
 def test_sheets(tmp_path):
     pytest.importorskip("python_calamine", reason="the extra excel is not installed")
     table, path = frame(), tmp_path / "t.xlsx"
@@ -324,6 +330,7 @@ FOREIGN = {
     "a pickle": lambda path: path.write_bytes(pickle.dumps({"a": 1})),
     "an SQLite database": write_sqlite,
     "a Word document": write_archive("word/document.xml"),
+    "a file of R": lambda path: path.write_bytes(gzip.compress(b"X\n\0\0\0\x03\0...")),
     "an HDF5 file": lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n..."),
 }
 

@@ -30,10 +30,10 @@ def read(
     r"""Read a data file.
 
     The format is detected from the first bytes if these are no text, or else from the name
-    (``.libsvm``, ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.xlsx``,
-    ``.ods``, ``.arff``, ``.dta``, ``.sav``, ``.sas7bdat``, ``.npy``, ..., also with ``.gz``,
-    ``.zst``, ``.bz2`` or ``.zip`` appended), or else from the first lines. The result's ``notes``
-    are sentences on what was found that may surprise.
+    (``.libsvm``, ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.orc``,
+    ``.xlsx``, ``.ods``, ``.arff``, ``.dta``, ``.sav``, ``.sas7bdat``, ``.npy``, ..., also with
+    ``.gz``, ``.zst``, ``.bz2`` or ``.zip`` appended), or else from the first lines. The result's
+    ``notes`` are sentences on what was found that may surprise.
 
     The options are those of `tunefree.open_source`; `columns` are its `target`, `weight_column`,
     `n_features`, `columns`, `drop` and `target_type`. A target or column of weights may be a

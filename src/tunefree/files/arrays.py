@@ -1,4 +1,4 @@
-"""Parquet, Arrow and NumPy files, read in blocks of rows; pyarrow reads the first two.
+"""Parquet, Arrow, ORC and NumPy files, read in blocks of rows; pyarrow reads the first three.
 
 An ``.npy`` file is a table whose last column is the target. An ``.npz`` file holds the features as
 ``X``, or as ``data, indices, indptr, shape`` (what `scipy.sparse.save_npz` writes), and ``y`` and
@@ -44,7 +44,7 @@ _ENTRIES = 500_000
 _ROWS = 8192
 _MAPPED = 1 << 24  # arrays of an archive of more bytes are mapped, not loaded
 # Formats whose columns have names and types.
-FRAMES = ("parquet", "arrow", "jsonl", "excel", "arff", "stata", "spss", "sas")
+FRAMES = ("parquet", "arrow", "orc", "jsonl", "excel", "arff", "stata", "spss", "sas")
 _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
@@ -171,6 +171,7 @@ def frame_batches(
     readers: Any = {
         "parquet": partial(_parquet, asked=asked),
         "arrow": _arrow,
+        "orc": _orc,
         "csv": partial(_delimited, aside=aside, header=header, delimiter=delimiter),
         "jsonl": partial(json_batches, target=target, aside=aside, skipped=skipped),
         "document": partial(json_batches, target=target, aside=aside),
@@ -354,6 +355,14 @@ def _arrow(path):
         for first in range(0, len(batch), _ROWS):
             yield batch.slice(first, _ROWS)
             forget(pages)
+
+
+def _orc(path):
+    from pyarrow import orc
+
+    file = orc.ORCFile(_as_file(path))
+    for stripe in range(file.nstripes):
+        yield file.read_stripe(stripe)
 
 
 def plain_batch(batch, path):

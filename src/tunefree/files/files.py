@@ -25,7 +25,7 @@ import zlib
 from functools import partial
 from typing import Any
 
-from tunefree.core.format import words_on_address
+from tunefree.core.format import listed, words_on_address
 from tunefree.core.progress import task
 from tunefree.core.warn import DataWarning, NoEffect, warn
 
@@ -51,6 +51,7 @@ FORMATS = {
     "parquet": "parquet",
     "arrow": "arrow",
     "feather": "arrow",
+    "orc": "orc",
     "npy": "npy",
     "npz": "npz",
     "jsonl": "jsonl",
@@ -77,6 +78,7 @@ FORMATS = {
 _FIRST_BYTES = {
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
+    b"ORC": "orc",
     b"\x93NUMPY": "npy",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "excel",
     b"$FL2": "spss",
@@ -93,10 +95,12 @@ _FOREIGN = {
     b"GIF8": ("an image (GIF)", "give a table"),
     b"SQLite format 3\0": ("an SQLite database", "export a table as csv"),
     b"\x89HDF": ("an HDF5 file", "write a table of it as parquet or csv"),
-    b"ORC": ("an ORC file", "write it as parquet or csv"),
     b"Obj\x01": ("an Avro file", "write it as parquet or csv"),
     b"RDX": ("a file of R", "write its table as csv"),
     b"RDA": ("a file of R", "write its table as csv"),
+    b"X\n\0\0\0": ("a file of R (RDS)", "write its table as csv, by write.csv"),
+    b"A\n2\n": ("a file of R (RDS)", "write its table as csv, by write.csv"),
+    b"A\n3\n": ("a file of R (RDS)", "write its table as csv, by write.csv"),
     b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
     b"Rar!": ("a rar archive", "unpack it"),
     b"\x7fELF": ("a program", "give a table"),
@@ -578,7 +582,7 @@ def _kind_of_archive(source, path, is_packed):
     if what is not None:
         raise DataError(f"this is {what[0]}, not a table: {what[1]}", path)
     inner = format_of(names[0]) if len(names) == 1 else None
-    return inner if inner in ("excel", "spss", "stata", "sas", "parquet", "arrow") else None
+    return inner if inner in ("excel", "spss", "stata", "sas", "parquet", "arrow", "orc") else None
 
 
 def _members(archive):
@@ -770,9 +774,11 @@ def _unzip(pieces, size, path):
             if "xl/workbook.xml" in names:
                 raise DataError("this is a workbook: give it as a file, or save it as csv", path)
             if len(names) != 1:
-                several = f", such as {names[0]!r}" if names else ""
+                several = f": {listed([*map(repr, names)])}" if names else ""
                 words = f"the archive must hold one file, and holds {len(names)}{several}"
-                raise DataError(words, path)
+                raise DataError(
+                    words, path, hint=names and "unpack it, and give one of them" or None
+                )
             with archive.open(names[0]) as stream:
                 yield from iter(lambda: stream.read(size), b"")
     except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as problem:

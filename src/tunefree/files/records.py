@@ -52,7 +52,7 @@ def records(
     ----------
     source : str, or pieces of text
         As for `tunefree.files.files.chunks`.
-    format : {'csv', 'libsvm', 'jsonl', 'parquet', 'arrow', 'excel', 'arff', 'stata', 'spss', 'sas'}
+    format : {'csv', 'libsvm', 'jsonl', 'parquet', 'arrow', 'orc', 'excel', 'arff', 'stata', ...}
     place : tuple
         Position in bytes, and line.
     layout : list, optional

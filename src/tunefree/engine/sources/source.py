@@ -348,8 +348,8 @@ def open_source(
     name : str, optional
         What to call it in messages.
     format : str, optional
-        'libsvm', 'csv', 'json', 'jsonl', 'parquet', 'arrow', 'excel', 'arff', 'stata', 'spss',
-        'sas', 'npy' or 'npz'. By default it is detected from the suffix or the contents.
+        'libsvm', 'csv', 'json', 'jsonl', 'parquet', 'arrow', 'orc', 'excel', 'arff', 'stata',
+        'spss', 'sas', 'npy' or 'npz'. By default it is detected from the suffix or the contents.
     target, header, weight_column
         As for ``tunefree train``: the target column (by default the last, False for none), whether
         a csv file has a header, the column of weights.
