@@ -5,6 +5,7 @@ import io
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tunefree.files.dialect import sniffed
@@ -12,6 +13,7 @@ from tunefree.files.files import DataError, Skipped
 from tunefree.files.formats import _table_of_cells, notes_of
 from tunefree.files.mixed import read_mixed
 from tunefree.files.records import records
+from tunefree.rows.schema import learn_columns, read_columns, typed
 
 NAMES = ["size", "word", "n", "y"]
 WORDS = ["red", "blue, or so", 'the "big" one', "it's", "a;b"]
@@ -231,3 +233,46 @@ def test_a_last_row_with_a_name_alone_is_a_row(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_mixed(str(path), cells=True, target=False).X.num_rows == 31
+
+
+def in_groups(numbers):
+    return [f"{k:,}".replace(",", ".") for k in numbers]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("most", [9000, 2_000_000])
+@pytest.mark.parametrize("beside", ["words", "numbers"])
+@pytest.mark.parametrize("mark", [";", ",", "\t"])
+def test_points_between_thousands_are_no_decimals(seed, most, beside, mark):
+    """1.250 beside 410 is more than it: else a column has values a thousand times too small."""
+    rng = np.random.default_rng(seed)
+    numbers, targets = np.exp(rng.uniform(3.0, np.log(most), (2, 80))).astype(int)
+    numbers[:2], targets[:2] = (1250, 410), (410, 3120)
+    others = rng.choice(WORDS[:1] + WORDS[3:4] if beside == "words" else ["1", "2"], 80)
+    rows = zip(others, in_groups(numbers), in_groups(targets), strict=True)
+    text = written([["word", "n", "y"], *rows], mark)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = read_mixed([text.encode()], format="csv")
+        schema, columns = learn_columns(found.X, found.X.column_names)
+        streams = [*records([text.encode()], "csv")]
+    assert found.y.tolist() == targets.tolist()
+    assert columns[1].values.tolist() == numbers.tolist()
+    assert [row.x["n"] for row in streams] == numbers.tolist()
+    assert [row.y for row in streams] == targets.tolist()
+    # One row alone is read by what is known.
+    one = typed(schema, read_columns(schema, found.X.slice(0, 1)))
+    assert one.column("n").to_pylist() == [1250.0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("form", ["{:.3f}", "{:.4g}", "{}", "{:.2f}"])
+def test_decimal_points_stay_decimal_points(seed, form):
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(1.0, 900.0, (80, 2)).round(3)
+    values[::7] = np.floor(values[::7])
+    cells = [[form.format(a), form.format(b)] for a, b in values.tolist()]
+    found = read(written([["a", "y"], *cells]))
+    assert found[2] == [float(b) for _, b in cells]
+    frame = pa.table({"a": [a for a, _ in cells]})
+    assert learn_columns(frame)[1][0].values.tolist() == [float(a) for a, _ in cells]

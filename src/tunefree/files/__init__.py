@@ -9,7 +9,7 @@ from typing import Any
 from tunefree.files.arrays import row_blocks, with_targets
 from tunefree.files.files import FORMATS, DataError, Skipped, check_options, detected, name_of
 from tunefree.files.libsvm import read_libsvm
-from tunefree.files.tables import Column, Table, read_table
+from tunefree.files.tables import Column, Table, check_points, read_table
 from tunefree.rows.matrices import stacked
 
 __all__ = ["Column", "DataError", "Skipped", "Table", "read"]
@@ -61,6 +61,7 @@ def read(
     how = {"header": header, "delimiter": delimiter, "skipped": skipped}
     if kind == "csv":
         X, y, weight, layout = read_table(source, **how, **columns)
+        check_points(layout, path)
     else:
         how |= {"sheet": sheet}
         X, y, weight, layout = _read_arrays(source, path, kind, **how, **columns)

@@ -19,10 +19,13 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from tunefree.core.format import listed
 from tunefree.files.files import decoded
 from tunefree.files.quotes import cells_of, parted_at_blanks
 from tunefree.rows.missing import MISSING
+from tunefree.rows.written_numbers import are_grouped
 
 HEAD = 1 << 16
 DELIMITERS = "\t;|, "
@@ -240,22 +243,36 @@ def decimal_commas(below, width, delimiter):
     """Positions of the columns of some rows whose numbers have a decimal comma.
 
     A column shows it by a comma before other than three digits. Between semicolons three are
-    enough, unless a column has a decimal point; and then all columns have decimal commas.
+    enough, unless a column has a decimal point; and then all columns have decimal commas. So have
+    columns with points between thousands.
 
     >>> rows = [["1,5", "1,250", "7"], ["2", "3,125", "8"]]
     >>> decimal_commas(rows, 3, ";"), decimal_commas([[*row, "2.5"] for row in rows], 4, ";")
     ((0, 1, 2), (0,))
     """
     rows = [row for row in below if len(row) == width]
-    if not any("," in cell for row in rows for cell in row):
-        return ()
     columns = [
         [c for c in column if c.lower() not in MISSING] for column in zip(*rows, strict=True)
     ]
+    grouped = tuple(j for j, column in enumerate(columns) if _has_grouped(column))
+    if not any("," in cell for column in columns for cell in column):
+        return grouped
     has_points = any(map(_WITH_POINT.fullmatch, (c for column in columns for c in column)))
     is_sure = delimiter == ";" and not has_points
     shown = tuple(j for j, column in enumerate(columns) if _shows_commas(column, is_sure))
-    return shown if has_points or not shown else tuple(range(width))
+    if has_points or not shown:
+        return tuple(sorted({*shown, *grouped}))
+    return tuple(range(width))
+
+
+def _has_grouped(column):
+    """Whether the points in a column of plain numbers stand between thousands."""
+    if not any(map(_GROUP.fullmatch, column)):  # of most columns the first cells show it
+        return False
+    return are_grouped(pa.array(column))
+
+
+_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d\d0", re.ASCII)
 
 
 def _shows_commas(column, is_sure):

@@ -592,6 +592,14 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     return X, y, (weight if layout.find(WEIGHT) else None), layout
 
 
+def check_points(layout, path):
+    """Refuse plain numbers whose points, by the dialect, stand between thousands."""
+    read = [j for j in layout.dialect.commas if layout.slots[j] != IGNORED]
+    if read:
+        words = f"{layout.describe(read[0])}: points stand between thousands, as in '1.250'"
+        raise DataError(words, path, feature=True)
+
+
 def type_of_targets(blocks):
     """What the targets of blocks are: float or str; an error for a few bad cells among numbers."""
     stray = next((block.stray for block in blocks if block.stray), None)

@@ -41,7 +41,7 @@ from tunefree.rows.kinds import (
 from tunefree.rows.missing import MISSING
 from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates
 from tunefree.rows.written_durations import Durations
-from tunefree.rows.written_numbers import Numbers
+from tunefree.rows.written_numbers import Numbers, are_grouped
 
 # A column of numbers or dates may have this share of cells that are none, and count as missing.
 MOST_STRAY = 0.2
@@ -231,6 +231,8 @@ def _plain_numbers(raw, facts):
     if not are_markers(plain.others, (), AMONG_NUMBERS).all():
         return None
     values = plain.values[plain.found]
+    if are_grouped(raw.texts.cells.filter(pa.array(plain.found)), values):
+        return None
     if wanted is None and (values.max() >= FIRST_DAY or _are_days(values)):  # they may be dates
         return None
     return ColumnKind(NUMBER, markers=tuple(plain.others.to_pylist()), whole=all_whole(values))

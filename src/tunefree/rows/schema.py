@@ -48,7 +48,7 @@ from tunefree.rows.kinds import (
 )
 from tunefree.rows.learned_kinds import FEW_NUMBERS, MOST_STRAY, are_strays, learned_kind, note_of
 from tunefree.rows.order import in_units_of_rows
-from tunefree.rows.written_numbers import Numbers
+from tunefree.rows.written_numbers import Numbers, are_grouped
 
 
 class BadCells(DataWarning):
@@ -440,6 +440,8 @@ def _plain_among(raw):
     """Plain numbers, NaN for markers of missing values; None if other cells are there, too."""
     plain = raw.plain
     if plain is None or not are_markers(plain.others, (), AMONG_NUMBERS).all():
+        return None
+    if are_grouped(raw.texts.cells.filter(pa.array(plain.found)), plain.values[plain.found]):
         return None
     return np.where(plain.found, plain.values, np.nan)
 
