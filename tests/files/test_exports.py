@@ -276,3 +276,34 @@ def test_decimal_points_stay_decimal_points(seed, form):
     assert found[2] == [float(b) for _, b in cells]
     frame = pa.table({"a": [a for a, _ in cells]})
     assert learn_columns(frame)[1][0].values.tolist() == [float(a) for a, _ in cells]
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", "\ufeff\ufeff", "\ufeff\ufeff\ufeff"])
+def test_marks_of_the_byte_order_are_no_part_of_a_name(mark):
+    whole = written([NAMES, *table(31)])
+    assert read(mark + whole) == read(whole)
+    assert streamed(mark + whole) == streamed(whole)
+
+
+@pytest.mark.parametrize("marker", ["\\N", "NULL", "#N/A"])
+def test_the_null_of_a_database_is_no_level(marker):
+    rows = [
+        [marker if k % 5 == j else cell for j, cell in enumerate(row)]
+        for k, row in enumerate(table(32, 60))
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = read_mixed([written([NAMES, *rows]).encode()], format="csv", skipped=Skipped())
+        _, columns = learn_columns(found.X)
+    assert len(found.y) == 48  # the others have no target
+    for j, column in enumerate(columns):
+        assert np.flatnonzero(column.missing).tolist() == [
+            place for place, k in enumerate(k for k in range(60) if k % 5 != 3) if k % 5 == j
+        ]
+
+
+@pytest.mark.parametrize("marker", ["#WERT!", "#NV", "#VALEUR!", "#¡REF!", "k.A.", ".a"])
+def test_errors_of_spreadsheets_among_numbers_are_missing_whatever_their_share(marker):
+    cells = [marker if k % 3 == 0 else f"{k}.5" for k in range(60)]
+    schema, (column,) = learn_columns(pa.table({"a": cells}))
+    assert schema.columns[0].kind == "number" and column.missing.sum() == 20

@@ -370,7 +370,8 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     may_be_target = names is None and len(empty) == 1 and delimiter not in " |"
     empty = () if may_be_target else empty
     if names is not None:
-        names, renamed = distinct_names(names)
+        # Programs that add a mark of the byte order do so to files that have one.
+        names, renamed = distinct_names([name.strip("\ufeff") for name in names])
         notes += renamed
     if is_wrapped:
         notes.insert(0, "every line is one quoted cell: these quotes are not read")

@@ -48,7 +48,12 @@ AMONG_NUMBERS = MISSING | {
     "n.a.", "n.a", "n/d", "nd", "not available", "not applicable", "missing", "unknown", "unk",
     "undefined", "<na>", "(null)", "nil", "*", "**", "***", "...", "#div/0!", "#value!", "#ref!",
     "#name?", "#num!", "#null!", "inf", "+inf", "-inf", "infinity", "-infinity", "1.#qnan",
-    "-1.#ind", "1.#ind", "-nan", "#na", "error",
+    "-1.#ind", "1.#ind", "-nan", "#na", "error", "k.a.", "k. a.", "s/d", "n.v.t.",
+    # Errors of spreadsheets in other languages, and the missing values of Stata.
+    "#wert!", "#bezug!", "#zahl!", "#nv", "#valeur!", "#nombre!", "#nom?", "#valor!", "#¡valor!",
+    "#¡ref!", "#¡div/0!", "#¡num!", "#¿nombre?", "#n/d", "#valore!", "#rif!", "#nome?", "#n/b",
+    "#waarde!", "#verw!", "#getal!", "#arg!", "#adr!", "#liczba!", "#calc!", "#spill!", "#null",
+    *(f".{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"),
 }  # fmt: skip
 # Numbers that stand for a missing value where they stand apart from all others.
 SENTINELS = -99.0, -200.0, -999.0, -9999.0, -99999.0, -999999.0
