@@ -143,6 +143,12 @@ WRITERS = {
     "sequence.json": write_objects("\n\x1e", indent=1),
     "metadata.json": write_below("rows", meta={"n": 20}, source="us", errors=[]),
     "named.json": write_named_arrays,
+    "arrays.jsonl": lambda t, p: p.write_text(
+        "".join(json.dumps(row) + "\n" for row in [[*t.columns], *t.to_numpy().tolist()])
+    ),
+    "pages.json": lambda t, p: p.write_text(
+        "\n".join(json.dumps(records_of(page)) for page in (t[:7], t[7:8], t[8:]))
+    ),
     "parquet": lambda t, p: t.to_parquet(p),
     "shuffled.parquet": lambda t, p: t.set_index(np.arange(len(t))[::-1]).to_parquet(p),
     "orc": lambda t, p: orc.write_table(pa.Table.from_pandas(t, preserve_index=False), p),
@@ -236,6 +242,20 @@ def test_damaged_json_is_named(text, words):
     with pytest.raises(DataError) as caught:
         read_mixed([text], format="json")
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_what_is_nearly_json_is_called_what_it_is(tmp_path, suffix):
+    path, rows = tmp_path / f"t.{suffix}", records_of(frame())
+    forms = {
+        "print": [str(rows), "\n".join(map(str, rows))],
+        "script": [f"var rows = {json.dumps(rows)};", f"callback({json.dumps(rows)});"],
+    }
+    for words, texts in forms.items():
+        for text in texts:
+            path.write_text(text)
+            with pytest.raises(DataError, match=f"this is .*{words}"):
+                read_mixed(str(path))
 
 
 def test_two_tables_in_a_json_object_are_named(tmp_path):

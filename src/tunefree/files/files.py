@@ -920,12 +920,25 @@ def json_row(line, here):
         words = (
             "the line ends within its JSON object" if cut else f"not one JSON object ({problem})"
         )
-        raise DataError(words, *here) from None
+        raise DataError(words, *here, hint=hint_on_json(line)) from None
     except (ValueError, RecursionError) as problem:
         raise DataError(f"not one JSON object ({problem})", *here) from None
     if not isinstance(row, dict):
         raise DataError(f"not a JSON object: {shown(line)}", *here)
     return row
+
+
+def hint_on_json(text):
+    """What to do about text that is nearly JSON; None if that is not known.
+
+    >>> hint_on_json("{'a': None}")
+    'this is how Python prints values: write them with json.dumps'
+    """
+    if re.match(r"\s*[\[{(]*\s*'", text):
+        return "this is how Python prints values: write them with json.dumps"
+    if re.match(r"\s*(?:(?:var|let|const)\s|[\w.]+\s*[=(])", text):
+        return "this is a script: keep the JSON in it alone"
+    return None
 
 
 def distinct(pairs):

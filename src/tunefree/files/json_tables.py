@@ -20,6 +20,7 @@ from tunefree.files.files import (
     chunks,
     decoded,
     distinct,
+    hint_on_json,
     json_row,
     name_of,
     skip,
@@ -230,22 +231,25 @@ def _with_last(table, first):
 
 
 def _loaded(text, name):
-    """The value of a document; of objects one after the other the list of them."""
+    """The value of a document; of objects or arrays one after the other the list of them."""
     text, at, found = decoded(text), 0, []
     decoder = json.JSONDecoder(object_pairs_hook=distinct)
     try:
         while (at := _NEXT_VALUE.match(text, at).end()) < len(text) or not found:
             value, at = decoder.raw_decode(text, at)
             found.append(value)
-            if not isinstance(value, dict):
+            if type(value) is not type(found[0]) or not isinstance(value, dict | list):
                 break
         if at < len(text.rstrip()):
             raise json.JSONDecodeError("Extra data", text, at)
     except json.JSONDecodeError as problem:
         words = f"the JSON is damaged ({problem.msg})"
-        raise DataError(words, name, problem.lineno, problem.colno) from None
+        here = name, problem.lineno, problem.colno
+        raise DataError(words, *here, hint=hint_on_json(text)) from None
     except (ValueError, RecursionError) as problem:
         raise DataError(f"the JSON is damaged ({problem})", name) from None
+    if len(found) > 1 and all(map(_is_table, found)):  # pages of records
+        return [*itertools.chain(*found)]
     return found[0] if len(found) == 1 else found
 
 
