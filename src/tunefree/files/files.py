@@ -881,7 +881,68 @@ def _warn_of_others(text, first_line, name):
         place = f"{name}:{first_line + others[0]}"
         warn(f"{place}: the line is not UTF-8: such lines are read as Windows-1252")
     else:
-        warn(f"{name} is not UTF-8: read as Windows-1252")
+        likely = likely_encoding(text)
+        more = (
+            ""
+            if likely is None
+            else (
+                f". It looks like {likely}, so that letters are others: write new files in UTF-8, "
+                f"as by iconv -f {likely} -t UTF-8, for the training and for rows to predict"
+            )
+        )
+        warn(f"{name} is not UTF-8: read as Windows-1252{more}")
+
+
+_KANA, _HAN, _HANGUL = "\u3041-\u30ff", "\u4e00-\u9fff", "\uac00-\ud7a3"
+# Encodings of two bytes a letter, in order: their codec, what nearly all letters are, and what some
+# must be.
+_OF_TWO_BYTES = {
+    "SHIFT-JIS": ("cp932", _KANA + _HAN, _KANA + _HAN),
+    "EUC-KR": ("euc_kr", _HANGUL, _HANGUL),
+    "EUC-JP": ("euc_jp", _KANA + _HAN, _KANA),
+    "GB18030": ("gb2312", _HAN, _HAN),
+    "BIG5": ("big5", _HAN, _HAN),
+}
+_FEWEST_LETTERS = 8  # beyond ASCII, that show an encoding
+_NEARLY_ALL, _SOME = 0.95, 0.1
+# Signs of Windows-1252 that stand within words where they are letters of Central Europe.
+_SIGN_IN_WORD = re.compile(
+    rb"(?<=[A-Za-z\xc0-\xff])[\xb1\xb3\xb6\xb9\xbc\xbe\xbf](?=[a-z\xc0-\xff])"
+)
+
+
+def likely_encoding(text):
+    """What bytes that are not UTF-8 look like; None if that is Windows-1252, or not known.
+
+    >>> [likely_encoding(word.encode(code)) for word, code in [
+    ...     ("Москва, Казань", "cp1251"), ("größer, Straße, Öl, übel, Äste", "cp1252")]]
+    ['WINDOWS-1251', None]
+    """
+    text = bytes(text[:_LONGEST_HEAD])
+    letters = re.findall(rb"[\x80-\xff]", text)
+    if len(letters) < _FEWEST_LETTERS:
+        return None
+
+    def share(pattern):
+        return len(re.findall(pattern, text)) / len(letters)
+
+    # Letters of one byte are above; pairs of Cyrillic ones would be rare Chinese ones.
+    may_be_pairs = share(rb"[\x80-\xbf]") > _SOME
+    for name, (codec, usual, own) in _OF_TWO_BYTES.items() if may_be_pairs else ():
+        found = re.sub(r"[\0-\x7f]", "", text.decode(codec, errors="replace"))
+        n_usual, n_own = (len(re.findall(f"[{kind}]", found)) for kind in (usual, own))
+        if n_usual > _NEARLY_ALL * len(found) and n_own > _SOME * len(found):
+            return name
+    # Few letters of Windows-1252 stand side by side; those of other alphabets nearly all do.
+    if share(rb"[\xc0-\xff](?=[\xc0-\xff])|(?<=[\xc0-\xff])[\xc0-\xff]") > 0.8:
+        if share(rb"[\xc0-\xdf]") > 0.6:
+            return "KOI8-R"
+        has_accents = share(rb"(?<=[\xe0-\xff])[\xdc-\xdf]") > 0.03
+        return "WINDOWS-1253" if has_accents else "WINDOWS-1251"
+    if share(_SIGN_IN_WORD) > 0.05:
+        of_windows = share(rb"[\xb9\x9c\x9f\x8c\x8f]") > share(rb"[\xb1\xb6\xbc\xbe\xa6\xac]")
+        return "WINDOWS-1250" if of_windows else "ISO-8859-2"
+    return None
 
 
 def placed_lines(source, place=(0, 1)):
