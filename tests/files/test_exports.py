@@ -307,3 +307,42 @@ def test_errors_of_spreadsheets_among_numbers_are_missing_whatever_their_share(m
     cells = [marker if k % 3 == 0 else f"{k}.5" for k in range(60)]
     schema, (column,) = learn_columns(pa.table({"a": cells}))
     assert schema.columns[0].kind == "number" and column.missing.sum() == 20
+
+
+OTHERS = {
+    "of another width": [["key", "meaning"], ["u", "1"], ["v", "2"]],
+    "of the same width": [["key", "meaning", "rank", "share"], ["u", "up", "1", "2.5"]],
+    "wider": [["a", "b", "c", "d", "e"], [*"12345"]],
+}
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("gap", ["\n", "\n\n", ",,,\n"])
+def test_another_table_below_the_first_is_not_read(tmp_path, mark, other, gap):
+    rows = table(41)
+    whole = written([NAMES, *rows], mark)
+    path = tmp_path / "t.csv"
+    path.write_text(whole + gap.replace(",", mark) + written(OTHERS[other], mark))
+    with pytest.warns(UserWarning, match="another table begins in line 3[3-4]: not read"):
+        found = read_mixed(str(path), cells=True)
+    assert found.y.tolist() == read(whole)[2]
+    path.write_text(whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_mixed(str(path), cells=True).X.equals(found.X)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_empty_lines_between_rows_and_in_cells_part_no_tables(tmp_path, mark):
+    rows = table(42)
+    rows[7][1] = "a text\n\nof, two; parts | and\tmore"
+    lines = [written([row], mark) for row in rows]
+    path = tmp_path / "t.csv"
+    for n in (5, 20):
+        text = "".join([written([NAMES], mark), *lines[:n], "\n", *lines[n:]])
+        path.write_text(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = read_mixed(str(path), cells=True)
+        assert len(found.y) == len(rows)

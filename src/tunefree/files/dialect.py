@@ -785,6 +785,72 @@ def _pairs(rows):
     return start if has_numbers and is_header(names, below) else 0
 
 
+_GAP = re.compile(rb"\n(?:[ \t,;|]*\n)+")
+_ROWS_BEFORE = 50  # an empty line, that show which columns are numbers
+
+
+def second_table(text, dialect):
+    r"""Where whole lines hold another table below empty ones: (their place, that of its header).
+
+    None without one. Its header has names below numbers, or another number of cells.
+
+    >>> table = Dialect(",", ["a", "b"], 2)
+    >>> second_table(b"u,1\nv,2\nu,3\n\nkey,n\nx,1\n", table)
+    (12, 13)
+    """
+    if dialect.delimiter == " " or not _GAP.search(text):
+        return None
+    number = re.compile(rb"(?:^|" + re.escape(dialect.mark.encode()) + rb")[ \t\"]*[+-]?[\d.]")
+    at, n_quotes, n_looks = 0, 0, 0
+    for gap in _GAP.finditer(text):
+        n_quotes += text.count(b'"', at, gap.start())
+        at, end = gap.span()
+        # Most lines below an empty one are rows: a look at them takes its time.
+        is_within = n_quotes % 2 or number.search(text[end : text.find(b"\n", end)])
+        if is_within or n_looks == _MOST_LOOKS:
+            continue
+        n_looks += 1
+        above = _last_rows(text[max(0, at + 1 - _HEAD_OF_TABLE) : at + 1], dialect)
+        heads = decoded(text[end : end + _HEAD_OF_TABLE]).split("\n")[:2]
+        heads = _cells_of_lines(heads, dialect)
+        if len(heads) == 2 and len(above) >= _FEWEST and _begins_table(heads, above):
+            return at + 1, end
+    return None
+
+
+_MOST_LOOKS = 20
+_HEAD_OF_TABLE = 1 << 14  # bytes before and after an empty line that are looked at
+
+
+def _last_rows(text, dialect):
+    """The last rows of whole lines, those that have the width of the table."""
+    rows = _cells_of_lines(decoded(text).split("\n")[-_ROWS_BEFORE:], dialect)
+    return [row for row in rows if len(row) == dialect.width]
+
+
+def _cells_of_lines(lines, dialect):
+    """The cells of lines that are not empty; none if they cannot be read."""
+    lines = filter(None, map(str.strip, lines))
+    try:
+        return [[c.strip() for c in row] for row in csv.reader(lines, delimiter=dialect.mark)]
+    except csv.Error:
+        return []
+
+
+def _begins_table(heads, above):
+    """Whether the first of two rows is a header that does not belong to the rows above."""
+    names, row = heads
+    are_names = all(names) and not any(map(_DIGIT_LED.match, names))
+    if not are_names or len(names) < 2 or len(row) != len(names):
+        return False
+    if len(names) != len(above[0]):
+        return any(map(_DIGIT_LED.match, row))
+    numbers = [_numeric(column) for column in zip(*above, strict=True)]
+    named = [cell.lower() not in MISSING for cell, is_number in zip(names, numbers, strict=True)
+             if is_number]  # fmt: skip
+    return bool(named) and all(named)
+
+
 # How a row of sums or means begins.
 _TOTALS = re.compile(
     rb"(?i)(?:grand |sub)?totals?|sums?|summe|gesamt|insgesamt|totaal|somme|suma"

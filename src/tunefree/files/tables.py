@@ -18,7 +18,14 @@ import numpy as np
 from tunefree.core.format import listed
 from tunefree.core.jit import kernel
 from tunefree.core.warn import did_you_mean, warn
-from tunefree.files.dialect import HEAD, distinct_names, first_total, sniffed, without_footer
+from tunefree.files.dialect import (
+    HEAD,
+    distinct_names,
+    first_total,
+    second_table,
+    sniffed,
+    without_footer,
+)
 from tunefree.files.files import (
     DataError,
     decoded,
@@ -309,9 +316,9 @@ def headed(texts, path, layout=None, *, enough=None, **columns):
 
 
 def _footless(texts, path):
-    """The same texts; what stands below the table in the last one becomes blanks."""
+    """The same texts; what stands below the table becomes blanks."""
     last, count, first = None, 0, 0
-    for found in itertools.chain(texts, [None]):
+    for found in itertools.chain(_first_tables(texts, path), [None]):
         if last is not None:
             text, line, layout, *more = last
             if found is None:
@@ -328,6 +335,21 @@ def _footless(texts, path):
     if count:
         rows = f"{count} rows begin" if count > 1 else "1 row begins"
         warn(f"{path}: {rows} like a row of sums, the first in line {first}: read as data")
+
+
+def _first_tables(texts, path):
+    """The same texts; another table below the first one becomes blanks."""
+    has_begun = False
+    for text, line, layout, *more in texts:
+        end = 0
+        if not has_begun:
+            found = second_table(text, layout.dialect)
+            has_begun, end = found is not None, len(text)
+            if found is not None:
+                end, header = found
+                number = line + text.count(b"\n", 0, header)
+                warn(f"{path}: another table begins in line {number}: not read from there on")
+        yield text[:end] + re.sub(rb"[^\n]", b" ", text[end:]), line, layout, *more
 
 
 def headed_rows(texts, path, layout=None, *, enough=None, **columns):
