@@ -25,7 +25,7 @@ class DataWarning(UserWarning):
 
 
 class NoEffect(ValueError):
-    """An option that has no effect on the data that are given, and whose words say why.
+    """An option that has no effect on the data that are given.
 
     Attributes
     ----------

@@ -776,9 +776,8 @@ def _unzip(pieces, size, path):
             if len(names) != 1:
                 several = f": {listed([*map(repr, names)])}" if names else ""
                 words = f"the archive must hold one file, and holds {len(names)}{several}"
-                raise DataError(
-                    words, path, hint=names and "unpack it, and give one of them" or None
-                )
+                hint = "unpack it, and give one of them" if names else None
+                raise DataError(words, path, hint=hint)
             with archive.open(names[0]) as stream:
                 yield from iter(lambda: stream.read(size), b"")
     except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as problem:

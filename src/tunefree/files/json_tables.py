@@ -288,7 +288,7 @@ def _records(found, name):
         keys = list(dict.fromkeys(key for column in objects for key in column))
         return [{name: column.get(key) for name, column in found.items()} for key in keys]
     if len(tables) == 1:
-        return _without_index(found, *tables.values(), name)
+        return _without_index(found, next(iter(tables.values())), name)
     if tables:
         return _main_records(tables, name)
     within = [value for value in objects if _holds_records(value)]
