@@ -104,7 +104,7 @@ class _Sheet(NamedTuple):
         return {*filter(None, header_of(texts)[0] or ())} if self.is_table else set()
 
     def is_about(self, other):
-        """Whether it describes the table on another sheet: a list of its columns, or a few lines."""
+        """Whether it describes another sheet: it lists its columns, or has a few lines."""
         names = other.names
         columns = zip(*self.rows, strict=True)
         lists = any(2 * len(names.intersection(column)) > len(names) > 1 for column in columns)
