@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tunefree.files.files import decoded
+from tunefree.files.files import decoded, likely_encoding
 from tunefree.files.mixed import read_mixed
 from tunefree.files.records import records
 
@@ -68,3 +68,55 @@ def test_words_in_unknown_encodings_stay_apart(encoding):
 def test_every_byte_keeps_its_place():
     text = bytes(range(128, 256))
     assert len({*decoded(text)}) == len(decoded(text)) == 128
+
+
+JAPANESE = "東京 大阪 名古屋 さくら カタカナ 高い 安い 部屋 良い 悪い 価格 面積 はい いいえ".split()
+CHINESE = "北京 上海 广州 价格 面积 高 低 是 否 红色 蓝色 客户 编号 良好 优秀 男 女".split()
+TAIWANESE = "台北 高雄 台中 價格 面積 高 低 是 否 紅色 藍色 客戶 編號".split()
+KOREAN = "서울 부산 대구 가격 면적 높음 낮음 예 아니오 남 여 빨강 파랑".split()
+RUSSIAN = "Москва Казань Тула да нет мужской женский цена площадь красный синий".split()
+GREEK = "Αθήνα ναι όχι τιμή κόκκινο άνδρας γυναίκα μέγεθος".split()
+POLISH = "Łódź Gdańsk Poznań mężczyzna kobieta tak wysoki żółty Šumava příliš žlutý".split()
+WESTERN = (
+    "Größe Straße café naïve Ærø rød plain señor à\u00a0côté größer coração Öl 10\u00a0m²".split(
+        " "
+    )
+)
+ENCODINGS = {
+    "SHIFT-JIS": ("cp932", JAPANESE),
+    "EUC-JP": ("euc_jp", JAPANESE),
+    "GB18030": ("gb18030", CHINESE),
+    "BIG5": ("big5", TAIWANESE),
+    "EUC-KR": ("cp949", KOREAN),
+    "WINDOWS-1251": ("cp1251", RUSSIAN),
+    "KOI8-R": ("koi8_r", RUSSIAN),
+    "WINDOWS-1253": ("cp1253", GREEK),
+    "ISO-8859-2": ("iso8859_2", POLISH),
+    "WINDOWS-1250": ("cp1250", POLISH),
+    None: ("cp1252", WESTERN),
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", ENCODINGS, ids=str)
+def test_what_other_encodings_look_like_is_told(name, seed):
+    """Python knows the codec under the name that the warning gives."""
+    codec, words = ENCODINGS[name]
+    drawn = np.random.default_rng(seed).choice(words, 60)
+    content = "x,word,y\n" + "".join(f"{k},{word},{k}\n" for k, word in enumerate(drawn))
+    assert likely_encoding(content.encode(codec)) == name
+    if name is not None:
+        assert content.encode(codec).decode(name) == content
+    more = "$" if name is None else f". It looks like {name}, .*iconv -f {name} -t UTF-8"
+    with pytest.warns(UserWarning, match=f"read as Windows-1252{more}"):
+        read_mixed([content.encode(codec)], format="csv", cells=True)
+
+
+@pytest.mark.parametrize("name", ["WINDOWS-1251", "KOI8-R"])
+def test_words_of_an_even_length_are_no_chinese_ones(name):
+    assert likely_encoding(" ".join(["Москва", "Казань", "Омск", "да"] * 9).encode(name)) == name
+
+
+def test_a_few_letters_show_no_encoding():
+    for codec, words in ENCODINGS.values():
+        assert likely_encoding(words[0].encode(codec)[:7]) is None

@@ -10,8 +10,10 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import zstandard
+from pyarrow import orc
 
 from tunefree.files import DataError, read
 from tunefree.files.files import detected
@@ -103,6 +105,25 @@ def write_workbook(table, path):
     write_xlsx(table, path)
 
 
+def records_of(table):
+    return table.to_dict(orient="records")
+
+
+def write_objects(between, **how):
+    """Objects one after the other, not one a line."""
+    return lambda t, p: p.write_text(between.join(json.dumps(r, **how) for r in records_of(t)))
+
+
+def write_below(key, **beside):
+    """An object that holds the table below a key, and other things."""
+    return lambda t, p: p.write_text(json.dumps({**beside, key: records_of(t)}))
+
+
+def write_named_arrays(table, path):
+    rows = table.to_numpy().tolist()
+    path.write_text(json.dumps({"title": "t", "names": [*table.columns], "rows": rows}))
+
+
 WRITERS = {
     "csv": lambda t, p: t.to_csv(p, index=False),
     "tsv": lambda t, p: t.to_csv(p, index=False, sep="\t"),
@@ -115,8 +136,22 @@ WRITERS = {
     "lines.json": lambda t, p: t.to_json(p, orient="records", lines=True),
     "within.json": lambda t, p: p.write_text(json.dumps({"data": t.to_dict(orient="records")})),
     "jsonl": lambda t, p: t.to_json(p, orient="records", lines=True),
+    "printed.json": write_objects("\n", indent=2),
+    "printed.jsonl": write_objects("\n\n", indent=1),
+    "commas.json": write_objects(",\n", indent=1),
+    "joined.json": write_objects(""),
+    "sequence.json": write_objects("\n\x1e", indent=1),
+    "metadata.json": write_below("rows", meta={"n": 20}, source="us", errors=[]),
+    "named.json": write_named_arrays,
+    "arrays.jsonl": lambda t, p: p.write_text(
+        "".join(json.dumps(row) + "\n" for row in [[*t.columns], *t.to_numpy().tolist()])
+    ),
+    "pages.json": lambda t, p: p.write_text(
+        "\n".join(json.dumps(records_of(page)) for page in (t[:7], t[7:8], t[8:]))
+    ),
     "parquet": lambda t, p: t.to_parquet(p),
     "shuffled.parquet": lambda t, p: t.set_index(np.arange(len(t))[::-1]).to_parquet(p),
+    "orc": lambda t, p: orc.write_table(pa.Table.from_pandas(t, preserve_index=False), p),
     "feather": lambda t, p: t.to_feather(p),
     "dta": lambda t, p: t.to_stata(p, write_index=False),
     "arff": write_arff,
@@ -209,6 +244,37 @@ def test_damaged_json_is_named(text, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_what_is_nearly_json_is_called_what_it_is(tmp_path, suffix):
+    path, rows = tmp_path / f"t.{suffix}", records_of(frame())
+    forms = {
+        "print": [str(rows), "\n".join(map(str, rows))],
+        "script": [f"var rows = {json.dumps(rows)};", f"callback({json.dumps(rows)});"],
+    }
+    for words, texts in forms.items():
+        for text in texts:
+            path.write_text(text)
+            with pytest.raises(DataError, match=f"this is .*{words}"):
+                read_mixed(str(path))
+
+
+def test_two_tables_in_a_json_object_are_named(tmp_path):
+    path = tmp_path / "t.json"
+    for other in (frame(1), frame(1, 7)):
+        path.write_text(json.dumps({"train": records_of(frame()), "test": records_of(other)}))
+        with pytest.raises(DataError, match="several arrays of records: 'train', 'test'"):
+            read_mixed(str(path), cells=True)
+
+
+def test_a_list_of_fields_beside_the_records_is_no_table(tmp_path):
+    table, path = frame(), tmp_path / "t.json"
+    fields = [{"id": name, "type": "any"} for name in table.columns]
+    path.write_text(json.dumps({"fields": fields, "records": records_of(table)}))
+    with pytest.warns(UserWarning, match="'records' is read, of 'fields', 'records'"):
+        found = read_mixed(str(path))
+    same(contents(found), table)
+
+
 def test_sheets(tmp_path):
     pytest.importorskip("python_calamine", reason="the extra excel is not installed")
     table, path = frame(), tmp_path / "t.xlsx"
@@ -284,6 +350,7 @@ FOREIGN = {
     "a pickle": lambda path: path.write_bytes(pickle.dumps({"a": 1})),
     "an SQLite database": write_sqlite,
     "a Word document": write_archive("word/document.xml"),
+    "a file of R": lambda path: path.write_bytes(gzip.compress(b"X\n\0\0\0\x03\0...")),
     "an HDF5 file": lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n..."),
 }
 

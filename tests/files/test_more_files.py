@@ -181,3 +181,10 @@ def test_records_and_lists_in_parquet_are_those_of_json(tmp_path):
     one, other = read(tmp_path / "t.parquet"), read(tmp_path / "t.json")
     assert one.X.column_names == ["a.b", "a.l", "n.count"]
     assert one.X.to_pylist() == other.X.to_pylist()
+
+
+def test_the_tables_of_an_archive_are_named(tmp_path):
+    path = tmp_path / "t.zip"
+    path.write_bytes(zipped(**{"train.csv": text(), "test.csv": text()}))
+    with pytest.raises(DataError, match="holds 2: 'train.csv', 'test.csv' .unpack it"):
+        read(path)

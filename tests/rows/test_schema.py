@@ -155,12 +155,35 @@ def test_numbers_that_stand_apart_several_times_are_missing(value, as_text):
     assert kind_of(wide.tolist()).sentinels == ()  # among others
 
 
-def test_arrays_of_numbers_have_the_sentinels_of_objects():
+@pytest.mark.parametrize("value", [999.0, 9999.0, 99999.0, 999.9, 9999.99])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_high_numbers_that_stand_apart_are_told_and_stay(value, as_text):
+    numbers = np.abs(NUMBERS)
+    numbers[::20] = value
+
+    def cells_of(numbers):
+        return [str(v) for v in numbers] if as_text else numbers.tolist()
+
+    found = kind_of(cells_of(numbers))
+    assert found.sentinels == () and f"{value:.10g} stands apart" in found.note
+    assert "in 10 rows" in found.note
+    assert values_of(Schema(("x0",), (found,)), cells_of(numbers)).missing.sum() == 0
+    marked = kind_of(cells_of(numbers), x0={"markers": [value]})
+    assert values_of(Schema(("x0",), (marked,)), cells_of(numbers)).missing.sum() == 10
+    assert kind_of(cells_of(numbers), x0={"markers": []}).note is None
+    once = np.append(numbers[numbers != value], value)
+    among = np.append(np.abs(NUMBERS) * value / np.abs(NUMBERS).max(), [value] * 5)
+    for others in (once, among):
+        assert kind_of(cells_of(others)).note is None
+
+
+@pytest.mark.parametrize("value", [-999, 9999])
+def test_arrays_of_numbers_have_the_sentinels_of_objects(value):
     X = np.abs(RNG.normal(size=(60, 2)))
-    X[::10, 1] = -999.0
-    with pytest.warns(DataWarning, match="'x1': -999 stands apart"):
+    X[::10, 1] = value
+    with pytest.warns(DataWarning, match=f"'x1': {value} stands apart"):
         plain = TablePreprocessor().fit(X)
-    with pytest.warns(DataWarning, match="'x1': -999 stands apart"):
+    with pytest.warns(DataWarning, match=f"'x1': {value} stands apart"):
         objects = TablePreprocessor().fit(X.astype(object))
     assert plain.schema_ == objects.schema_
     assert (plain.transform(X) == objects.transform(X)).all()

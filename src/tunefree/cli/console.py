@@ -19,7 +19,7 @@ import typer
 from tunefree.core import progress
 from tunefree.core.format import listed, words_on_address
 from tunefree.core.process import interruptible
-from tunefree.core.warn import did_you_mean
+from tunefree.core.warn import NoEffect, did_you_mean
 
 FAILED, USAGE, BAD_DATA, BAD_MODEL, DRIFT, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
@@ -121,6 +121,8 @@ def failing(code, path):
         yield
     except BrokenPipeError:
         raise
+    except NoEffect as problem:
+        stop(f"{flag(problem.option)} {problem.words}", USAGE)
     except OSError as problem:
         stop(f"{path}: {problem.strerror or problem}", code)
     except ValueError as problem:

@@ -15,7 +15,7 @@ _RESULTS = "Results"
 TASKS = ("auto", "classification", "regression")
 ESTIMATORS = ("auto", "trees", "pistol", "kernel", "glm", "reflectron", "ridge", "separator")
 ROW_FORMATS = (
-    ("libsvm", "csv", "json", "jsonl", "parquet", "arrow")
+    ("libsvm", "csv", "json", "jsonl", "parquet", "arrow", "orc")
     + ("excel", "arff", "stata", "spss", "sas")
 )  # fmt: skip
 FORMATS = (*ROW_FORMATS, "npy", "npz")
@@ -49,9 +49,9 @@ DataFile = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="text with any delimiter, libsvm, .json, .jsonl, .parquet, .arrow, .xlsx, .ods, "
-        ".arff, .dta, .sav, .sas7bdat, .npy or .npz; also as .gz, .zst, .bz2 or .zip; - for "
-        "standard input",
+        help="text with any delimiter, libsvm, .json, .jsonl, .parquet, .arrow, .orc, "
+        ".xlsx, .ods, .arff, .dta, .sav, .sas7bdat, .npy or .npz; also as .gz, .zst, .bz2 or "
+        ".zip; - for standard input",
     ),
 ]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="the model file")]

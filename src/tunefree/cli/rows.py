@@ -141,9 +141,6 @@ def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
     for words in table.notes:
         note(f"note: {words}")
     options["skipped"].warn()
-    for option in ("target", "weight_column", "header", "delimiter", "drop"):
-        if table.zero_based is not None and options.get(option) not in (None, []):
-            stop(f"{flag(option)} is for csv, but {name} is libsvm", USAGE)
     return table
 
 

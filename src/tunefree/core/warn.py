@@ -24,6 +24,27 @@ class DataWarning(UserWarning):
     """
 
 
+class NoEffect(ValueError):
+    """An option that has no effect on the data that are given.
+
+    Attributes
+    ----------
+    option : str
+        Its name as an argument.
+    words : str
+        What it is for, and what the data are.
+
+    Examples
+    --------
+    >>> str(NoEffect("sheet", "is for workbooks, but a.csv is csv"))
+    'sheet= is for workbooks, but a.csv is csv'
+    """
+
+    def __init__(self, option: str, words: str):
+        super().__init__(f"{option}= {words}")
+        self.option, self.words = option, words
+
+
 def warn(message, category=UserWarning):
     """Warn at the line of the nearest caller outside of this package and scikit-learn."""
     found = _FOUND.get()

@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 from tunefree.files.arrays import row_blocks, with_targets
-from tunefree.files.files import FORMATS, DataError, Skipped, detected, name_of
+from tunefree.files.files import FORMATS, DataError, Skipped, check_options, detected, name_of
 from tunefree.files.libsvm import read_libsvm
-from tunefree.files.tables import Column, Table, read_table
+from tunefree.files.tables import Column, Table, check_points, read_table
 from tunefree.rows.matrices import stacked
 
 __all__ = ["Column", "DataError", "Skipped", "Table", "read"]
@@ -30,10 +30,10 @@ def read(
     r"""Read a data file.
 
     The format is detected from the first bytes if these are no text, or else from the name
-    (``.libsvm``, ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.xlsx``,
-    ``.ods``, ``.arff``, ``.dta``, ``.sav``, ``.sas7bdat``, ``.npy``, ..., also with ``.gz``,
-    ``.zst``, ``.bz2`` or ``.zip`` appended), or else from the first lines. The result's ``notes``
-    are sentences on what was found that may surprise.
+    (``.libsvm``, ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.orc``,
+    ``.xlsx``, ``.ods``, ``.arff``, ``.dta``, ``.sav``, ``.sas7bdat``, ``.npy``, ..., also with
+    ``.gz``, ``.zst``, ``.bz2`` or ``.zip`` appended), or else from the first lines. The result's
+    ``notes`` are sentences on what was found that may surprise.
 
     The options are those of `tunefree.open_source`; `columns` are its `target`, `weight_column`,
     `n_features`, `columns`, `drop` and `target_type`. A target or column of weights may be a
@@ -51,6 +51,8 @@ def read(
         raise ValueError(f"format must be one of {sorted(FORMATS)}, not {format!r}")
     path = name_of(source)
     kind, source = detected(source, format)
+    written = {"header": header, "delimiter": delimiter, "sheet": sheet}
+    check_options(kind, path, written | columns)
     if kind == "libsvm":
         labelled, width = columns.get("target") is not False, columns.get("n_features")
         how = {"zero_based": zero_based, "n_features": width, "unseen": unseen, "skipped": skipped}
@@ -59,6 +61,7 @@ def read(
     how = {"header": header, "delimiter": delimiter, "skipped": skipped}
     if kind == "csv":
         X, y, weight, layout = read_table(source, **how, **columns)
+        check_points(layout, path)
     else:
         how |= {"sheet": sheet}
         X, y, weight, layout = _read_arrays(source, path, kind, **how, **columns)

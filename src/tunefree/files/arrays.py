@@ -1,4 +1,4 @@
-"""Parquet, Arrow and NumPy files, read in blocks of rows; pyarrow reads the first two.
+"""Parquet, Arrow, ORC and NumPy files, read in blocks of rows; pyarrow reads the first three.
 
 An ``.npy`` file is a table whose last column is the target. An ``.npz`` file holds the features as
 ``X``, or as ``data, indices, indptr, shape`` (what `scipy.sparse.save_npz` writes), and ``y`` and
@@ -44,7 +44,7 @@ _ENTRIES = 500_000
 _ROWS = 8192
 _MAPPED = 1 << 24  # arrays of an archive of more bytes are mapped, not loaded
 # Formats whose columns have names and types.
-FRAMES = ("parquet", "arrow", "jsonl", "excel", "arff", "stata", "spss", "sas")
+FRAMES = ("parquet", "arrow", "orc", "jsonl", "excel", "arff", "stata", "spss", "sas")
 _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
@@ -165,14 +165,17 @@ def frame_batches(
 
     name = name_of(path)
     aside = [column.name for column in set_aside(drop) if column.name is not None]
-    asked = [target, weight_column, *(columns or ())]
+    asked = [getattr(column, "name", column) for column in (target, weight_column)]
+    asked += columns or ()
+    by_name = [str(c) for c in asked if c not in (None, False) and not _is_position(c)]
     readers: Any = {
-        "parquet": partial(_parquet, asked=[getattr(column, "name", column) for column in asked]),
+        "parquet": partial(_parquet, asked=asked),
         "arrow": _arrow,
+        "orc": _orc,
         "csv": partial(_delimited, aside=aside, header=header, delimiter=delimiter),
         "jsonl": partial(json_batches, target=target, aside=aside, skipped=skipped),
         "document": partial(json_batches, target=target, aside=aside),
-        "excel": lambda path: workbook(path, sheet, header, columns).to_batches(),
+        "excel": lambda path: workbook(path, sheet, header, columns, by_name).to_batches(),
         "arff": lambda path: arff(path).to_batches(),
         "stata": lambda path: statistics(path, format).to_batches(),
         "spss": lambda path: statistics(path, format).to_batches(),
@@ -188,6 +191,11 @@ def frame_batches(
     except (pyarrow.ArrowException, OSError) as problem:
         words = str(problem).split("\n")[0]
         raise DataError(f"pyarrow cannot read it as {format}: {words}", name) from None
+
+
+def _is_position(column):
+    """Whether a column may be given by its position, from either end."""
+    return str(column).lstrip("-").isdigit()
 
 
 def _usual_types(batch):
@@ -347,6 +355,14 @@ def _arrow(path):
         for first in range(0, len(batch), _ROWS):
             yield batch.slice(first, _ROWS)
             forget(pages)
+
+
+def _orc(path):
+    from pyarrow import orc
+
+    file = orc.ORCFile(_as_file(path))
+    for stripe in range(file.nstripes):
+        yield file.read_stripe(stripe)
 
 
 def plain_batch(batch, path):

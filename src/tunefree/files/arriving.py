@@ -12,7 +12,15 @@ import sys
 from typing import Any
 
 from tunefree.files.arrays import laid_out
-from tunefree.files.files import DataError, Named, chunks, detected, name_of, numbered_lines
+from tunefree.files.files import (
+    DataError,
+    Named,
+    check_options,
+    chunks,
+    detected,
+    name_of,
+    numbered_lines,
+)
 from tunefree.files.json_tables import json_shape, lines_table
 from tunefree.files.libsvm import blocks, matrix
 from tunefree.files.mixed import mixed_parts, table_of_batch
@@ -92,6 +100,7 @@ def arriving_tables(source, kind, *, skipped, keep=(), **settings):
     [[{'a': '1', 'b': 'x'}], [{'a': '2', 'b': 'y'}], [{'a': '3', 'b': 'z'}]]
     """
     settings.pop("format", None)
+    check_options(kind, name_of(source), settings)
     if kind == "libsvm":
         yield from libsvm_tables(source, skipped, **settings)
     elif kind == "csv":

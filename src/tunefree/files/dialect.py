@@ -12,15 +12,20 @@ all of a file or lose the place of a cell, and know neither second headers, comm
 lines quoted as a whole nor unnamed columns of nothing.
 """
 
+import csv
+import math
 import re
 from collections import Counter
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from tunefree.core.format import listed
 from tunefree.files.files import decoded
 from tunefree.files.quotes import cells_of, parted_at_blanks
 from tunefree.rows.missing import MISSING
+from tunefree.rows.written_numbers import are_grouped
 
 HEAD = 1 << 16
 DELIMITERS = "\t;|, "
@@ -238,22 +243,36 @@ def decimal_commas(below, width, delimiter):
     """Positions of the columns of some rows whose numbers have a decimal comma.
 
     A column shows it by a comma before other than three digits. Between semicolons three are
-    enough, unless a column has a decimal point; and then all columns have decimal commas.
+    enough, unless a column has a decimal point; and then all columns have decimal commas. So have
+    columns with points between thousands.
 
     >>> rows = [["1,5", "1,250", "7"], ["2", "3,125", "8"]]
     >>> decimal_commas(rows, 3, ";"), decimal_commas([[*row, "2.5"] for row in rows], 4, ";")
     ((0, 1, 2), (0,))
     """
     rows = [row for row in below if len(row) == width]
-    if not any("," in cell for row in rows for cell in row):
-        return ()
     columns = [
         [c for c in column if c.lower() not in MISSING] for column in zip(*rows, strict=True)
     ]
+    grouped = tuple(j for j, column in enumerate(columns) if _has_grouped(column))
+    if not any("," in cell for column in columns for cell in column):
+        return grouped
     has_points = any(map(_WITH_POINT.fullmatch, (c for column in columns for c in column)))
     is_sure = delimiter == ";" and not has_points
     shown = tuple(j for j, column in enumerate(columns) if _shows_commas(column, is_sure))
-    return shown if has_points or not shown else tuple(range(width))
+    if has_points or not shown:
+        return tuple(sorted({*shown, *grouped}))
+    return tuple(range(width))
+
+
+def _has_grouped(column):
+    """Whether the points in a column of plain numbers stand between thousands."""
+    if not any(map(_GROUP.fullmatch, column)):  # of most columns the first cells show it
+        return False
+    return are_grouped(pa.array(column))
+
+
+_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d\d0", re.ASCII)
 
 
 def _shows_commas(column, is_sure):
@@ -351,7 +370,8 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     may_be_target = names is None and len(empty) == 1 and delimiter not in " |"
     empty = () if may_be_target else empty
     if names is not None:
-        names, renamed = distinct_names(names)
+        # Programs that add a mark of the byte order do so to files that have one.
+        names, renamed = distinct_names([name.strip("\ufeff") for name in names])
         notes += renamed
     if is_wrapped:
         notes.insert(0, "every line is one quoted cell: these quotes are not read")
@@ -765,6 +785,72 @@ def _pairs(rows):
     return start if has_numbers and is_header(names, below) else 0
 
 
+_GAP = re.compile(rb"\n(?:[ \t,;|]*\n)+")
+_ROWS_BEFORE = 50  # an empty line, that show which columns are numbers
+
+
+def second_table(text, dialect):
+    r"""Where whole lines hold another table below empty ones: (their place, that of its header).
+
+    None without one. Its header has names below numbers, or another number of cells.
+
+    >>> table = Dialect(",", ["a", "b"], 2)
+    >>> second_table(b"u,1\nv,2\nu,3\n\nkey,n\nx,1\n", table)
+    (12, 13)
+    """
+    if dialect.delimiter == " " or not _GAP.search(text):
+        return None
+    number = re.compile(rb"(?:^|" + re.escape(dialect.mark.encode()) + rb")[ \t\"]*[+-]?[\d.]")
+    at, n_quotes, n_looks = 0, 0, 0
+    for gap in _GAP.finditer(text):
+        n_quotes += text.count(b'"', at, gap.start())
+        at, end = gap.span()
+        # Most lines below an empty one are rows: a look at them takes its time.
+        is_within = n_quotes % 2 or number.search(text[end : text.find(b"\n", end)])
+        if is_within or n_looks == _MOST_LOOKS:
+            continue
+        n_looks += 1
+        above = _last_rows(text[max(0, at + 1 - _HEAD_OF_TABLE) : at + 1], dialect)
+        heads = decoded(text[end : end + _HEAD_OF_TABLE]).split("\n")[:2]
+        heads = _cells_of_lines(heads, dialect)
+        if len(heads) == 2 and len(above) >= _FEWEST and _begins_table(heads, above):
+            return at + 1, end
+    return None
+
+
+_MOST_LOOKS = 20
+_HEAD_OF_TABLE = 1 << 14  # bytes before and after an empty line that are looked at
+
+
+def _last_rows(text, dialect):
+    """The last rows of whole lines, those that have the width of the table."""
+    rows = _cells_of_lines(decoded(text).split("\n")[-_ROWS_BEFORE:], dialect)
+    return [row for row in rows if len(row) == dialect.width]
+
+
+def _cells_of_lines(lines, dialect):
+    """The cells of lines that are not empty; none if they cannot be read."""
+    lines = filter(None, map(str.strip, lines))
+    try:
+        return [[c.strip() for c in row] for row in csv.reader(lines, delimiter=dialect.mark)]
+    except csv.Error:
+        return []
+
+
+def _begins_table(heads, above):
+    """Whether the first of two rows is a header that does not belong to the rows above."""
+    names, row = heads
+    are_names = all(names) and not any(map(_DIGIT_LED.match, names))
+    if not are_names or len(names) < 2 or len(row) != len(names):
+        return False
+    if len(names) != len(above[0]):
+        return any(map(_DIGIT_LED.match, row))
+    numbers = [_numeric(column) for column in zip(*above, strict=True)]
+    named = [cell.lower() not in MISSING for cell, is_number in zip(names, numbers, strict=True)
+             if is_number]  # fmt: skip
+    return bool(named) and all(named)
+
+
 # How a row of sums or means begins.
 _TOTALS = re.compile(
     rb"(?i)(?:grand |sub)?totals?|sums?|summe|gesamt|insgesamt|totaal|somme|suma"
@@ -773,13 +859,15 @@ _TOTALS = re.compile(
 _MOST_FOOTERS = 20
 _PROSE = re.compile(r"[^\W\d]|[(*©†‡¹²³]")
 _NOTE = re.compile(r"(?:\S+\s+){2}\S|\S*[:*©]|\(")  # of a sheet: three words, or a mark
+_MARKED = re.compile(r"\S*[:*©]|\(")  # of text, where a name may have three words
 
 
 def without_footer(text, dialect):
     r"""The last lines of a file with blanks for those below the table, and what these are.
 
-    They are texts without a delimiter below a table of three and more columns, such as its source,
-    and rows of sums or means with empty cells.
+    They are texts below a table of three and more columns, such as its source, without delimiters
+    or with nothing between them, and rows of sums or means: with empty cells, or with the sums of
+    the rows above.
 
     >>> table = Dialect(",", ["a", "b", "c"], 3)
     >>> without_footer(b"x,1,2\nTotal,,2\nSource: us\n", table)
@@ -794,9 +882,11 @@ def without_footer(text, dialect):
         cells = [line] if re.fullmatch(rb'"[^"]*"', line) else line.strip(b"|").split(mark)
         words = cells[0].strip(b'" ')
         is_text = len(cells) == 1 and _PROSE.match(decoded(words).strip())
-        is_sum = _TOTALS.fullmatch(words) and any(not cell.strip() for cell in cells)
+        is_sum = _TOTALS.fullmatch(words) and (
+            any(not cell.strip() for cell in cells) or _are_sums(line, lines[:k], dialect)
+        )
         # Texts with line breaks in them, and a level of that name, are rows.
-        if line and not (is_text or is_sum):
+        if line and not (is_text or is_sum or _is_padded_note(line, lines, mark)):
             break
         if is_sum and len(re.findall(rb"(?im)^\W*" + re.escape(words), text)) > 1:
             break
@@ -808,17 +898,83 @@ def without_footer(text, dialect):
     return b"\n".join(lines), found[::-1]
 
 
-def footers(rows, texts):
+def _is_padded_note(line, lines, mark):
+    """Whether a line is a marked text and else empty cells, and no other one begins like a note."""
+    words = line.rstrip(mark + b" \t")
+    is_alone = words != line and (mark not in words or re.fullmatch(rb'"[^"]*"', words))
+    if not is_alone or not _is_marked(words):
+        return False
+    others = (other for other in lines[: -_MOST_FOOTERS - 1] if other)
+    return not any(_is_marked(other.partition(mark)[0]) for other in others)
+
+
+def _is_marked(words):
+    return _MARKED.match(decoded(words).strip('" ')) is not None
+
+
+def _are_sums(line, lines, dialect):
+    """Whether the cells of a row are sums or means of the columns in the lines above."""
+    texts = (decoded(text).rstrip() for text in [*lines, line])
+    try:
+        found = [*csv.reader(texts, delimiter=dialect.delimiter)]
+    except csv.Error:  # of cells that are very long
+        return False
+    rows = [
+        [with_point(cell) if j in dialect.commas else cell for j, cell in enumerate(cells)]
+        for cells in found
+    ]
+    last = rows[-1]
+    return are_sums(last, [row for row in rows[:-1] if len(row) == len(last)])
+
+
+def are_sums(last, rows):
+    """Whether a row of texts holds sums or means of columns: of most that have numbers, and of one.
+
+    >>> are_sums(["Total", "6", "0.75"], [["u", "1", "0.5"], ["v", "2", "-1"], ["u", "3", "1.25"]])
+    True
+    """
+    rows = [row for row in rows if not _TOTALS.fullmatch(row[0].encode())]
+    if len(rows) < _FEWEST:
+        return False
+    matches = []
+    for cell, column in zip(last[1:], [*zip(*rows, strict=True)][1:], strict=True):
+        numbers = [float(c) for c in column if _NUMBER.fullmatch(c)]
+        if _NUMBER.fullmatch(cell) and len(numbers) >= 0.8 * len(column):
+            total, digits = math.fsum(numbers), len(cell.partition(".")[2])
+            near = 0.51 * 10.0**-digits + 1e-9 * abs(total)
+            wanted = total, total / len(numbers)
+            matches.append(any(abs(float(cell) - value) <= near for value in wanted))
+    return sum(matches) > 0.5 * len(matches)
+
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def first_total(text, dialect):
+    """How many lines begin with a cell such as "Total", and the place of the first, from 0."""
+    lower = text.lower()
+    if not any(word in lower for word in _SURE_TOTALS):  # which takes less than the pattern
+        return 0, -1
+    mark = re.escape(dialect.mark.encode())
+    pattern = rb'(?m)^[ \t]*"?(?:' + b"|".join(_SURE_TOTALS) + rb')s?"?[ \t]*' + mark
+    found = [m.start() for m in re.finditer(pattern, lower)]
+    return len(found), found[0] if found else -1
+
+
+_SURE_TOTALS = (b"grand total", b"subtotal", b"total", b"sum", b"summe", b"gesamt", b"insgesamt")
+
+
+def footers(rows, texts, are_sums_of=lambda row: False):
     """How many rows at the end of a sheet of three and more columns are none of its table.
 
-    They are rows of sums or means with empty cells, and notes in the first cell. `texts` are the
-    first cells of all rows.
+    They are rows of sums or means with empty cells, or for which `are_sums_of` is true, and notes
+    in the first cell. `texts` are the first cells of all rows.
     """
     for n, row in enumerate(reversed(rows[-_MOST_FOOTERS:])):
         words = row[0]
         is_alone = sum(map(bool, row)) == 1
         is_note = is_alone and _PROSE.match(words) and _NOTE.match(words)
-        is_sum = _TOTALS.fullmatch(words.encode()) and not all(row)
+        is_sum = _TOTALS.fullmatch(words.encode()) and (not all(row) or are_sums_of(row))
         if len(row) < 3 or texts.count(words) > 1 or not (is_note or is_sum):
             return n
     return min(len(rows), _MOST_FOOTERS)

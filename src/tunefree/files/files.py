@@ -25,9 +25,9 @@ import zlib
 from functools import partial
 from typing import Any
 
-from tunefree.core.format import words_on_address
+from tunefree.core.format import listed, words_on_address
 from tunefree.core.progress import task
-from tunefree.core.warn import DataWarning, warn
+from tunefree.core.warn import DataWarning, NoEffect, warn
 
 CHUNK = 1 << 21
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -51,6 +51,7 @@ FORMATS = {
     "parquet": "parquet",
     "arrow": "arrow",
     "feather": "arrow",
+    "orc": "orc",
     "npy": "npy",
     "npz": "npz",
     "jsonl": "jsonl",
@@ -77,6 +78,7 @@ FORMATS = {
 _FIRST_BYTES = {
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
+    b"ORC": "orc",
     b"\x93NUMPY": "npy",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "excel",
     b"$FL2": "spss",
@@ -93,10 +95,12 @@ _FOREIGN = {
     b"GIF8": ("an image (GIF)", "give a table"),
     b"SQLite format 3\0": ("an SQLite database", "export a table as csv"),
     b"\x89HDF": ("an HDF5 file", "write a table of it as parquet or csv"),
-    b"ORC": ("an ORC file", "write it as parquet or csv"),
     b"Obj\x01": ("an Avro file", "write it as parquet or csv"),
     b"RDX": ("a file of R", "write its table as csv"),
     b"RDA": ("a file of R", "write its table as csv"),
+    b"X\n\0\0\0": ("a file of R (RDS)", "write its table as csv, by write.csv"),
+    b"A\n2\n": ("a file of R (RDS)", "write its table as csv, by write.csv"),
+    b"A\n3\n": ("a file of R (RDS)", "write its table as csv, by write.csv"),
     b"7z\xbc\xaf": ("a 7z archive", "unpack it"),
     b"Rar!": ("a rar archive", "unpack it"),
     b"\x7fELF": ("a program", "give a table"),
@@ -477,6 +481,42 @@ def detected(source, format):
     return kind, Named(path, itertools.chain([head], pieces))
 
 
+# Options that some formats alone have: their formats, and what these are in words.
+_ONLY_FOR: Any = {
+    "sheet": (("excel",), "workbooks"),
+    "delimiter": (("csv",), "csv"),
+    "header": (("csv", "excel"), "csv and workbooks"),
+}
+# Formats without named columns: options that choose one would change nothing.
+_WITHOUT_COLUMNS = ("libsvm", "npz")
+_OF_COLUMNS = ("target", "weight_column", "drop")
+
+
+def check_options(kind, path, options):
+    """Refuse options that have no effect on a format, which else would be ignored.
+
+    >>> check_options("libsvm", "a.svm", {"target": False, "header": None, "drop": ()})
+    >>> check_options("jsonl", "a.jsonl", {"delimiter": ";"})
+    Traceback (most recent call last):
+        ...
+    tunefree.core.warn.NoEffect: delimiter= is for csv, but a.jsonl is jsonl
+    """
+    for option, value in options.items():
+        kinds, what = _ONLY_FOR.get(option, (None, None))
+        if kinds is not None and value is not None and kind not in kinds:
+            raise NoEffect(option, f"is for {what}, but {path} is {kind}")
+        if option in _OF_COLUMNS and kind in _WITHOUT_COLUMNS and _is_chosen(value):
+            raise NoEffect(option, f"is for csv and other tables, but {path} is {kind}")
+
+
+def _is_chosen(value):
+    """Whether columns are chosen by name or position; a `Column` may be absent."""
+    columns = (
+        [value] if hasattr(value, "_fields") or not isinstance(value, (list, tuple)) else value
+    )
+    return any(isinstance(c, (str, int)) and not isinstance(c, bool) for c in columns)
+
+
 def _is_wabbit(head):
     r"""Whether lines are a label, a bar, and features as ``name:value``.
 
@@ -542,7 +582,7 @@ def _kind_of_archive(source, path, is_packed):
     if what is not None:
         raise DataError(f"this is {what[0]}, not a table: {what[1]}", path)
     inner = format_of(names[0]) if len(names) == 1 else None
-    return inner if inner in ("excel", "spss", "stata", "sas", "parquet", "arrow") else None
+    return inner if inner in ("excel", "spss", "stata", "sas", "parquet", "arrow", "orc") else None
 
 
 def _members(archive):
@@ -734,9 +774,10 @@ def _unzip(pieces, size, path):
             if "xl/workbook.xml" in names:
                 raise DataError("this is a workbook: give it as a file, or save it as csv", path)
             if len(names) != 1:
-                several = f", such as {names[0]!r}" if names else ""
+                several = f": {listed([*map(repr, names)])}" if names else ""
                 words = f"the archive must hold one file, and holds {len(names)}{several}"
-                raise DataError(words, path)
+                hint = "unpack it, and give one of them" if names else None
+                raise DataError(words, path, hint=hint)
             with archive.open(names[0]) as stream:
                 yield from iter(lambda: stream.read(size), b"")
     except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as problem:
@@ -839,7 +880,68 @@ def _warn_of_others(text, first_line, name):
         place = f"{name}:{first_line + others[0]}"
         warn(f"{place}: the line is not UTF-8: such lines are read as Windows-1252")
     else:
-        warn(f"{name} is not UTF-8: read as Windows-1252")
+        likely = likely_encoding(text)
+        more = (
+            ""
+            if likely is None
+            else (
+                f". It looks like {likely}, so that letters are others: write new files in UTF-8, "
+                f"as by iconv -f {likely} -t UTF-8, for the training and for rows to predict"
+            )
+        )
+        warn(f"{name} is not UTF-8: read as Windows-1252{more}")
+
+
+_KANA, _HAN, _HANGUL = "\u3041-\u30ff", "\u4e00-\u9fff", "\uac00-\ud7a3"
+# Encodings of two bytes a letter, in order: their codec, what nearly all letters are, and what some
+# must be.
+_OF_TWO_BYTES = {
+    "SHIFT-JIS": ("cp932", _KANA + _HAN, _KANA + _HAN),
+    "EUC-KR": ("euc_kr", _HANGUL, _HANGUL),
+    "EUC-JP": ("euc_jp", _KANA + _HAN, _KANA),
+    "GB18030": ("gb2312", _HAN, _HAN),
+    "BIG5": ("big5", _HAN, _HAN),
+}
+_FEWEST_LETTERS = 8  # beyond ASCII, that show an encoding
+_NEARLY_ALL, _SOME = 0.95, 0.1
+# Signs of Windows-1252 that stand within words where they are letters of Central Europe.
+_SIGN_IN_WORD = re.compile(
+    rb"(?<=[A-Za-z\xc0-\xff])[\xb1\xb3\xb6\xb9\xbc\xbe\xbf](?=[a-z\xc0-\xff])"
+)
+
+
+def likely_encoding(text):
+    """What bytes that are not UTF-8 look like; None if that is Windows-1252, or not known.
+
+    >>> [likely_encoding(word.encode(code)) for word, code in [
+    ...     ("Москва, Казань", "cp1251"), ("größer, Straße, Öl, übel, Äste", "cp1252")]]
+    ['WINDOWS-1251', None]
+    """
+    text = bytes(text[:_LONGEST_HEAD])
+    letters = re.findall(rb"[\x80-\xff]", text)
+    if len(letters) < _FEWEST_LETTERS:
+        return None
+
+    def share(pattern):
+        return len(re.findall(pattern, text)) / len(letters)
+
+    # Letters of one byte are above; pairs of Cyrillic ones would be rare Chinese ones.
+    may_be_pairs = share(rb"[\x80-\xbf]") > _SOME
+    for name, (codec, usual, own) in _OF_TWO_BYTES.items() if may_be_pairs else ():
+        found = re.sub(r"[\0-\x7f]", "", text.decode(codec, errors="replace"))
+        n_usual, n_own = (len(re.findall(f"[{kind}]", found)) for kind in (usual, own))
+        if n_usual > _NEARLY_ALL * len(found) and n_own > _SOME * len(found):
+            return name
+    # Few letters of Windows-1252 stand side by side; those of other alphabets nearly all do.
+    if share(rb"[\xc0-\xff](?=[\xc0-\xff])|(?<=[\xc0-\xff])[\xc0-\xff]") > 0.8:
+        if share(rb"[\xc0-\xdf]") > 0.6:
+            return "KOI8-R"
+        has_accents = share(rb"(?<=[\xe0-\xff])[\xdc-\xdf]") > 0.03
+        return "WINDOWS-1253" if has_accents else "WINDOWS-1251"
+    if share(_SIGN_IN_WORD) > 0.05:
+        of_windows = share(rb"[\xb9\x9c\x9f\x8c\x8f]") > share(rb"[\xb1\xb6\xbc\xbe\xa6\xac]")
+        return "WINDOWS-1250" if of_windows else "ISO-8859-2"
+    return None
 
 
 def placed_lines(source, place=(0, 1)):
@@ -878,12 +980,25 @@ def json_row(line, here):
         words = (
             "the line ends within its JSON object" if cut else f"not one JSON object ({problem})"
         )
-        raise DataError(words, *here) from None
+        raise DataError(words, *here, hint=hint_on_json(line)) from None
     except (ValueError, RecursionError) as problem:
         raise DataError(f"not one JSON object ({problem})", *here) from None
     if not isinstance(row, dict):
         raise DataError(f"not a JSON object: {shown(line)}", *here)
     return row
+
+
+def hint_on_json(text):
+    """What to do about text that is nearly JSON; None if that is not known.
+
+    >>> hint_on_json("{'a': None}")
+    'this is how Python prints values: write them with json.dumps'
+    """
+    if re.match(r"\s*[\[{(]*\s*'", text):
+        return "this is how Python prints values: write them with json.dumps"
+    if re.match(r"\s*(?:(?:var|let|const)\s|[\w.]+\s*[=(])", text):
+        return "this is a script: keep the JSON in it alone"
+    return None
 
 
 def distinct(pairs):

@@ -11,10 +11,13 @@ import json
 import os
 import re
 import tempfile
-from typing import Any
+import zipfile
+from collections import Counter
+from typing import Any, NamedTuple
 
 from tunefree.core.format import listed
-from tunefree.files.dialect import distinct_names, footers, header_of, unnamed_columns
+from tunefree.core.warn import warn
+from tunefree.files.dialect import are_sums, distinct_names, footers, header_of, unnamed_columns
 from tunefree.files.files import DataError, name_of, numbered_lines, shown, unpacked
 
 _NOTES = b"tunefree notes"
@@ -36,34 +39,42 @@ def notes_of(batch):
 # Workbooks.
 
 
-def workbook(path, sheet=None, header=None, known=None):
-    """The table on a sheet: by default the first sheet with two rows and two columns."""
+def workbook(path, sheet=None, header=None, known=None, wanted=()):
+    """The table on a sheet, by default the one that `_main_sheet` chooses.
+
+    `known` are the columns of a model, and `wanted` the columns that the table must have.
+    """
     name = name_of(path)
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
         words = "this is a workbook: install tunefree[excel] to read it, or save the sheet as csv"
         raise DataError(words, name) from None
+    content = unpacked(path)
     try:
-        book = CalamineWorkbook.from_filelike(io.BytesIO(unpacked(path)))
+        book = CalamineWorkbook.from_filelike(io.BytesIO(content))
     except (CalamineError, OSError) as problem:
         raise DataError(f"the workbook cannot be read ({problem})", name) from None
     names, notes = book.sheet_names, []
     if sheet is not None:
-        rows = _rows_of(book, _sheet_named(str(sheet), names, name))
+        found = _read_sheet(book, _sheet_named(str(sheet), names, name))
     else:
-        for sheet in names:
-            rows = _rows_of(book, sheet)
-            if len(rows) > 1 and len(rows[0]) > 1:
-                break
-        else:
+        found = _main_sheet((_read_sheet(book, sheet) for sheet in names), {*wanted})
+        if found is None:
             raise DataError("no sheet holds a table", name)
         if len(names) > 1:
-            notes.append(f"the sheet {sheet!r} is read, of {listed([*map(repr, names)])}")
-    if not rows:
-        raise DataError(f"the sheet {sheet!r} has no rows", name)
-    table, found = _table_of_cells(rows, header, known)
-    return noted(table, notes + found)
+            notes.append(f"the sheet {found.name!r} is read, of {listed([*map(repr, names)])}")
+    if not found.rows:
+        raise DataError(f"the sheet {found.name!r} has no rows", name)
+    gone = _formulas_without_values(content, found)
+    table, more = _table_of_cells(found.rows, header, known)
+    if gone:
+        letters = listed([f"{letter} ({count} cells)" for letter, count in gone.items()])
+        warn(
+            f"{name}: formulas without a stored value count as missing, in column {letters} of the "
+            f"sheet {found.name!r}: open the workbook in a spreadsheet and save it"
+        )
+    return noted(table, notes + found.notes + more)
 
 
 def _sheet_named(sheet, names, path):
@@ -74,18 +85,142 @@ def _sheet_named(sheet, names, path):
     raise DataError(f"there is no sheet {sheet!r}: it has {listed([*map(repr, names)])}", path)
 
 
-def _rows_of(book, sheet):
-    """The rows of a sheet, as wide as its cells go; None for an empty cell."""
-    rows = book.get_sheet_by_name(sheet).to_python(skip_empty_area=True)
+class _Sheet(NamedTuple):
+    """A sheet: its rows that are not empty, all as wide as its cells go; None for an empty cell."""
+
+    name: str
+    rows: list
+    notes: list
+
+    @property
+    def is_table(self):
+        """Whether it has two rows and two columns."""
+        return len(self.rows) > 1 and len(self.rows[0]) > 1
+
+    @property
+    def names(self):
+        """The texts of its header, or an empty set."""
+        texts = [[_written(cell) or "" for cell in row] for row in self.rows[:_HEAD_ROWS]]
+        return {*filter(None, header_of(texts)[0] or ())} if self.is_table else set()
+
+    def is_about(self, other):
+        """Whether it describes another sheet: it lists its columns, or has a few lines."""
+        names = other.names
+        columns = zip(*self.rows, strict=True)
+        lists = any(2 * len(names.intersection(column)) > len(names) > 1 for column in columns)
+        is_short = len(self.rows) < _FEW_ROWS and len(other.rows) >= 10 * len(self.rows)
+        return lists or (is_short and len(other.rows) > 2 * _FEW_ROWS)
+
+
+# Rows of a sheet that show its header; of one that may be a note; and of one that is none.
+_HEAD_ROWS, _FEW_ROWS, _MANY_ROWS = 400, 10, 500
+
+
+def _main_sheet(sheets, wanted):
+    """The first sheet with the wanted columns, else the first table that is not about another one.
+
+    People put a list of columns, or who made the file and when, before the data.
+    """
+    tables = []
+    for sheet in sheets:
+        if not sheet.is_table:
+            continue
+        has_wanted = wanted <= sheet.names
+        if has_wanted and (wanted or len(sheet.rows) > _MANY_ROWS):
+            return sheet
+        tables.append(sheet)
+    own = (sheet for sheet in tables if not any(map(sheet.is_about, tables)))
+    return next(own, tables[0] if tables else None)
+
+
+def _read_sheet(book, name):
+    """A `_Sheet`, with the values of merged cells where a person sees them."""
+    sheet = book.get_sheet_by_name(name)
+    rows = sheet.to_python(skip_empty_area=True)
     rows = [[None if cell == "" else cell for cell in row] for row in rows]
+    top, left = sheet.start or (0, 0)
+    merged = [
+        (r - top, c - left, last_r - top, last_c - left)
+        for (r, c), (last_r, last_c) in getattr(sheet, "merged_cell_ranges", None) or ()
+    ]
+    notes = [words for fill in (_filled_down, _with_one_header) if (words := fill(rows, merged))]
     rows = [row for row in rows if any(cell is not None for cell in row)]
     width = max((j + 1 for row in rows for j, c in enumerate(row) if c is not None), default=0)
-    return [row[:width] + [None] * (width - len(row)) for row in rows]
+    return _Sheet(name, [row[:width] + [None] * (width - len(row)) for row in rows], notes)
+
+
+def _filled_down(rows, merged):
+    """Write the value of merged cells into each of their rows that has other cells; a note."""
+    count = 0
+    for first, column, last, _ in merged:
+        for row in rows[first + 1 : last + 1]:
+            if any(cell is not None for cell in row):
+                row[column] = rows[first][column]
+                count += 1
+    return f"the value of merged cells is that of all their rows ({count} more)" if count else None
+
+
+def _with_one_header(rows, merged):
+    """Make one header of two, of which the first has merged cells over several names; a note."""
+    spans = [span for span in merged if span[0] == span[2] and span[1] < span[3]]
+    for at in sorted({first for first, *_ in spans}):
+        upper = rows[at]
+        lower = rows[at + 1] if at + 1 < len(rows) else []
+        own = [range(c, last_c + 1) for first, c, _, last_c in spans if first == at]
+        has_several = sum(cell is not None for cell in upper) > 1
+        if has_several and lower and all(_is_name(lower[j]) for span in own for j in span):
+            break
+    else:
+        return None
+    for span in own:
+        for j in span:
+            upper[j] = upper[span[0]]
+    joined = [
+        " ".join(dict.fromkeys(filter(None, map(_written, cells))))
+        for cells in zip(upper, lower, strict=True)
+    ]
+    rows[at] = [None] * len(upper)
+    rows[at + 1] = [name or None for name in joined]
+    return f"two rows of names are one header, with names such as {joined[own[0][0]]!r}"
+
+
+def _is_name(cell):
+    """Whether a cell may be a name below a merged one: a text, or a year."""
+    return isinstance(cell, str) or cell in range(1900, 2101)
+
+
+# A cell with a formula and no value, as libraries write them; its column.
+_NO_VALUE = re.compile(
+    rb"<c r=\"([A-Z]+)\d+\"[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>"
+)
+
+
+def _formulas_without_values(content, sheet):
+    """How many formulas of a sheet have no stored value, by the letters of its columns."""
+    if all(cell is not None for row in sheet.rows for cell in row):
+        return {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return Counter(m.decode() for m in _NO_VALUE.findall(_xml_of(archive, sheet.name)))
+    except (zipfile.BadZipFile, KeyError):
+        return {}  # of another kind, whose formulas have values
+
+
+def _xml_of(archive, sheet):
+    """The text of a sheet of an xlsx file."""
+    from xml.etree import ElementTree
+
+    book = ElementTree.fromstring(archive.read("xl/workbook.xml"))
+    links = ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))
+    own = next(e for e in book.iter() if e.tag.endswith("}sheet") and e.get("name") == sheet)
+    key = next(value for name, value in own.items() if name.endswith("}id"))
+    (target,) = (e.get("Target", "") for e in links if e.get("Id") == key)
+    return archive.read(target[1:] if target.startswith("/") else f"xl/{target}")
 
 
 def _table_of_cells(rows, header, known):
     """A table of rows of cells, and notes; titles above the table are not read."""
-    texts = [[_written(cell) or "" for cell in row] for row in rows[:400]]
+    texts = [[_written(cell) or "" for cell in row] for row in rows[:_HEAD_ROWS]]
     names, first, notes = header_of(texts, header, known)
     body = rows[first:]
     empty = unnamed_columns(names, texts[first:], len(rows[0]))
@@ -108,7 +243,12 @@ def _own_rows(body, names):
             notes.append("rows that repeat the header: not read")
         body = own
     last = [[(_written(cell) or "").strip() for cell in row] for row in body[-_LAST_ROWS:]]
-    below = footers(last, [(_written(row[0]) or "").strip() for row in body])
+
+    def are_sums_of(row):
+        texts = [[_written(cell) or "" for cell in other] for other in body]
+        return are_sums(row, [other for other in texts if other != row])
+
+    below = footers(last, [(_written(row[0]) or "").strip() for row in body], are_sums_of)
     if below:
         rows = f"last {below} rows are" if below > 1 else "last row is"
         notes.append(f"the {rows} below the table: not read, such as {last[-below][0]!r:.60}")

@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import os
+import re
 from typing import Any
 
 from tunefree.core.format import listed
@@ -19,6 +20,7 @@ from tunefree.files.files import (
     chunks,
     decoded,
     distinct,
+    hint_on_json,
     json_row,
     name_of,
     skip,
@@ -28,6 +30,8 @@ from tunefree.files.formats import noted, notes_of
 from tunefree.rows.missing import MISSING
 
 _END = b"end"
+# What stands between two objects: blanks, and a comma or the separator of JSON text sequences.
+_NEXT_VALUE: Any = re.compile(r"[\s\0\x1e\ufeff]*(?:,[\s\0\x1e]*)?")
 _BLANKS = b" \t\r\n\0\v\f"
 
 
@@ -60,6 +64,10 @@ def _shape(text):
         return "lines"
     try:
         row = json.loads(decoded(first))
+    except json.JSONDecodeError as problem:
+        if problem.msg == "Extra data" and problem.doc[problem.pos :].lstrip().startswith("{"):
+            return "document"  # several objects on a line
+        row = None
     except (ValueError, RecursionError):
         row = None
     if isinstance(row, dict) and not _are_columns(row):
@@ -75,11 +83,29 @@ def _are_columns(document):
     """Whether an object may hold a table: columns (lists or objects), or an array of rows."""
     values = [*document.values()]
     kinds = {type(value) for value in values}
-    return kinds in ({list}, {dict}) or any(_is_table(v) or _holds_records(v) for v in values)
+    is_table = any(_is_table(v) or _holds_records(v) for v in values)
+    return kinds in ({list}, {dict}) or is_table or _named_arrays(document) is not None
 
 
 def _is_table(value):
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _named_arrays(document):
+    """The names and the rows of an object that holds these as lists, or None.
+
+    >>> _named_arrays({"title": "t", "fields": ["a", "b"], "rows": [[1, 2], [3, 4]]})
+    (['a', 'b'], [[1, 2], [3, 4]])
+    """
+    lists = [value for value in document.values() if isinstance(value, list) and value]
+    rows = [v for v in lists if all(isinstance(row, list) for row in v)]
+    if len(rows) != 1 or len(widths := {*map(len, rows[0])}) > 1:
+        return None
+    names = [
+        v for v in lists
+        if {len(v)} == widths and all(isinstance(name, str) for name in v) and len({*v}) == len(v)
+    ]  # fmt: skip
+    return (names[0], rows[0]) if len(names) == 1 else None
 
 
 def flat(row, before="", lists=None):
@@ -205,13 +231,26 @@ def _with_last(table, first):
 
 
 def _loaded(text, name):
+    """The value of a document; of objects or arrays one after the other the list of them."""
+    text, at, found = decoded(text), 0, []
+    decoder = json.JSONDecoder(object_pairs_hook=distinct)
     try:
-        return json.loads(decoded(text), object_pairs_hook=distinct)
+        while (at := _NEXT_VALUE.match(text, at).end()) < len(text) or not found:
+            value, at = decoder.raw_decode(text, at)
+            found.append(value)
+            if type(value) is not type(found[0]) or not isinstance(value, dict | list):
+                break
+        if at < len(text.rstrip()):
+            raise json.JSONDecodeError("Extra data", text, at)
     except json.JSONDecodeError as problem:
         words = f"the JSON is damaged ({problem.msg})"
-        raise DataError(words, name, problem.lineno, problem.colno) from None
+        here = name, problem.lineno, problem.colno
+        raise DataError(words, *here, hint=hint_on_json(text)) from None
     except (ValueError, RecursionError) as problem:
         raise DataError(f"the JSON is damaged ({problem})", name) from None
+    if len(found) > 1 and all(map(_is_table, found)):  # pages of records
+        return [*itertools.chain(*found)]
+    return found[0] if len(found) == 1 else found
 
 
 def _records(found, name):
@@ -231,6 +270,11 @@ def _records(found, name):
         raise DataError("the JSON holds neither records nor columns", name)
     if isinstance(found.get("columns"), list) and isinstance(found.get("data"), list):
         return [dict(zip(found["columns"], row, strict=False)) for row in found["data"]]
+    if (named := _named_arrays(found)) is not None:
+        return [dict(zip(named[0], row, strict=True)) for row in named[1]]
+    tables = {key: rows for key, rows in found.items() if _is_table(rows)}
+    if len(tables) == len(found) > 1 and len({frozenset(rows[0]) for rows in tables.values()}) == 1:
+        return _main_records(tables, name)
     lists = [value for value in found.values() if isinstance(value, list)]
     if len(lists) == len(found) > 0 and len({*map(len, lists)}) == 1:
         if len(found) > 1 or not any(isinstance(item, dict) for item in lists[0]):
@@ -243,13 +287,35 @@ def _records(found, name):
             return objects
         keys = list(dict.fromkeys(key for column in objects for key in column))
         return [{name: column.get(key) for name, column in found.items()} for key in keys]
-    tables = [rows for rows in lists if _is_table(rows)]
     if len(tables) == 1:
-        return _without_index(found, tables[0], name)
-    within = [value for value in objects if not tables and _holds_records(value)]
+        return _without_index(found, next(iter(tables.values())), name)
+    if tables:
+        return _main_records(tables, name)
+    within = [value for value in objects if _holds_records(value)]
     if len(within) == 1:
         return _records(within[0], name)
     raise DataError("the JSON holds neither an array of records nor an object of columns", name)
+
+
+def _main_records(tables, name):
+    """Of several arrays of records the one of which the others list the columns, with a warning."""
+
+    def lists(rows, columns):
+        cells = zip(*map(dict.values, rows), strict=False)
+        texts = ({cell for cell in column if isinstance(cell, str)} for column in cells)
+        return any(2 * len(columns.intersection(own)) > len(columns) for own in texts)
+
+    about = {
+        key: [other for other, rows in tables.items() if other != key and lists(rows, {*own[0]})]
+        for key, own in tables.items()
+    }
+    main = [key for key, others in about.items() if len(others) == len(tables) - 1]
+    keys = listed([*map(repr, tables)])
+    if len(main) != 1:
+        words = f"the JSON holds several arrays of records: {keys}"
+        raise DataError(words, name, hint="keep one of them in the file")
+    warn(f"{name}: the array {main[0]!r} is read, of {keys}")
+    return tables[main[0]]
 
 
 def _without_index(found, rows, name):

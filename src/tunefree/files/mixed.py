@@ -25,6 +25,7 @@ from tunefree.files.arrays import (
 from tunefree.files.files import (
     DataError,
     Skipped,
+    check_options,
     decoded,
     detected,
     name_of,
@@ -160,6 +161,8 @@ def mixed_parts(
     """
     options = _Options(name_of(source), skipped, target_type, keep)
     kind, source = detected(source, format)
+    written = {"header": header, "delimiter": delimiter, "sheet": sheet}
+    check_options(kind, options.path, written | columns)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
         how = {"header": header, "delimiter": delimiter}

@@ -15,7 +15,15 @@ import numpy as np
 from tunefree.core.warn import warn
 from tunefree.files.arrays import frame_batches
 from tunefree.files.dialect import Dialect, with_point
-from tunefree.files.files import DataError, decoded, json_row, name_of, placed_lines, skip
+from tunefree.files.files import (
+    DataError,
+    check_options,
+    decoded,
+    json_row,
+    name_of,
+    placed_lines,
+    skip,
+)
 from tunefree.files.formats import notes_of
 from tunefree.files.json_tables import flat, json_shape, note_of_lists
 from tunefree.files.libsvm import Parser
@@ -44,7 +52,7 @@ def records(
     ----------
     source : str, or pieces of text
         As for `tunefree.files.files.chunks`.
-    format : {'csv', 'libsvm', 'jsonl', 'parquet', 'arrow', 'excel', 'arff', 'stata', 'spss', 'sas'}
+    format : {'csv', 'libsvm', 'jsonl', 'parquet', 'arrow', 'orc', 'excel', 'arff', 'stata', ...}
     place : tuple
         Position in bytes, and line.
     layout : list, optional
@@ -71,6 +79,7 @@ def records(
     """
     path = name_of(source)
     layout = [] if layout is None else layout
+    check_options(format, path, columns)
     if format == "jsonl":
         format, source = json_shape(source)
     if format == "csv":
@@ -170,7 +179,7 @@ def _rows(text, delimiter, width):
 def _of_frames(source, path, format, place, layout, *, target=None, **columns):
     """The rows of a file with typed columns; the layout is the name of the target."""
     start = place[0]
-    for batch in frame_batches(source, format, start, **columns):
+    for batch in frame_batches(source, format, start, target=target, **columns):
         names = batch.schema.names
         if not layout:
             for words in notes_of(batch):

@@ -8,6 +8,7 @@ CPU time for 1,000 columns and 2.5 times for 3,000. Here an error has its line a
 once, and a lost quote costs one row, not all rows up to the next quote.
 """
 
+import itertools
 import re
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,7 +18,14 @@ import numpy as np
 from tunefree.core.format import listed
 from tunefree.core.jit import kernel
 from tunefree.core.warn import did_you_mean, warn
-from tunefree.files.dialect import HEAD, distinct_names, sniffed, without_footer
+from tunefree.files.dialect import (
+    HEAD,
+    distinct_names,
+    first_total,
+    second_table,
+    sniffed,
+    without_footer,
+)
 from tunefree.files.files import (
     DataError,
     decoded,
@@ -308,19 +316,40 @@ def headed(texts, path, layout=None, *, enough=None, **columns):
 
 
 def _footless(texts, path):
-    """The same texts; what stands below the table in the last one becomes blanks."""
-    last = None
-    for found in texts:
+    """The same texts; what stands below the table becomes blanks."""
+    last, count, first = None, 0, 0
+    for found in itertools.chain(_first_tables(texts, path), [None]):
         if last is not None:
-            yield last
+            text, line, layout, *more = last
+            if found is None:
+                text, footer = without_footer(text, layout.dialect)
+                if footer:
+                    rows = f"{len(footer)} lines" if len(footer) > 1 else "line"
+                    words = f"the last {rows} below the table: not read, such as {footer[0]!r:.60}"
+                    warn(f"{path}: {words}")
+            n_totals, at = first_total(text, layout.dialect)
+            first = first or (n_totals and line + text.count(b"\n", 0, at))
+            count += n_totals
+            yield text, line, layout, *more
         last = found
-    if last is not None:
-        text, line, layout, *more = last
-        text, footer = without_footer(text, layout.dialect)
-        if footer:
-            rows = f"{len(footer)} lines" if len(footer) > 1 else "line"
-            warn(f"{path}: the last {rows} below the table: not read, such as {footer[0]!r:.60}")
-        yield text, line, layout, *more
+    if count:
+        rows = f"{count} rows begin" if count > 1 else "1 row begins"
+        warn(f"{path}: {rows} like a row of sums, the first in line {first}: read as data")
+
+
+def _first_tables(texts, path):
+    """The same texts; another table below the first one becomes blanks."""
+    has_begun = False
+    for text, line, layout, *more in texts:
+        end = 0
+        if not has_begun:
+            found = second_table(text, layout.dialect)
+            has_begun, end = found is not None, len(text)
+            if found is not None:
+                end, header = found
+                number = line + text.count(b"\n", 0, header)
+                warn(f"{path}: another table begins in line {number}: not read from there on")
+        yield text[:end] + re.sub(rb"[^\n]", b" ", text[end:]), line, layout, *more
 
 
 def headed_rows(texts, path, layout=None, *, enough=None, **columns):
@@ -583,6 +612,14 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
         kind = target_type or type_of_targets(found)
         y = np.concatenate([block.targets(kind, skipped) for block in found])
     return X, y, (weight if layout.find(WEIGHT) else None), layout
+
+
+def check_points(layout, path):
+    """Refuse plain numbers whose points, by the dialect, stand between thousands."""
+    read = [j for j in layout.dialect.commas if layout.slots[j] != IGNORED]
+    if read:
+        words = f"{layout.describe(read[0])}: points stand between thousands, as in '1.250'"
+        raise DataError(words, path, feature=True)
 
 
 def type_of_targets(blocks):

@@ -48,10 +48,17 @@ AMONG_NUMBERS = MISSING | {
     "n.a.", "n.a", "n/d", "nd", "not available", "not applicable", "missing", "unknown", "unk",
     "undefined", "<na>", "(null)", "nil", "*", "**", "***", "...", "#div/0!", "#value!", "#ref!",
     "#name?", "#num!", "#null!", "inf", "+inf", "-inf", "infinity", "-infinity", "1.#qnan",
-    "-1.#ind", "1.#ind", "-nan", "#na", "error",
+    "-1.#ind", "1.#ind", "-nan", "#na", "error", "k.a.", "k. a.", "s/d", "n.v.t.",
+    # Errors of spreadsheets in other languages, and the missing values of Stata.
+    "#wert!", "#bezug!", "#zahl!", "#nv", "#valeur!", "#nombre!", "#nom?", "#valor!", "#¡valor!",
+    "#¡ref!", "#¡div/0!", "#¡num!", "#¿nombre?", "#n/d", "#valore!", "#rif!", "#nome?", "#n/b",
+    "#waarde!", "#verw!", "#getal!", "#arg!", "#adr!", "#liczba!", "#calc!", "#spill!", "#null",
+    *(f".{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"),
 }  # fmt: skip
 # Numbers that stand for a missing value where they stand apart from all others.
 SENTINELS = -99.0, -200.0, -999.0, -9999.0, -99999.0, -999999.0
+# Those that may, and are only noted: a number above all others may be a limit.
+HIGH_MARKERS = 999.0, 9999.0, 99999.0, 999999.0, 999.9, 9999.9, 999.99, 9999.99, 99999.99
 # Days that are written as numbers of eight digits, with the year first, or last: 1011900.
 FIRST_DAY, LAST_DAY = 19000101, 21001231
 LEAST_DAY, MOST_DAY = 1011900, 31122099

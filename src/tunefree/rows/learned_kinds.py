@@ -24,6 +24,7 @@ from tunefree.rows.columns import (
 from tunefree.rows.kinds import (
     AMONG_NUMBERS,
     FIRST_DAY,
+    HIGH_MARKERS,
     LAST_DAY,
     LEAST_DAY,
     MOST_DAY,
@@ -40,7 +41,7 @@ from tunefree.rows.kinds import (
 from tunefree.rows.missing import MISSING
 from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates
 from tunefree.rows.written_durations import Durations
-from tunefree.rows.written_numbers import Numbers
+from tunefree.rows.written_numbers import Numbers, are_grouped
 
 # A column of numbers or dates may have this share of cells that are none, and count as missing.
 MOST_STRAY = 0.2
@@ -230,6 +231,8 @@ def _plain_numbers(raw, facts):
     if not are_markers(plain.others, (), AMONG_NUMBERS).all():
         return None
     values = plain.values[plain.found]
+    if are_grouped(raw.texts.cells.filter(pa.array(plain.found)), values):
+        return None
     if wanted is None and (values.max() >= FIRST_DAY or _are_days(values)):  # they may be dates
         return None
     return ColumnKind(NUMBER, markers=tuple(plain.others.to_pylist()), whole=all_whole(values))
@@ -353,6 +356,29 @@ def sentinel_of(values: np.ndarray, weights: Any = None) -> float | None:
     return low if others.min() >= 0.0 or others.min() - low > 2.0 * np.ptp(others) else None
 
 
+def _high_marker_of(column, raw, weights):
+    """A number such as 9999 that stands apart above all others, and in how many rows; or None."""
+    if raw.texts is None:
+        values, missing = raw.values, raw.absent
+    elif compute.any(compute.is_in(raw.texts.cells, pa.array(_HIGH_CELLS))).as_py():
+        values, missing = column.read(raw, "")[1:3]
+    else:
+        return None
+    values = values[~missing]
+    if not len(values) or (high := float(values.max())) not in HIGH_MARKERS:
+        return None
+    is_high = values == high
+    rows = np.count_nonzero(is_high) if weights is None else weights[~missing][is_high].sum()
+    others = values[~is_high]
+    if rows < _FEWEST_SENTINELS or not len(others):
+        return None
+    stands_apart = high - others.max() > 2.0 * np.ptp(others)
+    return (high, rows) if stands_apart else None
+
+
+_HIGH_CELLS = [form for value in HIGH_MARKERS for form in {f"{value:.10g}", f"{value:.1f}"}]
+
+
 def _written_of(facts):
     """How cells are written, by what the user gives."""
     if not facts.get("written"):
@@ -364,8 +390,10 @@ def _written_of(facts):
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in written.items()})
 
 
-def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str | None:
-    """What a person should look at; None if there is nothing."""
+def note_of(
+    name: str, column: ColumnKind, raw: RawColumn, weights: Any, facts: Any = None
+) -> str | None:
+    """What a person should look at; None if there is nothing. `facts` are what the user knows."""
     notes = []
     unusual = [marker for marker in column.markers if marker.lower() not in MISSING]
     if unusual and column.kind in WITH_VALUES and raw.texts is not None:
@@ -380,6 +408,13 @@ def note_of(name: str, column: ColumnKind, raw: RawColumn, weights: Any) -> str 
         notes.append(
             f"{values} stands apart and counts as missing. schema={{{name!r}: {{'markers': []}}}} "
             "keeps it as a number."
+        )
+    may_be_marked = column.kind == NUMBER and "markers" not in (facts or {})
+    if may_be_marked and (found := _high_marker_of(column, raw, weights)) is not None:
+        value, rows = f"{found[0]:.10g}", found[1]
+        notes.append(
+            f"{value} stands apart from the other numbers, in {rows:.0f} rows. If it marks missing "
+            f"values, schema={{{name!r}: {{'markers': [{value}]}}}} reads it so."
         )
     if column.kind == DATE and getattr(column.written, "is_ambiguous", False):
         order, other = ("day", False) if column.written.day_first else ("month", True)

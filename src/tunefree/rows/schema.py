@@ -29,6 +29,7 @@ from tunefree.rows.columns import (
 from tunefree.rows.kinds import (
     AMONG_NUMBERS,
     FIRST_DAY,
+    HIGH_MARKERS,
     KINDS,
     LAST_DAY,
     LEAST_DAY,
@@ -47,7 +48,7 @@ from tunefree.rows.kinds import (
 )
 from tunefree.rows.learned_kinds import FEW_NUMBERS, MOST_STRAY, are_strays, learned_kind, note_of
 from tunefree.rows.order import in_units_of_rows
-from tunefree.rows.written_numbers import Numbers
+from tunefree.rows.written_numbers import Numbers, are_grouped
 
 
 class BadCells(DataWarning):
@@ -155,12 +156,13 @@ class Schema(NamedTuple):
     def of_numbers(cls, X: np.ndarray, names: Any) -> Any:
         """The schema of an array of finite numbers; None if a column must be looked at.
 
-        It must be if it may hold sentinels, or dates of eight digits.
+        It must be if it may hold sentinels, or numbers like them, or dates of eight digits.
         """
         low, high = X.min(axis=0), X.max(axis=0)
         may_be_days = (low >= LEAST_DAY) & (high <= MOST_DAY)
         may_be_days |= (low >= FIRST_DAY * SECONDS) & (high < (LAST_DAY + 1) * SECONDS)
-        if np.isin(low, SENTINELS).any() or may_be_days.any():
+        may_be_markers = np.isin(low, SENTINELS) | np.isin(high, HIGH_MARKERS)
+        if may_be_markers.any() or may_be_days.any():
             return None
         columns = tuple(ColumnKind(NUMBER, whole=all_whole(x)) for x in X.T)
         return cls(tuple(map(str, names)), columns)
@@ -247,7 +249,7 @@ def _learned(X, names, weights, given, sentinels):
             raise ValueError(
                 f"schema= has the kind {facts['kind']!r} for {name!r}, which holds {problem.now}."
             ) from None
-        yield name, column._replace(note=note_of(name, column, some, weights)), raw
+        yield name, column._replace(note=note_of(name, column, some, weights, facts)), raw
 
 
 def read_columns(
@@ -438,6 +440,8 @@ def _plain_among(raw):
     """Plain numbers, NaN for markers of missing values; None if other cells are there, too."""
     plain = raw.plain
     if plain is None or not are_markers(plain.others, (), AMONG_NUMBERS).all():
+        return None
+    if are_grouped(raw.texts.cells.filter(pa.array(plain.found)), plain.values[plain.found]):
         return None
     return np.where(plain.found, plain.values, np.nan)
 

@@ -158,8 +158,9 @@ class ReadSummaries(NamedTuple):
         for name, summary in zip(names, summaries, strict=True):
             raw, weights = summary.column()
             weights = unit * weights
-            kind = learned_kind(raw, weights, given.get(name, {}), sentinels)
-            kinds.append(kind._replace(note=note_of(name, kind, raw, weights)))
+            facts = given.get(name, {})
+            kind = learned_kind(raw, weights, facts, sentinels)
+            kinds.append(kind._replace(note=note_of(name, kind, raw, weights, facts)))
             values = kind.read(raw, name, False)
             if values.bad is not None and values.bad.any():
                 count = max(1, round(weights[values.bad].sum()))

@@ -663,6 +663,8 @@ class Numbers(NamedTuple):
         counts = np.asarray(counts, dtype=np.float64)
         cells = in_ascii_digits(cells)
         plain = _is_plain(cells)
+        if points == "." and plain.all() and are_grouped(cells):
+            points = ",."
         if points[0] == "." and plain.all() and len(cells):
             return cls(), cls().values(cells)
         least = _LEAST_SHARE * counts.sum()
@@ -897,6 +899,45 @@ class Numbers(NamedTuple):
             blank = compute.fill_null(compute.match_substring(cells.low, " "), False)
             out[phone & blank.to_numpy(zero_copy_only=False)] = np.nan
         return np.where(np.isnan(cells.exact), out, exact)
+
+
+# Thousands with points, with more digits than one group, and whole numbers below a thousand.
+_GROUPED = r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$"
+_BELOW_THOUSAND = r"^[+-]?\d{1,3}$"
+
+
+def are_grouped(cells: pa.StringArray, values: np.ndarray | None = None) -> bool:
+    """Whether points in plain numbers stand between thousands: "1.250" and "410", not "1.25".
+
+    Decimals have as many digits everywhere, or none at the end that is a zero. These have three,
+    a zero among the last ones, and stand beside whole numbers below a thousand.
+
+    Parameters
+    ----------
+    cells : StringArray
+    values : ndarray, optional
+        Their numbers, which show at once that most columns are none of these.
+
+    Examples
+    --------
+    >>> are_grouped(pa.array(["1.250", "410", "2.125"])), are_grouped(pa.array(["1.25", "410"]))
+    (True, False)
+    """
+    if values is not None:
+        is_whole = values == np.floor(values)
+        parts, size = values[~is_whole], np.abs(values).max(initial=0.0)
+        if size >= 1000.0 or not len(parts) or np.abs(parts).min() < 1.0 or is_whole.all():
+            return False
+        if not np.array_equal(np.round(parts, 3), parts):
+            return False
+    grouped = compute.match_substring_regex(cells, _GROUPED)
+    if not compute.all(
+        compute.or_(grouped, compute.match_substring_regex(cells, _BELOW_THOUSAND))
+    ).as_py():
+        return False
+    shown = cells.filter(grouped)
+    ends_with_zero = compute.any(compute.ends_with(shown, "0")).as_py()
+    return bool(ends_with_zero) and 0 < len(shown) < len(cells) - cells.null_count
 
 
 def _is_plain(cells):

@@ -14,7 +14,7 @@ from tunefree.files.arrays import finite_rows, frame_batches, plain_batch, row_b
 from tunefree.files.files import DataError, Named, Skipped
 from tunefree.files.libsvm import blocks as libsvm_blocks
 from tunefree.files.libsvm import matrix
-from tunefree.files.tables import TARGET, WEIGHT, assign, type_of_targets
+from tunefree.files.tables import TARGET, WEIGHT, assign, check_points, type_of_targets
 from tunefree.files.tables import blocks as table_blocks
 from tunefree.rows.designs import n_entries
 from tunefree.rows.matrices import as_rows
@@ -135,6 +135,7 @@ class Csv(Text):
         if not first:
             raise DataError("the file has no rows", name)
         self.layout = first[0].layout
+        check_points(self.layout, name)
         self.n_features, self.feature_names = self.layout.n_features, self.layout.feature_names
         self.target, self.weight_column = self.layout.find(TARGET), self.layout.find(WEIGHT)
         self.target_type = target_type or type_of_targets(first)

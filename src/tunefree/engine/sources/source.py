@@ -27,6 +27,7 @@ from tunefree.files.files import (
     PACKED,
     DataError,
     Skipped,
+    check_options,
     detected,
     fingerprint,
     name_of,
@@ -347,8 +348,8 @@ def open_source(
     name : str, optional
         What to call it in messages.
     format : str, optional
-        'libsvm', 'csv', 'json', 'jsonl', 'parquet', 'arrow', 'excel', 'arff', 'stata', 'spss',
-        'sas', 'npy' or 'npz'. By default it is detected from the suffix or the contents.
+        'libsvm', 'csv', 'json', 'jsonl', 'parquet', 'arrow', 'orc', 'excel', 'arff', 'stata',
+        'spss', 'sas', 'npy' or 'npz'. By default it is detected from the suffix or the contents.
     target, header, weight_column
         As for ``tunefree train``: the target column (by default the last, False for none), whether
         a csv file has a header, the column of weights.
@@ -429,6 +430,7 @@ def open_source(
     roles = {"target": target, "weight_column": weight_column, "drop": drop}
     named = roles | {"n_features": n_features, "columns": columns, "target_type": target_type}
     written = {"header": header, "delimiter": delimiter, "sheet": sheet}
+    check_options(kind, name, written | roles)
     lenient = on_bad_row == "skip"
     reader: Any
     if hasher:
