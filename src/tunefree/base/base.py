@@ -5,28 +5,24 @@ Messages name what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn._config import config_context
-from sklearn.base import ClassifierMixin, RegressorMixin, is_regressor
+from sklearn.base import is_regressor
 from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tunefree.base.locks import Threaded
 from tunefree.base.sizes import check_entries, check_target_sizes
 from tunefree.core.jit import kernel
 from tunefree.core.process import check_memory
-from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.core.registry import ESTIMATORS
 from tunefree.core.warn import DataWarning, warn
 from tunefree.held_out.shrinkage import shrinkage_factor_of_classes
@@ -175,7 +171,7 @@ def _text_among(raw):
     """The first text of a column that is no number; None if there is none."""
     if raw.texts is None:
         return None
-    is_text = np.array([*(not _is_float(level) for level in raw.cells.to_pylist()), False])
+    is_text = np.array([*(not is_float(level) for level in raw.cells.to_pylist()), False])
     is_text = is_text[raw.codes]
     return raw.text(int(np.argmax(is_text))) if is_text.any() else None
 
@@ -217,7 +213,7 @@ def check_rows_and_targets(
             estimator, X, y, reset=reset, ensure_all_finite=not missing, **targets, **ROWS
         )
         if is_regressor(estimator) and was_text:
-            y = _as_finite(y.astype(np.float64))
+            y = as_finite(y.astype(np.float64))
     if is_regressor(estimator) and y.dtype.kind in "Mm":
         raise ValueError("y holds dates or times: give numbers, such as days since a date.")
     X = canonical(X)
@@ -242,11 +238,11 @@ def warn_of_rounded_targets(y):
         )
 
 
-def _as_finite(y, name="y"):
+def as_finite(y, name="y"):
     """Targets that were text: "nan" is a number to Python, too."""
     y = complete(y, name)
     if not np.isfinite(y).all():
-        raise ValueError(f"Input {name} contains infinity.{_first_target(y, name)}")
+        raise ValueError(f"Input {name} contains infinity.{first_target(y, name)}")
     return y
 
 
@@ -278,7 +274,7 @@ def plain_errors(estimator: Any, X: Any, y: Any = None) -> Iterator[None]:
             n = len(X) if isinstance(X, list | tuple) else X.shape[0]
             words = f"{problem}: X has {n} rows, and y has {len(np.asarray(y))}."
         if words is None and str(problem).startswith("Input y contains infinity"):
-            words = f"{problem}{_first_target(y)}"
+            words = f"{problem}{first_target(y)}"
         if words is None:
             raise
         raise ValueError(words) from problem
@@ -304,7 +300,7 @@ def _first(X, is_meant):
     return f" The first is in column {name!r}, row {row}."
 
 
-def _first_target(y, name="y"):
+def first_target(y, name="y"):
     """Where the first infinite target is."""
     place = np.unravel_index(np.argmax(np.isinf(np.asarray(y, dtype=np.float64))), np.shape(y))
     return f" The first is {name}[{', '.join(map(str, place))}]."
@@ -315,7 +311,7 @@ def _text_for_numbers(estimator, y):
     if y.dtype.kind not in "OUS" or not is_regressor(estimator):
         return None
     for value in y.ravel().tolist():
-        if isinstance(value, str) and not _is_float(value):
+        if isinstance(value, str) and not is_float(value):
             name = type(estimator).__name__
             other = name.replace("Regressor", "Classifier")
             other = other if other in ESTIMATORS else "TuneFreeClassifier"
@@ -326,7 +322,8 @@ def _text_for_numbers(estimator, y):
     return None
 
 
-def _is_float(text):
+def is_float(text):
+    """Whether Python reads text as a float: "nan", too."""
     try:
         float(text)
     except ValueError:
@@ -406,7 +403,7 @@ def of_positive_weight(X, y, weights):
 def check_labels(y):
     """Refuse what are no labels of classes, one a row."""
     y = complete(y)
-    _refuse_mixed(y)
+    refuse_mixed(y)
     kind = type_of_target(y, input_name="y")
     if kind == "unknown" and np.ndim(y) == 1 and len(y):
         words = f"Unknown label type: y[0] is {y[0]!r:.60}"
@@ -417,7 +414,7 @@ def check_labels(y):
         raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
 
 
-def _refuse_mixed(y, name="y"):
+def refuse_mixed(y, name="y"):
     """Refuse labels of which some are text and others numbers."""
     if getattr(getattr(y, "dtype", None), "kind", "") != "O" or y.ndim != 1:
         return
@@ -548,13 +545,21 @@ def named_classes(classes: Any) -> Any:
     if missing is None or missing.ndim != 1 or missing.any():
         problem = "has a missing value" if np.any(missing) else "is no list"
         raise ValueError(f"classes={classes!r:.80} {problem}: give labels only, in a list.")
-    _refuse_mixed(labels, "classes")
+    refuse_mixed(labels, "classes")
     return np.unique(labels)
+
+
+def kind_of(labels):
+    """What labels are: text, numbers, dates or durations."""
+    if labels.dtype.kind in "mM":
+        return labels.dtype.kind
+    is_text = labels.dtype.kind in "US" or isinstance(labels.ravel()[0], str)
+    return "text" if is_text else "numbers"
 
 
 def _refuse_other_kinds(present, known, where):
     """Refuse labels of y of another kind than those that are known."""
-    if known is not None and len(known) and _kind_of(present) != _kind_of(known):
+    if known is not None and len(known) and kind_of(present) != kind_of(known):
         raise ValueError(
             f"y holds labels such as {present.tolist()[0]!r:.40}, and those of {where} are such as "
             f"{known.tolist()[0]!r:.40}: give labels of the same type."
@@ -625,151 +630,6 @@ def new_columns(known, all_classes):
         sign = [1.0 if k < 0 else (-1.0, 1.0)[k] for k in old]
         return [*index, 1], [*sign, 1.0]
     return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(all_classes) + 1)
-
-
-class ScoresLabels(ClassifierMixin):
-    """A classifier whose `score` takes the labels and weights that `fit` takes."""
-
-    predict: Callable[..., Any]
-
-    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of rows whose class is predicted.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        float
-        """
-        return share_right(y, self.predict(X), sample_weight)
-
-
-def share_right(y: Any, predicted: Any, sample_weight: Any = None) -> float:
-    """The share of labels that are predicted, by weight.
-
-    >>> share_right(np.array([True, False], dtype=object), np.array([True, True]))
-    0.5
-    """
-    from sklearn.metrics import accuracy_score
-
-    weights = weights_of(sample_weight, len(predicted))
-    return float(accuracy_score(_labels_of(y, predicted), predicted, sample_weight=weights))
-
-
-def _labels_of(y, predicted):
-    """The labels that `score` is given, of the type and shape of the predicted ones."""
-    y = given_with(y, predicted)
-    _refuse_mixed(y)
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"Input y contains infinity.{_first_target(y)}")
-    if len(y) and _kind_of(y) != _kind_of(predicted):
-        raise ValueError(
-            f"y holds labels such as {y.ravel().tolist()[0]!r:.40}, and those of fit are such as "
-            f"{predicted.ravel().tolist()[0]!r:.40}: give labels of the same type."
-        )
-    return y
-
-
-def _kind_of(labels):
-    """What labels are: text, numbers, dates or durations."""
-    if labels.dtype.kind in "mM":
-        return labels.dtype.kind
-    is_text = labels.dtype.kind in "US" or isinstance(labels.ravel()[0], str)
-    return "text" if is_text else "numbers"
-
-
-def given_with(y: Any, predicted: np.ndarray, name: str = "y") -> np.ndarray:
-    """Targets or labels beside the rows of a fit, such as those of `score`, in a given shape."""
-    if y is None:
-        raise ValueError(f"{name} is None: score needs the targets, one a row.")
-    y = np.asarray(complete(y, name))
-    y = y.reshape(len(y), -1) if y.ndim > 1 else y
-    n, k = len(predicted), 1 if predicted.ndim == 1 else predicted.shape[1]
-    if y.ndim == 0 or len(y) != n:
-        rows, X = y.size if y.ndim < 2 else len(y), name.replace("y", "X")
-        raise ValueError(f"{name} has {rows} rows, but {X} has {n} rows.")
-    if y.size != n * k:
-        raise ValueError(f"{name} has {y.size // n} targets a row, but this model predicts {k}.")
-    return y.reshape(predicted.shape)
-
-
-class ScoresTargets(RegressorMixin):
-    """A regressor whose `score` takes the targets and weights that `fit` takes."""
-
-    predict: Callable[..., Any]
-
-    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
-        """The coefficient of determination R2, by weight.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        float
-        """
-        return share_explained(y, self.predict(X), sample_weight)
-
-
-def share_explained(y: Any, predicted: Any, sample_weight: Any = None) -> float:
-    """R2 of targets as `fit` takes them, by weight.
-
-    >>> share_explained(["1", "2", "3"], [1.0, 2.0, 3.0], [[1.0], [1.0], [2.0]])
-    1.0
-    """
-    from sklearn.metrics import r2_score
-
-    predicted = np.asarray(predicted)
-    weights = weights_of(sample_weight, len(predicted))
-    return float(r2_score(targets_of(y, predicted), predicted, sample_weight=weights))
-
-
-def weights_of(sample_weight: Any, n: int) -> Any:
-    """The weights that `score` is given, one a row; None for none."""
-    if sample_weight is None:
-        return None
-    weights = complete(sample_weight, "sample_weight")
-    if np.ndim(weights) and len(weights) != n:
-        raise ValueError(f"sample_weight has {len(weights)} numbers, but X has {n} rows.")
-    rows = np.empty((n, 1))
-    weights = _check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():
-        raise ValueError("All entries of sample_weight are zero: there is no row to score.")
-    return weights
-
-
-def targets_of(y: Any, predicted: np.ndarray, name: str = "y") -> np.ndarray:
-    """The targets that `score` is given, as finite numbers in the shape of the predicted ones."""
-    y = given_with(y, predicted, name)
-    if y.dtype.kind in "mM":
-        raise ValueError(f"{name} holds dates or times: give numbers, such as days since a date.")
-    for value in y.ravel().tolist() if y.dtype.kind in "OUS" else ():
-        if isinstance(value, str) and not _is_float(value):
-            raise ValueError(f"{name} holds text such as {value!r:.60}: give numbers.")
-    return _as_finite(y.astype(np.float64), name)
-
-
-class LabelsByDecisions(Threaded, ScoresLabels):
-    """`predict` by `decision_function`, and `predict_log_proba` if there is `predict_proba`."""
-
-    decision_function: Callable[..., np.ndarray]
-    predict_proba: Callable[..., np.ndarray]
-    classes_: np.ndarray
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """The most likely class of every row, shape (n_samples,)."""
-        scores = self.decision_function(X)
-        return self.classes_[codes_of(scores.reshape(len(scores), -1))]
-
-    @available_if(lambda self: callable(self.predict_proba))
-    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
-        """Logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))
 
 
 def warn_infinite(predictions):

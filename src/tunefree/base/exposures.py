@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.uncertainty_mixins import PredictsIntervals
 from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.parts.families import Family
@@ -362,15 +362,15 @@ class TakesExposures(PredictsIntervals):
         mean = mean.reshape(len(mean), -1)
         if self.family_.exposure == "offset":
             return self._d2(y, over * mean, sample_weight, over)
-        weights = base.weights_of(sample_weight, len(mean))
+        weights = scores.weights_of(sample_weight, len(mean))
         weights = over[:, 0] if weights is None else over[:, 0] * weights
-        return self._d2(base.targets_of(y, mean) / over, mean, weights)
+        return self._d2(scores.targets_of(y, mean) / over, mean, weights)
 
     def _d2(self, y, mean, weights=None, exposure=None):
         """The score of means; R2 where deviances are squares. An exposure is an offset."""
         if type(self.family_).deviance is Family.deviance:
-            return base.share_explained(y, mean, weights)
-        weights = base.weights_of(1.0 if weights is None else weights, len(mean))
+            return scores.share_explained(y, mean, weights)
+        weights = scores.weights_of(1.0 if weights is None else weights, len(mean))
         mean = as_columns(mean)
-        targets = self.family_.targets(base.targets_of(y, mean))
+        targets = self.family_.targets(scores.targets_of(y, mean))
         return self.family_.d2(targets, mean, weights, exposure)

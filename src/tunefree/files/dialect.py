@@ -792,11 +792,12 @@ _ROWS_BEFORE = 50  # an empty line, that show which columns are numbers
 def second_table(text, dialect):
     r"""Where whole lines hold another table below empty ones: (their place, that of its header).
 
-    None without one. Its header has names below numbers, or another number of cells.
+    None without one. Its header has another number of cells, or names below the numbers of two and
+    more columns: below those of one it may be a row with a bad cell.
 
-    >>> table = Dialect(",", ["a", "b"], 2)
-    >>> second_table(b"u,1\nv,2\nu,3\n\nkey,n\nx,1\n", table)
-    (12, 13)
+    >>> table = Dialect(",", ["a", "b", "c"], 3)
+    >>> second_table(b"u,1,1\nv,2,0\nu,3,1\n\nkey,n,k\nx,1,2\n", table)
+    (18, 19)
     """
     if dialect.delimiter == " " or not _GAP.search(text):
         return None
@@ -848,7 +849,7 @@ def _begins_table(heads, above):
     numbers = [_numeric(column) for column in zip(*above, strict=True)]
     named = [cell.lower() not in MISSING for cell, is_number in zip(names, numbers, strict=True)
              if is_number]  # fmt: skip
-    return bool(named) and all(named)
+    return len(named) > 1 and all(named)
 
 
 # How a row of sums or means begins.

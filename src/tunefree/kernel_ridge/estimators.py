@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.from_source import FitsSums
 from tunefree.base.progress import CallbackSupport, report_progress
 from tunefree.base.uncertainty_mixins import PredictsIntervals, PredictsSets, RiskIntervalMixin
@@ -424,7 +424,7 @@ def _of_log_loss(problem):
 
 
 class KernelRidgeRegressor(
-    RiskIntervalMixin, PredictsIntervals, base.ScoresTargets, MultiOutputMixin, _KernelRidge
+    RiskIntervalMixin, PredictsIntervals, scores.ScoresTargets, MultiOutputMixin, _KernelRidge
 ):
     r"""Kernel ridge regression with a learned geometry; there is nothing to tune.
 
@@ -587,7 +587,9 @@ class Shrinkage(NamedTuple):
         return self.null + self.share * (scores - self.null)
 
 
-class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, _KernelRidge):
+class KernelRidgeClassifier(
+    RiskIntervalMixin, PredictsSets, scores.LabelsByDecisions, _KernelRidge
+):
     r"""Kernel classification with a learned geometry, and calibrated probabilities.
 
     One output a class (one for two classes), +1 or -1, learned as in `KernelRidgeRegressor`; the

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.progress import CallbackSupport, runner
 from tunefree.base.sizes import largest_entry
 from tunefree.core.parameters import is_number
@@ -125,7 +125,7 @@ def double(X):
     return one_index_type(X.astype(np.float64, copy=False))
 
 
-class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
+class Hyperplanes(scores.LabelsByDecisions, CallbackSupport, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores <w, phi(x)> + intercept.
 
     A subclass has the attributes below, and `_scores` for <w, phi(x)>.

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.uncertainty_mixins import (
     CoefficientInferenceMixin,
     PredictsSets,
@@ -97,7 +97,7 @@ class PiSTOLClassifier(
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsSets,
-    base.LabelsByDecisions,
+    scores.LabelsByDecisions,
     LinearPiSTOLEstimator,
 ):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.

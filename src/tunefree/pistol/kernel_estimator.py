@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.progress import CallbackSupport, report_progress
 from tunefree.base.reading import ReadOnDemand
 from tunefree.base.uncertainty_mixins import PredictsIntervals, RiskIntervalMixin
@@ -322,7 +322,7 @@ class LearnsKernelStreams(ReadOnDemand):
         self.expansion_ = Expansion(ready.recipe.with_bandwidths(outcome.coefs), support, coefs)
 
 
-class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
+class KernelClassifier(scores.LabelsByDecisions, KernelEstimator):
     """A kernel estimator of classes."""
 
     class_weight: Any
@@ -382,7 +382,7 @@ class Standard(NamedTuple):
 
 
 class KernelRegressor(
-    RiskIntervalMixin, PredictsIntervals, base.ScoresTargets, MultiOutputMixin, KernelEstimator
+    RiskIntervalMixin, PredictsIntervals, scores.ScoresTargets, MultiOutputMixin, KernelEstimator
 ):
     """A kernel estimator of targets with any location and scale."""
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import MultiOutputMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.targets import TargetScale
 from tunefree.base.uncertainty_mixins import (
     CoefficientInferenceMixin,
@@ -62,7 +62,7 @@ class PiSTOLRegressor(
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,
-    base.ScoresTargets,
+    scores.ScoresTargets,
     MultiOutputMixin,
     LinearPiSTOLEstimator,
 ):

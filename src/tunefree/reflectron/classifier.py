@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.locks import all_or_nothing
 from tunefree.base.progress import report_progress
 from tunefree.base.uncertainty_mixins import PredictsSets, RiskIntervalMixin
@@ -44,7 +44,7 @@ def has_probabilities(estimator):
     return True
 
 
-class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, MirrorDescent):
+class MirrorClassifier(RiskIntervalMixin, PredictsSets, scores.LabelsByDecisions, MirrorDescent):
     """What the classifiers share: two classes are one output, several have one each."""
 
     classes_: np.ndarray
@@ -69,7 +69,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
         validation = validation_rows(self, X_val, y_val)
         if validation is not None:
             X_val, y_val, ones = validation
-            y_val = base.given_with(y_val, ones, "y_val")
+            y_val = scores.given_with(y_val, ones, "y_val")
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val has classes that y does not have.")
             y_val = self._targets(base.places_of(classes, y_val), classes)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.from_source import FitsSource, RepeatableSource, name_columns, run_log
 from tunefree.base.locks import all_or_nothing
 from tunefree.base.progress import CallbackSupport, report_progress, runner
@@ -375,7 +375,7 @@ def validation_rows(estimator, X_val, y_val):
 
 
 class MirrorRegressor(
-    RiskIntervalMixin, PredictsIntervals, base.ScoresTargets, MultiOutputMixin, MirrorDescent
+    RiskIntervalMixin, PredictsIntervals, scores.ScoresTargets, MultiOutputMixin, MirrorDescent
 ):
     """What the regressors share."""
 
@@ -385,7 +385,7 @@ class MirrorRegressor(
         if found is None:
             return None
         X_val, y_val, weights = found
-        y_val = base.targets_of(y_val, np.empty((len(weights), n_targets)), "y_val")
+        y_val = scores.targets_of(y_val, np.empty((len(weights), n_targets)), "y_val")
         if y_val.any():  # a few rows may well be zeros only
             family.check(y_val)
         return X_val, family.targets(y_val), weights

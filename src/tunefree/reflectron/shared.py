@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.progress import CallbackSupport, report_progress
 from tunefree.base.sizes import check_target_sizes
 from tunefree.core.process import product, workers
@@ -25,7 +25,7 @@ from tunefree.rows.missing import complete
 from tunefree.rows.units import Units
 
 
-class SharedReflectron(base.ScoresTargets, MultiOutputMixin, CallbackSupport, BaseEstimator):
+class SharedReflectron(scores.ScoresTargets, MultiOutputMixin, CallbackSupport, BaseEstimator):
     r"""Regression E[y | x] = u(A(x) theta): several outputs, one vector of parameters.
 
     .. math:: \frac{d}{dt} \nabla\psi(\theta) = -\frac1n \sum_i A(x_i)^\top (u(A(x_i)\theta) - y_i)

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.from_source import FitsSource
 from tunefree.base.locks import all_or_nothing
 from tunefree.base.progress import CallbackSupport, report_progress
@@ -71,7 +71,7 @@ class RidgePathRegressor(
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,
-    base.ScoresTargets,
+    scores.ScoresTargets,
     MultiOutputMixin,
     FitsSource,
     CallbackSupport,

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.labels import LabelModels
 from tunefree.base.reading import forget_fit
 from tunefree.base.uncertainty_mixins import PredictsSets
@@ -26,7 +26,7 @@ from tunefree.stack.problem import ClassTargets, log_odds
 from tunefree.uncertainty.intervals import HeldOutProbabilities
 
 
-class TuneFreeClassifier(LabelModels, PredictsSets, base.LabelsByDecisions, TuneFreeStack):
+class TuneFreeClassifier(LabelModels, PredictsSets, scores.LabelsByDecisions, TuneFreeStack):
     r"""Classification in one call: a stack of models that are compared on held-out rows.
 
     It takes any table: arrays, sparse matrices, and pandas, polars or pyarrow frames with text,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.locks import rollback_on_error
 from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.core.warn import DataWarning, warn
@@ -19,7 +19,7 @@ from tunefree.uncertainty.risk import online
 
 
 @of_river("Classifier")
-class StreamClassifier(base.ScoresLabels, LearnsByMixture):
+class StreamClassifier(scores.ScoresLabels, LearnsByMixture):
     r"""Classifier for streams that drift: nothing to tune, about a dozen microseconds a row.
 
     Sixteen linear members forget at different rates, from never to within a few rows (Kalman

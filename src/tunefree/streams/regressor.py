@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.locks import rollback_on_error
 from tunefree.base.sizes import HUGE_STREAMED_TARGET, warn_of_streamed_targets
 from tunefree.core.protocols import MatrixLike, TargetLike
@@ -18,7 +18,7 @@ from tunefree.streams.rows import target_of, writable
 
 
 @of_river("Regressor")
-class StreamRegressor(base.ScoresTargets, LearnsByMixture):
+class StreamRegressor(scores.ScoresTargets, LearnsByMixture):
     r"""Regression for streams that drift: nothing to tune, about a dozen microseconds a row.
 
     As `StreamClassifier`, with squared loss: exact Kalman filters and implicit gradient steps on

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.uncertainty_mixins import PredictsSets, RiskIntervalMixin
 from tunefree.core.protocols import MatrixLike, Seed
 from tunefree.parts.families import FAMILIES
@@ -16,7 +16,7 @@ from tunefree.trees.losses import LogLoss
 
 
 class BoostedTreesClassifier(
-    RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, LearnsByTrees
+    RiskIntervalMixin, PredictsSets, scores.LabelsByDecisions, LearnsByTrees
 ):
     r"""Classification by boosted trees, with calibrated probabilities; there is nothing to tune.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
-from tunefree.base import base
+from tunefree.base import base, scores
 from tunefree.base.exposures import class_terms, given_terms, row_term
 from tunefree.base.progress import report_progress
 from tunefree.core.protocols import (
@@ -381,7 +381,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         float
         """
         y, weights = self._targets_given(X, y), self._weights_of_rows(X, sample_weight)
-        return base.share_right(y, self.predict(X, offset), weights)
+        return scores.share_right(y, self.predict(X, offset), weights)
 
     def _in_order(self, classes, grades=None):
         """Sorted classes; with family='ordinal' in the order of `categories`, or else `grades`."""
