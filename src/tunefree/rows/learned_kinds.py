@@ -360,7 +360,7 @@ def _high_marker_of(column, raw, weights):
     """A number such as 9999 that stands apart above all others, and in how many rows; or None."""
     if raw.texts is None:
         values, missing = raw.values, raw.absent
-    elif compute.any(compute.is_in(raw.texts.cells, pa.array(_HIGH_CELLS))).as_py():
+    elif raw.texts.count(_HIGH_CELLS):
         values, missing = column.read(raw, "")[1:3]
     else:
         return None
