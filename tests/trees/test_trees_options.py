@@ -242,7 +242,7 @@ def test_one_group_cannot_be_held_out():
         regressor().fit(np.eye(4), np.arange(4.0), groups=np.zeros(4))
     with pytest.raises(ValueError, match="groups= has one group of every class only"):
         BoostedTreesClassifier().fit(np.eye(4), [0, 0, 1, 1], groups=[0, 0, 1, 1])
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="groups has 3 values, but X has 4 rows"):
         regressor().fit(np.eye(4), np.arange(4.0), groups=np.zeros(3))
 
 

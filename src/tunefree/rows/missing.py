@@ -94,12 +94,14 @@ def complete(values: Any, name: str = "y") -> Any:
 
 def _one_a_row(values, name):
     """Values of one dimension: those of a column are the same."""
-    shape = np.shape(values)
-    if len(shape) < 2 or hasattr(values, "tocsr"):
+    if hasattr(values, "tocsr"):
         return values
-    if shape[1:] != (1,):
-        raise ValueError(f"{name} has the shape {shape}: give one number a row.")
-    return np.asarray(values).ravel()
+    array = np.asarray(values)
+    if array.ndim < 2:
+        return values
+    if array.shape[1:] != (1,):
+        raise ValueError(f"{name} has the shape {array.shape}: give one number a row.")
+    return array.ravel()
 
 
 def refuse_no_order(values, name):
