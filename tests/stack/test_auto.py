@@ -373,7 +373,7 @@ def test_groups_must_be_several_and_as_many_as_rows():
     X, y, _ = crossed(60)
     with pytest.raises(ValueError, match="one group"):
         TuneFreeRegressor().fit(X, y, groups=np.zeros(60))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="groups has .* values, but X has .* rows"):
         TuneFreeRegressor().fit(X, y, groups=np.arange(59))
 
 
