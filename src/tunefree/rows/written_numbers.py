@@ -924,16 +924,14 @@ def are_grouped(cells: pa.StringArray, values: np.ndarray | None = None) -> bool
     (True, False)
     """
     if values is not None:
-        is_whole = values == np.floor(values)
-        parts, size = values[~is_whole], np.abs(values).max(initial=0.0)
-        if size >= 1000.0 or not len(parts) or np.abs(parts).min() < 1.0 or is_whole.all():
+        parts, size = values[values != np.floor(values)], np.abs(values).max(initial=0.0)
+        if size >= 1000.0 or not len(parts) or np.abs(parts).min() < 1.0:
             return False
         if not np.array_equal(np.round(parts, 3), parts):
             return False
     grouped = compute.match_substring_regex(cells, _GROUPED)
-    if not compute.all(
-        compute.or_(grouped, compute.match_substring_regex(cells, _BELOW_THOUSAND))
-    ).as_py():
+    is_whole = compute.match_substring_regex(cells, _BELOW_THOUSAND)
+    if compute.any(compute.invert(compute.or_(grouped, is_whole))).as_py():
         return False
     shown = cells.filter(grouped)
     ends_with_zero = compute.any(compute.ends_with(shown, "0")).as_py()
