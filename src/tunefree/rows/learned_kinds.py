@@ -376,6 +376,14 @@ def _high_marker_of(column, raw, weights):
     return (high, rows) if stands_apart else None
 
 
+def _first_with_point(raw):
+    """The first of the distinct cells with a point, if no other mark shows what it is; or None."""
+    cells = raw.cells.filter(compute.match_substring(raw.cells, "."))
+    has_commas = compute.any(compute.match_substring(raw.cells, ",")).as_py()
+    is_certain = has_commas or not len(cells) or not are_plain(cells).all()
+    return None if is_certain else cells[0].as_py()
+
+
 _HIGH_CELLS = [form for value in HIGH_MARKERS for form in {f"{value:.10g}", f"{value:.1f}"}]
 
 
@@ -416,6 +424,13 @@ def note_of(
             f"{value} stands apart from the other numbers, in {rows:.0f} rows. If it marks missing "
             f"values, schema={{{name!r}: {{'markers': [{value}]}}}} reads it so."
         )
+    if getattr(column.written, "point", None) == "," and raw.texts is not None:
+        first = _first_with_point(raw)
+        if first is not None:
+            notes.append(
+                f"points stand between thousands: {first!r} is {first.replace('.', '')}. "
+                f"schema={{{name!r}: {{'written': {{'point': '.'}}}}}} reads decimals."
+            )
     if column.kind == DATE and getattr(column.written, "is_ambiguous", False):
         order, other = ("day", False) if column.written.day_first else ("month", True)
         notes.append(
