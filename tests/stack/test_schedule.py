@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tunefree import BoostedTreesRegressor, TuneFreeClassifier, TuneFreeRegressor
+from tunefree import (
+    BoostedTreesRegressor,
+    KernelRidgeRegressor,
+    TuneFreeClassifier,
+    TuneFreeRegressor,
+)
 from tunefree.core import clock
 from tunefree.core.warn import DataWarning
+from tunefree.kernel_ridge.solvers import LandmarkSolver
 from tunefree.stack import costs
 from tunefree.stack.candidates import LinearPiSTOL, PilotedKernel
 from tunefree.stack.costs import Cost, Limits, Step
@@ -405,3 +411,29 @@ def test_no_more_rows_are_read_than_are_worth_it(time, monkeypatch, worth, most)
     estimator._rows = read
     found = most_rows_to_read(estimator, X, X[:, 0], Limits("1000s", None), ("trees",))
     assert found == pytest.approx(most, rel=0.01)
+
+
+@pytest.mark.parametrize(("enough_for", "landmarks"), [(1400, 1000), (1700, 1500), (3000, 2000)])
+def test_a_kernel_has_the_landmarks_that_the_time_suffices_for(
+    enough_for, landmarks, time, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(6000, 3))
+    y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) * X[:, 2]
+    solve = LandmarkSolver.solve
+
+    def solve_slowly(solver, problem):
+        time.now += solver.work(problem)
+        return solve(solver, problem)
+
+    monkeypatch.setattr(LandmarkSolver, "solve", solve_slowly)
+    monkeypatch.setattr("tunefree.kernel_ridge.choice._START", 500)
+    monkeypatch.setattr("tunefree.kernel_ridge.choice._FALL", -1.0)  # more are always tried
+    model = KernelRidgeRegressor(kernel="rbf", n_landmarks=2000, random_state=0)
+    sizes = np.array([250, 250, 500, 1000, enough_for])  # and two trials of pivots
+    seconds = (6000 * sizes * (sizes + 3) + 20.0 * sizes**3).sum()
+    with clock.limited(seconds) as own:
+        model._learn(X, y, held=np.arange(6000) >= 5000, fewer=True)
+    assert len(model.dual_coef_) == landmarks
+    assert own.cut == (landmarks if landmarks < 2000 else None)
+    assert own.left() >= 0.0

@@ -112,12 +112,14 @@ def choose_solution(problem):
     """
     best: Any = None
     least = np.inf
-    time = clock()
+    time, is_cut = clock(), False
     rate = 0.0  # seconds for a multiply-add
     for solver in solvers(problem):
         if best is not None and rate * solver.work(problem) > time.left():
-            time.cut_at(len(best.coef))
-            continue
+            is_cut = True
+            solver = _fewer_landmarks(solver, problem, len(best.coef), time.left() / rate)
+            if solver is None:
+                continue
         start = time.spent()
         found = solver.solve(problem)
         rate = (time.spent() - start) / solver.work(problem)
@@ -126,12 +128,26 @@ def choose_solution(problem):
             best, least = found, risk
         if risk > (1.0 - _FALL) * before or isinstance(solver, AllRowsSolver):
             break
+    if is_cut:
+        time.cut_at(len(best.coef))
     if problem.options.n_landmarks == "all" and not problem.exact:
         best = _unless_rounded_away(problem, best)
     best = in_double_precision(problem, best)
     if best.transform is not problem.transform:
         problem = problem.transformed(best.transform)
     return problem, best
+
+
+def _fewer_landmarks(solver, problem, least, most_work):
+    """The solver with as many landmarks as so many multiply-adds suffice for, in steps of 500.
+
+    None if these are not more than `least`, or if all rows are the landmarks.
+    """
+    if not isinstance(solver, LandmarkSolver):
+        return None
+    sizes = range(least // _START * _START + _START, solver.n_landmarks, _START)
+    fewer = [solver._replace(n_landmarks=m) for m in sizes]
+    return next((s for s in reversed(fewer) if s.work(problem) <= most_work), None)
 
 
 def _unless_rounded_away(problem, of_all_rows):
