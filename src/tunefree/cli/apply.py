@@ -55,6 +55,7 @@ from tunefree.files.model import describe_model, load_model
 from tunefree.files.tables import Column, unnamed
 from tunefree.rows.kinds import PLAIN_NUMBER
 from tunefree.rows.schema import Schema, read_columns, typed
+from tunefree.rows.written_numbers import Numbers
 
 
 def load(path):
@@ -157,6 +158,8 @@ def read_tables(
             "unseen": "ignore",
         }
         settings |= noted | {name: value for name, value in options.items() if value is not None}
+        if labelled and notes.get("target_written"):
+            settings["target_written"] = Numbers(**notes["target_written"])
         if lines is not None:
             tables = arriving_tables(source, lines, keep=keep, **settings)
         elif (large or notes.get("hashed")) and not whole:
@@ -246,7 +249,7 @@ def _opened_pipe(data, options) -> Any:
 
 def _parts(estimator, notes, source, settings, keep):
     """Tables, or chunks of a source, of consecutive rows."""
-    if notes.get("kinds") or is_stream(estimator) or keep:
+    if notes.get("kinds") or is_stream(estimator) or keep or "target_written" in settings:
         kind = detected(source, settings.get("format"))[0]
         if is_stream(estimator) or kind != "libsvm":
             if isinstance(source, Replay):

@@ -439,6 +439,8 @@ def _from_table(source, options):
     notes = notes_of(table, task) | more | {"reading": reading}
     if markers:
         notes["target_markers"] = markers
+    if table.target_written is not None and table.y.dtype.kind == "f":
+        notes["target_written"] = table.target_written._asdict()
     y = _as_whole_numbers(table.y) if task == "classification" else table.y
     _print_data(data, notes, last=options.target is None)
     _print_task(task, reason, y)

@@ -48,7 +48,14 @@ from tunefree.rows.cells import trimmed
 from tunefree.rows.columns import EXACT, of_array, of_arrow
 from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.missing import unlabelled
-from tunefree.rows.schema import BadCells, learn_columns, numbers_among, numeric_targets
+from tunefree.rows.schema import (
+    BadCells,
+    are_in_thousands,
+    learn_columns,
+    numbers_among,
+    numeric_targets,
+)
+from tunefree.rows.written_numbers import Numbers, words_of_groups
 
 # Text that need not be in memory at once is parsed in parts of about so many bytes.
 _PART = 32 << 20
@@ -64,14 +71,16 @@ class _Options(NamedTuple):
     skipped: Skipped | None
     target_type: type | None
     keep: Any = ()  # columns whose cells are kept as they are
+    target_written: Any = None  # how the targets that a model has learned were written
 
 
-def read_mixed(source, *, cells=False, skipped=None, **options):
+def read_mixed(source, *, cells=False, skipped=None, target_written=None, **options):
     r"""Read a data file like `tunefree.files.read`, for learners that accept more than numbers.
 
     If all cells are plain numbers, ``X`` of the result is an array. Otherwise, or if `cells` are
     wanted, it is a pyarrow table of cells as they are written (null where they are empty), or of
-    the types of a file that has types: `tunefree.rows.schema` decides what they are.
+    the types of a file that has types: `tunefree.rows.schema` decides what they are. Cells are
+    needed, too, for targets that are `target_written` in a way of their own.
 
     >>> table = read_mixed([b"city,day,n,y\nRome,2026-01-31,,1\n\"Oslo, N\",,$7,2\n"], format="csv")
     >>> table.X.to_pylist()[1], table.y.tolist()
@@ -79,7 +88,7 @@ def read_mixed(source, *, cells=False, skipped=None, **options):
     """
     error = None
     sound = None if skipped is None else Skipped(False, skipped.unlabelled)
-    if not cells:
+    if not cells and target_written is None:
         try:
             table = read(source, skipped=sound, **options)
             if not (_are_numbers(table) or _are_rounded(table.X)):  # no $5,000 as a class
@@ -92,6 +101,7 @@ def read_mixed(source, *, cells=False, skipped=None, **options):
         if error is not None and (skipped is None or not skipped.malformed):
             raise error
         return read(source, skipped=skipped, **options)
+    options["target_written"] = target_written
     return next(mixed_parts(source, skipped=skipped, whole=True, **options))
 
 
@@ -99,7 +109,7 @@ def _are_numbers(table):
     """Whether targets of a table that are text may be numbers, such as $5,000."""
     if table.y is None or table.y.dtype.kind != "U" or table.zero_based is not None:
         return False
-    return numeric_targets(of_array(table.y)) is not None
+    return numeric_targets(of_array(table.y))[0] is not None
 
 
 def _are_rounded(X):
@@ -116,24 +126,28 @@ def read_numbers(source, **options):
     """
     skipped = options.pop("skipped", None)
     sound = None if skipped is None else Skipped(skipped.malformed, skipped.unlabelled)
+    error: Any = None
     try:
         table = read(source, skipped=sound, **options)
-        if skipped is not None and sound is not None:
-            skipped.join(sound)
-        return table
+        if not _are_numbers(table):
+            if skipped is not None and sound is not None:
+                skipped.join(sound)
+            return table
     except DataError as problem:
         error = problem
-    if detected(source, options.get("format"))[0] != "csv":
-        raise error
+    if detected(source, options.get("format"))[0] not in TABLES:
+        if error is not None:
+            raise error
+        return read(source, skipped=skipped, **options)
     try:
         table = next(mixed_parts(source, whole=True, skipped=skipped, **options))
-    except DataError:
-        raise error from None
+    except DataError as problem:
+        raise error or problem from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BadCells)  # the first one is the error
         schema, values = learn_columns(table.X, table.X.column_names)
     are_numbers = all(column.kind in WITH_NUMBERS for column in schema.columns)
-    if not are_numbers or any(column.missing.any() for column in values):
+    if error is not None and not (are_numbers and not any(c.missing.any() for c in values)):
         raise error
     return table
 
@@ -151,15 +165,16 @@ def mixed_parts(
     delimiter=None,
     sheet=None,
     target_type=None,
+    target_written=None,
     **columns,
 ):
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one.
 
     Text that need not be in memory at once is parsed in parts of about `part` bytes, 32 MiB by
     default. The dialect is that of the first `enough` bytes. A table has the cells of the columns
-    `keep` as they are in the file.
+    `keep` as they are in the file. Targets are read as `target_written` says, if it is given.
     """
-    options = _Options(name_of(source), skipped, target_type, keep)
+    options = _Options(name_of(source), skipped, target_type, keep, target_written)
     kind, source = detected(source, format)
     written = {"header": header, "delimiter": delimiter, "sheet": sheet}
     check_options(kind, options.path, written | columns)
@@ -182,6 +197,8 @@ def mixed_parts(
             raise part.error
         table = _table(part, layout, options)
         if table is not None:
+            if table.target_written is not None:  # the parts to come are read as this one
+                options = options._replace(target_written=table.target_written)
             n_rows += table.X.shape[0]
             yield table
         if part.error is not None:  # the rows before it have been given
@@ -204,9 +221,10 @@ def _table(part, layout, options):
         return None
     faults, features = _Faults(part, options), layout.features
     columns = [part.feature(position) for position in features]
-    y, weight = None, None
+    y, weight, targets = None, None, _Targets(None)
     if found := layout.find(TARGET):
-        y = part.target(found.position, faults)
+        targets = part.target(found.position, faults)
+        y = targets.values
         faults.set_apart(unlabelled(y), found.position)
     if found := layout.find(WEIGHT):
         weight = part.weight(found.position)
@@ -227,7 +245,9 @@ def _table(part, layout, options):
     for name, position in kept.items():
         cells = part.kept(position)
         kept[name] = cells if rows is None else [cells[row] for row in rows]
-    return layout.table(X, y, weight, options.path)._replace(where=where, kept=kept)
+    table = layout.table(X, y, weight, options.path)
+    notes = (*table.notes, *targets.notes)
+    return table._replace(where=where, kept=kept, target_written=targets.written, notes=notes)
 
 
 def _floats(column):
@@ -444,14 +464,14 @@ class _TextRows:
         return numbers_among(of_arrow(trimmed(self._cells_of(position))))
 
     def target(self, position, faults):
-        """The targets: numbers if most of them are, or else text."""
+        """The `_Targets`: numbers if most of them are, or else text."""
         column = trimmed(self._cells_of(position))
-        y = _numeric(column, self.options, position, faults)
-        if y is not None:
-            return y
+        targets = _numeric(column, self.options, position, faults)
+        if targets is not None:
+            return targets
         long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
         faults.add(long, position, _long_words)
-        return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
+        return _Targets(np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_))
 
 
 def _without_blank_lines(cells, records):
@@ -464,14 +484,27 @@ def _without_blank_lines(cells, records):
     return cells.filter(is_row), records[_booleans(is_row)]
 
 
+class _Targets(NamedTuple):
+    """The targets of a part, how text of numbers is written, and what may surprise in them."""
+
+    values: Any
+    written: Numbers | None = None
+    notes: tuple = ()
+
+
 def _numeric(column, options, position, faults):
-    """Targets as numbers, if they are; cells that are none are faults."""
+    """`_Targets` that are numbers; cells that are none are faults. None of other targets."""
     if options.target_type is str:
         return None
-    y = numeric_targets(of_arrow(column), options.target_type is float)
-    if y is not None:
-        faults.add(np.isinf(y), position, _target_words)
-    return y
+    raw, known = of_arrow(column), options.target_written
+    y, written = numeric_targets(raw, options.target_type is float, known)
+    if y is None:
+        return None
+    faults.add(np.isinf(y), position, _target_words)
+    if known is not None or not are_in_thousands(raw):
+        return _Targets(y, written)
+    example = column.filter(compute.match_substring(column, "."))[0].as_py()
+    return _Targets(y, written, (f"Targets: {words_of_groups(example)}.",))
 
 
 # Parquet and Arrow, with the types of pyarrow.
@@ -514,13 +547,13 @@ class _TypedRows:
         return targets_of(self.batch, position, self.options.path, float)
 
     def target(self, position, faults):
-        """The targets, numbers or text."""
+        """The `_Targets`, numbers or text."""
         column = column_of(self.batch, position)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            y = _numeric(column, self.options, position, faults)
-            if y is not None:
-                return y
+            targets = _numeric(column, self.options, position, faults)
+            if targets is not None:
+                return targets
         y = targets_of(self.batch, position, self.options.path, self.options.target_type)
         if y.dtype.kind == "f":
             faults.add(np.isinf(y), position, _target_words)
-        return y
+        return _Targets(y)

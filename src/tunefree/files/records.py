@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.core.warn import warn
+from tunefree.core.warn import DataWarning, warn
 from tunefree.files.arrays import frame_batches
 from tunefree.files.dialect import Dialect, with_point
 from tunefree.files.files import (
@@ -31,6 +31,7 @@ from tunefree.files.quotes import cells_of, last_row
 from tunefree.files.tables import TARGET, Layout, headed, ragged, unnamed
 from tunefree.rows.cells import label_of, number_of, value_of
 from tunefree.rows.missing import NO_LABEL
+from tunefree.rows.written_numbers import words_of_groups
 
 _TARGETS = ("target", "label", "class", "y")
 
@@ -133,6 +134,7 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
             layout += [[*dialect.empty], dialect.comment, dialect.is_wrapped]
             layout += [dialect.quoting, [[*cells] for cells in dialect.header]]
             layout.append([*dialect.commas])
+            _note_points(text, found, path)
         _, names, target, empty, *_ = layout
         for cells, n_lines, n_bytes in _rows(text, found.delimiter, width):
             here, line, at = line, line + n_lines, at + n_bytes
@@ -146,6 +148,18 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
             x = {name: cells[j] for j, name in enumerate(names) if j not in empty}
             y = label_of(x.pop(target, ""))
             yield Record({name: value_of(cell) for name, cell in x.items()}, y, (at, line))
+
+
+def _note_points(text, layout, path):
+    """Warn of columns whose points stand between thousands where no comma shows it."""
+    width = len(layout.slots)
+    rows = [cells for cells, *_ in _rows(text, layout.delimiter, width) if len(cells) == width]
+    for j in layout.dialect.commas:
+        cells = [row[j] for row in rows]
+        with_points = [c for c in cells if "." in c and with_point(c) != c]
+        if with_points and not any("," in cell for cell in cells):
+            words = words_of_groups(with_points[0])
+            warn(f"{path}: {layout.describe(j)}: {words}", DataWarning)
 
 
 def _cut(texts):

@@ -69,6 +69,7 @@ class Table(NamedTuple):
     zero_based: bool | None = None  # libsvm: whether indices start from 0
     target: Column | None = None  # the columns of `y` and `weight`
     weight_column: Column | None = None
+    target_written: Any = None  # how targets are written, a `Numbers`; None of plain ones
     ignored: int = 0  # libsvm: number of skipped entries beyond `n_features`
     slots: Any = None  # of the file's columns, as in `Layout`
     where: Any = None  # of cells: the place in the file of a row and a feature, as text

@@ -41,7 +41,7 @@ from tunefree.rows.kinds import (
 from tunefree.rows.missing import MISSING
 from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates
 from tunefree.rows.written_durations import Durations
-from tunefree.rows.written_numbers import Numbers, are_grouped
+from tunefree.rows.written_numbers import Numbers, are_grouped, words_of_groups
 
 # A column of numbers or dates may have this share of cells that are none, and count as missing.
 MOST_STRAY = 0.2
@@ -428,7 +428,7 @@ def note_of(
         first = _first_with_point(raw)
         if first is not None:
             notes.append(
-                f"points stand between thousands: {first!r} is {first.replace('.', '')}. "
+                f"{words_of_groups(first)}. "
                 f"schema={{{name!r}: {{'written': {{'point': '.'}}}}}} reads decimals."
             )
     if column.kind == DATE and getattr(column.written, "is_ambiguous", False):

@@ -346,8 +346,10 @@ def _named_columns(X, names):
 # --- targets and weights --------------------------------------------------------------------------
 
 
-def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
-    """Targets of text as numbers; None if they are no numbers.
+def numeric_targets(
+    raw: RawColumn, are_numbers: bool = False, written: Numbers | None = None
+) -> tuple[np.ndarray | None, Numbers | None]:
+    """Targets of text as numbers, None if they are no numbers; and how they are written.
 
     Parameters
     ----------
@@ -355,37 +357,46 @@ def numeric_targets(raw: RawColumn, are_numbers: bool = False) -> Any:
         A column of text.
     are_numbers : bool, default=False
         Whether they must be numbers.
+    written : Numbers, optional
+        How those that a model has learned were written: these are read so, too.
 
     Returns
     -------
-    ndarray or None
+    values : ndarray or None
         NaN where a target is missing, infinity where a cell is no number.
+    written : Numbers or None
+        None of plain numbers.
 
     Examples
     --------
     >>> from tunefree.rows.columns import of_array
     >>> column = of_array(np.array(["$5,000", "n.a.", "$7,500"], dtype=object))
-    >>> numeric_targets(column, True), numeric_targets(of_array(np.array(["<=50K", ">50K"])))
-    (array([5000.,   nan, 7500.]), None)
+    >>> numeric_targets(column, True)
+    (array([5000.,   nan, 7500.]), Numbers(point='.', unit='$', styles='groups'))
+    >>> numeric_targets(of_array(np.array(["<=50K", ">50K"])))
+    (None, None)
+    >>> numeric_targets(of_array(np.array(["1.250", "2.125"])), written=Numbers(","))[0]
+    array([1250., 2125.])
     """
+    are_numbers = are_numbers or written is not None
     if raw.texts is None:
-        return np.full(len(raw.missing), np.nan) if are_numbers else None
-    if (found := _plain_among(raw)) is not None:
-        return found
-    marked, values, written = _levels_as_numbers(raw)
+        return (np.full(len(raw.missing), np.nan) if are_numbers else None), None
+    if written is None and (found := _plain_among(raw)) is not None:
+        return found, None
+    marked, values, written = _levels_as_numbers(raw, written)
     stray = np.isnan(values) & ~marked
     if not are_numbers:
         counts, cells = rows_of_levels(raw), np.flatnonzero(~marked)
         if not len(cells) or written is None:
-            return None
+            return None, None
         if len(cells) <= FEW_NUMBERS and _are_named(written):
-            return None
+            return None, None
         if stray.any():
             is_rare = counts[stray].sum() <= MOST_STRAY * counts[~marked].sum()
             found, is_stray = raw.cells.take(pa.array(cells)), stray[cells]
             if not (is_rare and are_strays(found, values[cells], is_stray, NUMBER)):
-                return None
-    return np.append(np.where(stray, np.inf, values), np.nan)[raw.codes]
+                return None, None
+    return np.append(np.where(stray, np.inf, values), np.nan)[raw.codes], written
 
 
 def _are_named(written):
@@ -441,17 +452,32 @@ def _plain_among(raw):
     plain = raw.plain
     if plain is None or not are_markers(plain.others, (), AMONG_NUMBERS).all():
         return None
-    if are_grouped(raw.texts.cells.filter(pa.array(plain.found)), plain.values[plain.found]):
+    if are_in_thousands(raw):
         return None
     return np.where(plain.found, plain.values, np.nan)
 
 
-def _levels_as_numbers(raw):
+def are_in_thousands(raw: RawColumn) -> bool:
+    """Whether points in the plain numbers of a column of text stand between thousands.
+
+    >>> from tunefree.rows.columns import of_array
+    >>> [are_in_thousands(of_array(np.array(c))) for c in (["1.250", "410"], ["1.25", "410"])]
+    [True, False]
+    """
+    plain = raw.plain
+    if raw.texts is None or plain is None:
+        return False
+    return are_grouped(raw.texts.cells.filter(pa.array(plain.found)), plain.values[plain.found])
+
+
+def _levels_as_numbers(raw, written=None):
     """Which levels mean a missing value, the numbers of the others, and how they are written."""
     marked = are_markers(raw.cells, (), AMONG_NUMBERS)
-    values, written = np.full(len(marked), np.nan), None
+    values = np.full(len(marked), np.nan)
     cells = raw.cells.filter(pa.array(~marked))
-    if len(cells):
+    if written is not None:
+        values[~marked] = as_numbers(written.values(cells))
+    elif len(cells):
         written, found = Numbers.read(cells, rows_of_levels(raw)[~marked])
         if found is not None:
             values[~marked] = as_numbers(found)

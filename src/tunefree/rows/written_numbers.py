@@ -922,12 +922,17 @@ def are_grouped(cells: pa.StringArray, values: np.ndarray | None = None) -> bool
     --------
     >>> are_grouped(pa.array(["1.250", "410", "2.125"])), are_grouped(pa.array(["1.25", "410"]))
     (True, False)
+    >>> are_grouped(pa.array(["2.000", "410"]), np.array([2.0, 410.0]))
+    True
     """
     if values is not None:
         parts, size = values[values != np.floor(values)], np.abs(values).max(initial=0.0)
-        if size >= 1000.0 or not len(parts) or np.abs(parts).min() < 1.0:
+        if size >= 1000.0 or np.abs(parts).min(initial=1.0) < 1.0:
             return False
         if not np.array_equal(np.round(parts, 3), parts):
+            return False
+        has_points = len(parts) or compute.any(compute.match_substring(cells, ".")).as_py()
+        if not has_points:
             return False
     grouped = compute.match_substring_regex(cells, _GROUPED)
     is_whole = compute.match_substring_regex(cells, _BELOW_THOUSAND)
@@ -936,6 +941,15 @@ def are_grouped(cells: pa.StringArray, values: np.ndarray | None = None) -> bool
     shown = cells.filter(grouped)
     ends_with_zero = compute.any(compute.ends_with(shown, "0")).as_py()
     return bool(ends_with_zero) and 0 < len(shown) < len(cells) - cells.null_count
+
+
+def words_of_groups(cell: str) -> str:
+    """What a cell with points between thousands is, for messages.
+
+    >>> words_of_groups("1.250")
+    "points stand between thousands: '1.250' is 1250"
+    """
+    return f"points stand between thousands: {cell!r} is {cell.replace('.', '')}"
 
 
 def _is_plain(cells):
