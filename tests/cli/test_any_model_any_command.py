@@ -164,3 +164,32 @@ def test_a_column_that_the_data_of_a_stream_lack_is_named(folder):
     assert told in piped.stderr
     TABLE[["a", "b", "city"]].to_csv(data, index=False)
     assert "no row has" not in run("predict", model, data).stderr
+
+
+def _with_commas(table, path):
+    """Numbers with a decimal comma, between semicolons."""
+    table.map(lambda value: str(value).replace(".", ",")).to_csv(path, sep=";", index=False)
+
+
+FORMATS = {
+    "csv": lambda table, path: table.to_csv(path, index=False),
+    "commas.csv": _with_commas,
+    "jsonl": lambda table, path: table.to_json(path, orient="records", lines=True),
+    "parquet": lambda table, path: table.to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("estimator", ["glm", "trees"])
+def test_a_model_with_an_exposure_reads_every_format(estimator, ending, tmp_path):
+    table = TABLE[["a", "b"]].assign(time=RNG.uniform(0.2, 2.0, N).round(2))
+    table["y"] = RNG.poisson(table.time * np.exp(table.a))
+    for name, save in FORMATS.items():
+        save(table, tmp_path / f"new.{name}")
+    model = tmp_path / "a.model"
+    options = "--exposure", "time", "--weight-column", "b", "--task", "regression"
+    options += "--estimator", estimator, "--target", "y"
+    run("train", tmp_path / f"new.{ending}", model, *options)
+    first, *others = (run("predict", model, tmp_path / f"new.{name}").stdout for name in FORMATS)
+    assert len(first.split()) == N
+    assert others == [first] * len(others)

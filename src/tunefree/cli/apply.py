@@ -325,7 +325,9 @@ def _as_known(estimator, notes, table, on_bad_cell, counted, is_part=False):
         return of_formula(table, {"names": names, "schema": schema})
     if not hasattr(X, "rename_columns"):
         return table
-    given = list(getattr(estimator, "feature_names_in_", X.column_names))
+    beside = set(notes.get("beside", {}).values())
+    features = [name for j, name in enumerate(X.column_names) if j not in beside]
+    given = list(getattr(estimator, "feature_names_in_", features))
     names = _with_roles(given, notes, lambda role: f"--{role}")
     schema = getattr(estimator, "schema_", None) or Schema.of_sparse(given)
     columns = _with_roles(list(schema.columns), notes, lambda role: PLAIN_NUMBER)

@@ -146,9 +146,16 @@ def read_numbers(source, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BadCells)  # the first one is the error
         schema, values = learn_columns(table.X, table.X.column_names)
-    are_numbers = all(column.kind in WITH_NUMBERS for column in schema.columns)
-    if error is not None and not (are_numbers and not any(c.missing.any() for c in values)):
-        raise error
+    if error is None:
+        return table
+    for j, (name, column) in enumerate(zip(schema.names, schema.columns, strict=True)):
+        if column.kind not in WITH_NUMBERS:
+            words = f"column {name!r} holds {column.kind}, not numbers"
+            raise DataError(words, table.path, feature=True) from None
+        if values[j].missing.any():
+            place = table.where(np.argmax(values[j].missing), j)
+            words = f"{place}: column {name!r}: not a finite number"
+            raise DataError(words, feature=True) from None
     return table
 
 

@@ -183,7 +183,7 @@ class ColumnKind(NamedTuple):
         if raw.texts is None:
             is_number = raw.kind in (NUMBER, TRUTH) and (self.numeric or raw.kind == TRUTH)
             if not is_number and not raw.missing.all():
-                raise _changed(name, self.kind, raw)
+                raise _changed(name, _PLURAL[self.kind], raw)
             raw = as_levels(raw)
         distinct, codes, *_ = raw.texts.levels()
         is_marker = are_markers(distinct, self.markers, MISSING)
@@ -201,7 +201,7 @@ class ColumnKind(NamedTuple):
         if self.kind == DATE and of_digits and days.min() >= LEAST_DAY:
             return self._read_cells(as_levels(raw), name, True)
         if not same and not missing.all():
-            raise _changed(name, self.kind, raw)
+            raise _changed(name, _PLURAL[self.kind], raw)
         if np.isinf(values).any():
             if not _ORDERS_INFINITY.get():
                 row = int(np.argmax(np.isinf(values)))
@@ -231,7 +231,9 @@ class ColumnKind(NamedTuple):
         is_stray = np.append(np.isnan(values) & ~marked, False)[codes]
         present = np.count_nonzero(np.append(~marked, False)[codes])
         if is_new and present >= _FEWEST_ROWS and np.count_nonzero(is_stray) > _MOST_BAD * present:
-            raise _changed(name, self.kind, raw, int(np.argmax(is_stray)))
+            is_written = self.kind == NUMBER and self.written is not None
+            held = self.written.words() if is_written else _PLURAL[self.kind]
+            raise _changed(name, held, raw, int(np.argmax(is_stray)))
         is_known = are_markers(raw.cells, self.markers, MISSING)
         bad = np.append(np.isnan(values) & ~is_known, False)[codes]
         return self._read_numbers(of_row, np.isnan(of_row), bad)
@@ -393,10 +395,10 @@ class KindChanged(ValueError):
     now = ""
 
 
-def _changed(name, kind, raw, row=None):
-    """The error for a column that has become another kind."""
+def _changed(name, held, raw, row=None):
+    """The error for a column that has become another kind than it `held`."""
     row = int(np.argmin(raw.missing)) if row is None else row
     now = f"{_PLURAL[raw.kind]} such as {raw.text(row)!r:.60}"
-    error = KindChanged(f"Column {name!r} held {_PLURAL[kind]} in fit, but now holds {now}.")
+    error = KindChanged(f"Column {name!r} held {held} in fit, but now holds {now}.")
     error.now = now
     return error
