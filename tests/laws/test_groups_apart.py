@@ -1,6 +1,8 @@
 """What groups and splits by time hold out has no part in its own prediction."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.model_selection import KFold, TimeSeriesSplit
 
@@ -116,3 +118,26 @@ def test_which_splits_are_a_cross_validation():
     train, out = folds_within(shuffled, forward)[1]
     np.testing.assert_array_equal(shuffled[train], forward[1][0])
     np.testing.assert_array_equal(shuffled[out], forward[1][1])
+
+
+@pytest.mark.parametrize("make", [TuneFreeRegressor, BoostedTreesRegressor])
+def test_groups_are_the_same_in_any_container(make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + np.sin(3.0 * X[:, 1]) + 0.3 * rng.normal(size=120)
+    groups = rng.integers(1, 200, 120)  # 10 is before 2 as text
+    options = {"candidates": ("linear", "trees")} if make is TuneFreeRegressor else {}
+    found = [
+        make(random_state=0, **options).fit(X, y, groups=given).predict(X)
+        for given in (
+            groups,
+            groups.astype(float),
+            groups.astype(str),
+            groups.astype(str).astype(object),
+            groups.tolist(),
+            pd.Series(groups).astype("category"),
+            pa.array(groups.astype(str)),
+        )
+    ]
+    for predictions in found[1:]:
+        np.testing.assert_array_equal(predictions, found[0])

@@ -471,13 +471,28 @@ def group_numbers(groups, X, kept):
     if len(groups) != X.shape[0]:
         raise ValueError(f"groups has {len(groups)} values, but X has {X.shape[0]} rows.")
     try:
-        _, numbers = np.unique(groups[kept], return_inverse=True)
+        levels, numbers = np.unique(groups[kept], return_inverse=True)
     except TypeError:  # of several types, such as 1 and "1", which are one group
         texts = [cell_text(group) for group in groups[kept].tolist()]
-        _, numbers = np.unique(texts, return_inverse=True)
+        levels, numbers = np.unique(texts, return_inverse=True)
     if numbers.max() == 0:
         raise ValueError("groups= has one group only: two or more are needed to hold out.")
-    return numbers
+    return _rank_of_levels(levels)[numbers]
+
+
+def _rank_of_levels(levels):
+    """The rank of each level: of numbers as text by their value, as if they were numbers.
+
+    >>> _rank_of_levels(np.array(["10", "2"])), _rank_of_levels(np.array(["b10", "b2"]))
+    (array([1, 0]), array([0, 1]))
+    """
+    try:
+        values = levels.astype(float)
+    except (TypeError, ValueError):
+        return np.arange(len(levels))
+    ranks = np.empty(len(levels), dtype=np.intp)
+    ranks[np.argsort(values, kind="stable")] = np.arange(len(levels))
+    return ranks
 
 
 def places_of(classes, y):

@@ -75,6 +75,8 @@ class Dialect(NamedTuple):
         The cells of the lines with names or units, which are no data further down, either.
     commas : tuple
         Positions of the columns whose numbers have a decimal comma, for readers of single rows.
+    padded : tuple
+        Positions of the columns with digits behind zeros, such as 00601, which may be names.
     """
 
     delimiter: str
@@ -88,6 +90,7 @@ class Dialect(NamedTuple):
     quoting: str = ""
     header: tuple = ()
     commas: tuple = ()
+    padded: tuple = ()
 
     @property
     def mark(self):
@@ -265,6 +268,9 @@ def decimal_commas(below, width, delimiter):
     return tuple(range(width))
 
 
+_PADDED = re.compile(r"0\d{3,}", re.ASCII)
+
+
 def _has_grouped(column):
     """Whether the points in a column of plain numbers stand between thousands."""
     if not any(map(_GROUP.fullmatch, column)):  # of most columns the first cells show it
@@ -391,7 +397,8 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     body = rows[first].line if first < len(rows) else head.count("\n")
     known = Dialect(delimiter, names, width, empty, body, comment, is_wrapped, tuple(notes))
     commas = decimal_commas(below, width, delimiter)
-    return known._replace(quoting=quoting, header=heads, commas=commas)
+    padded = sorted({j for row in below for j, cell in enumerate(row) if _PADDED.fullmatch(cell)})
+    return known._replace(quoting=quoting, header=heads, commas=commas, padded=tuple(padded))
 
 
 class _Row(NamedTuple):

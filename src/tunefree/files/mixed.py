@@ -91,7 +91,8 @@ def read_mixed(source, *, cells=False, skipped=None, target_written=None, **opti
     if not cells and target_written is None:
         try:
             table = read(source, skipped=sound, **options)
-            if not (_are_numbers(table) or _are_rounded(table.X)):  # no $5,000 as a class
+            needs_cells = _are_numbers(table) or _are_rounded(table.X) or _are_padded(table)
+            if not needs_cells:
                 if skipped is not None and sound is not None:
                     skipped.join(sound)
                 return table
@@ -110,6 +111,12 @@ def _are_numbers(table):
     if table.y is None or table.y.dtype.kind != "U" or table.zero_based is not None:
         return False
     return numeric_targets(of_array(table.y))[0] is not None
+
+
+def _are_padded(table):
+    """Whether digits of a feature have zeros in front, such as 00601, which floats have not."""
+    padded = getattr(table.dialect, "padded", ())
+    return any(j < len(table.slots) and table.slots[j] >= 0 for j in padded)
 
 
 def _are_rounded(X):

@@ -494,6 +494,8 @@ def _notes_of_zeros(name, raw):
     if raw.texts is None:
         return []
     cells = getattr(raw.texts, "cells", raw.cells)
+    # A spreadsheet keeps the zeros of ="00601".
+    cells = compute.replace_substring_regex(cells, r'^="(.*)"$', r"\1")
     is_long = compute.greater_equal(compute.binary_length(cells), _FEWEST_DIGITS)
     is_padded = compute.and_(compute.starts_with(cells, "0"), is_long).fill_null(False)
     if not is_padded.true_count:
