@@ -1,7 +1,9 @@
 """Digits with zeros in front, which may be names, are noted whatever else a file holds."""
 
 import pytest
+from typer.testing import CliRunner
 
+from tunefree.cli import app
 from tunefree.files.mixed import read_mixed
 from tunefree.rows.schema import Schema
 
@@ -24,3 +26,35 @@ def test_digits_behind_zeros_are_noted(kind):
 def test_other_numbers_are_read_as_an_array():
     table = read_mixed([b"a,b,y\n0,0.5,1\n10,0.25,2\n"], format="csv")
     assert table.X.tolist() == [[0.0, 0.5], [10.0, 0.25]]
+
+
+LABELS = ["007", "010", "100"]
+ROWS = "".join(f"{i % 7},{LABELS[i % 3]}\n" for i in range(40))
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.mark.parametrize("estimator", ["auto", "glm", "pistol", "stream"])
+@pytest.mark.parametrize("text", ["n,y\n" + ROWS, "n;y\n" + ROWS.replace(",", ";")])
+def test_labels_keep_their_zeros(estimator, text, tmp_path):
+    data, model = tmp_path / "a.csv", tmp_path / "a.model"
+    data.write_text(text)
+    if estimator == "stream":
+        run("stream", data, "--target", "y", "--model", model)
+    else:
+        run("train", data, model, "--target", "y", "--estimator", estimator)
+    predicted = run("predict", model, data).stdout.split()
+    assert len(predicted) == 40 and set(predicted) <= set(LABELS)
+    assert "error" in run("eval", model, data).stdout
+
+
+def test_padded_numbers_of_a_regression_are_numbers():
+    y = "".join(f"{i},{i:04d}\n" for i in range(50))
+    table = read_mixed([f"n,y\n{y}".encode()], format="csv")
+    assert table.y.tolist() == [*range(50)]
+    few = read_mixed([b"n,y\n1,007\n2,010\n"], format="csv", target_type=float)
+    assert few.y.tolist() == [7.0, 10.0]

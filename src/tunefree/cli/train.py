@@ -420,13 +420,12 @@ def _split(table, options) -> tuple[Any, Any, Any]:
 
 def _from_table(source, options):
     """Fit to all rows, in memory."""
-    data, skipped = options.data, skipped_of(options)
-    reading = _columns(options) | {"skipped": skipped}
-    how: Any = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
-    hint = "--estimator auto and trees accept text, dates and empty cells, and glm text"
-    table = read_rows(source, data, _target_type(options), reading, hint=hint, **how)
+    data = options.data
+    table, skipped = _table_of(source, options, _target_type(options))
     _check_dropped(options, table.feature_names)
     task, reason = _choose_task(options, table.y)
+    if task == "classification" and not _may_be_labels(table.y):
+        table, skipped = _table_of(source, options, str)  # as they are written, such as 50%
     table, markers = _without_sentinels(table, task, skipped)
     estimator = make_estimator(options, task, table)  # wrong options stop here, before any work
     reference = _reference_of(options)
@@ -487,6 +486,20 @@ def _without_sentinels(table, task, skipped):
 def _given_schema(options):
     """What is known of columns by the options."""
     return None if options.schema is None else read_schema(options.schema)
+
+
+def _table_of(source, options, target_type):
+    """A table to learn, with targets of a type, and what counts the rows that are skipped."""
+    skipped = skipped_of(options)
+    reading = _columns(options) | {"skipped": skipped}
+    how: Any = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
+    hint = "--estimator auto and trees accept text, dates and empty cells, and glm text"
+    return read_rows(source, options.data, target_type, reading, hint=hint, **how), skipped
+
+
+def _may_be_labels(y):
+    """Whether targets are names of classes: text, or whole numbers that floats tell apart."""
+    return y.dtype.kind != "f" or bool(np.all((y == np.floor(y)) & (np.abs(y) < 2.0**53)))
 
 
 def _as_whole_numbers(labels):

@@ -76,7 +76,8 @@ class Dialect(NamedTuple):
     commas : tuple
         Positions of the columns whose numbers have a decimal comma, for readers of single rows.
     padded : tuple
-        Positions of the columns with digits behind zeros, such as 00601, which may be names.
+        Positions of the columns with digits behind zeros, such as 00601, which may be names, and
+        how many digits.
     """
 
     delimiter: str
@@ -268,7 +269,21 @@ def decimal_commas(below, width, delimiter):
     return tuple(range(width))
 
 
-_PADDED = re.compile(r"0\d{3,}", re.ASCII)
+_PADDED = re.compile(r"0\d+", re.ASCII)
+
+
+def _padded_columns(rows):
+    """Positions of the columns with digits behind zeros, and how many digits.
+
+    >>> _padded_columns([["00601", "1.5", "0"], ["90210", "2", "07"]])
+    ((0, 5), (2, 2))
+    """
+    found: dict = {}
+    for row in rows:
+        for j, cell in enumerate(row):
+            if cell[:1] == "0" and _PADDED.fullmatch(cell):
+                found[j] = max(found.get(j, 0), len(cell))
+    return tuple(sorted(found.items()))
 
 
 def _has_grouped(column):
@@ -397,8 +412,9 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     body = rows[first].line if first < len(rows) else head.count("\n")
     known = Dialect(delimiter, names, width, empty, body, comment, is_wrapped, tuple(notes))
     commas = decimal_commas(below, width, delimiter)
-    padded = sorted({j for row in below for j, cell in enumerate(row) if _PADDED.fullmatch(cell)})
-    return known._replace(quoting=quoting, header=heads, commas=commas, padded=tuple(padded))
+    return known._replace(
+        quoting=quoting, header=heads, commas=commas, padded=_padded_columns(below)
+    )
 
 
 class _Row(NamedTuple):

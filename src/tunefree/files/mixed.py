@@ -47,6 +47,7 @@ from tunefree.files.tables import (
 from tunefree.rows.cells import trimmed
 from tunefree.rows.columns import EXACT, of_array, of_arrow
 from tunefree.rows.kinds import WITH_NUMBERS
+from tunefree.rows.learned_kinds import FEWEST_DIGITS
 from tunefree.rows.missing import unlabelled
 from tunefree.rows.schema import (
     BadCells,
@@ -114,9 +115,15 @@ def _are_numbers(table):
 
 
 def _are_padded(table):
-    """Whether digits of a feature have zeros in front, such as 00601, which floats have not."""
-    padded = getattr(table.dialect, "padded", ())
-    return any(j < len(table.slots) and table.slots[j] >= 0 for j in padded)
+    """Whether digits of a target or feature have zeros in front, which floats have not.
+
+    Of features, short ones such as the months 01 and 02 do not matter.
+    """
+    slots, padded = table.slots, getattr(table.dialect, "padded", ())
+    padded = [(slots[j], n_digits) for j, n_digits in padded if j < len(slots)]
+    return any(
+        slot == TARGET or (slot >= 0 and n_digits >= FEWEST_DIGITS) for slot, n_digits in padded
+    )
 
 
 def _are_rounded(X):
@@ -136,7 +143,7 @@ def read_numbers(source, **options):
     error: Any = None
     try:
         table = read(source, skipped=sound, **options)
-        if not _are_numbers(table):
+        if not (_are_numbers(table) or _are_padded(table)):
             if skipped is not None and sound is not None:
                 skipped.join(sound)
             return table
@@ -512,6 +519,10 @@ def _numeric(column, options, position, faults):
         return None
     raw, known = of_arrow(column), options.target_written
     y, written = numeric_targets(raw, options.target_type is float, known)
+    if known is not None and np.isinf(y).any():
+        own, way = numeric_targets(raw, True)
+        if not np.isinf(own).any():  # this file shows that its numbers are written in another way
+            y, written = own, way
     if y is None:
         return None
     faults.add(np.isinf(y), position, _target_words)

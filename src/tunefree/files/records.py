@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from tunefree.core.warn import DataWarning, warn
 from tunefree.files.arrays import frame_batches
@@ -31,6 +32,7 @@ from tunefree.files.quotes import cells_of, last_row
 from tunefree.files.tables import TARGET, Layout, headed, ragged, unnamed
 from tunefree.rows.cells import label_of, number_of, value_of
 from tunefree.rows.missing import NO_LABEL
+from tunefree.rows.schema import are_padded_names
 from tunefree.rows.written_numbers import words_of_groups
 
 _TARGETS = ("target", "label", "class", "y")
@@ -117,7 +119,7 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
         width = len(names)
         dialect = Dialect(delimiter, names, width, tuple(empty), 0, comment, is_wrapped)
         if more:  # a checkpoint of earlier versions has none of them
-            quoting, header, commas = more
+            quoting, header, commas, *_ = more
             header = tuple(map(tuple, header))
             dialect = dialect._replace(quoting=quoting, header=header, commas=tuple(commas))
         known = Layout(dialect.mark, names, np.arange(width), dialect)
@@ -135,7 +137,9 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
             layout += [dialect.quoting, [[*cells] for cells in dialect.header]]
             layout.append([*dialect.commas])
             _note_points(text, found, path)
+            layout.append(not is_live and _has_padded_targets(text, found))
         _, names, target, empty, *_ = layout
+        are_names = len(layout) > _PADDED and layout[_PADDED]
         for cells, n_lines, n_bytes in _rows(text, found.delimiter, width):
             here, line, at = line, line + n_lines, at + n_bytes
             if not any(cells) and len(cells) != width:
@@ -146,14 +150,33 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
             for j in found.dialect.commas:
                 cells[j] = with_point(cells[j])
             x = {name: cells[j] for j, name in enumerate(names) if j not in empty}
-            y = label_of(x.pop(target, ""))
+            y = x.pop(target, "")
+            y = y if are_names and y.isdigit() else label_of(y)
             yield Record({name: value_of(cell) for name, cell in x.items()}, y, (at, line))
+
+
+# Where a layout says whether targets are digits that are names.
+_PADDED = 9
+
+
+def _whole_rows(text, layout):
+    width = len(layout.slots)
+    return [cells for cells, *_ in _rows(text, layout.delimiter, width) if len(cells) == width]
+
+
+def _has_padded_targets(text, layout):
+    """Whether targets are names such as 007 and 010, by the first rows."""
+    target = layout.find(TARGET)
+    padded = dict(layout.dialect.padded)
+    if target is None or target.position not in padded:
+        return False
+    cells = [row[target.position].strip() for row in _whole_rows(text, layout)]
+    return are_padded_names(pa.array(cells))
 
 
 def _note_points(text, layout, path):
     """Warn of columns whose points stand between thousands where no comma shows it."""
-    width = len(layout.slots)
-    rows = [cells for cells, *_ in _rows(text, layout.delimiter, width) if len(cells) == width]
+    rows = _whole_rows(text, layout)
     for j in layout.dialect.commas:
         cells = [row[j] for row in rows]
         with_points = [c for c in cells if "." in c and with_point(c) != c]

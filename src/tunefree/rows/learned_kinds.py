@@ -57,7 +57,7 @@ _IN_ROWS = re.compile(r", in (\d+) rows?\.")
 # So many distinct whole numbers may be equal as floats.
 _MOST_LOST = 0.1
 # Digits of one length, with zeros in front, are names rather than numbers from this length on.
-_FEWEST_DIGITS = 4
+FEWEST_DIGITS = 4
 _CODE = r"^\d{2,}[eE]\d{1,3}$"
 # A column of text with this share of numbers is noted.
 _MOSTLY = 0.5
@@ -496,7 +496,7 @@ def _notes_of_zeros(name, raw):
     cells = getattr(raw.texts, "cells", raw.cells)
     # A spreadsheet keeps the zeros of ="00601".
     cells = compute.replace_substring_regex(cells, r'^="(.*)"$', r"\1")
-    is_long = compute.greater_equal(compute.binary_length(cells), _FEWEST_DIGITS)
+    is_long = compute.greater_equal(compute.binary_length(cells), FEWEST_DIGITS)
     is_padded = compute.and_(compute.starts_with(cells, "0"), is_long).fill_null(False)
     if not is_padded.true_count:
         return []

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import compute
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.core.warn import DataWarning, did_you_mean, warn
@@ -381,6 +382,8 @@ def numeric_targets(
     are_numbers = are_numbers or written is not None
     if raw.texts is None:
         return (np.full(len(raw.missing), np.nan) if are_numbers else None), None
+    if not are_numbers and are_padded_names(raw.texts.cells):
+        return None, None
     if written is None and (found := _plain_among(raw)) is not None:
         return found, None
     marked, values, written = _levels_as_numbers(raw, written)
@@ -397,6 +400,21 @@ def numeric_targets(
             if not (is_rare and are_strays(found, values[cells], is_stray, NUMBER)):
                 return None, None
     return np.append(np.where(stray, np.inf, values), np.nan)[raw.codes], written
+
+
+def are_padded_names(cells: pa.StringArray) -> bool:
+    """Whether a few digits of one length are names, as some have zeros in front.
+
+    >>> are_padded_names(pa.array(["007", "010", None])), are_padded_names(pa.array(["7", "10"]))
+    (True, False)
+    """
+    if not compute.match_substring_regex(cells, r"^0\d+$").true_count:
+        return False
+    cells = compute.unique(cells.drop_null())
+    cells = cells.filter(pa.array(~are_markers(cells, (), AMONG_NUMBERS)))
+    are_digits = compute.match_substring_regex(cells, r"^\d+$")
+    lengths = compute.unique(compute.binary_length(cells))
+    return are_digits.false_count == 0 and len(lengths) == 1 and len(cells) <= FEW_NUMBERS
 
 
 def _are_named(written):
