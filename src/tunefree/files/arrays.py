@@ -457,19 +457,27 @@ def _exact_numbers(batch, j, path):
 
 
 def targets_of(batch, j, path, target_type) -> Any:
-    """A target column: float64 or text; NaN or empty text for null."""
+    """A target column: float64 or text; NaN or empty text for null.
+
+    Text has no blanks around it, and truth values are True and False, as in a csv.
+    """
     import pyarrow
+    from pyarrow import compute
 
     column, name = column_of(batch, j), batch.schema.names[j]
     types = pyarrow.types
     if types.is_null(column.type):
         return np.full(len(column), np.nan)
+    if types.is_boolean(column.type) and target_type is not float:
+        truths = [{True: "True", False: "False"}.get(value, "") for value in column.to_pylist()]
+        return np.array(truths, dtype=np.str_)
     is_text = types.is_string(column.type) or types.is_large_string(column.type)
     if not is_text and target_type is not str:
         return _numbers(batch, j, path).astype(np.float64)
     if is_text and target_type is float:
         raise DataError(f"column {name!r} holds text, not numbers", path)
-    return np.array(column.cast(pyarrow.string()).fill_null("").to_pylist(), dtype=np.str_)
+    texts = compute.utf8_trim_whitespace(column.cast(pyarrow.string()).fill_null(""))
+    return np.array(texts.to_pylist(), dtype=np.str_)
 
 
 def _table(path, start, columns):

@@ -274,5 +274,6 @@ class _Json:
 def _known(label):
     """A label of JSON; None if it is missing."""
     if isinstance(label, str):
-        return None if label.strip() in NO_LABEL else label
+        label = label.strip()
+        return None if label in NO_LABEL else label
     return number_of(label) if isinstance(label, float) else label
