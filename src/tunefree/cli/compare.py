@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.cli.apply import bad_options, load, matched_by_us, read_tables
+from tunefree.cli.apply import bad_options, load, matched_by_us, plain, read_tables
 from tunefree.cli.console import BAD_DATA, USAGE, answer, failing, stop, working
 from tunefree.cli.rows import columns_of, split_role_columns
+from tunefree.cli.scores import MOST_STRANGE, Labels
 from tunefree.core.format import number
 from tunefree.files.files import DataError, Skipped
 
@@ -59,7 +60,8 @@ def run_compare(options):
             words = "the models do not read the same rows and targets: give --target"
             raise DataError(words, options.data)
     if are_classes[0]:
-        classes = [estimator.classes_ for estimator, _ in models]
+        classes = [Labels.of(estimator).classes for estimator, _ in models]
+        _refuse_unknown(y, np.concatenate(classes), options.data)
         losses, moved = _of_classes(y, old, new, classes), _moved_classes(old, new)
     else:
         losses, moved = _of_numbers(y, old[0], new[0]), _moved_numbers(y, old[0], new[0])
@@ -71,9 +73,9 @@ def run_compare(options):
 
 def _predicted(estimator, notes, options):
     """Targets, weights, predictions, and probabilities if there are any."""
-    kind = getattr(getattr(estimator, "classes_", None), "dtype", None)
+    labels = Labels.of(estimator)
     reading: Any = columns_of(options) | bad_options(options)
-    reading["target_type"] = float if kind is None or kind.kind in "biuf" else str
+    reading["target_type"] = labels.target_type
     skipped, parts = Skipped(malformed=False), []
     with failing(BAD_DATA, options.data):
         tables = read_tables(
@@ -84,9 +86,10 @@ def _predicted(estimator, notes, options):
                 raise DataError("there is no target column (see --target)", options.data)
             X, roles = split_role_columns(table.X, notes.get("beside"))
             with working("predicting"), matched_by_us():
-                row = [table.y, np.ones(len(table.y)) if table.weight is None else table.weight]
-                row.append(estimator.predict(X, **roles))
-                if kind is not None and hasattr(estimator, "predict_proba"):
+                weights = np.ones(len(table.y)) if table.weight is None else table.weight
+                row = [labels.read(table.y), weights]
+                row.append(labels.of_model(estimator.predict(X, **roles)))
+                if labels.classes is not None and hasattr(estimator, "predict_proba"):
                     row.append(estimator.predict_proba(X, **roles))
             if np.ndim(row[2]) != 1:
                 raise DataError("models of several outputs are not compared", options.data)
@@ -94,6 +97,16 @@ def _predicted(estimator, notes, options):
         if not parts:
             raise DataError("the file has no rows", options.data)
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+
+def _refuse_unknown(y, classes, data):
+    """Refuse targets of which most are no class of the models: another column may be the target."""
+    unknown = ~np.isin(y, classes)
+    if unknown.mean() > MOST_STRANGE:
+        n, first = np.count_nonzero(unknown), plain(y[unknown][0])
+        words = f"{n} rows have a class that no model knows, such as {first!r}"
+        with failing(BAD_DATA, data):
+            raise DataError(f"{words}: is another column the target?", data)
 
 
 def _of_classes(y, old, new, classes):

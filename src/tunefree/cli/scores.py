@@ -13,13 +13,14 @@ from tunefree.core.warn import did_you_mean
 from tunefree.files.files import DataError, Skipped, name_of
 from tunefree.parts.families import Family
 from tunefree.rows.checks import drift_findings, messages
+from tunefree.rows.columns import EXACT as EXACT_WHOLE
 from tunefree.rows.preprocessing import source_layout
 from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, WEIGHTED, exact, of_weighted
 
 _LEAST = 1e-15  # lower probabilities count as this, so that one error does not cost infinitely
 _MOST = 1e6  # higher unit deviances count as this
 _MOST_UNKNOWN = 3  # classes that a message names
-_MOST_STRANGE = 0.2  # share of rows of unknown classes; of more the target is another column
+MOST_STRANGE = 0.2  # share of rows of unknown classes; of more the target is another column
 
 
 class EvaluatedRows(NamedTuple):
@@ -48,11 +49,56 @@ class EvaluatedRows(NamedTuple):
         return self.y, self.predicted, self.probabilities, self.decisions, self.weight, exposure
 
 
+_TRUTHS = {"0": "false", "1": "true", "0.0": "false", "1.0": "true"}
+
+
+class Labels(NamedTuple):
+    """How targets of a file are compared with the classes of a model: as numbers or as text.
+
+    Truth values, and whole numbers that floats do not tell apart, are text. Truth values may be in
+    any spelling, and 0 and 1.
+    """
+
+    classes: Any  # None of a regression
+    target_type: type = float  # float or str
+    truths: Any = None  # of truth values: the model's spelling of "false" and "true"
+
+    @classmethod
+    def of(cls, estimator):
+        """Those of a model.
+
+        >>> from types import SimpleNamespace
+        >>> labels = Labels.of(SimpleNamespace(classes_=np.array([False, True])))
+        >>> labels.read(np.array(["TRUE", "0"])).tolist()
+        ['True', 'False']
+        """
+        classes = getattr(estimator, "classes_", None)
+        kind = "f" if classes is None else classes.dtype.kind
+        is_exact = kind in "iu" and np.abs(classes.astype(float)).max() < EXACT_WHOLE
+        if kind == "f" or is_exact:
+            return cls(classes)
+        classes = classes.astype(str) if kind in "biu" else classes
+        spelt = {str(label).lower(): str(label) for label in classes.tolist()}
+        return cls(classes, str, spelt if spelt.keys() == {"false", "true"} else None)
+
+    def read(self, y):
+        """Targets of a file as the model's labels."""
+        if self.truths is None or y is None:
+            return y
+        words = ((text, _TRUTHS.get(text, text.lower())) for text in y.tolist())
+        return np.array([self.truths.get(word, text) for text, word in words], dtype=np.str_)
+
+    def of_model(self, predicted):
+        """Predicted labels, as those of a file."""
+        as_text = self.target_type is str and predicted.dtype.kind in "biu"
+        return predicted.astype(str) if as_text else predicted
+
+
 def evaluate(estimator, notes, data, whole, **options):
     """Scores, calibration and the `EvaluatedRows` of the last part; of all rows if `whole`."""
-    classes, rows = getattr(estimator, "classes_", None), None
-    options["target_type"] = float if classes is None or classes.dtype.kind in "biuf" else str
-    scores = Scores(classes, getattr(estimator, "family_", None))
+    labels, rows = Labels.of(estimator), None
+    options["target_type"] = labels.target_type
+    scores = Scores(labels.classes, getattr(estimator, "family_", None))
     drift, skipped = _Drift(estimator, notes), Skipped(malformed=False)
     options["skipped"] = skipped
     with failing(BAD_DATA, data):
@@ -64,7 +110,7 @@ def evaluate(estimator, notes, data, whole, **options):
             if not table.X.shape[0]:
                 continue
             with working("predicting"), matched_by_us():
-                rows = _evaluated(estimator, notes, table)
+                rows = _evaluated(estimator, notes, table, labels)
                 _check_one_output(estimator, rows.predicted, data)
                 drift.add(rows.X, rows.tested)
             scores.add(*rows.scored)
@@ -74,7 +120,7 @@ def evaluate(estimator, notes, data, whole, **options):
             raise DataError("the file has no rows", data)
         if scores.unknown == scores.n_rows:
             raise DataError(scores.words_of_none_known(), data)
-        if scores.unknown > _MOST_STRANGE * scores.n_rows:
+        if scores.unknown > MOST_STRANGE * scores.n_rows:
             (words,) = scores.words_of_unknown()
             raise DataError(f"{words.partition(':')[0]}: is another column the target?", data)
         rows = rows._replace(
@@ -127,7 +173,7 @@ class _Drift:
         return [named(message, self.notes) for message in messages(findings)]
 
 
-def _evaluated(estimator, notes, table):
+def _evaluated(estimator, notes, table, labels):
     """A table with the predictions for it."""
     X, roles = split_role_columns(table.X, notes.get("beside"))
     classes, probabilities, decisions = getattr(estimator, "classes_", None), None, None
@@ -138,8 +184,8 @@ def _evaluated(estimator, notes, table):
             decisions = estimator.decision_function(X, **roles)
         elif probabilities is not None:
             decisions = probabilities[:, 1]
-    predicted = estimator.predict(X, **roles)
-    return EvaluatedRows(X, table.y, predicted, table.weight, probabilities, decisions, roles)
+    y, predicted = labels.read(table.y), labels.of_model(estimator.predict(X, **roles))
+    return EvaluatedRows(X, y, predicted, table.weight, probabilities, decisions, roles)
 
 
 class Scores:
