@@ -92,8 +92,7 @@ def read_mixed(source, *, cells=False, skipped=None, target_written=None, **opti
     if not cells and target_written is None:
         try:
             table = read(source, skipped=sound, **options)
-            needs_cells = _are_numbers(table) or _are_rounded(table.X) or _are_padded(table)
-            if not needs_cells:
+            if not (_are_numbers(table) or _are_rounded(table.X) or _are_padded(table)):
                 if skipped is not None and sound is not None:
                     skipped.join(sound)
                 return table
@@ -157,20 +156,23 @@ def read_numbers(source, **options):
         table = next(mixed_parts(source, whole=True, skipped=skipped, **options))
     except DataError as problem:
         raise error or problem from None
+    if error is not None:
+        _refuse_other_columns(table)
+    return table
+
+
+def _refuse_other_columns(table):
+    """Refuse a table of cells that are not all numbers, with the first column that is to blame."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BadCells)  # the first one is the error
         schema, values = learn_columns(table.X, table.X.column_names)
-    if error is None:
-        return table
     for j, (name, column) in enumerate(zip(schema.names, schema.columns, strict=True)):
         if column.kind not in WITH_NUMBERS:
             words = f"column {name!r} holds {column.kind}, not numbers"
-            raise DataError(words, table.path, feature=True) from None
+            raise DataError(words, table.path, feature=True)
         if values[j].missing.any():
             place = table.where(np.argmax(values[j].missing), j)
-            words = f"{place}: column {name!r}: not a finite number"
-            raise DataError(words, feature=True) from None
-    return table
+            raise DataError(f"{place}: column {name!r}: not a finite number", feature=True)
 
 
 def mixed_parts(
