@@ -150,3 +150,16 @@ def test_shares_add_up_and_are_those_of_the_index():
     assert dict(zip(labels, now, strict=True)) == pytest.approx(
         {"x": 0.0, "y": 1 / 3, "(others)": 1 / 3, "(missing)": 1 / 3}
     )
+
+
+@pytest.mark.parametrize("beside", [{}, {"c": "text"}])
+def test_rows_of_the_training_do_not_drift_whatever_numbers_stand_for(beside, tmp_path):
+    rng = np.random.default_rng(0)
+    marked = np.where(rng.random(300) < 0.15, -999, rng.integers(1, 9999, 300))
+    days = 20200000 + 100 * rng.integers(1, 13, 300) + rng.integers(1, 29, 300)
+    table = pd.DataFrame({"marked": marked, "day": days}).assign(**beside)
+    path, model = tmp_path / "a.csv", tmp_path / "a.model"
+    table.assign(y=marked + rng.normal(size=300)).to_csv(path, index=False)
+    run("train", path, model, "--target", "y", "--estimator", "trees")
+    found = json.loads(run("drift", model, path, "--json").stdout)
+    assert [one["column"] for one in found["columns"] if one["drifts"]] == []

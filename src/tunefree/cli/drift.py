@@ -90,8 +90,10 @@ def notes_of_rows(estimator, X, notes):
     if X.shape[1] > MOST_COLUMNS and not is_sparse:
         return {}
     X = _some(X.tocsr() if is_sparse else X, _MOST_ROWS)
+    names = [column_name(f"x{j}", notes) for j in range(X.shape[1])]
+    names = list(getattr(X, "column_names", names))
     schema = getattr(estimator, "schema_", None)
-    if schema is not None and hasattr(X, "column_names") and "of_formula" not in notes:
+    if schema is not None and not is_sparse and "of_formula" not in notes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BadCells)  # the fit has counted them
             X = typed(schema, read_columns(schema, X))
@@ -102,8 +104,7 @@ def notes_of_rows(estimator, X, notes):
     if is_sparse:
         columns = reference_columns(X, SparseNames.of(notes))
     else:
-        names = [column_name(f"x{j}", notes) for j in range(X.shape[1])]
-        columns = _arrays(X, list(getattr(X, "column_names", names)))
+        columns = _arrays(X, names)
     return {REFERENCE: DriftReference.of(columns, predicted).as_dict()}
 
 
