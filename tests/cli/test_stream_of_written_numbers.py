@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -134,3 +135,28 @@ def test_cells_of_another_kind_are_counted_by_rows(tmp_path, target):
     code, _, err = run("stream", str(path), "--json", "--target", target)
     first = f"cell is no number, the first 'late' in row 71 of {path}"
     assert code == 0 and f"1 {first}" in err and f"3 cells are no number{first[17:]}" in err
+
+
+ALONE = {
+    "decimal commas": lambda v: f"{v / 10:.2f}".replace(".", ","),
+    "thousands with points": lambda v: f"{v:,}".replace(",", "."),
+    "both": lambda v: f"{v / 10:,.2f}".replace(",", "_").replace(".", ",").replace("_", "."),
+    "plain": lambda v: f"{v / 1000:.3f}",
+}
+
+
+@pytest.mark.parametrize("written", sorted(ALONE))
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_row_alone_is_predicted_as_among_all(written, delimiter, tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.integers(1, 9999, 80)
+    table = pd.DataFrame({"x": rng.normal(size=80).round(3), "n": [*map(ALONE[written], values)]})
+    table["y"] = values % 7
+    model, path = tmp_path / "a.model", tmp_path / "a.csv"
+    table.to_csv(path, sep=delimiter, index=False)
+    run("stream", str(path), "--target", "y", "--task", "regression", "--model", str(model))
+    together = run("predict", str(model), str(path))[1].split()
+    assert len(together) == 80
+    for i in range(0, 80, 8):
+        table.iloc[i : i + 1].to_csv(path, sep=delimiter, index=False)
+        assert run("predict", str(model), str(path))[1].split() == together[i : i + 1]

@@ -315,7 +315,8 @@ def _as_known(estimator, notes, table, on_bad_cell, counted, is_part=False):
     """
     X: Any = getattr(table, "X", None)
     if is_stream(estimator):
-        return table._replace(X=_named_rows(stream_columns(estimator), table))
+        commas = notes.get("commas", ())
+        return table._replace(X=_named_rows(stream_columns(estimator), table, commas))
     if known := notes.get("of_formula"):
         names = _with_roles(known["names"], notes, lambda role: f"--{role}")
         number = {"kind": "number"}
@@ -338,8 +339,12 @@ def _as_known(estimator, notes, table, on_bad_cell, counted, is_part=False):
         return table._replace(X=typed(schema, columns))
 
 
-def _named_rows(names, table):
-    """The columns of a table that have these names, and missing values for others."""
+def _named_rows(names, table, commas):
+    """The columns of a table that have these names, and missing values for others.
+
+    Numbers of the columns `commas` had decimal commas when they were learned. Without any, it is
+    the file that shows which have.
+    """
     X = table.X
     if table.zero_based is not None:
         return _rows_by_index(names, X, table.path)
@@ -351,11 +356,16 @@ def _named_rows(names, table):
     if known.isdisjoint(names):
         raise _no_known_column(names, table.path)
     gap = pa.nulls(X.num_rows)
-    commas = _with_commas(table)
+    commas = {name for name in commas if _is_text(X, name)} or _with_commas(table)
     return pa.table({
         name: _with_points(X[name]) if name in commas else X[name] if name in known else gap
         for name in names
     })  # fmt: skip
+
+
+def _is_text(X, name):
+    """Whether a table has a column of text of this name."""
+    return name in X.column_names and pa.types.is_string(X[name].type)
 
 
 def _with_commas(table):

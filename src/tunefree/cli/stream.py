@@ -42,9 +42,10 @@ from tunefree.files.files import (
     name_of,
 )
 from tunefree.files.model import ModelError, load_values, save_model
-from tunefree.files.records import records
+from tunefree.files.records import columns_with_commas, records
 from tunefree.rows.cells import is_marker, value_of
 from tunefree.rows.schema import BadCells, bad_words
+from tunefree.rows.written_numbers import Numbers
 from tunefree.streams.betting import ALPHAS
 from tunefree.streams.classifier import StreamClassifier
 from tunefree.streams.drift import DriftAlarm
@@ -266,7 +267,7 @@ def run_stream(options):
             stop(str(source.no_rows(run.layout)), BAD_DATA)
     note_skipped(skipped)
     if options.model is not None and run.rows:
-        notes = _notes(task, options)
+        notes = _notes(task, options, run.layout)
         if source.sample is not None and source.sample.n_seen == run.mark.rows:
             notes |= notes_of_stream(run.estimator, source.sample.rows())
         with failing(FAILED, options.model):
@@ -282,11 +283,15 @@ def _flows(options):
     return is_pipe(options.data) and not options.json and options.checkpoint is None
 
 
-def _notes(task, options):
+def _notes(task, options, layout):
     """What other commands must know of the data."""
     notes = {"task": task}
     if options.target is not None:
         notes["target"] = [options.target, sys.maxsize]
+    if commas := columns_with_commas(layout):
+        notes["commas"] = commas
+        if layout[2] in commas and task == "regression":
+            notes["target_written"] = Numbers(",")._asdict()
     return notes | ({"ids": list(options.id)} if options.id else {})
 
 

@@ -36,7 +36,9 @@ _COMMENTS = ("#", "%", "//", "+-", "---")
 _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
 # How a number, an amount or a date begins.
 _DIGIT_LED = re.compile(r"[+-]?[$€£¥₹]? ?(\d|[.,]\d)")
-_DECIMAL = re.compile(r"[+-]?\d*[.,]?\d+([eE][+-]?\d+)?%?|[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_DECIMAL = re.compile(
+    r"[+-]?\d*[.,]?\d+([eE][+-]?\d+)?%?|[+-]?\d{1,3}(,\d{3})+(\.\d+)?|[+-]?\d{1,3}(\.\d{3})+,\d+"
+)
 _AMOUNT = re.compile(
     r"[+-]?[$€£¥]? ?(\d{1,3}(\.\d{3})+|\d+),\d+ ?[^\d\s,;|]{1,6}|[$€£¥] ?[\d.]+,\d+"
 )
@@ -238,9 +240,10 @@ def _are_quoted(rows):
 
 # A number with a decimal comma, whole or in groups, with a sign of money or percent.
 _WITH_COMMA = re.compile(
-    r"([+-]?(?:[$€£¥] ?)?)((?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?)( ?[%$€£¥])?", re.ASCII
+    r"([+-]?(?:[$€£¥] ?)?)((?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?)( ?[%$€£¥])?", re.ASCII
 )
-_WITH_POINT = re.compile(r"[+-]?\d*\.(?:\d{1,2}|\d{4,})", re.ASCII)
+# A number with a decimal point: what stands around it is no group of thousands.
+_WITH_POINT = re.compile(r"[+-]?(?:\d*\.(?:\d{1,2}|\d{4,})|(?:0?|\d{4,})\.\d{3})", re.ASCII)
 
 
 def decimal_commas(below, width, delimiter):
@@ -307,8 +310,8 @@ def _shows_commas(column, is_sure):
 def with_point(cell):
     """A cell of a column with decimal commas, with a decimal point if it is a number.
 
-    >>> with_point("1.234,5 €"), with_point("1.250"), with_point("a,b")
-    ('1234.5 €', '1250', 'a,b')
+    >>> with_point("1.234,5 €"), with_point("1.250"), with_point("0.250"), with_point("a,b")
+    ('1234.5 €', '1250', '0.250', 'a,b')
     """
     found = _WITH_COMMA.fullmatch(cell)
     if found is None:
@@ -483,14 +486,16 @@ def _known(cell, delimiter):
     """How likely such a cell is, from 0 to 1: another delimiter within it makes it less so."""
     if cell.lower() in MISSING or _DECIMAL.fullmatch(cell) or _AMOUNT.fullmatch(cell):
         return 1.0
+    others = [d for d in "\t;|," if d != delimiter and d in cell]
+    parts = cell.split(others[0]) if others else []
+    if others not in ([], [","]) and all(_DECIMAL.fullmatch(part.strip()) for part in parts):
+        return 0.2  # 73;6: no mark of decimals joins numbers so
     if _SEVERAL.fullmatch(cell):
         return 0.3
-    others = [d for d in "\t;|," if d != delimiter and d in cell]
     if not others:
         return 1.0
     if delimiter == " ":
         return 0.0
-    parts = cell.split(others[0])
     return 0.5 if any(_DIGIT_LED.match(part.strip()) for part in parts) else 0.8
 
 

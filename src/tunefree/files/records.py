@@ -155,8 +155,19 @@ def _csv(source, path, place, layout, skipped, is_live, **columns):
             yield Record({name: value_of(cell) for name, cell in x.items()}, y, (at, line))
 
 
-# Where a layout says whether targets are digits that are names.
-_PADDED = 9
+# Where a layout has the columns with decimal commas, and whether targets are digits that are names.
+_COMMAS, _PADDED = 8, 9
+
+
+def columns_with_commas(layout):
+    r"""The names of the columns of delimited text whose numbers have a decimal comma.
+
+    >>> layout = []
+    >>> _ = next(records([b"a;b;y\n1,5;x;2,5\n"], "csv", layout=layout))
+    >>> columns_with_commas(layout)
+    ['a', 'b', 'y']
+    """
+    return [layout[1][j] for j in layout[_COMMAS]] if len(layout) > _COMMAS else []
 
 
 def _whole_rows(text, layout):
