@@ -1,11 +1,12 @@
 """Digits with zeros in front, which may be names, are noted whatever else a file holds."""
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.files.mixed import read_mixed
-from tunefree.rows.schema import Schema
+from tunefree.files.mixed import read_mixed, read_numbers
+from tunefree.rows.schema import Schema, read_columns
 
 FILES = {
     "numbers alone": "zip,y\n00601,1.5\n90210,2.5\n01137,3.5\n",
@@ -58,3 +59,14 @@ def test_padded_numbers_of_a_regression_are_numbers():
     assert table.y.tolist() == [*range(50)]
     few = read_mixed([b"n,y\n1,007\n2,010\n"], format="csv", target_type=float)
     assert few.y.tolist() == [7.0, 10.0]
+
+
+@pytest.mark.parametrize("number", ["-999", "20190103", "9999"])
+def test_estimators_of_numbers_take_the_same_numbers_between_any_marks(number):
+    rows = [(f"{i}.5", number if i % 3 else str(i), f"{i}.25") for i in range(30)]
+    plain = "a,b,y\n" + "".join(",".join(row) + "\n" for row in rows)
+    with_commas = plain.replace(",", ";").replace(".", ",")
+    found = [read_numbers([text.encode()], format="csv") for text in (plain, with_commas)]
+    np.testing.assert_array_equal(found[0].y, found[1].y)
+    columns = read_columns(Schema.of(found[1].X, "ab", sentinels=False), found[1].X)
+    np.testing.assert_array_equal(found[0].X, np.column_stack([c.values for c in columns]))

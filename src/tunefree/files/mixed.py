@@ -165,7 +165,7 @@ def _refuse_other_columns(table):
     """Refuse a table of cells that are not all numbers, with the first column that is to blame."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BadCells)  # the first one is the error
-        schema, values = learn_columns(table.X, table.X.column_names)
+        schema, values = learn_columns(table.X, table.X.column_names, sentinels=False)
     for j, (name, column) in enumerate(zip(schema.names, schema.columns, strict=True)):
         if column.kind not in WITH_NUMBERS:
             words = f"column {name!r} holds {column.kind}, not numbers"
