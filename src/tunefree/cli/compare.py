@@ -8,7 +8,7 @@ import numpy as np
 from tunefree.cli.apply import bad_options, load, matched_by_us, plain, read_tables
 from tunefree.cli.console import BAD_DATA, USAGE, answer, failing, stop, working
 from tunefree.cli.rows import columns_of, split_role_columns
-from tunefree.cli.scores import MOST_STRANGE, Labels
+from tunefree.cli.scores import MOST_STRANGE, ComparedLabels
 from tunefree.core.format import number
 from tunefree.files.files import DataError, Skipped
 
@@ -60,7 +60,7 @@ def run_compare(options):
             words = "the models do not read the same rows and targets: give --target"
             raise DataError(words, options.data)
     if are_classes[0]:
-        classes = [Labels.of(estimator).classes for estimator, _ in models]
+        classes = [ComparedLabels.of(estimator).classes for estimator, _ in models]
         _refuse_unknown(y, np.concatenate(classes), options.data)
         losses, moved = _of_classes(y, old, new, classes), _moved_classes(old, new)
     else:
@@ -73,7 +73,7 @@ def run_compare(options):
 
 def _predicted(estimator, notes, options):
     """Targets, weights, predictions, and probabilities if there are any."""
-    labels = Labels.of(estimator)
+    labels = ComparedLabels.of(estimator)
     reading: Any = columns_of(options) | bad_options(options)
     reading["target_type"] = labels.target_type
     skipped, parts = Skipped(malformed=False), []

@@ -52,10 +52,10 @@ class EvaluatedRows(NamedTuple):
 _TRUTHS = {"0": "false", "1": "true", "0.0": "false", "1.0": "true"}
 
 
-class Labels(NamedTuple):
+class ComparedLabels(NamedTuple):
     """How targets of a file are compared with the classes of a model: as numbers or as text.
 
-    Truth values, and whole numbers that floats do not tell apart, are text. Truth values may be in
+    Truth values, and whole numbers of which several are one float, are text. Truth values may be in
     any spelling, and 0 and 1.
     """
 
@@ -68,12 +68,14 @@ class Labels(NamedTuple):
         """Those of a model.
 
         >>> from types import SimpleNamespace
-        >>> labels = Labels.of(SimpleNamespace(classes_=np.array([False, True])))
+        >>> labels = ComparedLabels.of(SimpleNamespace(classes_=np.array([False, True])))
         >>> labels.read(np.array(["TRUE", "0"])).tolist()
         ['True', 'False']
         """
         classes = getattr(estimator, "classes_", None)
-        kind = "f" if classes is None else classes.dtype.kind
+        if classes is None:
+            return cls(None)
+        kind = classes.dtype.kind
         is_exact = kind in "iu" and np.abs(classes.astype(float)).max() < EXACT_WHOLE
         if kind == "f" or is_exact:
             return cls(classes)
@@ -96,7 +98,7 @@ class Labels(NamedTuple):
 
 def evaluate(estimator, notes, data, whole, **options):
     """Scores, calibration and the `EvaluatedRows` of the last part; of all rows if `whole`."""
-    labels, rows = Labels.of(estimator), None
+    labels, rows = ComparedLabels.of(estimator), None
     options["target_type"] = labels.target_type
     scores = Scores(labels.classes, getattr(estimator, "family_", None))
     drift, skipped = _Drift(estimator, notes), Skipped(malformed=False)

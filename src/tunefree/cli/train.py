@@ -498,7 +498,7 @@ def _table_of(source, options, target_type):
 
 
 def _may_be_labels(y):
-    """Whether targets are names of classes: text, or whole numbers that floats tell apart."""
+    """Whether targets are names of classes: text, or whole numbers that differ as floats."""
     return y.dtype.kind != "f" or bool(np.all((y == np.floor(y)) & (np.abs(y) < 2.0**53)))
 
 

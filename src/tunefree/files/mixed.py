@@ -195,7 +195,8 @@ def mixed_parts(
 
     Text that need not be in memory at once is parsed in parts of about `part` bytes, 32 MiB by
     default. The dialect is that of the first `enough` bytes. A table has the cells of the columns
-    `keep` as they are in the file. Targets are read as `target_written` says, if it is given.
+    `keep` as they are in the file. Targets are read as those that a model has learned were
+    `target_written`.
     """
     options = _Options(name_of(source), skipped, target_type, keep, target_written)
     kind, source = detected(source, format)
@@ -520,8 +521,10 @@ def _numeric(column, options, position, faults):
     if options.target_type is str:
         return None
     raw, known = of_arrow(column), options.target_written
+    y: Any
     y, written = numeric_targets(raw, options.target_type is float, known)
     if known is not None and np.isinf(y).any():
+        own: Any
         own, way = numeric_targets(raw, True)
         if not np.isinf(own).any():  # this file shows that its numbers are written in another way
             y, written = own, way

@@ -231,8 +231,9 @@ class ColumnKind(NamedTuple):
         is_stray = np.append(np.isnan(values) & ~marked, False)[codes]
         present = np.count_nonzero(np.append(~marked, False)[codes])
         if is_new and present >= _FEWEST_ROWS and np.count_nonzero(is_stray) > _MOST_BAD * present:
-            is_written = self.kind == NUMBER and self.written is not None
-            held = self.written.words() if is_written else _PLURAL[self.kind]
+            held = _PLURAL[self.kind]
+            if self.kind == NUMBER and self.written is not None:
+                held = self.written.words()
             raise _changed(name, held, raw, int(np.argmax(is_stray)))
         is_known = are_markers(raw.cells, self.markers, MISSING)
         bad = np.append(np.isnan(values) & ~is_known, False)[codes]
