@@ -255,8 +255,7 @@ def _arrays(X, names):
         if pa.types.is_temporal(kind) or pa.types.is_null(kind):
             continue
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-            values = column.cast(pa.float64()) if not pa.types.is_boolean(kind) else column
-            cells = values.to_numpy(zero_copy_only=False) if values.null_count == 0 else None
+            cells = column.to_numpy(zero_copy_only=False) if not column.null_count else None
             found[name] = _floats(column.to_pylist()) if cells is None else cells.astype(float)
         else:
             found[name] = np.array([*column.to_pylist(), None], dtype=object)[:-1]

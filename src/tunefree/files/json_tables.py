@@ -347,11 +347,36 @@ def _records_of_lists(rows, name):
 
 
 def _read_lines(text):
+    r"""Lines of JSON as a table, whose dates are the texts that they are in every other file.
+
+    pyarrow would read them as times of UTC without their offset.
+
+    >>> _read_lines(b'{"t": "2024-05-01T23:00:00-04:00"}\n').to_pydict()
+    {'t': ['2024-05-01T23:00:00-04:00']}
+    """
     import pyarrow
     from pyarrow import json as arrow_json
 
     blocks = arrow_json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
-    return arrow_json.read_json(pyarrow.BufferReader(text), blocks)
+    table = arrow_json.read_json(pyarrow.BufferReader(text), blocks)
+    written = pyarrow.schema([field.with_type(_as_written(field.type)) for field in table.schema])
+    if written.equals(table.schema):
+        return table
+    as_texts = arrow_json.ParseOptions(explicit_schema=written)
+    return arrow_json.read_json(pyarrow.BufferReader(text), blocks, as_texts)
+
+
+def _as_written(kind):
+    """A type of pyarrow with text in place of times, in records as well."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_timestamp(kind):
+        return pyarrow.string()
+    if types.is_struct(kind):
+        fields = [kind.field(j) for j in range(kind.num_fields)]
+        return pyarrow.struct([field.with_type(_as_written(field.type)) for field in fields])
+    return kind
 
 
 def flattened(batch):

@@ -1,0 +1,67 @@
+"""A table with odd columns is the same table in every format, for every command."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tunefree.cli import app
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+N = 80
+RNG = np.random.default_rng(0)
+DAYS = RNG.integers(0, 400, N)
+PART = RNG.integers(0, 3, N)
+SECONDS = pd.Series(pd.Timestamp("2024-01-05 03:10") + pd.to_timedelta(DAYS, "D"))
+
+
+def run(*arguments, code=0, text=None):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=text)
+    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+    return result.stdout
+
+
+def _records(frame):
+    text = frame.astype({name: str for name in frame if frame[name].dtype.kind == "M"})
+    return text.to_dict("records")
+
+
+WRITERS = {
+    "csv": lambda frame, path: frame.to_csv(path, index=False),
+    "json": lambda frame, path: path.write_text(json.dumps(_records(frame))),
+    "jsonl": lambda frame, path: path.write_text(
+        "".join(json.dumps(row) + "\n" for row in _records(frame))
+    ),
+    "parquet": lambda frame, path: frame.to_parquet(path),
+    "arrow": lambda frame, path: frame.to_feather(path),
+}
+COLUMNS = {
+    "times with an offset": (SECONDS.dt.tz_localize("America/New_York"), DAYS / 100),
+    "times of UTC": (SECONDS.dt.tz_localize("UTC"), DAYS / 100),
+    "whole numbers that are no floats": (pd.Series(2**60 + PART * 2**55), PART),
+}
+
+
+def written(folder, name, frame):
+    paths = {suffix: folder / f"{name}.{suffix}" for suffix in WRITERS}
+    for suffix, path in paths.items():
+        WRITERS[suffix](frame, path)
+    return paths
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_the_same_model_and_the_same_answers(tmp_path, kind):
+    x, score = COLUMNS[kind]
+    a = RNG.normal(size=N).round(4)
+    paths = written(tmp_path, "rows", pd.DataFrame({"a": a, "x": x, "y": (a + score).round(3)}))
+    found = set()
+    for trained, path in paths.items():
+        model = tmp_path / f"{trained}.model"
+        run("train", path, model, "--target", "y", "--estimator", "trees")
+        for data in paths.values():
+            drift = json.dumps(json.loads(run("drift", model, data, "--json")))
+            scores = json.loads(run("eval", model, data, "--target", "y", "--json"))
+            found.add((run("predict", model, data), drift, scores["r2"]))
+    assert len(found) == 1, {one[0].splitlines()[0] for one in found}
