@@ -8,6 +8,7 @@ give ``label`` and ``probabilities`` (``scores`` where the model has none), regr
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._version import __version__
@@ -214,7 +215,7 @@ def to_scorer(estimator: Any, path: Any, feature_names: Any = None) -> None:
         "kinds": kinds,
         "closed": [] if kinds is None else _closed(table),
         "dtype": np.asarray(inputs[0][1]).dtype.name if is_matrix else None,
-        "missing": table is not None,
+        "missing": table is not None or get_tags(estimator).input_tags.allow_nan,
         "outputs": [name for name, _ in outputs],
         "nodes": graph.nodes,
         "classes": [str(c) for c in estimator.classes_] if hasattr(estimator, "classes_") else None,

@@ -417,10 +417,12 @@ def _flattened(table):
 def table_of(rows):
     """A pyarrow table of records; a column of several types becomes text.
 
-    Truth values beside 0 and 1 are numbers.
+    Truth values beside 0 and 1 are numbers, and beside text True and False, as in every container.
 
     >>> table_of([{"a": 1, "b": 2, "c": True}, {"b": "x", "a": 0.5, "c": 0}]).to_pydict()
     {'a': [1.0, 0.5], 'b': ['2', 'x'], 'c': [1.0, 0.0]}
+    >>> table_of([{"a": "x"}, {"a": True}]).to_pydict()
+    {'a': ['x', 'True']}
     """
     import pyarrow
 
@@ -450,7 +452,9 @@ def _as_number(cell):
 
 
 def _as_text(cell):
-    return cell if cell is None or isinstance(cell, str) else json.dumps(cell, default=str)
+    if cell is None or isinstance(cell, str):
+        return cell
+    return str(cell) if isinstance(cell, bool) else json.dumps(cell, default=str)
 
 
 def _with_nulls(rows, target, aside):

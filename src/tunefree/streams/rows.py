@@ -38,6 +38,11 @@ _DATE = re.compile(
     r"(\d{4}([-/])\d\d\2\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)"
     r" ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?)?"
 )
+# Times of a day, and durations as pandas and Python write them, are those in a cell alone, too.
+_CLOCK = re.compile(r"(\d|[01]\d|2[0-3])(:[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?)", re.ASCII)
+_DURATION = re.compile(
+    r"(-?\d{1,7}) days?(?:,? \+?(\d{1,2}):([0-5]\d):([0-5]\d(?:\.\d{1,9})?))?", re.ASCII
+)
 _EPOCH, _DAY, _YEAR = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1), 365.25
 _MICROS = 86_400_000_000  # a day's
 _PARTS = frozenset(
@@ -96,6 +101,8 @@ def _of_time(value):
         return value if isinstance(item, int) else _of_time(item)  # a year that Python lacks
     if isinstance(value, datetime.timedelta):
         return value / _DAY
+    if isinstance(value, datetime.time):
+        return datetime.datetime.combine(_EPOCH, value.replace(tzinfo=None))
     if not isinstance(value, datetime.date):
         return value
     if not isinstance(value, datetime.datetime):
@@ -107,7 +114,7 @@ def _of_time(value):
 def read(value):
     """A plain value, where text that stands for a number, a truth value or a date is that.
 
-    Dates are datetimes in local time, and durations days.
+    Dates are datetimes in local time, times of a day those of 1970-01-01, and durations days.
 
     Examples
     --------
@@ -115,6 +122,8 @@ def read(value):
     (3.5, 944, 'red', None)
     >>> read("2024-01-31 10:30"), read(datetime.timedelta(hours=36))
     (datetime.datetime(2024, 1, 31, 10, 30), 1.5)
+    >>> read("9:30"), read(datetime.time(9, 30)), read("1 days 12:00:00"), read("1 day, 12:00:00")
+    (datetime.datetime(1970, 1, 1, 9, 30), datetime.datetime(1970, 1, 1, 9, 30), 1.5, 1.5)
     """
     found: Any = plain(value)
     return _value_of_text(found) if isinstance(found, str) else _of_time(found)
@@ -122,7 +131,16 @@ def read(value):
 
 def _value_of_text(text):
     value = value_of(text)
-    found = _DATE.fullmatch(value) if isinstance(value, str) else None
+    if not isinstance(value, str) or not value[-1:].isalnum():
+        return value
+    if (found := _DURATION.fullmatch(value)) is not None:
+        days, hours, minutes, seconds = (float(part or 0.0) for part in found.groups())
+        clock = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        return days + clock / _DAY
+    if (found := _CLOCK.fullmatch(value)) is not None:
+        clock = datetime.time.fromisoformat(found[1].zfill(2) + found[2])
+        return datetime.datetime.combine(_EPOCH, clock)
+    found = _DATE.fullmatch(value)
     if found is None:
         return value
     try:
