@@ -254,6 +254,16 @@ def test_a_damaged_file_is_refused_and_rows_that_do_not_fit_name_what_is_wrong(f
         assert words in alone(path, tmp_path / "rows", code=3).stderr
 
 
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_missing_numbers_are_taken_where_the_model_takes_them(tmp_path, has_gaps):
+    X = RNG.normal(size=(N, 2))
+    y, gaps = X.sum(axis=1), np.where(RNG.random(X.shape) < 0.2, np.nan, X)
+    model = tunefree.BoostedTreesRegressor(random_state=0).fit(gaps if has_gaps else X, y)
+    to_scorer(model, tmp_path / "model")
+    found = Scorer(tmp_path / "model").predict(gaps)
+    np.testing.assert_allclose(found, model.predict(gaps), rtol=1e-9)
+
+
 def test_the_shell_exports_models_of_the_shell(folder, tmp_path):
     def run(*arguments, code=0):
         result = CliRunner().invoke(app, [str(a) for a in arguments])

@@ -24,7 +24,8 @@ def run(*arguments, code=0, text=None):
 
 
 def _records(frame):
-    text = frame.astype({name: str for name in frame if frame[name].dtype.kind == "M"})
+    are_plain = {name: isinstance(frame[name].iloc[0], str | int | float) for name in frame}
+    text = frame.astype({name: str for name, is_plain in are_plain.items() if not is_plain})
     return text.to_dict("records")
 
 
@@ -65,3 +66,35 @@ def test_the_same_model_and_the_same_answers(tmp_path, kind):
             scores = json.loads(run("eval", model, data, "--target", "y", "--json"))
             found.add((run("predict", model, data), drift, scores["r2"]))
     assert len(found) == 1, {one[0].splitlines()[0] for one in found}
+
+
+TIMED = {
+    "durations": SECONDS - SECONDS.min() + pd.to_timedelta(RNG.integers(0, 86400, N), "s"),
+    "whole days": pd.to_timedelta(pd.Series(DAYS), "D"),
+    "times of a day": (SECONDS + pd.to_timedelta(RNG.integers(0, 86400, N), "s")).dt.time,
+}
+
+
+@pytest.mark.parametrize("kind", TIMED)
+def test_a_stream_learns_the_same_from_every_format(tmp_path, kind):
+    y = (RNG.normal(size=N) + DAYS / 100).round(3)
+    paths = written(tmp_path, "rows", pd.DataFrame({"x": TIMED[kind], "a": 1.0 + PART, "y": y}))
+    found = set()
+    for learned, path in paths.items():
+        model = tmp_path / f"{learned}.model"
+        lines = run("stream", path, "--target", "y", "--model", model, "-o", "-")
+        found.update((lines, run("predict", model, data)) for data in paths.values())
+    assert len(found) == 1
+
+
+def test_truth_values_among_text_are_one_level_in_every_format(tmp_path):
+    x = pd.Series([["x", 3, True][part] for part in PART], dtype=object)
+    frame = pd.DataFrame({"a": RNG.normal(size=N), "x": x, "y": 1.5 * PART})
+    answers = set()
+    for trained in ("csv", "json", "jsonl"):
+        WRITERS[trained](frame, tmp_path / f"rows.{trained}")
+        run("train", tmp_path / f"rows.{trained}", tmp_path / trained, "--estimator", "trees")
+    for trained in ("csv", "json", "jsonl"):
+        for data in ("csv", "json", "jsonl"):
+            answers.add(run("predict", tmp_path / trained, tmp_path / f"rows.{data}"))
+    assert len(answers) == 1

@@ -171,7 +171,7 @@ def test_no_split_of_records_changes_a_bit(make, delay):
 
 
 BAD_VALUES = {
-    "time": datetime.time(12, 30),
+    "class": datetime.time,
     "a far datetime64": np.datetime64(10**6, "Y"),
     "object": object(),
     "list": [1.0],
@@ -657,8 +657,27 @@ def test_days_alone_are_midnights():
 def test_durations_are_days():
     hours = np.random.default_rng(0).integers(0, 1000, 30).tolist()
     numbers = learned_dates([h / 24 for h in hours])
-    for make in (lambda h: datetime.timedelta(hours=h), lambda h: np.timedelta64(h, "h")):
+    for make in (
+        lambda h: datetime.timedelta(hours=h),
+        lambda h: np.timedelta64(h, "h"),
+        lambda h: f"{h // 24} days {h % 24:02}:00:00",
+        lambda h: f"{h // 24} day{'s' * (h >= 48)}, {h % 24}:00:00",
+    ):
         assert learned(learned_dates(map(make, hours))) == learned(numbers)
+
+
+def test_times_of_a_day_are_the_same_in_frames_and_in_dicts():
+    pd = pytest.importorskip("pandas")
+    times, y = [t.time() for t in moments(40)], np.arange(40) % 7.0
+    by_frame = StreamRegressor().partial_fit(pd.DataFrame({"when": times, "size": 2.0}), y)
+    assert "when: day, sine" in by_frame.columns_
+    for make in (lambda t: t, str, lambda t: f"{t:%H:%M}".removeprefix("0")):
+        assert learned(learned_dates(map(make, times))) == learned(by_frame)
+
+
+@pytest.mark.parametrize("cell", ["24:00", "7:5", "3:10 pm", "3 days ago", "days", "2 d"])
+def test_text_that_is_no_time_or_duration_is_a_category(cell):
+    assert f"when={cell}" in learned_dates([cell]).columns_
 
 
 def test_text_that_is_no_day_is_a_category():

@@ -7,6 +7,7 @@ Reading continues from there. Text is parsed by the readers of whole files, and 
 words.
 """
 
+import datetime
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -241,7 +242,9 @@ def _of_frames(source, path, format, place, layout, *, target=None, **columns):
 
 
 def _plain(value):
-    """A value as text writes it: dates become text."""
+    """A value as text writes it: dates become text, and durations days."""
+    if isinstance(value, datetime.timedelta):
+        return value / datetime.timedelta(days=1)
     return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
