@@ -98,3 +98,25 @@ def test_truth_values_among_text_are_one_level_in_every_format(tmp_path):
         for data in ("csv", "json", "jsonl"):
             answers.add(run("predict", tmp_path / trained, tmp_path / f"rows.{data}"))
     assert len(answers) == 1
+
+
+def test_blanks_around_names_of_columns_do_not_matter(tmp_path):
+    """Headers of text have none; workbooks, JSON and typed files may."""
+    frame = pd.DataFrame({" a": RNG.normal(size=N).round(4), "b ": 1.0 * PART})
+    frame["y "] = (frame.sum(axis=1) + RNG.normal(size=N)).round(3)
+    paths = written(tmp_path, "rows", frame)
+    for command in ("train", "stream"):
+        answers, scores = set(), set()
+        for learned, path in paths.items():
+            model = tmp_path / f"{command}.{learned}.model"
+            if command == "train":
+                run("train", path, model, "--target", "y", "--estimator", "ridge")
+            else:
+                target = "y" if learned == "csv" else "y "
+                run("stream", path, "--target", target, "--model", model)
+            for data in paths.values():
+                answers.add(run("predict", model, data))
+                scores.add(json.loads(run("eval", model, data, "--target", "y", "--json"))["r2"])
+            for suffix in ("csv", "jsonl"):
+                answers.add(run("predict", model, "-", text=paths[suffix].read_text()))
+        assert len(answers) == len(scores) == 1

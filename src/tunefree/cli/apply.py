@@ -52,7 +52,7 @@ from tunefree.files.dialect import with_point
 from tunefree.files.files import DataError, Named, Skipped, detected, write_atomically
 from tunefree.files.mixed import TABLES, mixed_parts, read_mixed
 from tunefree.files.model import describe_model, load_model
-from tunefree.files.tables import Column, unnamed
+from tunefree.files.tables import Column, names_beside_blanks, unnamed
 from tunefree.rows.kinds import PLAIN_NUMBER
 from tunefree.rows.schema import Schema, read_columns, typed
 from tunefree.rows.written_numbers import Numbers
@@ -198,7 +198,7 @@ def _named_in(table, names):
     if not names or table.zero_based is not None:
         return names
     if hasattr(table.X, "column_names"):
-        return names.intersection(table.X.column_names)
+        return names.intersection(names_beside_blanks(table.X.column_names, names))
     return names.intersection(table.feature_names or map(unnamed, range(table.X.shape[1])))
 
 
@@ -352,11 +352,14 @@ def _named_rows(names, table, commas):
         known = table.feature_names or [unnamed(j) for j in range(X.shape[1])]
         X = X.toarray() if hasattr(X, "toarray") else X
         X = pa.table(list(X.T), list(known))
+    renamed = dict(zip(X.column_names, names_beside_blanks(X.column_names, names), strict=True))
+    X = X.rename_columns([*renamed.values()])
     known = set(X.column_names)
     if known.isdisjoint(names):
         raise _no_known_column(names, table.path)
     gap = pa.nulls(X.num_rows)
-    commas = {name for name in commas if _is_text(X, name)} or _with_commas(table)
+    own = {renamed[name] for name in _with_commas(table)}
+    commas = {name for name in commas if _is_text(X, name)} or own
     return pa.table({
         name: _with_points(X[name]) if name in commas else X[name] if name in known else gap
         for name in names

@@ -24,7 +24,7 @@ from tunefree.files.files import (
 from tunefree.files.json_tables import json_shape, lines_table
 from tunefree.files.libsvm import blocks, matrix
 from tunefree.files.mixed import mixed_parts, table_of_batch
-from tunefree.files.tables import Table
+from tunefree.files.tables import Table, names_beside_blanks
 
 # Formats whose rows are lines.
 _LINES = ("csv", "libsvm", "jsonl")
@@ -154,7 +154,8 @@ def _of_json(source, skipped, keep, *, columns=None, **settings):
     for table, kept, line in _tables_of_json(source, path, skipped, ids):
         if names is None:  # a model without names takes the order of the first rows
             names = columns or table.column_names
-        known = table.column_names
+        known = names_beside_blanks(table.column_names, names)
+        table = table.rename_columns(known)
         for name in (n for n in names if n not in known):
             table = table.append_column(name, [[None] * table.num_rows])
         order = [*names, *(n for n in known if n not in names)]

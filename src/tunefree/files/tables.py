@@ -10,6 +10,7 @@ once, and a lost quote costs one row, not all rows up to the next quote.
 
 import itertools
 import re
+from collections import Counter
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -195,10 +196,10 @@ class _Header(NamedTuple):
         names, width = self.names, self.width
         if isinstance(column, Column):
             if names is not None and column.name is not None:
-                return names.index(column.name) if column.name in names else None
+                return self._places([column.name]).get(column.name)
             return column.position if column.position < width else None
-        if names is not None and str(column) in names:
-            return names.index(str(column))
+        if names is not None and (found := self._places([str(column)])):
+            return found[str(column)]
         try:
             position = int(column)
         except ValueError:
@@ -211,9 +212,18 @@ class _Header(NamedTuple):
             raise self.error(words, f"positions are 0 to {width - 1}, or -1 for the last")
         return position % width
 
+    def _places(self, wanted):
+        """The positions of the columns of some names that are there, by name.
+
+        A header of text has no blanks around its names; one of a workbook or of JSON may have them.
+        """
+        wanted = {*wanted}
+        own = names_beside_blanks(self.names, wanted)
+        return {name: position for position, name in reversed([*enumerate(own)]) if name in wanted}
+
     def positions(self, required):
         """The positions of columns given by name, which must be there."""
-        places = {name: position for position, name in enumerate(self.names)}
+        places = self._places(required)
         missing = [name for name in required if name not in places]
         if missing and all(re.fullmatch(r"column \d+", name) for name in missing):
             # Columns without a name keep their order, where the target or others are absent.
@@ -221,12 +231,30 @@ class _Header(NamedTuple):
             wanted = [name for name in required if re.fullmatch(r"column \d+", name)]
             if len(bare) == len(wanted):
                 ranks = sorted(wanted, key=lambda name: int(name.split()[1]))
-                places |= {name: places[here] for name, here in zip(ranks, bare, strict=True)}
+                own = self._places(bare)
+                places |= {name: own[here] for name, here in zip(ranks, bare, strict=True)}
                 missing = []
         if missing:
             hint = did_you_mean(missing[0], self.names, "is it {}?")
             raise self.error(f"the header lacks {listed([*map(repr, missing)])}", hint)
         return [places[name] for name in required]
+
+
+def names_beside_blanks(names, wanted):
+    """Names as they are wanted, where one has other blanks around it, and no other is like it.
+
+    >>> names_beside_blanks(["a ", "b", "c", " c"], ["a", "b", "c "])
+    ['a', 'b', 'c', ' c']
+    """
+    wanted = {*wanted}
+    lacking = {name.strip(): name for name in wanted.difference(names)}
+    if not lacking:
+        return names
+    alike = Counter(name.strip() for name in names)
+    return [
+        lacking.get(name.strip(), name) if alike[name.strip()] == 1 and name not in wanted else name
+        for name in names
+    ]
 
 
 def assign(names, width, place, *, delimiter="", empty=(), **options):
