@@ -280,7 +280,7 @@ def test_what_is_given_is_checked(given, words):
 
 def test_targets_of_text_are_numbers_or_classes():
     def targets(cells):
-        return numeric_targets(of_array(np.array([*cells, None], dtype=object)[:-1]))
+        return numeric_targets(of_array(np.array([*cells, None], dtype=object)[:-1]))[0]
 
     assert targets(["1", "2", "NaN"]).tolist()[:2] == [1.0, 2.0]
     assert targets(["4 stars", "5 stars"] * 9) is None

@@ -167,12 +167,12 @@ def _refuse_other_columns(table):
         warnings.simplefilter("ignore", BadCells)  # the first one is the error
         schema, values = learn_columns(table.X, table.X.column_names, sentinels=False)
     for j, (name, column) in enumerate(zip(schema.names, schema.columns, strict=True)):
-        if column.kind not in WITH_NUMBERS:
-            words = f"column {name!r} holds {column.kind}, not numbers"
-            raise DataError(words, table.path, feature=True)
-        if values[j].missing.any():
-            place = table.where(np.argmax(values[j].missing), j)
-            raise DataError(f"{place}: column {name!r}: not a finite number", feature=True)
+        if column.kind in WITH_NUMBERS and not values[j].missing.any():
+            continue
+        raw = of_arrow(table.X.column(j))
+        row = int(np.argmax(np.isnan(numbers_among(raw))))
+        words = f"{table.where(row, j)}: column {name!r}: not a finite number: {raw.text(row)!r}"
+        raise DataError(words, feature=True)
 
 
 def mixed_parts(

@@ -399,6 +399,7 @@ def numeric_targets(
             found, is_stray = raw.cells.take(pa.array(cells)), stray[cells]
             if not (is_rare and are_strays(found, values[cells], is_stray, NUMBER)):
                 return None, None
+    written = None if written is None or written.is_plain else written
     return np.append(np.where(stray, np.inf, values), np.nan)[raw.codes], written
 
 
