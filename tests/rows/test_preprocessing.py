@@ -106,7 +106,9 @@ def test_numbers_as_people_write_them_and_categories_by_their_type():
     np.testing.assert_allclose(out[:, :4], [[1234, 0, 0.07, 5000], [5, 0, 0.08, 7],
                                             [5, 1, 0.01, 3], [-1000.5, 0, 1, 1]])  # fmt: skip
     assert table.kinds_.tolist() == ["number"] * 3 + ["category"]
-    with pytest.raises(ValueError, match="'b' held numbers in parts of one in fit, but now holds text"):
+    with pytest.raises(
+        ValueError, match="'b' held numbers in parts of one in fit, but now holds text"
+    ):
         table.transform(X.assign(b="x"))
 
 

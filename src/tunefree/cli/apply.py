@@ -48,12 +48,12 @@ from tunefree.files.arriving import (
     libsvm_tables,
     opened,
 )
-from tunefree.files.dialect import with_point
+from tunefree.files.dialect import with_comma, with_point
 from tunefree.files.files import DataError, Named, Skipped, detected, write_atomically
 from tunefree.files.mixed import TABLES, mixed_parts, read_mixed
 from tunefree.files.model import describe_model, load_model
 from tunefree.files.tables import Column, names_beside_blanks, unnamed
-from tunefree.rows.kinds import PLAIN_NUMBER
+from tunefree.rows.kinds import NUMBER, PLAIN_NUMBER
 from tunefree.rows.schema import Schema, read_columns, typed
 from tunefree.rows.written_numbers import Numbers
 
@@ -333,10 +333,37 @@ def _as_known(estimator, notes, table, on_bad_cell, counted, is_part=False):
     schema = getattr(estimator, "schema_", None) or Schema.of_sparse(given)
     columns = _with_roles(list(schema.columns), notes, lambda role: PLAIN_NUMBER)
     schema = Schema(tuple(names), tuple(columns))
+    X = _in_marks_of(schema, X, _with_commas(table), getattr(table.dialect, "points", False))
     table = table._replace(X=X.rename_columns(names))
     with cells_counted(table, counted):
         columns = read_columns(schema, table.X, on_bad_cell, is_part=is_part)
         return table._replace(X=typed(schema, columns))
+
+
+def _in_marks_of(schema, X, commas, has_points):
+    """Text of numbers with the decimal marks that a model has learned, where a file has others.
+
+    `commas` are the columns of the file with decimal commas; a model that has learned decimal
+    points next to commas, as some files have them, keeps to what it has learned.
+    """
+    numbers = [column for column in schema.columns if column.kind == NUMBER and not column.whole]
+    knows_points = any(_point_of(column) == "." for column in numbers)
+    for j, (name, column) in enumerate(zip(X.column_names, schema.columns, strict=True)):
+        if column.kind != NUMBER or not _is_text(X, name):
+            continue
+        if name in commas and _point_of(column) == ".":
+            cells = [c if c is None or "," not in c else with_point(c) for c in X[name].to_pylist()]
+        elif has_points and not knows_points and _point_of(column) == ",":
+            cells = [c if c is None else with_comma(c) for c in X[name].to_pylist()]
+        else:
+            continue
+        X = X.set_column(j, name, pa.array(cells, pa.string()))
+    return X
+
+
+def _point_of(column):
+    """The decimal mark of a column of numbers."""
+    return getattr(column.written, "point", ".")
 
 
 def _named_rows(names, table, commas):

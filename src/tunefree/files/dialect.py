@@ -80,6 +80,8 @@ class Dialect(NamedTuple):
     padded : tuple
         Positions of the columns with digits behind zeros, such as 00601, which may be names, and
         how many digits.
+    points : bool
+        Whether a number has a decimal point.
     """
 
     delimiter: str
@@ -94,6 +96,7 @@ class Dialect(NamedTuple):
     header: tuple = ()
     commas: tuple = ()
     padded: tuple = ()
+    points: bool = False
 
     @property
     def mark(self):
@@ -264,12 +267,17 @@ def decimal_commas(below, width, delimiter):
     grouped = tuple(j for j, column in enumerate(columns) if _has_grouped(column))
     if not any("," in cell for column in columns for cell in column):
         return grouped
-    has_points = any(map(_WITH_POINT.fullmatch, (c for column in columns for c in column)))
+    has_points = any(map(_have_points, columns))
     is_sure = delimiter == ";" and not has_points
     shown = tuple(j for j, column in enumerate(columns) if _shows_commas(column, is_sure))
     if has_points or not shown:
         return tuple(sorted({*shown, *grouped}))
     return tuple(range(width))
+
+
+def _have_points(cells):
+    """Whether one of some cells has a decimal point."""
+    return any("." in cell and _WITH_POINT.fullmatch(cell) for cell in cells)
 
 
 _PADDED = re.compile(r"0\d+", re.ASCII)
@@ -318,6 +326,18 @@ def with_point(cell):
         return cell
     before, number, after = found.groups("")
     return before + number.replace(".", "").replace(",", ".") + after
+
+
+def with_comma(cell):
+    """A plain number with a decimal comma in place of its point.
+
+    >>> with_comma("12.345"), with_comma("1,5"), with_comma("a.b")
+    ('12,345', '1,5', 'a.b')
+    """
+    return cell.replace(".", ",") if _PLAIN.fullmatch(cell) else cell
+
+
+_PLAIN = re.compile(r"[+-]?\d*\.\d+", re.ASCII)
 
 
 @lru_cache(maxsize=16)
@@ -415,8 +435,9 @@ def sniffed(head, *, header=None, delimiter=None, known=None):
     body = rows[first].line if first < len(rows) else head.count("\n")
     known = Dialect(delimiter, names, width, empty, body, comment, is_wrapped, tuple(notes))
     commas = decimal_commas(below, width, delimiter)
+    padded, points = _padded_columns(below), any(map(_have_points, below))
     return known._replace(
-        quoting=quoting, header=heads, commas=commas, padded=_padded_columns(below)
+        quoting=quoting, header=heads, commas=commas, padded=padded, points=points
     )
 
 
@@ -507,6 +528,9 @@ def _delimiter_of(head, comment):
             continue
         rows = _rows(head, delimiter, comment, most=100)
         score = _score(rows, delimiter)
+        # "4 000" beside a tab: blanks are within cells if tabs part every line, and they do not.
+        if delimiter == " " and found == "\t" and _are_alike(head, found, comment):
+            score = score if len({len(row.cells) for row in rows}) == 1 else 0.0
         if score > best + 1e-9:
             best, found = score, delimiter
     if best == 0.0:
@@ -516,6 +540,11 @@ def _delimiter_of(head, comment):
             if len(rows) >= _FEWEST and len(widths) == 1 and widths != {1}:
                 return delimiter
     return found
+
+
+def _are_alike(head, delimiter, comment):
+    """Whether all rows have the same number of cells."""
+    return len({len(row.cells) for row in _rows(head, delimiter, comment, most=100)}) == 1
 
 
 def _occurs(delimiter, head):

@@ -55,6 +55,7 @@ from tunefree.rows.schema import (
     learn_columns,
     numbers_among,
     numeric_targets,
+    with_decimal_commas,
 )
 from tunefree.rows.written_numbers import Numbers, words_of_groups
 
@@ -259,7 +260,8 @@ def _table(part, layout, options):
         y, weight = taken(rows, y, weight)
     if not len(columns[0]):
         return None
-    X = pa.table(columns, layout.feature_names or [unnamed(j) for j in features])
+    names = layout.feature_names or [unnamed(j) for j in features]
+    X = pa.table(columns, pa.schema([*map(part.field, names, features, columns)]))
 
     def where(row, column):
         """The place in the file of a cell of X."""
@@ -475,6 +477,14 @@ class _TextRows:
         """The cells of a column, as they are."""
         return trimmed(self._cells_of(position)).to_pylist()
 
+    def field(self, name, position, cells):
+        """The field of a column, which notes where the file shows that commas are decimal marks."""
+        field = pa.field(name, cells.type)
+        if position not in self.layout.dialect.commas:
+            return field
+        has_marks = compute.any(compute.match_substring_regex(cells, "[.,]")).as_py()
+        return with_decimal_commas(field) if has_marks else field
+
     def feature(self, position):
         """The cells of a column; null where they are empty."""
         cells = trimmed(self._cells_of(position))
@@ -559,6 +569,10 @@ class _TypedRows:
     def kept(self, position):
         """The values of a column, as they are."""
         return column_of(self.batch, position).to_pylist()
+
+    def field(self, name, _, cells):
+        """The field of a column."""
+        return pa.field(name, cells.type)
 
     def feature(self, position):
         """The values of a column, with their type."""

@@ -76,7 +76,8 @@ def learned_kind(raw: RawColumn, weights: Any, facts: dict, sentinels: bool) -> 
     weights : ndarray, or None
         Of the rows, all above 0.
     facts : dict
-        What the user knows: see `tunefree.rows.schema.check_given`.
+        What the user knows: see `tunefree.rows.schema.check_given`; and the decimal mark `point` of
+        the file.
     sentinels : bool
         Whether numbers such as -999 may stand for missing values, and such as 20190103 for days.
 
@@ -208,7 +209,8 @@ def _learned_cells(raw, weights, facts, sentinels):
     if wanted in (None, TRUTH) and not np.isnan(truths(cells)).any():
         return ColumnKind(TRUTH, markers=markers)
     days = _may_be_days(wanted, sentinels)
-    found: Any = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"), days)
+    points = ",." if facts.get("point") == "," else "."
+    found: Any = _numbers_or_dates(cells, counts, wanted, facts.get("day_first"), days, points)
     column, values = found
     if column is not None and column.written is not None:
         raw.texts.keep(column.written, values, used & ~marked)
@@ -243,10 +245,10 @@ def _chosen(cells, chosen):
     return cells.filter(pa.array(chosen))
 
 
-def _numbers_or_dates(cells, counts, wanted, day_first, days):
+def _numbers_or_dates(cells, counts, wanted, day_first, days, points):
     """The `ColumnKind` of cells that are numbers, dates or durations, but for a few; their values.
 
-    None of others.
+    None of others. The first of the decimal marks `points` counts where both are possible.
     """
     best, found, fewest = None, None, 1.0 if wanted else MOST_STRAY
     # Of readings without strays the last one counts: dates, if numbers have other digits.
@@ -256,7 +258,7 @@ def _numbers_or_dates(cells, counts, wanted, day_first, days):
             continue
         written: Any = None
         if kind == NUMBER:
-            written, values = Numbers.read(cells, counts)
+            written, values = Numbers.read(cells, counts, points)
         elif kind == DURATION:
             written, values = Durations.read(cells, counts, wanted is None)
         else:

@@ -239,9 +239,11 @@ def _learned(X, names, weights, given, sentinels):
         weights = weights[used]
     if weights is not None and len(weights):
         weights = in_units_of_rows(weights)
-    for name, raw in _named_columns(X, names):
+    for j, (name, raw) in enumerate(_named_columns(X, names)):
         some = raw if used is None else raw.taken(used)
         facts = given.get(name, {})
+        if (point := decimal_mark(X, j)) is not None:
+            facts = {"point": point, **facts}
         try:
             column = learned_kind(some, weights, facts, sentinels)
             if "kind" in facts:
@@ -332,6 +334,28 @@ def _arrow_of(column):
         return pa.array(micros, mask=missing).cast(kind)
     is_truth = column.kind == TRUTH and np.isin(column.values, (0.0, 1.0)).all()
     return pa.array(column.values.astype(bool) if is_truth else column.values, mask=missing)
+
+
+def with_decimal_commas(field: pa.Field) -> pa.Field:
+    """A field of Arrow whose text has decimal commas where a comma could be either mark.
+
+    >>> field = with_decimal_commas(pa.field("a", pa.string()))
+    >>> cells = pa.table([["12,345", "1,250"]], pa.schema([field]))
+    >>> learn_columns(cells)[1][0].values
+    array([12.345,  1.25 ])
+    """
+    return field.with_metadata({_POINT: ","})
+
+
+def decimal_mark(X: Any, j: int) -> str | None:
+    """The decimal mark that a field of Arrow notes for its column; None of other tables."""
+    if not isinstance(X, pa.Table):
+        return None
+    noted = X.schema.field(j).metadata or {}
+    return noted.get(_POINT.encode(), b"").decode() or None
+
+
+_POINT = "tunefree.point"
 
 
 def _named_columns(X, names):
