@@ -437,3 +437,26 @@ def test_a_kernel_has_the_landmarks_that_the_time_suffices_for(
     assert len(model.dual_coef_) == landmarks
     assert own.cut == (landmarks if landmarks < 2000 else None)
     assert own.left() >= 0.0
+
+
+@pytest.mark.parametrize(("each", "rows"), [(2.0, 800), (12.0, 400)])
+def test_the_first_pilot_is_kept_where_there_is_no_time_for_more_rows(
+    each, rows, time, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(5100, 3))
+    y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.1 * rng.normal(size=5100)
+    learn = PilotedKernel._pilot
+
+    def pilot(*given):
+        found = learn(*given)
+        time.now += each
+        return found
+
+    monkeypatch.setattr(PilotedKernel, "_pilot", pilot)
+    monkeypatch.setattr(PilotedKernel, "_may_learn_all", lambda *_: False)
+    monkeypatch.setattr("tunefree.stack.candidates._FIRST_PILOT_ROWS", 400)
+    monkeypatch.setattr("tunefree.stack.candidates._KERNEL_PILOT_ROWS", 800)
+    options = {"candidates": ("linear", "kernel"), "random_state": 0, "n_jobs": 1}
+    model = TuneFreeRegressor(budget="26s", **options).fit(X, y)
+    assert model.plan_.steps[-1].limit == rows

@@ -47,6 +47,9 @@ _LEAST_LANDMARKS = 500
 # elevators by 3 % (benchmarks/tables.py --large).
 _FIRST_PILOT_ROWS, _KERNEL_PILOT_ROWS = 2000, 4000
 _LEAST_GAIN = 0.01
+# The pilot of more rows may take so many times what is left: it lowers the error of kin40k in 5
+# seconds from .054 to .031, a tenth late. On letter, a quarter late (benchmarks/budget.py).
+_LATE = 2.0
 TREES_NAME = "boosted trees"
 # Trees predict a row in the time of about so many kernel values.
 _TREE_COST = 1500
@@ -356,6 +359,17 @@ class PilotedKernel(KernelRidge):
         each = [*wholes, *(costs.kernel_ridge_cost(s, k, landmarks) for s, k in pilots)]
         return Cost(sum(c.seconds for c in each), max(c.bytes for c in each))
 
+    def _may_learn_more(self, shape, spent):
+        """Whether the time suffices for the pilot of more rows, if the first ones took so long."""
+        first = sum(self._pilot_seconds(shape, _FIRST_PILOT_ROWS, kernel) for kernel in KERNELS)
+        more = self._pilot_seconds(shape, _KERNEL_PILOT_ROWS, self.estimator.kernel)
+        return spent * more / first <= _LATE * clock().left()
+
+    def _pilot_seconds(self, shape, n_rows, kernel):
+        """What the pilot of a kernel takes by the formula."""
+        rows = shape.rows(min(shape.n, n_rows))
+        return costs.kernel_ridge_cost(rows, kernel, self._pilot_landmarks()).seconds
+
     def _may_learn_all(self, shape, spent):
         """Whether the time suffices for few landmarks of all rows, if the pilots took so long."""
         few_landmarks = costs.kernel_ridge_cost(shape, self.estimator.kernel, _LEAST_LANDMARKS)
@@ -386,6 +400,10 @@ class PilotedKernel(KernelRidge):
         if gain <= 0.0 and finished(others):
             words = f"skipped: kernels of {len(fewer)} rows did not lower the stack's loss"
             return Entry.unscored(self, words)
+        if len(fewer) < len(few) and not self._may_learn_more(
+            problem.shape, clock().spent() - start
+        ):
+            return self._kept_pilot(problem, pilot, fewer, held)
         if len(fewer) < len(few):
             with workers(n_jobs):
                 gain, pilot = self._pilot(problem, others, pilot.kernel, few, held)
