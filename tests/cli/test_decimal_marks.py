@@ -58,6 +58,16 @@ def test_a_model_reads_both_marks(estimator, learned, tmp_path):
     assert run("predict", model, first).split() == together[:1]
 
 
+def test_thousands_with_commas_between_semicolons_are_thousands(tmp_path):
+    people = RNG.integers(100, 99999, N)
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{n:,};{n % 7}\n" for n in [*people, 1250, 410])
+    path.write_text("people;y\n" + rows)
+    table = read_mixed(str(path), cells=True, target="y")
+    values = learn_columns(table.X, table.X.column_names)[1][0].values
+    assert values.tolist() == [*people.tolist(), 1250.0, 410.0]
+
+
 def test_a_file_with_both_marks_is_read_as_it_was_learned(tmp_path):
     table = TABLE.assign(three=TABLE.three.str.replace(".", ","), thousands="1.250")
     table.loc[::2, "thousands"] = "410"

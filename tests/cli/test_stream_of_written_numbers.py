@@ -91,7 +91,8 @@ def test_a_target_by_default_is_named(tmp_path):
     [
         (["1,5", "2"], ",", True),
         (["1,250", "2"], ",", False),  # a thousand or one and a quarter
-        (["1,250", "2"], ";", True),
+        (["1,250", "2,125"], ";", True),
+        (["1,250", "2"], ";", False),  # decimals would be 1,25 or 2,000
         (["1.250,5", "2"], ",", True),
         (["1,5", "a"], ";", False),
         (["1,5,2", "2"], ";", False),

@@ -259,6 +259,8 @@ def decimal_commas(below, width, delimiter):
     >>> rows = [["1,5", "1,250", "7"], ["2", "3,125", "8"]]
     >>> decimal_commas(rows, 3, ";"), decimal_commas([[*row, "2.5"] for row in rows], 4, ";")
     ((0, 1, 2), (0,))
+    >>> decimal_commas([["1,250", "7"], ["410", "8"]], 2, ";")  # thousands
+    ()
     """
     rows = [row for row in below if len(row) == width]
     columns = [
@@ -310,6 +312,8 @@ _GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d\d0", re.ASCII)
 def _shows_commas(column, is_sure):
     """Whether cells are numbers, one of which has a decimal comma."""
     own = [cell for cell in column if "," in cell]
+    if is_sure and _has_grouped([cell.replace(",", ".") for cell in column]):
+        return False  # 345,120 beside 980
     tails = [cell.partition(",")[2].strip(" %$€£¥") for cell in own]
     shown = any("." in c or is_sure or len(t) != 3 for c, t in zip(own, tails, strict=True))
     return shown and all(map(_WITH_COMMA.fullmatch, column))
