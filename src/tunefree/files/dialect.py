@@ -253,8 +253,8 @@ def decimal_commas(below, width, delimiter):
     """Positions of the columns of some rows whose numbers have a decimal comma.
 
     A column shows it by a comma before other than three digits. Between semicolons three are
-    enough, unless a column has a decimal point, or has the form of thousands; and then all columns have decimal commas. So have
-    columns with points between thousands.
+    enough, unless a column has a decimal point, or the column the form of thousands; and then all
+    columns have decimal commas. So have columns with points between thousands.
 
     >>> rows = [["1,5", "1,250", "7"], ["2", "3,125", "8"]]
     >>> decimal_commas(rows, 3, ";"), decimal_commas([[*row, "2.5"] for row in rows], 4, ";")
