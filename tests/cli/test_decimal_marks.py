@@ -43,6 +43,12 @@ def test_columns_are_read_as_the_file_shows(tmp_path):
         if kind.kind == "number":
             np.testing.assert_array_equal(column.values, TABLE[name].astype(float))
     np.testing.assert_array_equal(table.y, TABLE.y.astype(float))
+    notes = {name: kind.note for name, kind in zip(schema.names, schema.columns, strict=True)}
+    assert "commas are decimal marks, as in other columns of the file" in notes["three"]
+    assert notes["more"] is notes["whole"] is None
+    other = {"three": {"written": {"point": ".", "styles": "groups"}}}
+    values = learn_columns(table.X, table.X.column_names, given=other)[1][0].values
+    np.testing.assert_allclose(values, 1000.0 * TABLE.three.astype(float))
 
 
 @pytest.mark.parametrize("estimator", ["trees", "glm", "ridge"])

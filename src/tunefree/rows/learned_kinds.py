@@ -433,6 +433,16 @@ def note_of(
                 f"{words_of_groups(first)}. "
                 f"schema={{{name!r}: {{'written': {{'point': '.'}}}}}} reads decimals."
             )
+    if (facts or {}).get("point") == "," and column.kind == NUMBER and raw.texts is not None:
+        with_commas = raw.cells.filter(compute.match_substring(raw.cells, ","))
+        either = compute.match_substring_regex(with_commas, r"^[+-]?[1-9]\d{0,2},\d{3}$")
+        if len(with_commas) and compute.all(either).as_py():
+            first = with_commas[0].as_py()
+            notes.append(
+                f"commas are decimal marks, as in other columns of the file: {first!r} is "
+                f"{first.replace(',', '.')}. schema={{{name!r}: {{'written': {{'point': '.', "
+                "'styles': 'groups'}}} reads thousands."
+            )
     if column.kind == DATE and getattr(column.written, "is_ambiguous", False):
         order, other = ("day", False) if column.written.day_first else ("month", True)
         notes.append(
