@@ -44,7 +44,13 @@ from tunefree.rows.kinds import WITH_NUMBERS
 from tunefree.rows.matrices import canonical, check_frame, entries, plain_rows
 from tunefree.rows.missing import NO_LABEL, complete, refuse_no_order, separated
 from tunefree.rows.order import as_repetitions
-from tunefree.rows.schema import Schema, learn_columns, read_columns, what_targets_are
+from tunefree.rows.schema import (
+    Schema,
+    learn_columns,
+    read_columns,
+    warn_of_notes,
+    what_targets_are,
+)
 from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 FLOATS = [np.float64, np.float32]
@@ -118,6 +124,7 @@ def numbers_of(estimator: Any, X: Any, *, reset: bool) -> Any:
         if long:
             given = {name: {"kind": NUMBER} for name in long}
             schema, found = learn_columns(X, labels, None, given, on_bad_cell, sentinels=False)
+        warn_of_notes(schema)
         estimator.schema_ = schema
     else:
         schema = known.get("schema_") or Schema.of_sparse(labels)

@@ -65,6 +65,7 @@ def load(path):
         if notes.get("task") not in TASKS:  # those of Python say nothing of the data
             kept = {name: notes.pop(name) for name in (REFERENCE,) if name in notes}
             notes = kept | ({"user": notes} if notes else {})
+        notes["by_name"] = hasattr(estimator, "feature_names_in_")
     if several := vars(estimator).get("label_models_"):
         stop(
             f"{path} has {len(several)} labels, and commands take models of one: save each of its "

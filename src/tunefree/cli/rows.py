@@ -29,6 +29,7 @@ from tunefree.rows.schema import (
     numbers_among,
     read_columns,
     typed,
+    warn_of_notes,
     what_targets_are,
 )
 
@@ -125,15 +126,16 @@ def skip_hint(skipped):
     return None if skipped.malformed else "use --on-bad-row skip to skip such rows"
 
 
-def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
+def read_rows(source, name, kind, options, *, mixed, hint, given=None, sentinels=True) -> Any:
     """Read a `tunefree.files.Table` to learn from, and print what may surprise in it.
 
     `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
-    otherwise `hint` is added to the error for one. `given` is what is known of some columns.
+    otherwise `hint` is added to the error for one. `given` is what is known of some columns, and
+    `sentinels` whether numbers such as -999 may stand for missing values.
     """
     of_rows = skip_hint(options["skipped"])
     with failing(BAD_DATA, name), working(f"reading {name}"), hints(hint, of_rows):
-        table = read_table(source, kind, options, mixed=mixed, given=given)
+        table = read_table(source, kind, options, mixed=mixed, given=given, sentinels=sentinels)
         options["skipped"].check(table.X.shape[0], name)
         if words := why_not_learned(table):
             raise DataError(words, table.path)
@@ -144,7 +146,7 @@ def read_rows(source, name, kind, options, *, mixed, hint, given=None) -> Any:
     return table
 
 
-def read_table(source, kind, options, *, mixed=True, given=None):
+def read_table(source, kind, options, *, mixed=True, given=None, sentinels=True):
     """A `tunefree.files.Table` as it is in the file, with the schema of its columns."""
     reader = read_mixed if mixed else read_numbers
     table = reader(source, target_type=kind, **options)
@@ -152,19 +154,31 @@ def read_table(source, kind, options, *, mixed=True, given=None):
         options["skipped"].check(0, table.path)
     table = _without_row_numbers(table)
     if _is_frame(table.X):
-        return with_schema(table, table.X.column_names, given)
+        return with_schema(table, table.X.column_names, given, sentinels)
     names = table.feature_names
-    if mixed and names and Schema.of_numbers(table.X, names) is None:
+    if sentinels and names and Schema.of_numbers(table.X, names) is None:
         return with_schema(table, names, given)  # they may be more: days such as 20190103
     return table
 
 
-def with_schema(table, names, given):
+def with_schema(table, names, given, sentinels=True):
     """A table with the schema of its columns, and the number of missing cells of each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BadCells)  # the fit warns of them
-        schema, columns = learn_columns(table.X, names, table.weight, given)
+        schema, columns = learn_columns(
+            table.X, names, table.weight, given, sentinels=sentinels
+        )
     return table._replace(schema=schema, gaps=[int(c.missing.sum()) for c in columns])
+
+
+def warn_of_markers(table):
+    """Warn of numbers such as -999 in a table of plain numbers, where they are learned as numbers."""
+    X = table.X
+    if _is_frame(X) or table.zero_based is not None:
+        return
+    names = [f"x{j}" for j in range(X.shape[1])]
+    if Schema.of_numbers(X, names) is None:
+        warn_of_notes(Schema.of(X, names, table.weight, sentinels=False))
 
 
 def why_not_learned(table):
@@ -339,7 +353,7 @@ def of_formula(table, known=None) -> Any:
 def notes_of_formula(table):
     """What is known of the columns that a formula can name."""
     schema = None if table.schema is None else table.schema.as_dict()
-    return {"of_formula": {"names": table.feature_names, "schema": schema}}
+    return {"of_formula": {"names": table.feature_names, "schema": schema}, "by_name": True}
 
 
 # --- Notes ----------------------------------------------------------------------------------------
@@ -352,6 +366,7 @@ def layout_of(found, task, rows, features, zero_based):
         "rows": rows,
         "features": int(features),
         "feature_names": found.feature_names,
+        "by_name": _is_frame(getattr(found, "X", None)),
         "zero_based": zero_based,
         "target": found.target and list(found.target),
         "weight_column": found.weight_column and list(found.weight_column),
@@ -465,14 +480,22 @@ def column_name(name, notes):
 def named(words, notes):
     """A message about columns, with the file's names in place of x0, x1, ...
 
+    An estimator that has learned rows `by_name` gives the file's names itself.
+
     >>> named("Columns 'x0', 'x1': ...", {"feature_names": ["age", "income"]})
     "Columns 'age', 'income': ..."
+    >>> named("Column 'x1': ...", {"feature_names": ["x1", "x2"], "by_name": True})
+    "Column 'x1': ..."
     """
+    if notes.get("by_name"):
+        return words
     return re.sub(r"(?<=')x\d+(?=')", lambda found: column_name(found[0], notes), words)
 
 
 def named_report(report, notes):
     """The report of a stack with the file's names of the columns."""
+    if notes.get("by_name"):
+        return report
 
     def by_name(found):
         return {column_name(name, notes): value for name, value in found.items()}

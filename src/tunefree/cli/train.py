@@ -53,6 +53,7 @@ from tunefree.cli.rows import (
     read_rows,
     skip_hint,
     skipped_of,
+    warn_of_markers,
     with_targets_only,
     without_roles,
     words_of_bad,
@@ -280,6 +281,8 @@ _PARAMETERS = dict(zip(_SAME, _SAME, strict=True)) | {
 _OF_FIT = ("exposure", "offset", "groups")
 # Estimators that learn from text, dates or missing cells.
 _OF_CELLS = ("auto", "trees", "glm")
+# Those for which numbers such as -999 that stand apart are missing values.
+_OF_MARKERS = ("auto", "trees")
 _NEEDED = ("exposure", "offset")  # columns beside the features that new rows must have, too
 
 
@@ -449,6 +452,8 @@ def _from_table(source, options):
         working(f"training on {len(y)} rows"),
         _reported(estimator, notes, table) as found,
     ):
+        if options.estimator not in _OF_MARKERS:
+            warn_of_markers(table)
         X = table.X if options.formula is None else of_formula(table).X
         estimator.fit(X, y, sample_weight=table.weight, **roles)
         if reference and options.formula is None:
@@ -492,7 +497,11 @@ def _table_of(source, options, target_type):
     """A table to learn, with targets of a type, and what counts the rows that are skipped."""
     skipped = skipped_of(options)
     reading = _columns(options) | {"skipped": skipped}
-    how: Any = {"mixed": options.estimator in _OF_CELLS, "given": _given_schema(options)}
+    how: Any = {
+        "mixed": options.estimator in _OF_CELLS,
+        "given": _given_schema(options),
+        "sentinels": options.estimator in _OF_MARKERS,
+    }
     hint = "--estimator auto and trees accept text, dates and empty cells, and glm text"
     return read_rows(source, options.data, target_type, reading, hint=hint, **how), skipped
 

@@ -52,7 +52,7 @@ from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.moments import Deviations, Ranges
 from tunefree.rows.order import hashed_visits
 from tunefree.rows.preprocessing import KnownTable, TablePreprocessor
-from tunefree.rows.schema import warn_of_bad
+from tunefree.rows.schema import warn_of_bad, warn_of_notes
 from tunefree.rows.summaries import ReadSummaries
 from tunefree.rows.units import Units
 from tunefree.stack.classifier import TuneFreeClassifier
@@ -613,6 +613,7 @@ class _DescendsTables(_Descends):
         read = ReadSummaries.of(names, summaries, unit, sentinels=False)
         known = coded_as(read)
         warn_of_bad(read.bad, "missing")
+        warn_of_notes(read.schema)
         cluster.encoded(ToCodes(known), len(names))
         self.categories_, self.schema_ = known.categories, known.schema
 

@@ -358,6 +358,22 @@ def sentinel_of(values: np.ndarray, weights: Any = None) -> float | None:
     return low if others.min() >= 0.0 or others.min() - low > 2.0 * np.ptp(others) else None
 
 
+def _low_marker_of(column, raw, weights):
+    """A number such as -999 that is learned as one, though it stands apart, and its rows; or None."""
+    if raw.texts is None:
+        values, missing = raw.values, raw.absent
+    elif raw.texts.count(_LOW_CELLS):
+        values, missing = column.read(raw, "")[1:3]
+    else:
+        return None
+    weights = None if weights is None else weights[~missing]
+    value = sentinel_of(values[~missing], weights)
+    if value is None:
+        return None
+    is_low = values[~missing] == value
+    return value, np.count_nonzero(is_low) if weights is None else weights[is_low].sum()
+
+
 def _high_marker_of(column, raw, weights):
     """A number such as 9999 that stands apart above all others, and in how many rows; or None."""
     if raw.texts is None:
@@ -386,6 +402,7 @@ def _first_with_point(raw):
     return None if is_certain else cells[0].as_py()
 
 
+_LOW_CELLS = [form for value in SENTINELS for form in (f"{value:.0f}", f"{value:.1f}")]
 _HIGH_CELLS = [form for value in HIGH_MARKERS for form in {f"{value:.10g}", f"{value:.1f}"}]
 
 
@@ -420,6 +437,13 @@ def note_of(
             "keeps it as a number."
         )
     may_be_marked = column.kind == NUMBER and "markers" not in (facts or {})
+    if may_be_marked and not column.sentinels and (low := _low_marker_of(column, raw, weights)):
+        value, rows = low
+        notes.append(
+            f"{value:g} stands apart from the other numbers, in {rows:.0f} rows, and is learned as "
+            "a number. If it marks missing values, drop these rows, or take TuneFree* or "
+            "BoostedTrees*, for which it is missing."
+        )
     if may_be_marked and (found := _high_marker_of(column, raw, weights)) is not None:
         value, rows = f"{found[0]:.10g}", found[1]
         notes.append(

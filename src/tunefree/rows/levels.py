@@ -4,13 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.rows.checks import Finding, warn_of
 from tunefree.rows.columns import DATE, as_table, must_be_read, named_table, names_of
 from tunefree.rows.designs import Categorical, Dense, Split
 from tunefree.rows.kinds import UnknownLevel
-from tunefree.rows.learned_kinds import notes_of_columns
 from tunefree.rows.matrices import check_frame
-from tunefree.rows.schema import learn_columns, read_columns, warn_of_unknown
+from tunefree.rows.schema import learn_columns, read_columns, warn_of_notes, warn_of_unknown
 
 # The name of the level of missing values.
 MISSING = "missing"
@@ -61,7 +59,7 @@ def coded(X, known=None, is_new=True, unknown=None):
     labels = [f"x{j}" for j in range(X.shape[1])] if names is None else names
     if known is None:
         schema, found_columns = learn_columns(X, labels, sentinels=False)
-        warn_of([Finding(*one) for one in notes_of_columns(schema.names, schema.columns)])
+        warn_of_notes(schema)
     else:
         schema = known.schema
         found_columns = read_columns(schema, X, is_new=is_new)

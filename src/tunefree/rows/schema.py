@@ -16,6 +16,7 @@ from pyarrow import compute
 from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree.core.warn import DataWarning, did_you_mean, warn
+from tunefree.rows.checks import Finding, warn_of
 from tunefree.rows.columns import (
     DATE,
     DURATION,
@@ -47,7 +48,14 @@ from tunefree.rows.kinds import (
     rows_of_levels,
     unknown_words,
 )
-from tunefree.rows.learned_kinds import FEW_NUMBERS, MOST_STRAY, are_strays, learned_kind, note_of
+from tunefree.rows.learned_kinds import (
+    FEW_NUMBERS,
+    MOST_STRAY,
+    are_strays,
+    learned_kind,
+    note_of,
+    notes_of_columns,
+)
 from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.written_numbers import Numbers, are_grouped
 
@@ -76,6 +84,11 @@ class UnknownLevels(DataWarning):
     def __init__(self, found):
         self.found = found
         super().__init__(unknown_words(found))
+
+
+def warn_of_notes(schema):
+    """Warn of what a person should look at in the columns of a `Schema`."""
+    warn_of([Finding(*one) for one in notes_of_columns(schema.names, schema.columns)])
 
 
 def warn_of_unknown(found):
