@@ -231,6 +231,7 @@ def _with_levels(column, levels):
 def _as_strings(column):
     """A column of texts or times of the day as strings; any other one as it is."""
     import pyarrow as pa
+    from pyarrow import compute
 
     kind, types = column.type, pa.types
     bytes_of = str(kind).startswith(("binary", "large_binary", "fixed_size_binary"))
@@ -239,7 +240,10 @@ def _as_strings(column):
     try:
         if bytes_of:
             column = column.cast(pa.large_binary())
-        return column.cast(pa.string())
+        texts = column.cast(pa.string())
+        if types.is_time(kind):  # as a csv has them
+            return compute.replace_substring_regex(texts, r"\.0+$", "")
+        return texts
     except pa.ArrowInvalid:  # bytes that are no text
         return column
 
@@ -249,10 +253,13 @@ def laid_out(batches, path, start=0, **columns):
     layout = None
     columns = {k: v for k, v in columns.items() if k not in ("header", "delimiter", "sheet")}
     for batch in batches:
-        names = batch.schema.names
         if layout is None:
+            # A column without a name is called as in text.
+            names = [name if name.strip() else unnamed(j) for j, name in enumerate(batch.schema.names)]
             layout = assign(names, len(names), (path,), **columns)
-            layout = layout._replace(notes=notes_of(batch))
+            kinds = map(kind_of_type, batch.schema.types)
+            truths = tuple(j for j, kind in enumerate(kinds) if kind == "truth")
+            layout = layout._replace(notes=notes_of(batch), truths=truths)
         yield batch, start, layout
         start += batch.num_rows
 

@@ -46,8 +46,8 @@ from tunefree.files.tables import (
 )
 from tunefree.rows.cells import trimmed
 from tunefree.rows.columns import EXACT, of_array, of_arrow
-from tunefree.rows.kinds import WITH_NUMBERS
-from tunefree.rows.learned_kinds import FEWEST_DIGITS
+from tunefree.rows.kinds import AMONG_NUMBERS, WITH_NUMBERS, are_markers
+from tunefree.rows.learned_kinds import FEW_NUMBERS, FEWEST_DIGITS
 from tunefree.rows.missing import unlabelled
 from tunefree.rows.schema import (
     BadCells,
@@ -93,7 +93,7 @@ def read_mixed(source, *, cells=False, skipped=None, target_written=None, **opti
     if not cells and target_written is None:
         try:
             table = read(source, skipped=sound, **options)
-            if not (_are_numbers(table) or _are_rounded(table.X) or _are_padded(table)):
+            if not (_needs_cells(table) or _are_rounded(table.X)):
                 if skipped is not None and sound is not None:
                     skipped.join(sound)
                 return table
@@ -105,6 +105,22 @@ def read_mixed(source, *, cells=False, skipped=None, target_written=None, **opti
         return read(source, skipped=skipped, **options)
     options["target_written"] = target_written
     return next(mixed_parts(source, skipped=skipped, whole=True, **options))
+
+
+def _needs_cells(table):
+    """Whether a table of numbers holds more than its numbers show."""
+    return (
+        _are_numbers(table)
+        or _are_padded(table)
+        or _may_be_names(table)
+        or any(table.slots[position] >= 0 for position in table.truths)
+    )
+
+
+def _may_be_names(table):
+    """Whether whole numbers of the target may have lost the digits in which they differ."""
+    y = table.y
+    return y is not None and y.dtype.kind == "f" and bool((np.abs(y) >= EXACT).any())
 
 
 def _are_numbers(table):
@@ -143,7 +159,7 @@ def read_numbers(source, **options):
     error: Any = None
     try:
         table = read(source, skipped=sound, **options)
-        if not (_are_numbers(table) or _are_padded(table)):
+        if not _needs_cells(table):
             if skipped is not None and sound is not None:
                 skipped.join(sound)
             return table
@@ -500,12 +516,38 @@ class _TextRows:
     def target(self, position, faults):
         """The `_Targets`: numbers if most of them are, or else text."""
         column = trimmed(self._cells_of(position))
+        if (names := _names_of(column, self.options)) is not None:
+            return _Targets(names)
         targets = _numeric(column, self.options, position, faults)
         if targets is not None:
             return targets
         long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
         faults.add(long, position, _long_words)
         return _Targets(np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_))
+
+
+def _names_of(texts, options):
+    """Targets that are few whole numbers of which some are equal as floats, as text; else None.
+
+    They can be nothing but names of classes. Where one is missing the text is empty.
+    """
+    if options.target_type is not None or options.target_written is not None:
+        return None
+    cells = compute.unique(texts).drop_null()
+    if len(cells) > FEW_NUMBERS:
+        return None
+    marked = pa.array(are_markers(cells, (), AMONG_NUMBERS))
+    names = cells.filter(compute.invert(marked))
+    are_whole = compute.match_substring_regex(names, r"^[+-]?\d+$")
+    if not len(names) or are_whole.false_count:
+        return None
+    numbers = np.array([float(name) for name in names.to_pylist()])
+    large = np.abs(numbers) >= EXACT
+    if len(np.unique(numbers[large])) == large.sum():
+        return None
+    missing = compute.is_in(texts, cells.filter(marked))
+    found = compute.if_else(missing, "", texts).fill_null("")
+    return np.array(found.to_pylist(), dtype=np.str_)
 
 
 def _without_blank_lines(cells, records):
@@ -593,6 +635,12 @@ class _TypedRows:
     def target(self, position, faults):
         """The `_Targets`, numbers or text."""
         column = column_of(self.batch, position)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+            names = _names_of(column.cast(pa.string()), self.options)
+            if names is not None:
+                return _Targets(names)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             targets = _numeric(column, self.options, position, faults)
             if targets is not None:

@@ -79,6 +79,7 @@ class Table(NamedTuple):
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
     dialect: Any = None  # the `Dialect` of text
     kept: Any = None  # the cells of columns that are copied as they are, by name
+    truths: tuple = ()  # of files with types: the positions of columns of truth values
 
 
 class Layout(NamedTuple):
@@ -89,6 +90,7 @@ class Layout(NamedTuple):
     slots: np.ndarray  # for each column its feature number, or `IGNORED`, `TARGET`, `WEIGHT`
     dialect: Any = None  # the `Dialect` of text
     notes: tuple = ()  # what was found in the file that may surprise, a sentence each
+    truths: tuple = ()  # of files with types: the positions of columns of truth values
 
     @property
     def features(self):
@@ -125,7 +127,7 @@ class Layout(NamedTuple):
     def table(self, X, y, weight, path):
         """A `Table` of rows with these columns."""
         more = {"slots": self.slots, "notes": self.notes, "dialect": self.dialect}
-        table = Table(X, y, weight, self.feature_names, path, **more)
+        table = Table(X, y, weight, self.feature_names, path, truths=self.truths, **more)
         return table._replace(target=self.find(TARGET), weight_column=self.find(WEIGHT))
 
     def describe(self, column):
