@@ -30,7 +30,7 @@ from tunefree.files.formats import notes_of
 from tunefree.files.json_tables import flat, json_shape, note_of_lists
 from tunefree.files.libsvm import Parser
 from tunefree.files.quotes import cells_of, last_row
-from tunefree.files.tables import TARGET, Layout, headed, ragged, unnamed
+from tunefree.files.tables import TARGET, Layout, headed, names_beside_blanks, ragged, unnamed
 from tunefree.rows.cells import label_of, number_of, value_of
 from tunefree.rows.missing import NO_LABEL
 from tunefree.rows.schema import are_padded_names
@@ -237,8 +237,21 @@ def _of_frames(source, path, format, place, layout, *, target=None, **columns):
             layout[:] = [target or (usual if format == "document" else names[-1])]
         for row in batch.to_pylist():
             start += 1
-            y = _known(_plain(row.pop(layout[0], None)))
+            y = _known(_plain(_popped(row, layout[0])))
             yield Record({k: _plain(v) for k, v in row.items()}, y, (start, start + 1))
+
+
+def _popped(row, target):
+    """Remove a target from a row: its name may have blanks around it; None if there is none.
+
+    >>> row = {"a": 1, "y ": 2}
+    >>> _popped(row, "y"), row
+    (2, {'a': 1})
+    """
+    if target not in row:
+        own = names_beside_blanks([*row], [target])
+        target = next((name for name, as_wanted in zip(row, own, strict=True) if as_wanted == target), target)
+    return row.pop(target, None)
 
 
 def _plain(value):
@@ -281,7 +294,7 @@ class _Json:
         if not self.layout:
             usual = next((name for name in _TARGETS if name in x), None)
             self.layout[:] = [self.target or usual or next(reversed(x), "")]
-        y = x.pop(self.layout[0], None)
+        y = _popped(x, self.layout[0])
         return x, _known(y)
 
 
