@@ -82,6 +82,8 @@ class Dialect(NamedTuple):
         how many digits.
     points : bool
         Whether a number has a decimal point.
+    grouped : tuple
+        Positions of the columns whose points may stand between thousands, by all plain numbers.
     """
 
     delimiter: str
@@ -97,6 +99,7 @@ class Dialect(NamedTuple):
     commas: tuple = ()
     padded: tuple = ()
     points: bool = False
+    grouped: tuple = ()
 
     @property
     def mark(self):

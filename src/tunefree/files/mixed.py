@@ -114,6 +114,7 @@ def _needs_cells(table):
         or _are_padded(table)
         or _may_be_names(table)
         or any(table.slots[position] >= 0 for position in table.truths)
+        or bool(getattr(table.dialect, "grouped", ()))
     )
 
 

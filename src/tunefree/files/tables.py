@@ -39,6 +39,7 @@ from tunefree.files.files import (
 from tunefree.files.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
 from tunefree.rows.cells import looks_numeric
 from tunefree.rows.missing import MISSING, NO_LABEL
+from tunefree.rows.written_numbers import may_be_grouped
 
 IGNORED, TARGET, WEIGHT = -1, -2, -3
 _FEWEST_LINES = 5  # that show the dialect
@@ -438,6 +439,7 @@ class TableBlock(NamedTuple):
     nameless: DataError | None  # and if they are texts
     n_absent: int  # how many are missing if targets are numbers
     layout: Layout  # the same in every block of a file
+    forms: Any = None  # of numbers, for each column: see `_note_form`
 
     def texts(self):
         """The targets as text."""
@@ -480,8 +482,27 @@ def _skip_cell(text, at, delimiter):
     return begin, end, at
 
 
+_PADDED, _GROUPED = 0, 1
+
+
 @kernel
-def _parse(text, delimiter, slots, X, y, weight, spans, slow):
+def _note_form(text, begin, end, form):
+    """Note what floats do not show: digits behind zeros, and a point that may part thousands.
+
+    `form` has the most digits of a number such as 00601, and 1 if there is one such as 1.250.
+    """
+    if text[begin] == 48:
+        at = begin
+        while at < end and 48 <= text[at] <= 57:
+            at += 1
+        if at == end and end - begin > max(1, form[_PADDED]):
+            form[_PADDED] = end - begin
+    elif end - begin >= 5 and text[end - 4] == 46 and text[end - 1] == 48:
+        form[_GROUPED] = 1
+
+
+@kernel
+def _parse(text, delimiter, slots, X, y, weight, spans, slow, forms):
     """Parse whole lines.
 
     Returns (rows, slow numbers, outcome, byte and column of the fault). `slow` lists (row, column,
@@ -503,6 +524,7 @@ def _parse(text, delimiter, slots, X, y, weight, spans, slow):
                 value, at, outcome = scan_number(text, begin)
                 if outcome == NOT_A_NUMBER or (quoted and text[at] != 34):
                     return row, slows, _CELL, begin, column
+                _note_form(text, begin, at, forms[column])
                 if quoted:
                     at += 1
                 if slot >= 0:
@@ -525,6 +547,7 @@ def _parse(text, delimiter, slots, X, y, weight, spans, slow):
                         outcome = NOT_A_NUMBER
                     if outcome != NOT_A_NUMBER:
                         y[row] = value
+                        _note_form(text, begin, end, forms[column])
             if outcome == SLOW:
                 slow[slows, 0], slow[slows, 1], slow[slows, 2] = row, column, begin
                 slows += 1
@@ -559,7 +582,8 @@ def _read_block(text, line, layout, path, target_type):
     X, y, weight = np.empty((most, layout.n_features)), np.empty(most), np.empty(most)
     spans, slow = np.empty((most, 2), np.int64), np.empty((len(text) // 4 + 1, 3), np.int64)
     read = np.frombuffer(text, np.uint8), ord(layout.delimiter), layout.slots
-    rows, slows, outcome, at, column = _parse(*read, X, y, weight, spans, slow)
+    forms = np.zeros((len(layout.slots), 2), np.int64)
+    rows, slows, outcome, at, column = _parse(*read, X, y, weight, spans, slow, forms)
     faults = [] if outcome == _FINE else [(at, outcome, column)]
     for row, where, begin in slow[:slows].tolist():
         number, slot = python_number(text, begin), layout.slots[where]
@@ -585,7 +609,7 @@ def _read_block(text, line, layout, path, target_type):
         place and _error(place, text, line, layout, path)
         for place in (found.stray, found.absent, found.nameless)
     )
-    return TableBlock(X, y, weight, labels, stray, absent, nameless, found.n_absent, layout)
+    return TableBlock(X, y, weight, labels, stray, absent, nameless, found.n_absent, layout, forms)
 
 
 class _Texts(NamedTuple):
@@ -642,7 +666,22 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     else:
         kind = target_type or type_of_targets(found)
         y = np.concatenate([block.targets(kind, skipped) for block in found])
+    forms = np.max([block.forms for block in found], axis=0)
+    layout = layout._replace(dialect=_with_forms(layout, forms, X, y))
     return X, y, (weight if layout.find(WEIGHT) else None), layout
+
+
+def _with_forms(layout, forms, X, y):
+    """The dialect with what numbers of all rows show, and not those of the first rows alone."""
+    padded = dict(layout.dialect.padded)
+    padded |= {j: n for j, n in enumerate(forms[:, _PADDED].tolist()) if n > padded.get(j, 1)}
+    grouped = []
+    for j in np.flatnonzero(forms[:, _GROUPED]).tolist():
+        slot = layout.slots[j]
+        values = X[:, slot] if slot >= 0 else y
+        if slot != WEIGHT and values.dtype.kind == "f" and may_be_grouped(values):
+            grouped.append(j)
+    return layout.dialect._replace(padded=tuple(sorted(padded.items())), grouped=tuple(grouped))
 
 
 def check_points(layout, path):

@@ -926,12 +926,9 @@ def are_grouped(cells: pa.StringArray, values: np.ndarray | None = None) -> bool
     True
     """
     if values is not None:
-        parts, size = values[values != np.floor(values)], np.abs(values).max(initial=0.0)
-        if size >= 1000.0 or np.abs(parts).min(initial=1.0) < 1.0:
+        if not may_be_grouped(values):
             return False
-        if not np.array_equal(np.round(parts, 3), parts):
-            return False
-        has_points = len(parts) or compute.any(compute.match_substring(cells, ".")).as_py()
+        has_points = np.any(values != np.floor(values)) or compute.any(compute.match_substring(cells, ".")).as_py()
         if not has_points:
             return False
     grouped = compute.match_substring_regex(cells, _GROUPED)
@@ -941,6 +938,19 @@ def are_grouped(cells: pa.StringArray, values: np.ndarray | None = None) -> bool
     shown = cells.filter(grouped)
     ends_with_zero = compute.any(compute.ends_with(shown, "0")).as_py()
     return bool(ends_with_zero) and 0 < len(shown) < len(cells) - cells.null_count
+
+
+def may_be_grouped(values: np.ndarray) -> bool:
+    """Whether points in some plain numbers may stand between thousands, by their size.
+
+    >>> [may_be_grouped(np.array(x)) for x in ([1.25, 410.0], [0.25, 410.0], [1.25, 4100.0])]
+    [True, False, False]
+    """
+    values = values[~np.isnan(values)]
+    parts = values[values != np.floor(values)]
+    if np.abs(values).max(initial=0.0) >= 1000.0 or np.abs(parts).min(initial=1.0) < 1.0:
+        return False
+    return np.array_equal(np.round(parts, 3), parts)
 
 
 def words_of_groups(cell: str) -> str:
