@@ -171,7 +171,7 @@ def read_tables(
                 has_cells = _has_cells(estimator) or "of_formula" in notes or bool(keep)
                 settings |= {"keep": keep} if keep else {}
                 tables = [read_mixed(source, cells=has_cells, **settings)]
-        counted, ignored = {}, 0
+        counted, ignored, marks = {}, 0, {}
         lacking = set(stream_columns(estimator)) if is_stream(estimator) else set()
         for table in tables:
             ignored += getattr(table, "ignored", 0)
@@ -181,7 +181,12 @@ def read_tables(
             if not table.X.shape[0]:
                 continue
             known = partial(
-                _as_known, estimator, notes, is_part=lines is not None, on_bad_cell=on_bad_cell
+                _as_known,
+                estimator,
+                notes,
+                is_part=lines is not None,
+                on_bad_cell=on_bad_cell,
+                marks=marks,
             )
             if lines is None:
                 yield known(table, counted=counted)
@@ -192,6 +197,7 @@ def read_tables(
             note_cells(counted)
             note_skipped(skipped)
             _note_lacking(lacking)
+            _note_marks(marks)
 
 
 def _named_in(table, names):
@@ -207,6 +213,14 @@ def _note_lacking(names):
     if names:
         words = listed(sorted(names, key=str), 5)
         note(f"note: no row has {words}, which the stream has learned: they count as missing")
+
+
+def _note_marks(marks):
+    """Print which columns have another decimal mark than in the training."""
+    for mark, own, learned in ((",", "comma", "point"), (".", "point", "comma")):
+        if names := [name for name, found in marks.items() if found == mark]:
+            what = f"column{'s' if len(names) > 1 else ''} {listed([*map(repr, names)], 5)}"
+            note(f"note: {what}: a decimal {own} here, and a decimal {learned} in the training")
 
 
 def _before_error(table, known, counted):
@@ -308,10 +322,11 @@ def _with_roles(features, notes, value):
     return out
 
 
-def _as_known(estimator, notes, table, on_bad_cell, counted, is_part=False):
+def _as_known(estimator, notes, table, on_bad_cell, counted, marks, is_part=False):
     """A table of cells as the model knows its columns: their names, kinds and values.
 
-    Cells that are not of their column's kind are `counted`. A part of rows that arrive does not
+    Cells that are not of their column's kind are `counted`, and decimal marks that are others than
+    in the training are added to `marks`. A part of rows that arrive does not
     decide that a column has become another kind: it would depend on how many arrive together.
     """
     X: Any = getattr(table, "X", None)
@@ -334,18 +349,20 @@ def _as_known(estimator, notes, table, on_bad_cell, counted, is_part=False):
     schema = getattr(estimator, "schema_", None) or Schema.of_sparse(given)
     columns = _with_roles(list(schema.columns), notes, lambda role: PLAIN_NUMBER)
     schema = Schema(tuple(names), tuple(columns))
-    X = _in_marks_of(schema, X, _with_commas(table), getattr(table.dialect, "points", False))
+    has_points = getattr(table.dialect, "points", False)
+    X = _in_marks_of(schema, X, _with_commas(table), has_points, marks)
     table = table._replace(X=X.rename_columns(names))
     with cells_counted(table, counted):
         columns = read_columns(schema, table.X, on_bad_cell, is_part=is_part)
         return table._replace(X=typed(schema, columns))
 
 
-def _in_marks_of(schema, X, commas, has_points):
+def _in_marks_of(schema, X, commas, has_points, marks):
     """Text of numbers with the decimal marks that a model has learned, where a file has others.
 
     `commas` are the columns of the file with decimal commas; a model that has learned decimal
-    points next to commas, as some files have them, keeps to what it has learned.
+    points next to commas, as some files have them, keeps to what it has learned. Marks of the file
+    that are others are added to `marks`, by column.
     """
     numbers = [column for column in schema.columns if column.kind == NUMBER and not column.whole]
     knows_points = any(_point_of(column) == "." for column in numbers)
@@ -353,11 +370,15 @@ def _in_marks_of(schema, X, commas, has_points):
         if column.kind != NUMBER or not _is_text(X, name):
             continue
         if name in commas and _point_of(column) == ".":
-            cells = [c if c is None or "," not in c else with_point(c) for c in X[name].to_pylist()]
+            mark, own = ",", X[name].to_pylist()
+            cells = [c if c is None or "," not in c else with_point(c) for c in own]
         elif has_points and not knows_points and _point_of(column) == ",":
-            cells = [c if c is None else with_comma(c) for c in X[name].to_pylist()]
+            mark, own = ".", X[name].to_pylist()
+            cells = [c if c is None else with_comma(c) for c in own]
         else:
             continue
+        if cells != own:
+            marks[name] = mark
         X = X.set_column(j, name, pa.array(cells, pa.string()))
     return X
 

@@ -165,14 +165,12 @@ def with_schema(table, names, given, sentinels=True):
     """A table with the schema of its columns, and the number of missing cells of each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BadCells)  # the fit warns of them
-        schema, columns = learn_columns(
-            table.X, names, table.weight, given, sentinels=sentinels
-        )
+        schema, columns = learn_columns(table.X, names, table.weight, given, sentinels=sentinels)
     return table._replace(schema=schema, gaps=[int(c.missing.sum()) for c in columns])
 
 
 def warn_of_markers(table):
-    """Warn of numbers such as -999 in a table of plain numbers, where they are learned as numbers."""
+    """Warn of plain numbers such as -999, where they are learned as numbers."""
     X = table.X
     if _is_frame(X) or table.zero_based is not None:
         return

@@ -255,7 +255,9 @@ def laid_out(batches, path, start=0, **columns):
     for batch in batches:
         if layout is None:
             # A column without a name is called as in text.
-            names = [name if name.strip() else unnamed(j) for j, name in enumerate(batch.schema.names)]
+            names = [
+                name if name.strip() else unnamed(j) for j, name in enumerate(batch.schema.names)
+            ]
             layout = assign(names, len(names), (path,), **columns)
             kinds = map(kind_of_type, batch.schema.types)
             truths = tuple(j for j, kind in enumerate(kinds) if kind == "truth")

@@ -266,9 +266,12 @@ def decimal_commas(below, width, delimiter):
     ()
     """
     rows = [row for row in below if len(row) == width]
-    columns = [
-        [c for c in column if c.lower() not in MISSING] for column in zip(*rows, strict=True)
-    ]
+    return commas_of([*zip(*rows, strict=True)], width, delimiter)
+
+
+def commas_of(columns, width, delimiter):
+    """The same of the cells of columns, each of which may be there once."""
+    columns = [[c for c in column if c.lower() not in MISSING] for column in columns]
     grouped = tuple(j for j, column in enumerate(columns) if _has_grouped(column))
     if not any("," in cell for column in columns for cell in column):
         return grouped
@@ -693,6 +696,11 @@ class _TableHead:
             elif above is not None:
                 names = above
                 notes.append(f"the line with {self.comment} above the rows holds the names")
+            elif wanted is None and known is None and _may_be_years(cells, below):
+                notes.append(
+                    f"line {rows[first].line + 1} is read as a row: if {cells[0]}, {cells[1]}, ... "
+                    "are names of columns, give --header"
+                )
         if names is not None:
             names, first, more = self._second_header(names, first)
             notes += more
@@ -777,6 +785,23 @@ def is_header(cells, below, known=None):
         differs = text_above or (len(common) + are_new > 1 and not again)
         return bool(differs) and are_names and not repeated and len(below) >= _FEWEST
     return bool(text_above) or again < max(1, 0.5 * len(common))
+
+
+def _may_be_years(cells, below):
+    """Whether a row of numbers may be a header: it counts, and no number of it occurs below it.
+
+    >>> below = [["7", "3", "1"], ["8", "9", "2"], ["5", "4", "3"]]
+    >>> _may_be_years(["2020", "2021", "2022"], below), _may_be_years(["7", "8", "9"], below)
+    (True, False)
+    """
+    if len(cells) < 3 or len(below) < _FEWEST or not all(map(_WHOLE.fullmatch, cells)):
+        return False
+    first = int(cells[0])
+    if [int(cell) for cell in cells] != [*range(first, first + len(cells))]:
+        return False
+    return not any(
+        cell in column for cell, column in zip(cells, zip(*below, strict=True), strict=True)
+    )
 
 
 def _has_decimals(column):

@@ -22,6 +22,7 @@ from tunefree.files.arrays import (
     taken,
     targets_of,
 )
+from tunefree.files.dialect import commas_of
 from tunefree.files.files import (
     DataError,
     Skipped,
@@ -237,6 +238,8 @@ def mixed_parts(
         part = part_of(rows, start, layout, options)
         if whole and part.error is not None:
             raise part.error
+        if whole and part.n_rows and kind == "csv":
+            layout = part.layout = _with_commas_of_all(part.cells, layout)
         table = _table(part, layout, options)
         if table is not None:
             if table.target_written is not None:  # the parts to come are read as this one
@@ -255,6 +258,28 @@ def table_of_batch(batch, start, layout, path) -> Any:
     """The `Table` of a batch with types, after `start` other rows."""
     options = _Options(path, None, None)
     return _table(_TypedRows(batch, start, layout, options), layout, options)
+
+
+# What may be thousands, or three decimals behind a comma.
+_EITHER = r"^[+-]?[1-9]\d{0,2},\d{3}$"
+
+
+def _with_commas_of_all(cells, layout):
+    """The layout with the decimal commas that all rows show, and not the first ones alone.
+
+    It matters only where a column could be either: most tables have none.
+    """
+    columns = [trimmed(column.combine_chunks()) for column in cells.columns]
+
+    def is_either(column):
+        own = column.filter(compute.match_substring(column, ","))
+        return len(own) > 0 and not compute.match_substring_regex(own, _EITHER).false_count
+
+    if not any(map(is_either, columns)):
+        return layout
+    distinct = [compute.unique(column).to_pylist() for column in columns]
+    commas = commas_of(distinct, len(columns), layout.dialect.delimiter)
+    return layout._replace(dialect=layout.dialect._replace(commas=commas))
 
 
 def _table(part, layout, options):

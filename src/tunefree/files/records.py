@@ -250,7 +250,9 @@ def _popped(row, target):
     """
     if target not in row:
         own = names_beside_blanks([*row], [target])
-        target = next((name for name, as_wanted in zip(row, own, strict=True) if as_wanted == target), target)
+        target = next(
+            (name for name, as_wanted in zip(row, own, strict=True) if as_wanted == target), target
+        )
     return row.pop(target, None)
 
 

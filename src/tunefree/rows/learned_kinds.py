@@ -359,7 +359,7 @@ def sentinel_of(values: np.ndarray, weights: Any = None) -> float | None:
 
 
 def _low_marker_of(column, raw, weights):
-    """A number such as -999 that is learned as one, though it stands apart, and its rows; or None."""
+    """A number such as -999 that stands apart below all others, and its rows; or None."""
     if raw.texts is None:
         values, missing = raw.values, raw.absent
     elif raw.texts.count(_LOW_CELLS):

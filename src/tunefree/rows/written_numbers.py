@@ -928,7 +928,10 @@ def are_grouped(cells: pa.StringArray, values: np.ndarray | None = None) -> bool
     if values is not None:
         if not may_be_grouped(values):
             return False
-        has_points = np.any(values != np.floor(values)) or compute.any(compute.match_substring(cells, ".")).as_py()
+        has_points = (
+            np.any(values != np.floor(values))
+            or compute.any(compute.match_substring(cells, ".")).as_py()
+        )
         if not has_points:
             return False
     grouped = compute.match_substring_regex(cells, _GROUPED)
@@ -948,6 +951,8 @@ def may_be_grouped(values: np.ndarray) -> bool:
     """
     values = values[~np.isnan(values)]
     parts = values[values != np.floor(values)]
+    if len(parts) == len(values):  # thousands stand beside numbers below 1000
+        return False
     if np.abs(values).max(initial=0.0) >= 1000.0 or np.abs(parts).min(initial=1.0) < 1.0:
         return False
     return np.array_equal(np.round(parts, 3), parts)
