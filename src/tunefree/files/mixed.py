@@ -238,7 +238,7 @@ def mixed_parts(
         part = part_of(rows, start, layout, options)
         if whole and part.error is not None:
             raise part.error
-        if whole and part.n_rows and kind == "csv":
+        if whole and isinstance(part, _TextRows) and part.n_rows:
             layout = part.layout = _with_commas_of_all(part.cells, layout)
         table = _table(part, layout, options)
         if table is not None:

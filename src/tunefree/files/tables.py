@@ -486,19 +486,20 @@ _PADDED, _GROUPED = 0, 1
 
 
 @kernel
-def _note_form(text, begin, end, form):
+def _note_form(text, begin, end, column, forms):
     """Note what floats do not show: digits behind zeros, and a point that may part thousands.
 
-    `form` has the most digits of a number such as 00601, and 1 if there is one such as 1.250.
+    A row of `forms` has the most digits of a number of the column such as 00601, and 1 if there is
+    one such as 1.250.
     """
     if text[begin] == 48:
         at = begin
         while at < end and 48 <= text[at] <= 57:
             at += 1
-        if at == end and end - begin > max(1, form[_PADDED]):
-            form[_PADDED] = end - begin
+        if at == end and end - begin > max(1, forms[column, _PADDED]):
+            forms[column, _PADDED] = end - begin
     elif end - begin >= 5 and text[end - 4] == 46 and text[end - 1] == 48:
-        form[_GROUPED] = 1
+        forms[column, _GROUPED] = 1
 
 
 @kernel
@@ -524,7 +525,7 @@ def _parse(text, delimiter, slots, X, y, weight, spans, slow, forms):
                 value, at, outcome = scan_number(text, begin)
                 if outcome == NOT_A_NUMBER or (quoted and text[at] != 34):
                     return row, slows, _CELL, begin, column
-                _note_form(text, begin, at, forms[column])
+                _note_form(text, begin, at, column, forms)
                 if quoted:
                     at += 1
                 if slot >= 0:
@@ -547,7 +548,7 @@ def _parse(text, delimiter, slots, X, y, weight, spans, slow, forms):
                         outcome = NOT_A_NUMBER
                     if outcome != NOT_A_NUMBER:
                         y[row] = value
-                        _note_form(text, begin, end, forms[column])
+                        _note_form(text, begin, end, column, forms)
             if outcome == SLOW:
                 slow[slows, 0], slow[slows, 1], slow[slows, 2] = row, column, begin
                 slows += 1
