@@ -40,12 +40,12 @@ def table(names, gap):
 @pytest.mark.parametrize("names", NAMES)
 def test_columns_named_x1_x2_keep_their_names(here, names, gap):
     table(names, gap).to_csv("data.csv", index=False)
-    told = f"Column {names[1]!r}: -999 stands apart"
-    assert told in run("look", "data.csv").output
+    wanted = f"Column {names[1]!r}: -999 stands apart"
+    assert wanted in run("look", "data.csv").output
     printed = run("train", "data.csv", "model", "--budget", "2s").stderr
-    assert told in printed
+    assert wanted in printed
     assert f"Column {names[2]!r}: all values are equal" in printed
-    assert told in run("inspect", "model").output
+    assert wanted in run("inspect", "model").output
 
 
 @pytest.mark.parametrize("estimator", OF_NUMBERS)
