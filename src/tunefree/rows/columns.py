@@ -594,7 +594,7 @@ def _indices(coded):
     return codes.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
 
 
-def cell_text(value):
+def cell_text(value: Any) -> str:
     """A value as text: 1 and 1.0 are the same, and so is a date with or without a time of 0:00.
 
     Whole numbers keep their digits where a float would lose some.
@@ -609,18 +609,19 @@ def cell_text(value):
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, np.datetime64):
-        value = np.datetime64(value, "us").item()
+        value = value.astype("M8[us]").item()
     if isinstance(value, datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
     if isinstance(value, timedelta | np.timedelta64):  # that of pandas has another text
-        return str(np.timedelta64(value, "us").item())
+        return str(np.timedelta64(value).astype("m8[us]").item())
     is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
     if not is_number:
         return str(value)
-    return str(int(value)) if _loses_digits_alone(value) else level_text(float(value))
+    number: Any = value
+    return str(int(number)) if _loses_digits_alone(number) else level_text(float(number))
 
 
-def _loses_digits_alone(value):
+def _loses_digits_alone(value: Any) -> bool:
     """Whether a whole number, of Python or a decimal, is another one as a float."""
     is_whole = isinstance(value, Integral) or (
         isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value()
