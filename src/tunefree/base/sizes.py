@@ -157,6 +157,22 @@ def largest_column(X: Any, names: Any = None) -> str:
     return f"{_column(names, j)} has entries up to {top[j]:g}"
 
 
+def check_kernel_values(values: np.ndarray, X: Any, names: Any = None) -> None:
+    """Refuse rows to predict whose sums of kernel values (n, n_outputs) overflow.
+
+    >>> check_kernel_values(np.array([[0.5], [np.inf]]), np.array([[1.0], [1e150]]))
+    Traceback (most recent call last):
+    ...
+    ValueError: Row 1 of X is beyond the range of the kernel: Column 0 of X has entries up to ...
+    """
+    is_finite = np.isfinite(values).all(axis=1)
+    if not is_finite.all():
+        row = int(np.argmin(is_finite))
+        raise ValueError(
+            f"Row {row} of X is beyond the range of the kernel: {largest_column(X[[row]], names)}."
+        )
+
+
 def largest_entry(X: Any) -> float:
     """The largest absolute value."""
     values, _ = entries(X)

@@ -13,6 +13,7 @@ from tunefree.base import base
 from tunefree.base.from_source import RepeatableSource, name_columns, run_log
 from tunefree.base.locks import all_or_nothing
 from tunefree.base.progress import report_progress, runner
+from tunefree.base.sizes import check_kernel_values
 from tunefree.core.process import one_blas_thread
 from tunefree.core.protocols import (
     Auto,
@@ -407,7 +408,9 @@ class KernelOptimisticPerceptron(Separator):
             gram = double(X)[:, self.support_]
         else:
             gram = self._kernel().gram(double(X), double(self.X_fit_))
-        return gram @ self.dual_coef_.T.astype(np.float64)
+        values = gram @ self.dual_coef_.T.astype(np.float64)
+        check_kernel_values(values, X, vars(self).get("feature_names_in_"))
+        return values
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

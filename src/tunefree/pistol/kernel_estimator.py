@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree.base import base, scores
 from tunefree.base.progress import CallbackSupport, report_progress
 from tunefree.base.reading import ReadOnDemand
+from tunefree.base.sizes import check_kernel_values
 from tunefree.base.uncertainty_mixins import PredictsIntervals, RiskIntervalMixin
 from tunefree.core.parameters import compression_options, seed_of
 from tunefree.core.process import workers
@@ -269,13 +270,27 @@ class KernelEstimator(CallbackSupport, BaseEstimator, metaclass=ABCMeta):
         """The predictor's values, shape (n, n_outputs), of the type of X."""
         check_is_fitted(self, "expansion_")
         X = base.check_rows(self, X)
-        f, dtype, n = self.expansion_, X.dtype, X.shape[0]
-        if not isinstance(f.kernels[0], Precomputed):
-            X = self.coordinates_.show(X)
+        f, view, dtype = self.expansion_, self.coordinates_, X.dtype
+        if isinstance(f.kernels[0], Precomputed):
+            return self._expanded(f, X).astype(dtype)
+        far = view.far_rows(X)
+        if not far.any():
+            values = self._expanded(f, view.show(X))
+        else:
+            wide, double = f._replace(support=f.support.astype(float)), view._replace(single=False)
+            values = np.empty((X.shape[0], f.n_outputs))
+            values[~far] = self._expanded(f, view.show(X[~far]))
+            values[far] = self._expanded(wide, double.show(X[far].astype(float)))
+        check_kernel_values(values, X, vars(self).get("feature_names_in_"))
+        return values.astype(dtype)
+
+    def _expanded(self, f, X):
+        """The values of an expansion at rows in its coordinates."""
+        n = X.shape[0]
         if not sparse.issparse(X):
             # Padded, so that a row's arithmetic does not depend on the number of rows.
             X = np.pad(X, ((0, -n % _ALIGNED), (0, 0)))
-        return f(X, self.n_jobs)[:n].astype(dtype)
+        return f(X, self.n_jobs)[:n]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

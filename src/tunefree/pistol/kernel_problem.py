@@ -49,6 +49,14 @@ class KernelView(NamedTuple):
         X = show(self.parts, as_dense(X) if self.dense else X)
         return X.astype(np.float32) if self.single else X
 
+    def far_rows(self, X):
+        """Which rows are beyond the range of single precision, in these coordinates."""
+        if not self.single:
+            return np.zeros(X.shape[0], dtype=bool)
+        X = self._replace(single=False).show(X)
+        tops = abs(X).max(axis=1)
+        return np.ravel(tops.toarray() if sparse.issparse(tops) else tops) > _LARGEST_SINGLE
+
 
 class Recipe(NamedTuple):
     """The kernel and the estimators' parameters of these names."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -324,6 +324,8 @@ def as_table(X: Any, names: Any = None) -> Any:
     array([[1, 'u'],
            [2.5, 'v']], dtype=object)
     """
+    if isinstance(X, np.ndarray) and X.dtype.kind == "T":  # text of any length of NumPy 2
+        return X.astype(object)
     if not isinstance(X, list | tuple) or not len(X):
         return without_index(X)
     if all(isinstance(row, Mapping) for row in X):
@@ -384,12 +386,13 @@ def must_be_read(X: Any) -> bool:
 
 def _loses_digits(X, dtypes):
     """Whether a column of whole numbers of 64 bits or more has some that are equal as floats."""
-    if not any(str(dtype).lower() in _LONG for dtype in dtypes):
+    is_long = [str(getattr(dtype, "subtype", dtype)).lower() in _LONG for dtype in dtypes]
+    if not any(is_long):
         return False
     if isinstance(X, np.ndarray) and not (X.size and np.abs(X.astype(np.float64)).max() >= EXACT):
         return False
-    pairs = zip(dtypes, raw_columns(X), strict=True)
-    return any(str(dtype).lower() in _LONG and c.texts is not None for dtype, c in pairs)
+    pairs = zip(is_long, raw_columns(X), strict=True)
+    return any(long and column.texts is not None for long, column in pairs)
 
 
 def _is_number_type(dtype):
@@ -419,6 +422,11 @@ def raw_columns(X: Any) -> Iterator[RawColumn]:
         yield from (of_array(X[:, [j]].toarray()[:, 0]) for j in range(X.shape[1]))
     else:
         yield from (of_array(X[:, j]) for j in range(X.shape[1]))
+
+
+def _nothing(n):
+    """A column without any value."""
+    return RawColumn(NOTHING, np.zeros(n), np.ones(n, dtype=bool))
 
 
 # --- of arrays ------------------------------------------------------------------------------------
@@ -468,6 +476,8 @@ def _are_rounded(values, numbers):
 def _of_times(values, zone=None):
     """The column of datetime64, in local time, or of timedelta64."""
     absent = np.isnat(values)
+    if len(values) and absent.all():
+        return _nothing(len(values))
     if np.datetime_data(values.dtype)[0] == "ns":  # days since 1970 have the bits of microseconds
         micros = values.astype(f"{values.dtype.kind}8[us]")
         values = micros if (micros == values)[~absent].all() else values
@@ -483,7 +493,7 @@ def _of_objects(values):
     present = [item for item, gone in zip(items, absent, strict=True) if not gone]
     kinds = set(map(type, present))
     if not kinds:
-        return RawColumn(NOTHING, np.zeros(len(items)), np.ones(len(items), dtype=bool))
+        return _nothing(len(items))
     if all(issubclass(kind, str) for kind in kinds):
         if len(present) < len(items):
             items = [None if gone else v for v, gone in zip(items, absent, strict=True)]
@@ -557,7 +567,7 @@ def _of_texts(cells):
     """The column of texts of Arrow: blanks around them do not count."""
     cells = _trimmed(cells)
     if cells.null_count == len(cells):
-        return RawColumn(NOTHING, np.zeros(len(cells)), np.ones(len(cells), dtype=bool))
+        return _nothing(len(cells))
     return RawColumn(TEXT, texts=Texts(cells))
 
 
@@ -584,20 +594,42 @@ def _indices(coded):
     return codes.fill_null(_ABSENT).to_numpy(zero_copy_only=False)
 
 
-def cell_text(value):
+def cell_text(value: Any) -> str:
     """A value as text: 1 and 1.0 are the same, and so is a date with or without a time of 0:00.
+
+    Whole numbers keep their digits where a float would lose some.
 
     >>> cell_text(1.0), cell_text(True), cell_text(date(2024, 5, 1)), cell_text("1.0")
     ('1', 'True', '2024-05-01', '1.0')
+    >>> cell_text(2**53 + 1), cell_text(np.timedelta64(90, "m"))
+    ('9007199254740993', '1:30:00')
     """
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, np.datetime64):
+        value = value.astype("M8[us]").item()
     if isinstance(value, datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
+    if isinstance(value, timedelta | np.timedelta64):  # that of pandas has another text
+        return str(np.timedelta64(value).astype("m8[us]").item())
     is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
-    return level_text(float(value)) if is_number else str(value)
+    if not is_number:
+        return str(value)
+    number: Any = value
+    return str(int(number)) if _loses_digits_alone(number) else level_text(float(number))
+
+
+def _loses_digits_alone(value: Any) -> bool:
+    """Whether a whole number, of Python or a decimal, is another one as a float."""
+    is_whole = isinstance(value, Integral) or (
+        isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value()
+    )
+    try:
+        return is_whole and float(value) != int(value)
+    except OverflowError:  # beyond all floats
+        return True
 
 
 def level_text(value):
@@ -647,7 +679,7 @@ def _of_levels(values, codes, ordered=False):
     levels = TextLevels(own.distinct, own.codes) if ordered else own.levels()
     codes = np.append(levels.codes, _ABSENT)[codes]
     if not len(levels.distinct):
-        return RawColumn(NOTHING, np.zeros(len(codes)), np.ones(len(codes), dtype=bool))
+        return _nothing(len(codes))
     return RawColumn(CATEGORY, texts=levels._replace(codes=codes), ordered=ordered)
 
 
@@ -663,9 +695,13 @@ def of_arrow(column: Any) -> RawColumn:
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([])
     kind = column.type
     if types.is_null(kind):
-        return RawColumn(NOTHING, np.zeros(len(column)), np.ones(len(column), dtype=bool))
+        return _nothing(len(column))
+    if _is_of_pandas(kind):
+        return _of_pandas(column.to_pandas())
     if types.is_dictionary(kind):
-        return _of_levels(column.dictionary.to_pylist(), _indices(column), bool(kind.ordered))
+        values = column.dictionary
+        levels = (values.to_pandas() if _is_of_pandas(values.type) else values).tolist()
+        return _of_levels(levels, _indices(column), bool(kind.ordered))
     if types.is_binary(kind) or types.is_large_binary(kind):
         coded = column.dictionary_encode()
         distinct = as_texts([cell_text(value) for value in coded.dictionary.to_pylist()])
@@ -691,6 +727,11 @@ def of_arrow(column: Any) -> RawColumn:
             return _of_texts(column.cast(pa.string()))
         return RawColumn(TRUTH if types.is_boolean(kind) else NUMBER, numbers, absent)
     return of_array(np.array([*column.to_pylist(), None], dtype=object)[:-1])
+
+
+def _is_of_pandas(kind):
+    """Whether a type is one that pandas adds to Arrow: periods and intervals."""
+    return getattr(kind, "extension_name", "").startswith("pandas.")
 
 
 def _is_text(kind):

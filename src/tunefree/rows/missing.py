@@ -26,14 +26,14 @@ _OF_NUMBERS = ("sample_weight", "exposure", "offset")
 # Classes may have an offset each.
 _ONE_A_ROW = ("sample_weight", "exposure")
 _WAY_OUT = "drop the rows whose target is missing"
-# Cells of a file that mean a missing value, in lower case; databases write "\\N".
+# Cells of a file that mean a missing value, in lower case; databases write "\\N", pandas "<NA>".
 MISSING = frozenset(
-    ["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", ".", "\\n"]
+    ["", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "--", ".", "\\n"]
 )
 # Those that are no name of a class: "-", "." and "none" may be one, but "None" is what Python and
 # pandas write.
 NO_LABEL = frozenset(
-    ["", "?", "NA", "na", "N/A", "n/a", "#N/A", "#n/a", "NaN", "nan", "NAN", "NaT", "nat"]
+    ["", "?", "NA", "na", "N/A", "n/a", "#N/A", "#n/a", "<NA>", "NaN", "nan", "NAN", "NaT", "nat"]
     + ["-nan", "-NaN", "None", "null", "NULL", "Null", "\\N"]
 )
 

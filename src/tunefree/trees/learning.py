@@ -62,8 +62,10 @@ class TreeRows(NamedTuple):
     def folds(self):
         """Training rows and held-out rows: of all folds, or of one if rows are many."""
         groups = self.sample.groups
+        if len(self.strata) == 1:  # rows that are all equal predict each other
+            return [(np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp))]
         folds = automatic_folds(self.strata, groups)
-        learns_none = not len(folds[0][0]) and len(self.strata) > 1
+        learns_none = not len(folds[0][0])
         if learns_none and groups is not None:
             raise ValueError("groups= has one group of every class only: none can be held out.")
         if learns_none:  # one row of every class: hold out one row at a time
