@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.rows.matrices import as_dense
-from tunefree.rows.order import row_hash
+from tunefree.rows.order import content_hash, row_hash
 
 # The variance between levels must be above chance by so many standard errors. Chosen.
 _SURE = 3.0
@@ -122,16 +122,10 @@ class LevelMeans(NamedTuple):
 
     @classmethod
     def of_rows(cls, rare, X, targets, weights, seed):
-        """`learned` of rows that are in no order: theirs is by a hash, and equal rows are one.
-
-        `X` are the other columns, in which rows of one level differ.
-        """
-        known = np.nan_to_num(as_dense(X))
-        hashed = row_hash(np.column_stack([known, rare.codes, targets]), seed)
-        _, first, place = np.unique(hashed, return_index=True, return_inverse=True)
-        total, order = np.bincount(place, weights), np.arange(len(first))
-        means, numbers = cls.learned(rare.of_rows(first), targets[first], total, order)
-        return means, numbers[place]
+        """`learned` of rows in an order of their content; `X` are the other columns."""
+        rows = np.column_stack([np.nan_to_num(as_dense(X)), rare.codes, targets])
+        at = np.argsort(row_hash(rows, seed), kind="stable")
+        return cls.learned(rare, targets, weights, at[random_order(len(at), seed)])
 
     def numbers(self, levels, codes):
         """Shape (n_samples, n_outputs), for the codes of some levels."""
@@ -155,6 +149,33 @@ def targets_of_means(y, is_class_numbers):
         return y[:, None].astype(np.float64)
     most = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CLASSES])
     return (y[:, None] == most).astype(np.float64)
+
+
+def random_order(n, seed):
+    """An order of n rows for `LevelMeans.learned`.
+
+    That of a hash alone would not do: where targets are a part of it, it may depend on them.
+    """
+    return np.random.default_rng(seed).permutation(n)
+
+
+def occurrences(X, labels, seed):
+    """Numbers that tell equal rows with equal labels apart: 0 for the first, 1 for the second.
+
+    Equal rows must not be merged before their means are learned: of a level with three targets, two
+    of them equal, the third would be known by the mean of the others.
+
+    >>> occurrences(np.ones((3, 1)), np.array([[0.0], [1.0], [0.0]]), 0).tolist()
+    [0, 0, 1]
+    """
+    hashed = content_hash(X, labels, seed)[1]
+    order = np.argsort(hashed, kind="stable")
+    is_first = np.ones(len(order), dtype=bool)
+    is_first[1:] = hashed[order][1:] != hashed[order][:-1]
+    places = np.arange(len(order))
+    out = np.empty(len(order), dtype=np.int64)
+    out[order] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    return out
 
 
 def with_columns(X, blocks):

@@ -18,7 +18,13 @@ from tunefree.rows.checks import (
     sorted_rows,
     training_findings,
 )
-from tunefree.rows.level_means import LevelMeans, targets_of_means, with_columns
+from tunefree.rows.level_means import (
+    LevelMeans,
+    occurrences,
+    random_order,
+    targets_of_means,
+    with_columns,
+)
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.missing import complete
 from tunefree.rows.order import hashed_visits, in_order
@@ -100,14 +106,15 @@ class TableRows(NamedTuple):
         found = [one.credible(targets, self.weights) for one in self.rare]
         return self._replace(rare=tuple(one for one in found if np.isfinite(one.strength)))
 
-    def learn_means(self, X, targets, numbers, weights, folds):
+    def learn_means(self, X, targets, numbers, weights, folds, seed):
         """Learn the mean targets of levels; distinct rows with those of the rows before them.
 
-        Held-out rows come last: training rows do not know their targets.
+        If rows are held out once they come last: training rows do not know their targets.
         """
-        order = np.arange(len(numbers))
+        order = random_order(len(numbers), seed)
         if len(folds) == 1:
-            order = np.concatenate(folds[0])
+            is_held_out = np.isin(order, folds[0][1])
+            order = np.concatenate([order[~is_held_out], order[is_held_out]])
         starts, blocks = source_layout(self.table).starts, []
         if not self.rare:
             return X
@@ -138,10 +145,13 @@ class TableRows(NamedTuple):
         return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
 
     def _labels(self, labels):
-        """Labels, folds and rare levels: equal rows of several folds or levels are not merged."""
+        """Labels, and what keeps equal rows apart: their folds, and levels that have means."""
         apart = self.groups if self.parts is None else self.parts
         labels = labels if apart is None else np.column_stack([labels, apart])
-        return np.column_stack([labels, *(one.codes for one in self.rare)])
+        if not self.rare:
+            return labels
+        labels = np.column_stack([labels, *(one.codes for one in self.rare)])
+        return np.column_stack([labels, occurrences(self.X, labels, 0)])
 
     def terms(self, labels, seed, numbers):
         """The `Terms` of rows with an exposure, merged into the distinct rows; or None."""
@@ -166,7 +176,7 @@ class TableRows(NamedTuple):
             parts = self.parts[numbers].T
             folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
         targets = targets_of_means(y, score.task == "classification")
-        X = self.learn_means(X, targets[numbers], numbers, weights, folds)
+        X = self.learn_means(X, targets[numbers], numbers, weights, folds, seed)
         column_groups = several_columns(self.table)
         if not self.is_sparse():
             columns = source_layout(self.table).columns(X[:_MOST_CORRELATED])
