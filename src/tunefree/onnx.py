@@ -311,10 +311,26 @@ def _mixed(g, table, for_scorer):
 
 
 def _category(g, table, j, column):
-    """A 0/1 column for each level of a category, and one for its rare levels."""
+    """A 0/1 column for each level of a category, one for its rare levels, and their means."""
     levels, merged = table.levels_[str(j)], table.merged_.get(str(j), {})
-    if not levels:
-        return
+    if levels:
+        yield from _indicators(g, table, j, column, levels, merged)
+    if str(j) in table._level_means:
+        yield _means(g, table.means_[str(j)], merged, column)
+
+
+def _means(g, means, merged, column):
+    """The mean targets of levels, by their places."""
+    place = {level: k for k, level in enumerate(means.levels.tolist())}
+    place |= {one: place[level] for one, level in merged.items() if level in place}
+    numbers = {"keys_strings": [*place], "values_int64s": [*place.values()]}
+    at = g("LabelEncoder", column, **numbers, default_int64=len(means.levels), domain=_ML)
+    rows = np.vstack([means.means, means.other])
+    return g("Gather", rows, g("Reshape", at, np.array([-1])), axis=0)
+
+
+def _indicators(g, table, j, column, levels, merged):
+    """A 0/1 column for each level, and one for rare levels."""
     known = [*levels, *merged]
     hot = g("OneHotEncoder", column, cats_strings=known, zeros=1, domain=_ML)
     hot = g.cast(g("Reshape", hot, np.array([-1, len(known)])), np.float64)

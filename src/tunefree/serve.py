@@ -197,6 +197,12 @@ def _one_hot(x, *, cats_strings, **_):
     return (codes[:, None] == np.arange(len(cats_strings))).astype(np.float32)[:, None, :]
 
 
+def _places(x, *, keys_strings, values_int64s, default_int64, **_):
+    place = dict(zip(keys_strings, values_int64s, strict=True))
+    found = [place.get(text, default_int64) for text in x.ravel().tolist()]
+    return np.array(found, dtype=np.int64).reshape(x.shape)
+
+
 def _sigmoid(x):
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1.0, small) / (1.0 + small)
@@ -250,8 +256,8 @@ _OPERATORS: dict[str, Any] = {
     "Erf": np.vectorize(math.erf, otypes=[float]), "Exp": np.exp, "Floor": np.floor,
     "Gather": lambda x, at, axis=0: np.take(x, at, axis=axis),
     "GatherElements": lambda x, at, axis=0: np.take_along_axis(x, at, axis=axis),
-    "Greater": np.greater, "IsNaN": np.isnan, "Less": np.less, "Log": np.log,
-    "LogSoftmax": _log_softmax, "MatMul": _product, "Max": _reduced(np.maximum),
+    "Greater": np.greater, "IsNaN": np.isnan, "LabelEncoder": _places, "Less": np.less,
+    "Log": np.log, "LogSoftmax": _log_softmax, "MatMul": _product, "Max": _reduced(np.maximum),
     "Min": _reduced(np.minimum), "Mod": np.mod, "Mul": np.multiply, "Neg": np.negative,
     "Not": np.logical_not, "OneHotEncoder": _one_hot, "Or": np.logical_or, "Pow": np.power,
     "ReduceSum": _total, "Reshape": lambda x, shape: np.reshape(x, shape.tolist()),

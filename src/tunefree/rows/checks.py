@@ -56,6 +56,8 @@ _IN_ORDER, _FEWEST_DATES = 0.95, 8
 _EXPECTED = 5.0
 _DECILES, _STABILITY, _SIGNIFICANCE = 10, 0.25, 1e-3
 CORRELATED = 0.7
+# Of more columns no groups are looked for: 20,000 took 8 GB and six times as long as the fit.
+MOST_CORRELATED = 2000
 _LETTERS, _MOST_LETTERS, _RARE, _MOST_LEVELS = 5, 60, 0.1, 1000
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_.\s]+(?=[^\W\d])")  # between letters
 
@@ -156,13 +158,15 @@ class SourceLayout(NamedTuple):
     kinds: list
     starts: np.ndarray  # of the columns of numbers of each column, and the end of the last
     missing: np.ndarray  # whether the second one marks missing values
-    rare: np.ndarray  # whether the last one is for rare levels
+    rare: np.ndarray  # whether the last 0/1 column is for rare levels
+    n_means: np.ndarray | None = None  # how many follow it, of mean targets; None for none
 
     def columns(self, X, places=None):
         """The `SourceColumn` of every column (or of some) that has columns in X."""
         X, out = X.tocsc() if hasattr(X, "tocsc") else X, []
         for j in range(len(self.names)) if places is None else places:
-            block = as_dense(X[:, self.starts[j] : self.starts[j + 1]]).astype(float)
+            n_means = 0 if self.n_means is None else self.n_means[j]
+            block = as_dense(X[:, self.starts[j] : self.starts[j + 1] - n_means]).astype(float)
             if not block.shape[1]:
                 continue
             values = block[:, 0]
@@ -456,7 +460,8 @@ def _joined_bins(expected):
 def correlated_columns(columns):
     """Groups of columns of numbers, by their places: of each pair Spearman's rho is .7 or more.
 
-    Its absolute value counts. Groups are clusters of complete linkage.
+    Its absolute value counts. Groups are clusters of complete linkage. Of more than 2,000 columns
+    there are none: time and memory grow with their square.
 
     >>> a, b = np.random.default_rng(0).normal(size=(2, 99))
     >>> given = enumerate([a, b, 1.0 - a**3])
@@ -465,7 +470,7 @@ def correlated_columns(columns):
     """
     numbers = [c for c in columns if c.kind == "number"]
     found = [c for c in numbers if len(np.unique(c.values[~np.isnan(c.values)])) > 1]
-    if len(found) < 2:
+    if len(found) < 2 or len(found) > MOST_CORRELATED:
         return []
     from scipy.cluster import hierarchy
 

@@ -9,7 +9,7 @@ medians and for rare levels. skrub would also require pandas.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -35,6 +35,7 @@ from tunefree.rows.checks import Finding, SourceLayout, near_levels, warn_of
 from tunefree.rows.columns import CATEGORY, DATE, EXACT, NUMBER, TEXT, as_table, names_of
 from tunefree.rows.kinds import UnknownLevel
 from tunefree.rows.learned_kinds import notes_of_columns
+from tunefree.rows.level_means import RareLevels
 from tunefree.rows.matrices import as_dense, check_frame, entries, plain_rows
 from tunefree.rows.missing import complete
 from tunefree.rows.order import in_units_of_rows
@@ -60,6 +61,8 @@ _TEXTS = 1000
 _MOST_PAIRS = 5
 # A column is noted if a larger share of its rows has rare levels.
 _MOST_SHARED = 0.5
+# How a message about rare levels ends.
+_AS_ONE = "and these levels count as one."
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
@@ -118,6 +121,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         With `merge_levels`, for each column: the levels that became another level, and that one.
     phrases_ : dict of str to Phrases
         The encoder of each column of sentences, by its position written as text.
+    means_ : dict of str to LevelMeans
+        The mean target of each level of columns with many, likewise: only `TuneFree*` learn them.
     calendar_ : dict of str to list of str
         The calendar columns of each column of dates, likewise.
     dropped_ : list of str
@@ -208,19 +213,48 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         ndarray or sparse matrix of shape (n_samples, n_columns_out)
         """
         found = self._fitted(X, sample_weight)
-        if found is None or (found[0].plain is not None and self._is_every_number):
-            return self.transform(X)
-        return self._numbers_of(*found, is_new=False)
+        return self._learned_numbers(X, found)
 
-    def _fitted(self, X, sample_weight):
-        """Learn, and return the table and its columns; None if they need not be read."""
+    def _learned_rows(self, X, sample_weight=None):
+        """The `LearnedRows`, for an estimator that learns means of levels, and warns itself."""
+        self._check_options()
+        found = self._learn(X, sample_weight)
+        if found is None:
+            return LearnedRows(self.transform(X))
+        rare = [one for j, column in enumerate(found.columns) for one in self._rare_of(j, column)]
+        return LearnedRows(self._learned_numbers(X, found), tuple(rare), found.remarks)
+
+    def _rare_of(self, j, column):
+        """The `RareLevels` of a column of categories, if it has some."""
+        has_rare = self.rare_[j] or not self.levels_.get(str(j))
+        if self.kinds_[j] != CATEGORY or not has_rare:
+            return []
+        levels, codes = column.filled(MISSING)
+        merged = self.merged_.get(str(j), {})
+        distinct, place = np.unique([merged.get(x, x) for x in levels], return_inverse=True)
+        return [RareLevels(j, distinct.astype(object), place[codes])]
+
+    def _learned_numbers(self, X, found):
+        """The numbers of the rows of a fit."""
+        if found is None or (found.table.plain is not None and self._is_every_number):
+            return self.transform(X)
+        return self._numbers_of(found.table, found.columns, is_new=False)
+
+    def _check_options(self):
         if self.sparse_output not in (True, False, "auto"):
             raise ValueError(
                 f"sparse_output={self.sparse_output!r} is not one of True, False, 'auto'."
             )
         check_values(self)
+
+    def _fitted(self, X, sample_weight):
+        """Learn and warn; return the `_TableFound`, or None if columns need not be read."""
+        self._check_options()
         with restored_on_error(self):
-            return self._learn(X, sample_weight)
+            found = self._learn(X, sample_weight)
+            if found is not None:
+                self._warn_of_columns(found.remarks)
+            return found
 
     def _learn(self, X, sample_weight):
         table = _GivenTable.of(self, X, reset=True)
@@ -249,15 +283,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         read = learn_columns(table.X, names_in(self), weights, given, self.on_bad_cell)
         self.schema_, columns = read
         found = self._learn_columns(columns, used, weights[used])
-        self._warn_of_columns(self._without_dropped(found))
-        return table, columns
+        return _TableFound(table, columns, self._without_dropped(found))
 
     def _begin(self, d):
         """Have d columns, of which nothing is known."""
         self.kinds_ = np.full(d, NUMBER, dtype="<U8")
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
-        self.phrases_, self.calendar_, self.merged_ = {}, {}, {}
+        self.phrases_, self.calendar_, self.merged_, self.means_ = {}, {}, {}, {}
 
     def _without_dropped(self, found):
         """What to warn of; nearly equal levels that are merged are `merged_`."""
@@ -336,10 +369,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         texts = _TextColumn(levels, codes[used], weights, found.missing[used])
         return {str(j): self._learn_text(j, texts, found.kind)}
 
-    def _warn_of_columns(self, findings):
+    def _warn_of_columns(self, remarks):
         """Warn of levels, of what the schema notes, and of dropped columns."""
         notes = notes_of_columns(self.schema_.names, self.schema_.columns)
-        warn_of([*findings, *(Finding(*one) for one in notes)])
+        names = {self.schema_.names[int(j)] for j in self._level_means}
+        remarks = [one for one in remarks if not (one.column in names and _is_rare(one))]
+        warn_of([*remarks, *(Finding(*one) for one in notes)])
         if self.dropped_:
             warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
 
@@ -461,7 +496,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             return [self.phrases_[str(j)].numbers(texts, found.missing)]
         if self.kinds_[j] == CATEGORY:
             levels, codes = found.filled(MISSING)
-            return [self._one_hot(j, levels, codes, unknown)]
+            return [self._one_hot(j, levels, codes, unknown), *self._means_of(j, levels, codes)]
         values = np.where(found.missing, self.medians_[j], found.values)
         columns = [values, found.missing] if self.missing_[j] else [values]
         if self.kinds_[j] == DATE:
@@ -501,6 +536,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         shape = len(codes), len(levels) + rare
         return sparse.csr_array((np.ones(len(rows)), (rows, column[rows])), shape=shape)
 
+    def _means_of(self, j, levels, codes):
+        """The mean targets of the levels of a column, if they were learned."""
+        means, merged = self._level_means.get(str(j)), self.merged_.get(str(j), {})
+        if means is None:
+            return []
+        levels = np.array([merged.get(level, level) for level in levels.tolist()], dtype=object)
+        return [means.numbers(levels, codes)]
+
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns: 'age', 'age is missing', 'city=Rome', 'city=(rare)'.
 
@@ -526,7 +569,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if self.kinds_[j] != "category":
             suffixes = ["", " is missing"] if self.missing_[j] else [""]
             return suffixes + [f": {name}" for name in self.calendar_.get(str(j), ())]
-        return [f"={level}" for level in self.levels_[str(j)]] + ["=(rare)"] * bool(self.rare_[j])
+        return [f"={level}" for level in self.levels_[str(j)]] + self._more_suffixes(j)
+
+    def _more_suffixes(self, j):
+        """The suffixes of the output columns of a categorical column after those of levels."""
+        suffixes = ["=(rare)"] if self.rare_[j] else []
+        if str(j) not in self._level_means:
+            return suffixes
+        n_means = self._level_means[str(j)].means.shape[1]
+        numbered = [f": mean target {k + 1}" for k in range(n_means)]
+        return suffixes + (numbered if n_means > 1 else [": mean target"])
 
     @property
     def sources_(self) -> np.ndarray:
@@ -540,6 +592,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         for j in np.flatnonzero(self.kinds_ != "number"):
             out[j] = len(self._suffixes(j))
         return out
+
+    @property
+    def _level_means(self):
+        """`means_`: a model that was saved before they were learned has none."""
+        return vars(self).get("means_", {})
 
     @property
     def dropped_(self) -> list[str]:
@@ -597,6 +654,22 @@ class KnownTable(TablePreprocessor):
         table = TablePreprocessor(**self.get_params(deep=False))
         vars(table).update({name: v for name, v in vars(self).items() if name != "_warn"})
         return table
+
+
+class LearnedRows(NamedTuple):
+    """The rows that a `TablePreprocessor` has learned, and what was found in them."""
+
+    X: Any  # numbers
+    rare: tuple = ()  # of `RareLevels`
+    remarks: Sequence[Finding] = ()  # on levels
+
+
+class _TableFound(NamedTuple):
+    """A table whose columns have been read and learned, and the remarks on their levels."""
+
+    table: Any
+    columns: list
+    remarks: list
 
 
 class _LevelsFound(NamedTuple):
@@ -782,15 +855,20 @@ def source_layout(table):
     """The `SourceLayout` of a fitted `TablePreprocessor`."""
     starts = np.concatenate([[0], np.cumsum(table._columns_out())])
     names, kinds = table.schema_.names, table.kinds_.tolist()
-    return SourceLayout(list(names), kinds, starts, table.missing_, table.rare_)
+    n_means = np.zeros(len(names), dtype=np.intp)
+    for j, means in table._level_means.items():
+        n_means[int(j)] = means.means.shape[1]
+    return SourceLayout(list(names), kinds, starts, table.missing_, table.rare_, n_means)
 
 
 def _rare(shared):
     """A message about rare levels."""
-    return (
-        f"{100.0 * shared:.0f} % of its rows have a level that hardly another row has, and these "
-        "levels count as one."
-    )
+    return f"{100.0 * shared:.0f} % of its rows have a level that hardly another row has, {_AS_ONE}"
+
+
+def _is_rare(finding):
+    """Whether a finding is one about rare levels."""
+    return finding.message.endswith(_AS_ONE)
 
 
 def _similar(merged):

@@ -18,6 +18,7 @@ from tunefree.base.uncertainty_mixins import PredictsSets
 from tunefree.core.parameters import seed_of
 from tunefree.core.protocols import MatrixLike, Seed
 from tunefree.held_out.stacking import Classes
+from tunefree.rows.level_means import targets_of_means
 from tunefree.rows.matrices import as_dense
 from tunefree.rows.missing import complete
 from tunefree.stack.costs import Limits, Plan
@@ -275,7 +276,8 @@ class TuneFreeClassifier(LabelModels, PredictsSets, scores.LabelsByDecisions, Tu
         seed = seed_of(self.random_state)
         classes, codes = base.encode_labels(rows.y, fewest=2)
         weights = base.balanced(self.class_weight, classes, codes, rows.weights)
-        rows, signs = rows._replace(weights=weights), rows.signs(self.monotonic_cst)
+        rows = rows._replace(weights=weights).with_means(targets_of_means(codes, True))
+        signs = rows.signs(self.monotonic_cst)
         distinct = rows.distinct(codes[:, None].astype(float), seed)
         if signs is not None and len(classes) > 2:
             raise ValueError(f"monotonic_cst= needs two classes: y has {len(classes)}.")

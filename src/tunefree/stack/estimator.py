@@ -192,6 +192,9 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
         """The `TableRows` and the `StackProblem`, with a warning of every finding about them."""
         rows = self._rows(X, y, sample_weight, groups, exposure)
         problem = self._problem(rows, y)
+        if "_known_table" not in vars(self):  # else it has warned
+            rows.table._warn_of_columns(rows.remarks)
+        rows = rows.complete()
         warn_of(rows.findings(problem))
         return rows, problem
 
@@ -287,7 +290,11 @@ class TuneFreeStack(FitsSums, CallbackSupport, BaseEstimator):
     def _fit_rows(self, rows):
         """Fit a stratified sample; then the models of the stack learn all rows, if they can."""
         sample = rows.drawn(seed_of(self.random_state), ridge.EXACT_ROWS, is_classifier(self))
-        self.fit(sample.X, sample.y, sample_weight=sample.weights)
+        self._learns_source = not sample.whole
+        try:
+            self.fit(sample.X, sample.y, sample_weight=sample.weights)
+        finally:
+            del self._learns_source
         if sample.whole:
             return
         self.models_, fitted, others = fit_source_rows(self, rows, sample)

@@ -18,10 +18,22 @@ from tunefree.rows.checks import (
     sorted_rows,
     training_findings,
 )
+from tunefree.rows.level_means import (
+    LevelMeans,
+    occurrences,
+    random_order,
+    targets_of_means,
+    with_columns,
+)
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.missing import complete
 from tunefree.rows.order import hashed_visits, in_order
-from tunefree.rows.preprocessing import TablePreprocessor, signs_of_columns, source_layout
+from tunefree.rows.preprocessing import (
+    LearnedRows,
+    TablePreprocessor,
+    signs_of_columns,
+    source_layout,
+)
 from tunefree.stack.candidates import MOST_COLUMNS
 from tunefree.stack.costs import Shape, shape_of
 from tunefree.uncertainty.calibration import calibrated
@@ -45,6 +57,8 @@ class TableRows(NamedTuple):
     parts: np.ndarray | None  # with `cv`: the part of every row in every split
     kept: np.ndarray  # numbers of these rows in the user's table
     exposure: np.ndarray | None = None  # of which the target is a rate
+    rare: tuple = ()  # the `RareLevels` of columns whose levels are many
+    remarks: Any = ()  # of the table, on levels
 
     @classmethod
     def of(cls, estimator, X, y, sample_weight, groups, **checks):
@@ -57,7 +71,11 @@ class TableRows(NamedTuple):
             schema=estimator.schema,
             on_bad_cell=estimator.on_bad_cell,
         )
-        Z = table.fit_transform(X, sample_weight=sample_weight)
+        if known is None:
+            found = table._learned_rows(X, sample_weight)
+        else:
+            found = LearnedRows(table.fit_transform(X))
+        Z = found.X
         names = np.array(table.schema_.names, dtype=object)[table.sources_]
         Z, y = base.check_rows_and_targets(estimator, Z, y, names=names, **checks)
         few = Z.shape[0] <= ridge.EXACT_ROWS and Z.shape[1] <= MOST_COLUMNS
@@ -75,7 +93,47 @@ class TableRows(NamedTuple):
             parts, groups = _parts_of(estimator, y, groups, dates)[kept], None
         if len(kept) < len(weights):
             Z, y, weights = Z[kept], y[kept], weights[kept]
-        return cls(table, Z, y, weights, groups, parts, kept)
+        # Other rows of a group, or later ones, must not show what is held out.
+        # All rows of a source are learned later, one part after the other.
+        is_part = vars(estimator).get("_learns_source", False)
+        may_have_means = groups is None and parts is None and not is_part
+        rare = tuple(one.of_rows(kept) for one in found.rare) if may_have_means else ()
+        more = {"rare": rare, "remarks": found.remarks}
+        return cls(table, Z, y, weights, groups, parts, kept, **more)
+
+    def with_means(self, targets):
+        """The same with those rare levels only whose mean targets differ for sure."""
+        found = [one.credible(targets, self.weights) for one in self.rare]
+        return self._replace(rare=tuple(one for one in found if np.isfinite(one.strength)))
+
+    def learn_means(self, X, targets, numbers, weights, folds, seed):
+        """Learn the mean targets of levels; distinct rows with those of the rows before them.
+
+        If rows are held out once they come last: training rows do not know their targets.
+        """
+        order = random_order(len(numbers), seed)
+        if len(folds) == 1:
+            is_held_out = np.isin(order, folds[0][1])
+            order = np.concatenate([order[~is_held_out], order[is_held_out]])
+        starts, blocks = source_layout(self.table).starts, []
+        if not self.rare:
+            return X
+        for one in self.rare:
+            means, columns = LevelMeans.learned(one.of_rows(numbers), targets, weights, order)
+            blocks.append((starts[one.place + 1], columns))
+            self.table.means_[str(one.place)] = means
+        return with_columns(X, blocks)
+
+    def complete(self):
+        """The same, all rows with the mean targets that new rows get."""
+        blocks, starts, added = [], source_layout(self.table).starts, 0
+        for one in self.rare:
+            if str(one.place) not in self.table.means_:
+                continue
+            numbers = self.table.means_[str(one.place)].numbers(one.levels, one.codes)
+            added += numbers.shape[1]
+            blocks.append((starts[one.place + 1] - added, numbers))
+        return self._replace(X=with_columns(self.X, blocks) if blocks else self.X)
 
     def is_sparse(self):
         """Whether rows are sparse."""
@@ -87,9 +145,13 @@ class TableRows(NamedTuple):
         return hashed_visits(self.X, labels, self.weights, seed, affine=affine).unique()
 
     def _labels(self, labels):
-        """Labels and folds: equal rows of several folds are not merged."""
+        """Labels, and what keeps equal rows apart: their folds, and levels that have means."""
         apart = self.groups if self.parts is None else self.parts
-        return labels if apart is None else np.column_stack([labels, apart])
+        labels = labels if apart is None else np.column_stack([labels, apart])
+        if not self.rare:
+            return labels
+        labels = np.column_stack([labels, *(one.codes for one in self.rare)])
+        return np.column_stack([labels, occurrences(self.X, labels, 0)])
 
     def terms(self, labels, seed, numbers):
         """The `Terms` of rows with an exposure, merged into the distinct rows; or None."""
@@ -113,6 +175,8 @@ class TableRows(NamedTuple):
         else:
             parts = self.parts[numbers].T
             folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
+        targets = targets_of_means(y, score.task == "classification")
+        X = self.learn_means(X, targets[numbers], numbers, weights, folds, seed)
         column_groups = several_columns(self.table)
         if not self.is_sparse():
             columns = source_layout(self.table).columns(X[:_MOST_CORRELATED])

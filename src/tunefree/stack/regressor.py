@@ -19,6 +19,7 @@ from tunefree.held_out.stacking import Means, Quantiles, Targets
 from tunefree.parts.families import FAMILIES, HuberT, Quantile, Tweedie
 from tunefree.reflectron.glm.regressor import GLMRegressor
 from tunefree.rows.checks import ignore_outlier_warnings
+from tunefree.rows.level_means import targets_of_means
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.outliers import EXTREME, clip_outliers, warn_of_changes
 from tunefree.stack.candidates import MOST_COLUMNS
@@ -283,6 +284,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
 
     def _problem(self, rows, y):
         seed, given = seed_of(self.random_state), as_columns(rows.y)
+        rows = rows.with_means(targets_of_means(rows.y, False))
         distinct = rows.distinct(given, seed)
         targets = clip_outliers(given, distinct[0], EXTREME)
         every = as_columns(y) if rows.exposure is None else given

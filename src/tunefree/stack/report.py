@@ -404,7 +404,8 @@ def level_relevances(relevances, table):
     names = table.schema_.names
     out = {}
     for j in np.flatnonzero(table.kinds_ == "category").tolist():
-        levels = [*table.levels_[str(j)], "(rare)"]
+        suffixes = table._suffixes(j)
+        levels = [suffix.removeprefix("=").removeprefix(": ") for suffix in suffixes]
         shares = relevances[table.sources_ == j].tolist()
         out[names[j]] = dict(zip(levels, shares, strict=False))
     return out

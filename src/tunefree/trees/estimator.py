@@ -22,13 +22,16 @@ from tunefree.core.process import workers
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.rows.columns import as_table, must_be_read, names_of
 from tunefree.rows.kinds import infinity_ordered
-from tunefree.rows.matrices import check_frame, take
+from tunefree.rows.level_means import LevelMeans, targets_of_means, with_columns
+from tunefree.rows.matrices import as_columns, check_frame, take
 from tunefree.rows.order import even_sample, hashed_visits
 from tunefree.rows.preprocessing import (
+    LearnedRows,
     TablePreprocessor,
     of_source_columns,
     signs_of,
     signs_of_columns,
+    source_layout,
 )
 from tunefree.rows.schema import Schema
 from tunefree.trees.bins import bins_of
@@ -158,7 +161,8 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         """
         real = not is_classifier(self)
         vars(self).pop("table_", None)
-        table, X = self._table_of(X, sample_weight) if is_own else (None, X)
+        table, found = self._table_of(X, sample_weight) if is_own else (None, LearnedRows(X))
+        X = found.X
         X, y = base.check_rows_and_targets(
             self, X, y, multi_output=real, numeric=real, missing=True
         )
@@ -175,20 +179,41 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
         given = {name: values for name, values in terms.items() if values is not None}
         terms = {name: row_term(values, X, name) for name, values in given.items()}
         kept = np.flatnonzero(weights > 0.0)
+        rare = () if groups is not None else tuple(one.of_rows(kept) for one in found.rare)
         groups = base.group_numbers(groups, X, kept)
         if len(kept) < len(weights):
             X = take(X, kept)
             y = y[kept]
             weights = weights[kept]
             terms = {name: values[kept] for name, values in terms.items()}
+        X = self._with_means(X, y, weights, rare, terms.get("exposure"))
+        if table is not None and "_known_table" not in vars(self):  # else it has warned
+            table._warn_of_columns(found.remarks)
         more = {"X": X, "groups": groups, "are_precisions": are_precisions}
         return self._encode(y, weights, **terms)._replace(**more)
 
+    def _with_means(self, X, y, weights, rare, exposure):
+        """Rows with the mean targets of levels that are many, which the table learns."""
+        if not rare:
+            return X
+        if is_classifier(self):
+            targets = targets_of_means(base.encode_labels(y)[1], True)
+        else:
+            over = 1.0 if exposure is None else exposure
+            targets, weights = targets_of_means((as_columns(y).T / over).T, False), weights * over
+        starts, blocks, seed = source_layout(self.table_).starts, [], seed_of(self.random_state)
+        for one in (one.credible(targets, weights) for one in rare):
+            if np.isfinite(one.strength):
+                means, columns = LevelMeans.of_rows(one, X, targets, weights, seed)
+                blocks.append((starts[one.place + 1], columns))
+                self.table_.means_[str(one.place)] = means
+        return with_columns(X, blocks)
+
     def _table_of(self, X, sample_weight):
-        """The `TablePreprocessor` of a table with text or dates, or None; and the numbers."""
+        """The `TablePreprocessor` of a table with text or dates, or None; and its `LearnedRows`."""
         if "_known_table" in vars(self):  # the rows are its numbers
             table = self._known_table.fit(X)
-            return table, table.transform(X)
+            return table, LearnedRows(table.transform(X))
         declared = self.categorical_features
         is_default = isinstance(declared, str) and declared == "from_dtype"
         declares = not (is_default or declared is None or np.size(declared) == 0)
@@ -196,12 +221,12 @@ class LearnsByTrees(base.TakesSparse, FitsSums, CallbackSupport, BaseEstimator):
             check_frame(X)
             rows = as_table(X)
             if not _needs_table(rows):
-                return None, X
+                return None, LearnedRows(X)
         table = TablePreprocessor(
             categorical_features=declared, schema=self.schema, on_bad_cell=self.on_bad_cell
         )
         with infinity_ordered():
-            return table, table.fit_transform(X, sample_weight=sample_weight)
+            return table, table._learned_rows(X, sample_weight)
 
     @property
     def _table(self):
