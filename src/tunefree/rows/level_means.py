@@ -64,7 +64,9 @@ class RareLevels(NamedTuple):
         if spread <= sure * noise:
             return self
         size = (total - np.square(mass).sum() / total) / between  # rows of a level, about
-        return self._replace(strength=noise * size / (spread - noise))
+        strength = noise * size / (spread - noise)
+        # Its last digits depend on the order of rows.
+        return self._replace(strength=float(f"{strength:.6g}"))
 
 
 class LevelMeans(NamedTuple):
@@ -125,7 +127,11 @@ class LevelMeans(NamedTuple):
         """`learned` of rows in an order of their content; `X` are the other columns."""
         rows = np.column_stack([np.nan_to_num(as_dense(X)), rare.codes, targets])
         at = np.argsort(row_hash(rows, seed), kind="stable")
-        return cls.learned(rare, targets, weights, at[random_order(len(at), seed)])
+        given = rare.of_rows(at), targets[at], weights[at], random_order(len(at), seed)
+        means, of_rows = cls.learned(*given)
+        numbers = np.empty_like(of_rows)
+        numbers[at] = of_rows
+        return means, numbers
 
     def numbers(self, levels, codes):
         """Shape (n_samples, n_outputs), for the codes of some levels."""
@@ -160,7 +166,7 @@ def random_order(n, seed):
 
 
 def occurrences(X, labels, seed):
-    """Numbers that tell equal rows with equal labels apart: 0 for the first, 1 for the second.
+    """Numbers that keep equal rows with equal labels apart: 0 for the first, 1 for the second.
 
     Equal rows must not be merged before their means are learned: of a level with three targets, two
     of them equal, the third would be known by the mean of the others.
