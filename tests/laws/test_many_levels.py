@@ -49,7 +49,7 @@ def duplicates(n, n_levels, seed):
 
 
 @pytest.mark.parametrize("model", REGRESSORS)
-@pytest.mark.parametrize(("n", "n_levels"), [(1500, 300), (3000, 900)])
+@pytest.mark.parametrize(("n", "n_levels"), [(1200, 300), (2400, 700)])
 def test_an_effect_of_each_level_is_learned(model, n, n_levels):
     X, y = shops(2 * n, n_levels)
     with warnings.catch_warnings(action="error"):  # the column is neither dropped nor one level
@@ -65,7 +65,7 @@ def test_an_effect_of_each_level_is_learned(model, n, n_levels):
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_is_not_learned(seed):
     """No row knows its own target, directly or by the means of equal rows."""
-    n, n_levels = [(400, 130), (1200, 400), (3000, 1000), (3000, 300)][seed]
+    n, n_levels = [(400, 130), (1000, 400), (2000, 700), (1000, 90)][seed]
     X, y, labels = duplicates(2 * n, n_levels, seed)
     for model in REGRESSORS:
         error = np.mean((model(random_state=0).fit(X[:n], y[:n]).predict(X[n:]) - y[n:]) ** 2)
@@ -129,6 +129,19 @@ def test_strength_does_not_depend_on_units(scale):
         assert other == pytest.approx(one, rel=1e-6)
 
 
+@pytest.mark.parametrize("model", [*REGRESSORS, *CLASSIFIERS])
+def test_levels_that_determine_the_target(model):
+    """No variance is within levels: rows that are the first of theirs have a number, too."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 90, 600)
+    X = pd.DataFrame({"id": [f"u{k}" for k in codes], "x": rng.normal(size=600)})
+    y = codes % 2 if "Classifier" in model.__name__ else 1.0 * codes
+    fitted = model(random_state=0).fit(X[:400], y[:400])
+    known = X["id"].isin(X["id"][:400].value_counts().loc[lambda n: n > 3].index)[400:]
+    assert fitted.score(X[400:][known], y[400:][known]) > 0.9
+    assert np.isfinite(np.asarray(fitted.predict(X), dtype=float)).all()
+
+
 def test_targets_of_many_classes_are_the_most_frequent():
     y = np.repeat(np.arange(15), np.arange(1, 16))
     found = targets_of_means(y, True)
@@ -139,24 +152,24 @@ def test_targets_of_many_classes_are_the_most_frequent():
 @pytest.mark.parametrize("model", [*REGRESSORS, *CLASSIFIERS])
 def test_the_answer_is_that_of_the_table(model, tmp_path):
     """In any container and order of rows, from a file, and from an export."""
-    X, y = shops(700, 150)
+    X, y = shops(1000, 450)
     y = np.digitize(y, [-0.5, 0.5]) if "Classifier" in model.__name__ else y
     X.loc[::50, "shop"] = None
-    fitted = model(random_state=0).fit(X[:500], y[:500])
+    fitted = model(random_state=0).fit(X[:800], y[:800])
     assert [*fitted.table_.means_] == ["0"]
     assert fitted.table_.get_feature_names_out()[-2].startswith("shop: mean target")
-    expected = fitted.predict(X[500:])
+    expected = fitted.predict(X[800:])
     arrow = pyarrow.Table.from_pandas(X, preserve_index=False)
     for other in (polars.from_arrow(arrow), arrow, X.astype({"shop": "category"})):
-        again = model(random_state=0).fit(other[:500], y[:500])
-        np.testing.assert_array_equal(again.predict(other[500:]), expected)
-    order = np.random.default_rng(0).permutation(500)
-    moved = model(random_state=0).fit(X[:500].iloc[order], y[:500][order])
-    np.testing.assert_allclose(moved.predict(X[500:]), expected, rtol=1e-9)
+        again = model(random_state=0).fit(other[:800], y[:800])
+        np.testing.assert_array_equal(again.predict(other[800:]), expected)
+    order = np.random.default_rng(0).permutation(800)
+    moved = model(random_state=0).fit(X[:800].iloc[order], y[:800][order])
+    np.testing.assert_allclose(moved.predict(X[800:]), expected, rtol=1e-9)
     save_model(fitted, tmp_path / "model")
-    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X[500:]), expected)
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X[800:]), expected)
     to_scorer(fitted, tmp_path / "scorer")
-    scored = Scorer(tmp_path / "scorer").predict(X[500:])
+    scored = Scorer(tmp_path / "scorer").predict(X[800:])
     if "Classifier" in model.__name__:
         assert [*map(str, scored)] == [*map(str, expected)]
     else:
@@ -165,7 +178,8 @@ def test_the_answer_is_that_of_the_table(model, tmp_path):
 
 def test_groups_and_splits_have_no_means():
     """Other rows of a group, or later ones, would show what is held out."""
-    X, y = shops(300, 60)
+    X, y = shops(600, 400)
+    assert TuneFreeRegressor(random_state=0).fit(X, y).table_.means_
     groups = X["shop"].factorize()[0]
     assert not TuneFreeRegressor(random_state=0).fit(X, y, groups=groups).table_.means_
     assert not TuneFreeRegressor(random_state=0, cv=3).fit(X, y).table_.means_

@@ -14,6 +14,10 @@ from tunefree.rows.order import content_hash, row_hash
 
 # The variance between levels must be above chance by so many standard errors. Chosen.
 _SURE = 3.0
+# So many rows must have a level that another row has. Chosen.
+_FEWEST = 20
+# The mean of all rows counts at least as so many: a row of a new level has nothing else.
+_LEAST = 0.01
 # Of more classes, only the most frequent ones have a mean.
 _MOST_CLASSES = 10
 
@@ -53,7 +57,7 @@ class RareLevels(NamedTuple):
         used, total = mass > 0.0, mass.sum()
         between, within = np.count_nonzero(used) - 1, len(self.codes) - np.count_nonzero(used)
         centred = _centred(targets, weights)[0]
-        if between < 1 or within < 1 or not centred.any():
+        if between < 1 or within < _FEWEST or not centred.any():
             return self
         sums = _sums(self.codes, centred, weights, len(mass))
         means = sums[used] / mass[used, None]
@@ -64,7 +68,7 @@ class RareLevels(NamedTuple):
         if spread <= sure * noise:
             return self
         size = (total - np.square(mass).sum() / total) / between  # rows of a level, about
-        strength = noise * size / (spread - noise)
+        strength = max(noise * size / (spread - noise), _LEAST)
         # Its last digits depend on the order of rows.
         return self._replace(strength=float(f"{strength:.6g}"))
 
