@@ -301,3 +301,15 @@ def test_sentences_are_for_the_scorer_alone():
     model = tunefree.BoostedTreesRegressor(random_state=0).fit(TABLE[["a", "words"]], Y)
     with pytest.raises(ModelError, match="column 'words' holds sentences"):
         to_onnx(model)
+
+
+def test_blanks_around_names_do_not_matter(tmp_path):
+    """A file has "price " where `predict` and the training have "price"."""
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
+    model = tunefree.RidgePathRegressor(random_state=0).fit(X, X["a"] - X["b"])
+    to_scorer(model, tmp_path / "scorer")
+    X.rename(columns={"a": " a", "b": "b "}).to_csv(tmp_path / "rows.csv", index=False)
+    found = [
+        float(line) for line in alone(tmp_path / "scorer", tmp_path / "rows.csv").stdout.split()
+    ]
+    np.testing.assert_allclose(found, model.predict(X))

@@ -119,10 +119,13 @@ class Scorer:
             rows = {name: [row.get(name) for row in rows] for name in known}
         if isinstance(rows, dict):
             names = self.names_ or [f"x{j}" for j in range(len(self._columns))]
-            absent = [name for name in names if name not in rows]
+            spelled = {str(name).strip(): name for name in rows} | dict(
+                zip(rows, rows, strict=True)
+            )
+            absent = [name for name in names if name not in spelled]
             if absent:
                 raise ValueError(f"columns are missing: {', '.join(map(repr, absent[:5]))}")
-            return [_cells(rows[name]) for name in names]
+            return [_cells(rows[spelled[name]]) for name in names]
         array: Any = np.asarray(rows)
         if array.ndim != 2 or array.shape[1] != len(self._columns):
             raise ValueError(f"give {len(self._columns)} columns, not the shape {array.shape}")
