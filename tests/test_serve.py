@@ -309,7 +309,5 @@ def test_blanks_around_names_do_not_matter(tmp_path):
     model = tunefree.RidgePathRegressor(random_state=0).fit(X, X["a"] - X["b"])
     to_scorer(model, tmp_path / "scorer")
     X.rename(columns={"a": " a", "b": "b "}).to_csv(tmp_path / "rows.csv", index=False)
-    found = [
-        float(line) for line in alone(tmp_path / "scorer", tmp_path / "rows.csv").stdout.split()
-    ]
-    np.testing.assert_allclose(found, model.predict(X))
+    printed = alone(tmp_path / "scorer", tmp_path / "rows.csv").stdout
+    np.testing.assert_allclose([float(line) for line in printed.split()], model.predict(X))

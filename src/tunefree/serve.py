@@ -119,9 +119,8 @@ class Scorer:
             rows = {name: [row.get(name) for row in rows] for name in known}
         if isinstance(rows, dict):
             names = self.names_ or [f"x{j}" for j in range(len(self._columns))]
-            spelled = {str(name).strip(): name for name in rows} | dict(
-                zip(rows, rows, strict=True)
-            )
+            spelled = {str(name).strip(): name for name in rows}
+            spelled |= {name: name for name in rows}
             absent = [name for name in names if name not in spelled]
             if absent:
                 raise ValueError(f"columns are missing: {', '.join(map(repr, absent[:5]))}")
