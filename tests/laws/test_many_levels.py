@@ -186,6 +186,17 @@ def test_groups_and_splits_have_no_means():
     assert not BoostedTreesRegressor(random_state=0).fit(X, y, groups=groups).table_.means_
 
 
+def test_sources_have_no_means():
+    """All rows are learned after a sample has chosen: that sample would know its own targets."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 1200, 9000)
+    X = np.column_stack([codes, rng.normal(size=9000)])
+    y = rng.normal(size=1200)[codes] + X[:, 1]
+    model = TuneFreeRegressor(random_state=0, candidates=["linear"], categorical_features=[0])
+    assert model.fit(X, y).table_.means_
+    assert not model.fit_source((X, y)).table_.means_
+
+
 def test_new_rows_of_the_training_do_not_drift():
     X, y = shops(3000, 500)
     fitted = TuneFreeRegressor(random_state=0).fit(X, y)
