@@ -186,6 +186,7 @@ def test_groups_and_splits_have_no_means():
     assert not BoostedTreesRegressor(random_state=0).fit(X, y, groups=groups).table_.means_
 
 
+@pytest.mark.filterwarnings("ignore:Column .x0")
 def test_sources_have_no_means():
     """All rows are learned after a sample has chosen: that sample would know its own targets."""
     rng = np.random.default_rng(0)
