@@ -186,6 +186,38 @@ def test_groups_and_splits_have_no_means():
     assert not BoostedTreesRegressor(random_state=0).fit(X, y, groups=groups).table_.means_
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model", [*REGRESSORS, *CLASSIFIERS])
+def test_rows_that_differ_in_levels_alone(model, seed):
+    """The first rows of several levels have one number: they may be equal in all columns."""
+    rng = np.random.default_rng(seed)
+    n = 700
+    level = np.concatenate([rng.integers(0, 120, n - 200), 1000 + np.arange(200)])
+    X = pd.DataFrame({"id": [f"u{k}" for k in level], "x": rng.integers(0, 2, n)})
+    y = level % 3 + 1.0 * (rng.random(n) < 0.1)
+    y = y.astype(int) if "Classifier" in model.__name__ else y
+    fitted = model(random_state=0).fit(X, y)
+    assert fitted.table_.means_
+    assert fitted.predict(X).shape == (n,)
+
+
+@pytest.mark.parametrize("n_levels", [200, 500])
+def test_rates_of_levels_with_exposures(n_levels):
+    """Claims of vehicle models: the mean of a level is its claims over its exposure."""
+    rng = np.random.default_rng(0)
+    level, exposure = rng.integers(0, n_levels, 3000), rng.uniform(0.1, 2.0, 3000)
+    rate = np.exp(0.8 * rng.normal(size=n_levels))[level]
+    claims = rng.poisson(rate * exposure)
+    X = pd.DataFrame({"model": [f"m{k}" for k in level], "age": rng.integers(0, 3, 3000)})
+    for model in REGRESSORS:
+        fitted = model(loss="poisson", random_state=0)
+        fitted.fit(X[:2000], claims[:2000], exposure=exposure[:2000])
+        if n_levels == 500:
+            assert fitted.table_.means_
+        assert np.corrcoef(fitted.predict(X[2000:], exposure=1.0), rate[2000:])[0, 1] > 0.6
+        assert fitted.predict_interval(X[2000:], exposure=exposure[2000:])[1].shape == (1000, 2, 1)
+
+
 @pytest.mark.filterwarnings("ignore:Column .x0")
 def test_sources_have_no_means():
     """All rows are learned after a sample has chosen: that sample would know its own targets."""

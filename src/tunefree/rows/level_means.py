@@ -188,6 +188,24 @@ def occurrences(X, labels, seed):
     return out
 
 
+def merged(X, labels, weights):
+    """Numbers of the first of equal rows, the place of each row among these, and their weights.
+
+    Rows of several levels may be equal: those that are the first of their levels.
+
+    >>> X, labels = np.array([[1.0], [2.0], [1.0]]), np.zeros((3, 1))
+    >>> [part.tolist() for part in merged(X, labels, np.ones(3))]
+    [[0, 1], [0, 1, 0], [2.0, 1.0]]
+    """
+    hashed = content_hash(X, labels, 0)[1]
+    _, first, place = np.unique(hashed, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    place = rank[place]
+    return first[order], place, np.bincount(place, weights)
+
+
 def with_columns(X, blocks):
     """Rows with blocks of columns before some of theirs: `blocks` are (place, columns), in order.
 

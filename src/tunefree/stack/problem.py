@@ -20,6 +20,7 @@ from tunefree.rows.checks import (
 )
 from tunefree.rows.level_means import (
     LevelMeans,
+    merged,
     occurrences,
     random_order,
     targets_of_means,
@@ -177,6 +178,12 @@ class TableRows(NamedTuple):
             folds = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in parts]
         targets = targets_of_means(y, score.task == "classification")
         X = self.learn_means(X, targets[numbers], numbers, weights, folds, seed)
+        if self.rare:
+            first, place, weights = merged(X, as_columns(y)[numbers].astype(float), weights)
+            X, numbers, strata = X[first], numbers[first], strata[first]
+            folds = [tuple(np.flatnonzero(np.isin(first, part)) for part in fold) for fold in folds]
+            if (terms := more.get("terms")) is not None:
+                more["terms"] = terms._replace(place=place[terms.place])
         column_groups = several_columns(self.table)
         if not self.is_sparse():
             columns = source_layout(self.table).columns(X[:_MOST_CORRELATED])
