@@ -176,6 +176,35 @@ def test_the_answer_is_that_of_the_table(model, tmp_path):
         np.testing.assert_allclose(scored, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1.0 / 800, 1e-6, 50.0])
+def test_units_of_weights_do_not_matter(scale):
+    """Also where levels determine the target, and the mean of all counts least."""
+    codes = np.random.default_rng(0).integers(0, 450, 800)
+    levels, place = np.unique([f"u{k}" for k in codes], return_inverse=True)
+    for y in (
+        1.0 * place[:, None],
+        place[:, None] + np.random.default_rng(1).normal(size=(800, 1)),
+    ):
+        found = []
+        for weights in (np.ones(800), np.full(800, scale)):
+            rare = RareLevels(0, levels, place).credible(y, weights)
+            found.append(LevelMeans.learned(rare, y, weights, random_order(800, 0))[1])
+        np.testing.assert_allclose(*found, rtol=1e-4)
+
+
+@pytest.mark.parametrize("model", REGRESSORS)
+def test_weights_may_sum_to_1(model):
+    X, y = shops(600, 400)
+    weights = np.random.default_rng(0).choice([1.0, 2.0], 600)
+    one, other = (
+        model(random_state=0).fit(X, y, sample_weight=given)
+        for given in (np.ones(600), np.full(600, 1.0 / 600))
+    )
+    assert one.table_.means_
+    np.testing.assert_allclose(other.predict(X), one.predict(X), rtol=1e-6)
+    model(random_state=0).fit(X, y, sample_weight=weights / weights.sum())
+
+
 def test_groups_and_splits_have_no_means():
     """Other rows of a group, or later ones, would show what is held out."""
     X, y = shops(600, 400)

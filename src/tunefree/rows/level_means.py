@@ -28,7 +28,7 @@ class RareLevels(NamedTuple):
     place: int  # of the column in the user's table
     levels: np.ndarray  # distinct texts
     codes: np.ndarray  # the level of every row
-    strength: float = np.inf  # so many rows of the mean of all count beside those of a level
+    strength: float = np.inf  # as so many rows, of mean weight, the mean of all rows counts
 
     def of_rows(self, rows):
         """The same of some rows."""
@@ -68,7 +68,8 @@ class RareLevels(NamedTuple):
         if spread <= sure * noise:
             return self
         size = (total - np.square(mass).sum() / total) / between  # rows of a level, about
-        strength = max(noise * size / (spread - noise), _LEAST)
+        strength = noise * size / (spread - noise) * len(self.codes) / total
+        strength = max(strength, _LEAST)
         # Its last digits depend on the order of rows.
         return self._replace(strength=float(f"{strength:.6g}"))
 
@@ -113,7 +114,7 @@ class LevelMeans(NamedTuple):
         ([2.5, 1.0], [2.0, 2.0, 3.0, 2.3333333333333335])
         """
         centred, scale, mean = _centred(targets, weights)
-        codes, strength = rare.codes, rare.strength
+        codes, strength = rare.codes, rare.strength * weights.mean()
         mass = np.bincount(codes, weights, len(rare.levels))
         sums = _sums(codes, centred, weights, len(rare.levels))
         means = mean + scale * sums / (strength + mass)[:, None]
