@@ -16,7 +16,7 @@ from tunefree.cli import app
 from tunefree.files.model import ModelError
 from tunefree.onnx import to_onnx, to_scorer
 from tunefree.rows.columns import of_array
-from tunefree.rows.preprocessing import Phrases
+from tunefree.rows.phrases import Phrases
 from tunefree.rows.schema import Schema
 from tunefree.serve import Scorer, _column_of, _of_sentences, as_values
 

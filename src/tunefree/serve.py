@@ -274,7 +274,7 @@ _OPERATORS: dict[str, Any] = {
 
 
 def _of_sentences(texts, idf, basis, pieces):
-    """The numbers of sentences, as `tunefree.rows.preprocessing.Phrases`, to the last bit.
+    """The numbers of sentences, as `tunefree.rows.phrases.Phrases`, to the last bit.
 
     Sums are in the order of the pieces: where numbers are ranked, the last bit counts.
     """

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from tunefree import DataWarning, TablePreprocessor, load_model, save_model
-from tunefree.rows.preprocessing import Phrases
+from tunefree.rows.phrases import Phrases
 
 COLUMNS = {
     "age": [30.0, None, 50.0, 41.0, 30.0, 22.0],
