@@ -543,3 +543,25 @@ def test_coefficients_of_classes_are_those_of_the_log_odds_which_calibration_ben
     assert np.abs(half - 0.5 * (first + last)).max() > 0.1  # no line goes through these
     with pytest.raises(AttributeError, match="coef_ needs log-odds that are linear"):
         _ = model.coef_
+
+
+@pytest.mark.filterwarnings("ignore::tunefree.DataWarning")
+@pytest.mark.parametrize("helps", [True, False])
+def test_a_kernel_learns_all_rows_only_if_they_promise_a_lower_loss(helps, monkeypatch):
+    """Else the pilot is the model, and the report names its rows."""
+    monkeypatch.setattr("tunefree.stack.suited._PILOTED", 2000)
+    monkeypatch.setattr(candidates, "_FIRST_PILOT_ROWS", 300)
+    monkeypatch.setattr(candidates, "_KERNEL_PILOT_ROWS", 600)
+    pilot, losses = candidates.PilotedKernel._pilot, {300: 0.8, 600: 0.7 if helps else 0.8}
+
+    def with_known_gain(self, problem, others, kernel, few, held):
+        return 1.0 - losses[len(few)], pilot(self, problem, others, kernel, few, held)[1]
+
+    monkeypatch.setattr(candidates.PilotedKernel, "_pilot", with_known_gain)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (2500, 3))
+    y = np.sin(X @ [1.0, 2.0, -1.0]) + 0.1 * rng.normal(size=len(X))
+    model = TuneFreeRegressor(random_state=0).fit(X, y)
+    place = list(model.chosen_).index("kernel ridge")
+    assert (len(model.models_[place].dual_coef_) > 600) == helps
+    assert ("kernel ridge learned 600 rows" in str(model.report_)) != helps

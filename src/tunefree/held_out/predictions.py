@@ -38,6 +38,7 @@ class Entry(NamedTuple):
     # Changes of the first rows' scores when columns come from the next row, of shape
     # (n_changes, n_rows, n_outputs).
     permutation_effects: np.ndarray | None = None
+    n_learned: int | None = None  # rows, if more of them promised hardly a lower loss
     optimism: float = 0.0  # q / (2 n), for q parameters that a search fitted to the n rows
 
     @classmethod

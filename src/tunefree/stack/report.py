@@ -49,6 +49,10 @@ class Stacked(NamedTuple):
         if self.last.partial:
             partial = ", ".join(self.last.partial)
             sentences.append(f"Without the held-out rows, for want of time: {partial}.")
+        for entry in self.chosen.entries:
+            if entry.n_learned is not None:
+                rows = f"{entry.candidate.name} learned {entry.n_learned} rows"
+                sentences.append(f"The {rows}: more promised hardly a lower loss.")
         return " ".join(sentences)
 
 
