@@ -193,3 +193,24 @@ def test_a_model_with_an_exposure_reads_every_format(estimator, ending, tmp_path
     first, *others = (run("predict", model, tmp_path / f"new.{name}").stdout for name in FORMATS)
     assert len(first.split()) == N
     assert others == [first] * len(others)
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("needs", ["exposure", "offset"])
+def test_new_rows_need_no_groups_beside_what_they_need(needs, at, tmp_path):
+    """Wherever the column of groups stands in the file, and whether new rows have it or not."""
+    table = TABLE[["a", "b", "city"]].assign(time=RNG.uniform(0.2, 2.0, N).round(2))
+    table["y"] = RNG.poisson(table.time * np.exp(table.a))
+    new, model = table.drop(columns="y"), tmp_path / "a.model"
+    new.to_csv(tmp_path / "without.csv", index=False)
+    table.insert(at, "group", np.arange(N) // 3)
+    table.to_csv(tmp_path / "with.csv", index=False)
+    new[["time", "city", "a", "b"]].to_parquet(tmp_path / "other.parquet")
+    options = f"--{needs} time --groups group --loss poisson --target y --estimator trees".split()
+    run("train", tmp_path / "with.csv", model, *options)
+    names = "with.csv", "without.csv", "other.parquet"
+    first, *others = (run("predict", model, tmp_path / name).stdout for name in names)
+    assert len(first.split()) == N
+    assert others == [first] * len(others)
+    for command in ("eval", "drift", "report"):
+        run(command, model, tmp_path / "with.csv")

@@ -15,6 +15,7 @@ from tunefree.base.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.core.protocols import MatrixLike, Seed, TargetLike
 from tunefree.core.warn import none_of
 from tunefree.rows.missing import complete
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.uncertainty import class_rows
 from tunefree.uncertainty.class_rows import probability_band
 from tunefree.uncertainty.influence import Influence, influence_of
@@ -41,6 +42,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
     _offset_of: Any
     _checked_terms: Any
 
+    @matched_by_place
     def residuals(
         self,
         X: MatrixLike,
@@ -139,6 +141,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         terms = sample_weight, exposure, offset
         return self._diagnosed(X, y, *terms, weight_type).residuals(kind, of, random_state)
 
+    @matched_by_place
     def influence(
         self,
         X: MatrixLike,
@@ -204,6 +207,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
             return found
         return found.among(np.broadcast_to(np.asarray(weights, dtype=float), len(y)) > 0.0)
 
+    @matched_by_place
     def partial_residuals(
         self,
         X: MatrixLike,
@@ -268,6 +272,7 @@ class DiagnosticsMixin(CoefficientInferenceMixin):
         residuals = effect + found.residuals("working")[:, 0]
         return PartialResiduals(name, values, effect, residuals, weights)
 
+    @matched_by_place
     def predict_mean_interval(
         self,
         X: MatrixLike,

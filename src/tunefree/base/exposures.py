@@ -24,6 +24,7 @@ from tunefree.rows.columns import names_of
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.missing import complete
 from tunefree.rows.order import content_hash
+from tunefree.rows.row_labels import matched_by_place
 
 
 def row_term(values: Any, X: Any, name: str) -> Any:
@@ -217,6 +218,7 @@ class TakesExposures(PredictsIntervals):
     family_: Any
     _TERMS = "exposure", "offset"  # those that `fit` and `predict` take
 
+    @matched_by_place
     def predict_interval(
         self,
         X: MatrixLike,
@@ -322,6 +324,7 @@ class TakesExposures(PredictsIntervals):
                 )
         return given
 
+    @matched_by_place
     def score(
         self,
         X: MatrixLike,

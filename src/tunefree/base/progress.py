@@ -23,7 +23,7 @@ from tunefree.core.progress import clear, shown
 from tunefree.engine.run import run
 from tunefree.held_out.predictions import weighted_mean
 from tunefree.rows.matrices import with_sorted_indices
-from tunefree.rows.row_labels import warn_of_row_labels
+from tunefree.rows.row_labels import warn_of_labels_of_fit
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -39,8 +39,6 @@ except ImportError:
 # Most tasks below a fit. Of more passes several are one task: scikit-learn's progress bar adds up
 # all finished tasks at the end of each.
 _MOST_TASKS = 1000
-# What has one value a row of X.
-_OF_ROWS = "y", "sample_weight", "exposure", "offset", "groups"
 
 
 class NoProgress:
@@ -207,8 +205,7 @@ class CallbackSupport(Threaded, CallbackSupportMixin):
 
     def _look_at_labels(self, arguments):
         """Warn of labels of rows that are not those of X; a subclass may do so later."""
-        beside = {name: arguments.get(name) for name in _OF_ROWS}
-        warn_of_row_labels(arguments["X"], **beside)
+        warn_of_labels_of_fit(arguments)
 
     def _after_fit(self, X, y, sample_weight):
         """Do nothing; a subclass may add something to a fit."""

@@ -15,6 +15,7 @@ from tunefree.base import base
 from tunefree.base.locks import Threaded
 from tunefree.core.protocols import MatrixLike, TargetLike
 from tunefree.rows.missing import complete
+from tunefree.rows.row_labels import matched_by_place
 
 
 class ScoresLabels(ClassifierMixin):
@@ -22,6 +23,7 @@ class ScoresLabels(ClassifierMixin):
 
     predict: Callable[..., Any]
 
+    @matched_by_place
     def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows whose class is predicted.
 
@@ -83,6 +85,7 @@ class ScoresTargets(RegressorMixin):
 
     predict: Callable[..., Any]
 
+    @matched_by_place
     def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
         """The coefficient of determination R2, by weight.
 

@@ -23,6 +23,7 @@ from tunefree.rows.levels import TableColumns, check_reference
 from tunefree.rows.matrices import as_columns, as_rows, check_frame
 from tunefree.rows.missing import complete
 from tunefree.rows.order import row_hash
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
 from tunefree.uncertainty.coefficients import Anova, Summary
@@ -468,6 +469,7 @@ class CoefficientInferenceMixin(ABC):
         pairs = zip(outputs, law.of_outputs(len(outputs)), strict=True)
         return [inferred(A, one, weights, own, *rest) for one, own in pairs]
 
+    @matched_by_place
     def coef_interval(
         self,
         X: MatrixLike = None,
@@ -535,6 +537,7 @@ class CoefficientInferenceMixin(ABC):
         ends = np.stack(ends, axis=2)
         return (center, ends) if several or len(center) > 1 else (center[0], ends[0])
 
+    @matched_by_place
     def summary(
         self,
         X: MatrixLike = None,
@@ -614,6 +617,7 @@ class CoefficientInferenceMixin(ABC):
         table: Any = names, *columns, alpha, first.note, first.df_denom
         return Summary(*table)
 
+    @matched_by_place
     def anova(
         self,
         X: MatrixLike = None,

@@ -12,6 +12,7 @@ import re
 import sys
 import time
 import warnings
+from bisect import bisect_left
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -413,9 +414,21 @@ def _split(table, options) -> tuple[Any, Any, Any]:
     for option in positions:
         if names is None and option not in needed:  # else new data would need the same position
             stop(f"--{option} needs a file whose columns have names", USAGE)
-    notes = {"beside": {n: positions[n] for n in needed}, "columns": names} if needed else {}
+    notes = _columns_of_new_rows(names, positions, needed) if needed else {}
     table, roles = without_roles(table, positions)
     return table, roles, notes | _ids_of(options)
+
+
+def _columns_of_new_rows(names, positions, needed):
+    """The notes about columns that are not features, of which new rows have only the needed ones.
+
+    >>> _columns_of_new_rows(["g", "x", "e"], {"groups": 0, "exposure": 2}, ["exposure"])
+    {'beside': {'exposure': 1}, 'columns': ['x', 'e']}
+    """
+    absent = sorted(place for name, place in positions.items() if name not in needed)
+    places = {name: positions[name] - bisect_left(absent, positions[name]) for name in needed}
+    kept = names and [name for j, name in enumerate(names) if j not in absent]
+    return {"beside": places, "columns": kept}
 
 
 # --- From a table ---------------------------------------------------------------------------------

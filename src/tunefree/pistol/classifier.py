@@ -44,6 +44,7 @@ from tunefree.pistol.linear_estimator import (
 from tunefree.pistol.portfolio import dense_members, sparse_members, stream_members
 from tunefree.rows.matrices import as_dense, canonical
 from tunefree.rows.outliers import clip_outliers, column_caps
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.laws import Law
 
@@ -266,6 +267,7 @@ class PiSTOLClassifier(
             return self._single("raw", loss or SmoothedHinge(), self.horizon), None
         return stream_members(sparse_data, loss, d <= MOST_WHITENED_STREAM), None
 
+    @matched_by_place
     def partial_fit(
         self,
         X: MatrixLike,

@@ -30,6 +30,7 @@ from tunefree.pistol.bounds import run_regret
 from tunefree.pistol.kernel_estimator import RULE, KernelClassifier, LearnsKernelStreams
 from tunefree.pistol.linear import SETTINGS, Isotropic
 from tunefree.pistol.linear_regret import NO_RULE
+from tunefree.rows.row_labels import matched_by_place
 
 _STREAM = "regret_bound is not available for a stream: use fit."
 _PROVED = ("theorem-1", "guaranteed")
@@ -261,6 +262,7 @@ class KernelPiSTOLClassifier(
         return factor, factor * f + self.intercept_, held_out
 
     @all_or_nothing
+    @matched_by_place
     def partial_fit(
         self,
         X: MatrixLike,

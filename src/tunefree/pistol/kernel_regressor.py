@@ -29,6 +29,7 @@ from tunefree.pistol.kernel_estimator import RULE, KernelRegressor, LearnsKernel
 from tunefree.pistol.linear import Isotropic
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.outliers import DELTA
+from tunefree.rows.row_labels import matched_by_place
 
 
 class KernelPiSTOLRegressor(LearnsKernelStreams, KernelRegressor):
@@ -150,6 +151,7 @@ class KernelPiSTOLRegressor(LearnsKernelStreams, KernelRegressor):
         return Isotropic(RULE, loss if np.isfinite(loss.bound()) else within(loss, DELTA))
 
     @all_or_nothing
+    @matched_by_place
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -47,6 +47,7 @@ from tunefree.pistol.portfolio import regression_members
 from tunefree.rows.designs import n_entries
 from tunefree.rows.matrices import as_columns, as_dense, canonical
 from tunefree.rows.outliers import DELTA, EXTREME, clip_outliers
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.uncertainty.laws import Law
 
 # Visits of rows in a regression, within 3 to 12 passes. With more, rows whose far entries are
@@ -253,6 +254,7 @@ class PiSTOLRegressor(
             members = tuple(m._replace(view="raw") for m in members)
         return members, self._scale()
 
+    @matched_by_place
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -27,6 +27,7 @@ from tunefree.reflectron.reflectron import (
     validation_rows,
 )
 from tunefree.rows.matrices import take
+from tunefree.rows.row_labels import matched_by_place
 
 
 def _gives_probabilities(estimator):
@@ -80,6 +81,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, scores.LabelsByDecisions
 
     @available_if(is_streamed)
     @all_or_nothing
+    @matched_by_place
     def partial_fit(
         self,
         X: MatrixLike,

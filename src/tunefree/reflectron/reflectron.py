@@ -57,6 +57,7 @@ from tunefree.rows.levels import Coded, Levels, coded
 from tunefree.rows.matrices import as_columns, check_frame
 from tunefree.rows.order import given_visits
 from tunefree.rows.outliers import within_limits
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.rows.units import Units
 
 GEOMETRY = """potential : str, potential or list, default='auto'
@@ -392,6 +393,7 @@ class MirrorRegressor(
 
     @available_if(is_streamed)
     @all_or_nothing
+    @matched_by_place
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -53,6 +53,7 @@ from tunefree.ridge_path.stream import StreamSGD, StreamState
 from tunefree.rows.matrices import as_columns, as_dense
 from tunefree.rows.order import given_visits
 from tunefree.rows.outliers import drop_outliers, limits_of_columns, within_limits
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.uncertainty.laws import Law
 
 # An estimator stores a path of at most this many numbers; `sgd_ridge_path` returns larger ones.
@@ -316,6 +317,7 @@ class RidgePathRegressor(
         return self._publish(*line)
 
     @all_or_nothing
+    @matched_by_place
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -40,6 +40,7 @@ from tunefree.rows.missing import complete
 from tunefree.rows.order import in_units_of_rows
 from tunefree.rows.phrases import Phrases
 from tunefree.rows.quantiles import weighted_quantiles
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.rows.schema import (
     Schema,
     learn_columns,
@@ -180,6 +181,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.schema = schema
         self.on_bad_cell = on_bad_cell
 
+    @matched_by_place
     def fit(self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kinds, medians and levels.
 
@@ -197,6 +199,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self._fitted(X, sample_weight)
         return self
 
+    @matched_by_place
     def fit_transform(
         self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> Any:

@@ -4,10 +4,18 @@ Rows and what is given beside them are matched by their place, as in scikit-lear
 may expect that they are matched by their labels: there is a warning where this makes a difference.
 """
 
+import functools
+import inspect
+from contextvars import ContextVar
 from typing import Any
 
 from tunefree.core.warn import DataWarning, warn
 from tunefree.rows.columns import names_of, without_index
+
+# What has one value a row of X.
+_OF_ROWS = "y", "sample_weight", "exposure", "offset", "groups"
+# Whether a method has looked at the labels of its rows, and calls others.
+_LOOKED: ContextVar[bool] = ContextVar("looked_at_labels", default=False)
 
 
 def warn_of_row_labels(X: Any, **beside: Any) -> None:
@@ -36,6 +44,55 @@ def warn_of_row_labels(X: Any, **beside: Any) -> None:
     >>> str(caught[0].message).partition(":")[0]
     'X and y have the same row labels in another order, and are matched by place'
     """
+    _warn_of_index(X)
+    _warn_of_order("X", X, beside)
+
+
+def warn_of_labels_of_fit(arguments: dict) -> None:
+    """Warn of row labels of the arguments of a method, by name: rows, and rows to validate on.
+
+    Warns
+    -----
+    DataWarning
+        As `warn_of_row_labels`.
+    """
+    beside = {name: arguments.get(name) for name in _OF_ROWS}
+    warn_of_row_labels(arguments["X"], **beside)
+    _warn_of_order("X_val", arguments.get("X_val"), {"y_val": arguments.get("y_val")})
+
+
+def matched_by_place(method: Any) -> Any:
+    """Make a method warn of values beside X that have its row labels in another order.
+
+    Methods that it calls with the same rows do not warn again.
+
+    >>> import pandas as pd
+    >>> class Count:
+    ...     @matched_by_place
+    ...     def score(self, X, y=None):
+    ...         return len(X)
+    >>> Count().score(pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1.0, 2.0]))
+    2
+    """
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def looked(self, *args, **kwargs):
+        rows = args[0] if args else kwargs.get("X")
+        if _LOOKED.get() or not _has_labels(rows):
+            return method(self, *args, **kwargs)
+        before = _LOOKED.set(True)
+        try:
+            warn_of_labels_of_fit(signature.bind_partial(self, *args, **kwargs).arguments)
+            return method(self, *args, **kwargs)
+        finally:
+            _LOOKED.reset(before)
+
+    return looked
+
+
+def _warn_of_index(X):
+    """Warn of an index of pandas that Arrow has made a column."""
     kept = without_index(X)
     if kept is not X:
         name = next(name for name in names_of(X) if name not in names_of(kept))
@@ -44,11 +101,15 @@ def warn_of_row_labels(X: Any, **beside: Any) -> None:
             "another name if it is a feature.",
             DataWarning,
         )
+
+
+def _warn_of_order(of, X, beside):
+    """Warn of values that have the labels of the rows `of` in another order."""
     for name, values in beside.items():
         if _are_in_another_order(X, values):
             warn(
-                f"X and {name} have the same row labels in another order, and are matched by "
-                f"place: {name}.loc[X.index] matches them by label.",
+                f"{of} and {name} have the same row labels in another order, and are matched by "
+                f"place: {name}.loc[{of}.index] matches them by label.",
                 DataWarning,
             )
 
@@ -57,10 +118,15 @@ def _are_in_another_order(X, values):
     """Whether rows and values have the same labels, each once, in another order."""
     labels: Any = getattr(X, "index", None)
     others: Any = getattr(values, "index", None)
-    if not (hasattr(labels, "equals") and hasattr(others, "equals")):  # those of lists are methods
+    if not (_has_labels(X) and _has_labels(values)):
         return False
     if len(labels) != len(others):
         return False
     if labels.equals(others) or not (labels.is_unique and others.is_unique):
         return False
     return bool(others.isin(labels).all())
+
+
+def _has_labels(values):
+    """Whether rows or values have an index: that of a list is a method."""
+    return hasattr(getattr(values, "index", None), "equals")

@@ -22,6 +22,7 @@ from tunefree.rows.checks import ignore_outlier_warnings
 from tunefree.rows.level_means import targets_of_means
 from tunefree.rows.matrices import as_columns
 from tunefree.rows.outliers import EXTREME, clip_outliers, warn_of_changes
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.stack.candidates import MOST_COLUMNS
 from tunefree.stack.costs import Plan
 from tunefree.stack.estimator import TuneFreeStack
@@ -357,6 +358,7 @@ class TuneFreeRegressor(TakesExposures, RegressorMixin, MultiOutputMixin, TuneFr
     def _columns_of(self, X):
         return self._numbers(X)
 
+    @matched_by_place
     def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets or n_quantiles).
 

@@ -25,6 +25,7 @@ from tunefree.core.warn import none_of
 from tunefree.held_out.dominant_targets import without_dominant
 from tunefree.parts.families import FAMILIES, Family, Gamma, Poisson, Quantile, Tweedie
 from tunefree.rows.matrices import as_columns
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.trees.estimator import LearnsByTrees
 from tunefree.trees.learning import GivenRows
 from tunefree.trees.losses import Deviance, QuantileLoss, SquaredError
@@ -320,6 +321,7 @@ class BoostedTreesRegressor(
         """Scores as means."""
         return self.family_.predicted(self.link_, scores)
 
+    @matched_by_place
     def predict(
         self,
         X: MatrixLike,

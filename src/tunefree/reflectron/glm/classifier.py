@@ -28,6 +28,7 @@ from tunefree.reflectron.glm.model import TEXTS, GeneralizedLinearModel, check_l
 from tunefree.reflectron.potentials import Potential
 from tunefree.reflectron.reflectron import documented
 from tunefree.rows.missing import complete
+from tunefree.rows.row_labels import matched_by_place
 
 
 @documented(**TEXTS)
@@ -282,6 +283,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
                 f"This {type(self).__name__} was fitted without offset=: do not give it here."
             )
 
+    @matched_by_place
     def predict(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,).
 
@@ -294,6 +296,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         scores = self.decision_function(X, offset)
         return self.classes_[base.codes_of(scores.reshape(len(scores), -1))]
 
+    @matched_by_place
     def decision_function(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
         """Margins above the middle of the link's range: (n_samples,), or one for each class.
 
@@ -302,6 +305,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         return self._decisions(self._margins(X, offset=offset))
 
     @available_if(has_probabilities)
+    @matched_by_place
     def predict_proba(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
         """Means of the model as shares of the link's range; for several classes normalised to 1.
 
@@ -311,11 +315,13 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         return self._probabilities(margins).astype(self.coef_.dtype, copy=False)
 
     @available_if(has_probabilities)
+    @matched_by_place
     def predict_log_proba(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
         """Logarithms of `predict_proba`; `offset` is as in `fit`."""
         return np.log(self.predict_proba(X, offset))
 
     @available_if(has_probabilities)
+    @matched_by_place
     def predict_set(
         self,
         X: MatrixLike,
@@ -347,6 +353,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         return self._predicted_sets(X, alpha, score, class_conditional, offset=offset)
 
     @available_if(has_probabilities)
+    @matched_by_place
     def predict_venn_abers(self, X: MatrixLike, offset: Any = None) -> np.ndarray:
         """Two probabilities of every class, of which one is calibrated.
 
@@ -362,6 +369,7 @@ class GLMClassifier(GeneralizedLinearModel, MirrorClassifier):
         """
         return self._venn_abers(X, offset=offset)
 
+    @matched_by_place
     def score(
         self,
         X: MatrixLike,

@@ -44,6 +44,7 @@ from tunefree.reflectron.glm.model import TEXTS, GeneralizedLinearModel, check_l
 from tunefree.reflectron.potentials import Potential
 from tunefree.reflectron.reflectron import MirrorRegressor, documented
 from tunefree.rows.matrices import as_columns
+from tunefree.rows.row_labels import matched_by_place
 from tunefree.uncertainty.kept import check_work
 
 # Links that are chosen or learned.
@@ -314,6 +315,7 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         offset = np.reshape(model.intercept_, -1) + wide @ columns.centre
         return model.family_, model.link_, (wide * columns.scale, offset)
 
+    @matched_by_place
     def predict(
         self, X: MatrixLike, exposure: ArrayLike | None = None, offset: ArrayLike | None = None
     ) -> np.ndarray:
@@ -361,6 +363,7 @@ class GLMRegressor(GeneralizedLinearModel, TakesExposures, MirrorRegressor):
         ends: Any = getattr(self, "prediction_limits_", None)
         return mean if ends is None else np.clip(mean, *ends)
 
+    @matched_by_place
     def score(
         self,
         X: MatrixLike,
