@@ -22,6 +22,7 @@ from tunefree.rows.columns import (
     TRUTH,
     RawColumn,
     TextLevels,
+    Texts,
     as_texts,
 )
 from tunefree.rows.missing import MISSING
@@ -65,6 +66,9 @@ LEAST_DAY, MOST_DAY = 1011900, 31122099
 SECONDS = 10**6  # of fourteen digits the last six are the time: 20190103235959
 # New rows of which more are no numbers, in so many rows, hold something else than numbers.
 _MOST_BAD, _FEWEST_ROWS = 0.5, 2
+
+# A level that is a whole number without zeros in front, which would be digits of a name.
+_WHOLE = r"^(?P<digits>-?(?:0|[1-9]\d*))(?P<ending>(?:[.,]0)?)$"
 
 # Whether infinite values are ordered like others, as trees do, and not refused.
 _ORDERS_INFINITY: ContextVar[bool] = ContextVar("orders_infinity", default=False)
@@ -119,6 +123,9 @@ class ColumnKind(NamedTuple):
         Whether some levels of a category or of text are numbers.
     note : str or None
         What a person should look at.
+    whole_ending : str or None
+        What follows the digits of levels that are whole numbers: "" of 3, ".0" of 3.0; None if
+        there are none, or if they are written in several ways.
     """
 
     kind: str
@@ -130,6 +137,7 @@ class ColumnKind(NamedTuple):
     whole: bool = False
     numeric: bool = False
     note: Any = None
+    whole_ending: Any = None
 
     def words(self):
         """The kind in words, and how cells are written.
@@ -185,12 +193,26 @@ class ColumnKind(NamedTuple):
             if not is_number and not raw.missing.all():
                 raise _changed(name, _PLURAL[self.kind], raw)
             raw = as_levels(raw)
-        distinct, codes, *_ = raw.texts.levels()
+        distinct, codes, *_ = self._as_learned(raw.texts)
         is_marker = are_markers(distinct, self.markers, MISSING)
         if is_marker.any():
             codes = np.where(np.append(is_marker, False)[codes], -1, codes)
         levels = distinct.to_numpy(zero_copy_only=False)
         return ColumnValues(self.kind, None, codes < 0, levels, codes)
+
+    def _as_learned(self, texts):
+        """Levels in the order of their texts, whatever order a container has.
+
+        Whole numbers are written as in the fit: a gap makes pandas write 3.0 for 3.
+        """
+        levels = texts.levels()
+        names = levels.distinct
+        if self.whole_ending is not None:
+            names = with_ending(names, self.whole_ending)
+        if levels is not texts and names.equals(levels.distinct):
+            return levels
+        found = Texts(names).levels()
+        return TextLevels(found.distinct, np.append(found.codes, -1)[levels.codes])
 
     def _read_values(self, raw, name):
         """Numbers, dates or durations by their type."""
@@ -363,6 +385,26 @@ def are_markers(cells, own, usual):
 def are_plain(cells):
     """Which cells are plain numbers."""
     return compute.match_substring_regex(cells, PLAIN).to_numpy(zero_copy_only=False)
+
+
+def ending_of_whole(cells):
+    """What follows the digits of whole numbers; None if there are none, or several endings.
+
+    >>> [ending_of_whole(pa.array(cells)) for cells in (["3.0", "n"], ["3", "1.5"], ["3", "4.0"])]
+    ['.0', '', None]
+    """
+    found = compute.extract_regex(cells, _WHOLE).drop_null()
+    endings = compute.unique(compute.struct_field(found, "ending")).to_pylist()
+    return endings[0] if len(endings) == 1 else None
+
+
+def with_ending(cells, ending):
+    """Texts of whole numbers with another ending, and other texts.
+
+    >>> with_ending(pa.array(["3", "04", "5.0", "1.5"]), ".0").to_pylist()
+    ['3.0', '04', '5.0', '1.5']
+    """
+    return compute.replace_substring_regex(cells, _WHOLE, rf"\1{ending}")
 
 
 def rows_of_levels(raw):

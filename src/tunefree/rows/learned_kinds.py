@@ -35,8 +35,10 @@ from tunefree.rows.kinds import (
     are_markers,
     are_plain,
     as_levels,
+    ending_of_whole,
     truths,
     weight_of_levels,
+    with_ending,
 )
 from tunefree.rows.missing import MISSING
 from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates
@@ -158,9 +160,24 @@ def _learned_levels(raw, kind, facts):
     if raw.texts is None and raw.kind != NOTHING:
         raw = as_levels(raw)
     levels = facts.get("levels", raw.cells.to_pylist() if raw.ordered else None)
-    levels = None if levels is None else tuple(levels)
     markers = tuple(str(m) for m in facts.get("markers", ()))
-    return ColumnKind(kind, levels=levels, markers=markers, numeric=_some_are_numbers(raw.cells))
+    known = _numbers_of(raw.cells)
+    if kind == CATEGORY and known["whole_ending"]:  # as a container of numbers has them
+        known["whole_ending"] = ""
+        levels, markers = (texts and _without_ending(texts) for texts in (levels, markers))
+    levels = None if levels is None else tuple(levels)
+    return ColumnKind(kind, levels=levels, markers=markers, **known)
+
+
+def _without_ending(texts):
+    """Texts with whole numbers as 3 for 3.0."""
+    return tuple(with_ending(pa.array([*map(str, texts)], pa.string()), "").to_pylist())
+
+
+def _numbers_of(cells):
+    """What is known of the levels that are numbers."""
+    ending = None if cells is None else ending_of_whole(cells)
+    return {"numeric": ending is not None or _some_are_numbers(cells), "whole_ending": ending}
 
 
 def _some_are_numbers(cells):
@@ -218,7 +235,7 @@ def _learned_cells(raw, weights, facts, sentinels):
         column = ColumnKind(wanted)
     if column is None:
         levels = cells if own is not None else _chosen(cells, ~are_markers(cells, (), MISSING))
-        return ColumnKind(TEXT, markers=own or (), numeric=_some_are_numbers(levels))
+        return ColumnKind(TEXT, markers=own or (), **_numbers_of(levels))
     return column._replace(markers=markers)
 
 
