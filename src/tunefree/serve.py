@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from tunefree.rows.columns import CATEGORY, TEXT, of_array
-from tunefree.rows.kinds import ColumnKind, UnknownLevel, unknown_words
+from tunefree.rows.kinds import ColumnKind, UnknownLevel, unknown_words, zone_words
 from tunefree.rows.written_dates import Dates
 from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers
@@ -132,14 +132,18 @@ class Scorer:
 
     def _inputs(self, columns):
         """The inputs of the graph, from cells."""
-        found, bad = [], []
+        found, bad, zones = [], [], []
         names = self.names_ or [f"x{j}" for j in range(len(columns))]
         for name, column, cells in zip(names, self._columns, columns, strict=True):
             values = column.read(of_array(cells), name)
             if values.bad is not None and values.bad.any():
                 example = cells[int(np.argmax(values.bad))]
                 bad.append(f"column {name!r}: {int(values.bad.sum())}, such as {example!r:.40}")
+            if values.zone is not None:
+                zones.append((name, column.zone, values.zone))
             found.append(values)
+        if zones:
+            warnings.warn(zone_words(zones), stacklevel=4)
         if bad:
             warnings.warn(f"Cells that count as missing: {'; '.join(bad)}.", stacklevel=4)
         unknown = [self._unknown(j, names[j], found[j]) for j in self._levels]

@@ -105,6 +105,18 @@ def _chunked(columns):
     return pa.concat_tables([table.slice(0, 11), table.slice(11)])
 
 
+def _encoded(columns):
+    """Text as views, and whole numbers as runs."""
+    table = pa.table(columns)
+    for j, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            table = table.set_column(j, field.name, table.column(j).cast(pa.string_view()))
+        elif pa.types.is_integer(field.type):
+            runs = pa.compute.run_end_encode(table.column(j).combine_chunks())
+            table = table.set_column(j, field.name, runs)
+    return table
+
+
 NAMED = {
     "pandas": pd.DataFrame,
     "pandas of objects": _object_frame,
@@ -119,6 +131,8 @@ NAMED = {
     "Arrow": pa.table,
     "dictionaries of Arrow": _with_dictionaries,
     "chunks of Arrow": _chunked,
+    "a batch of Arrow": lambda c: pa.table(c).combine_chunks().to_batches()[0],
+    "views and runs of Arrow": _encoded,
     "dicts": lambda c: [dict(zip(c, row, strict=True)) for row in _rows(c)],
     "text in pandas": lambda c: pd.DataFrame(_as_text(c)),
     "text in polars": lambda c: pl.DataFrame(_as_text(c)),

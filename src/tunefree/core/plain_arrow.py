@@ -92,6 +92,10 @@ class Array:
         """Which are not null."""
         return Array([value is not None for value in self.values], bool_())
 
+    def equals(self, other):
+        """Whether these are the values of another array."""
+        return self.values == other.values
+
     def fill_null(self, value):
         """The same with a value for null."""
         return Array([value if v is None else v for v in self.values], self.type)

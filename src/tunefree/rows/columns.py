@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -42,6 +43,11 @@ _LONG = frozenset(["int64", "uint64", "int128", "uint128"])
 _MOST_OTHERS = 100
 # The name that Arrow gives to an index of pandas without a name.
 INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
+# The note of a field of Arrow about the time zones of dates, which are in local time.
+_ZONE = b"tunefree.zone"
+_VIEWS = {"string_view": "string", "binary_view": "binary"}
+_UTC, _OFFSET = "UTC", re.compile(r"([+-])(\d\d):(\d\d)")
+_OF_UTC = {"UTC", "Z", "GMT", "+00:00", "-00:00", "Etc/UTC", "Etc/GMT", "Zulu", "tzutc()"}
 # Cells that show whether a closer look may be worth its time.
 _FIRST_CELLS = 100
 
@@ -327,12 +333,12 @@ def as_table(X: Any, names: Any = None) -> Any:
     if isinstance(X, np.ndarray) and X.dtype.kind == "T":  # text of any length of NumPy 2
         return X.astype(object)
     if not isinstance(X, list | tuple) or not len(X):
-        return without_index(X)
+        return without_index(_in_plain_arrays(X))
     if all(isinstance(row, Mapping) for row in X):
         found = dict.fromkeys(key for row in X for key in row)
         keys = list(found) if names is None else names
         _warn_of_lacking(keys, {str(key) for key in found})
-        return pa.table({str(key): _arrow_of([row.get(key) for row in X]) for key in keys})
+        return _of_dicts(X, keys)
     try:
         array = np.asarray(X)
     except ValueError:  # rows of several lengths, which scikit-learn refuses
@@ -345,6 +351,41 @@ def as_table(X: Any, names: Any = None) -> Any:
     if array.dtype.kind in "iuf" and (np.abs(array) >= EXACT).any():
         items = np.array(X, dtype=object)
         return items if any(map(_is_large_whole, items.ravel().tolist())) else X
+    return X
+
+
+def _of_dicts(rows, keys):
+    """Rows of dicts as a table of Arrow, whose fields name the time zones of dates."""
+    columns, fields = [], []
+    for key in keys:
+        cells = of_array(np.array([*(row.get(key) for row in rows), None], dtype=object)[:-1])
+        columns.append(_arrow_of(cells))
+        noted = None if cells.zone is None else {_ZONE: cells.zone}
+        fields.append(pa.field(str(key), columns[-1].type, metadata=noted))
+    return pa.table(columns, pa.schema(fields))
+
+
+def _in_plain_arrays(X):
+    """A table of Arrow without views of text and runs, of which it takes no rows; others as given.
+
+    >>> runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([1.5, 2.5]))
+    >>> _in_plain_arrays(pa.record_batch([runs], ["a"]))["a"].to_pylist()
+    [1.5, 1.5, 2.5]
+    """
+    if isinstance(X, pa.RecordBatch):
+        X = pa.Table.from_batches([X])
+    if not isinstance(X, pa.Table):
+        return X
+    for j, field in enumerate(X.schema):
+        kind = field.type
+        if types.is_run_end_encoded(kind):
+            chunks = [compute.run_end_decode(chunk) for chunk in X.column(j).chunks]
+            column = pa.chunked_array(chunks, kind.value_type)
+        elif str(kind) in _VIEWS:
+            column = X.column(j).cast(_VIEWS[str(kind)])
+        else:
+            continue
+        X = X.set_column(j, pa.field(field.name, column.type, metadata=field.metadata), column)
     return X
 
 
@@ -413,7 +454,10 @@ def raw_columns(X: Any) -> Iterator[RawColumn]:
     ['number', 'text', 'truth']
     """
     if hasattr(X, "column_names"):
-        yield from (of_arrow(column) for column in X.columns)
+        for field, column in zip(X.schema, X.columns, strict=True):
+            zone = (field.metadata or {}).get(_ZONE, b"").decode()
+            raw = of_arrow(column)
+            yield raw._replace(zone=zone) if zone else raw
     elif hasattr(X, "iloc"):
         yield from (_of_pandas(X.iloc[:, j]) for j in range(X.shape[1]))
     elif names_of(X) is not None:  # polars
@@ -550,9 +594,74 @@ def _number_of(item, kind):
 
 
 def _zone_of(items, kind):
-    """The name of the time zone of dates."""
-    zone = getattr(items[0], "tzinfo", None) if kind == DATE else None
-    return None if zone is None else str(zone)
+    """The names of the time zones of dates."""
+    if kind != DATE:
+        return None
+    return zones_joined({str(z) for z in {getattr(v, "tzinfo", None) for v in items} - {None}})
+
+
+def zones_joined(zones: Any) -> str | None:
+    """Names of time zones as one text; None of none.
+
+    >>> zones_joined(["+02:00", "Z"]), zones_joined([])
+    ('+02:00, UTC', None)
+    """
+    return ", ".join(sorted(set(map(_zone_name, zones)))) or None
+
+
+def are_other_zones(known: str | None, new: str | None) -> bool:
+    """Whether some zones of dates are none of those that are known.
+
+    An offset may be that of a region, or of its summer time. Dates without a zone are in any.
+
+    >>> [are_other_zones("Europe/Rome", new) for new in ("UTC", "Asia/Tokyo", "+01:00", None)]
+    [True, True, False, False]
+    >>> [are_other_zones("+01:00", new) for new in ("+02:00", "+01:00, +05:00")]
+    [False, True]
+    """
+    if not known or not new:
+        return False
+    ours = [*map(_zone_name, known.split(", "))]
+    return not all(_may_be_among(_zone_name(zone), ours) for zone in new.split(", "))
+
+
+def _may_be_among(zone, known):
+    """Whether a zone is one of those that are known, or an offset that one of them may have."""
+    if zone in known:
+        return True
+    others = [own for own in known if own != _UTC]
+    return zone != _UTC and any(_may_be_same(zone, other) for other in others)
+
+
+def _may_be_same(one, other):
+    """Whether two zones may be the same in winter or in summer: regions are not, nor is UTC."""
+    n_offsets = sum(_OFFSET.fullmatch(zone) is not None for zone in (one, other))
+    ours, theirs = _hours_of(one), _hours_of(other)
+    if n_offsets == 0:
+        return False
+    apart = [abs(a - b) for a in ours for b in theirs]
+    return not apart or min(apart) <= n_offsets - 1
+
+
+def _hours_of(zone):
+    """The hours from UTC of an offset, or of a region in January and July; none if unknown."""
+    if found := _OFFSET.fullmatch(zone):
+        return [float(found[1] + "1") * (int(found[2]) + int(found[3]) / 60.0)]
+    try:
+        region = ZoneInfo(zone)
+    except (ValueError, KeyError, OSError):  # no such region, or a machine without their table
+        return []
+    offsets = [datetime(2024, month, 1, tzinfo=region).utcoffset() for month in (1, 7)]
+    return [offset / timedelta(hours=1) for offset in offsets if offset is not None]
+
+
+def _zone_name(zone):
+    """One name of those of a zone: UTC, an offset such as +01:00, or a region."""
+    if region := re.search(r"\[(.+/.+)\]$", zone):
+        zone = region[1]
+    zone = re.sub(r"^(?:UTC|GMT)(?=[+-])|\[.*\]$| \(.*\)$", "", zone)
+    zone = re.sub(r"^([+-]\d\d):?(\d\d)?$", lambda found: f"{found[1]}:{found[2] or '00'}", zone)
+    return _UTC if zone in _OF_UTC else zone
 
 
 def as_texts(items):
@@ -738,13 +847,12 @@ def _is_text(kind):
     return types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
 
 
-def _arrow_of(values):
-    """Values of Python as an array of Arrow; as text if they are of several kinds."""
-    column = of_array(np.array([*values, None], dtype=object)[:-1])
+def _arrow_of(column):
+    """A column of Python's values as an array of Arrow; as text if they are of several kinds."""
     if column.texts is not None:
         return column.texts.cells
     if column.kind == NOTHING:
-        return pa.nulls(len(values))
+        return pa.nulls(len(column.missing))
     mask = column.absent
     if column.kind == DATE:
         times = _EPOCH + np.round(column.values * 86400e6).astype("m8[us]")

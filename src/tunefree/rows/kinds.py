@@ -23,10 +23,11 @@ from tunefree.rows.columns import (
     RawColumn,
     TextLevels,
     Texts,
+    are_other_zones,
     as_texts,
 )
 from tunefree.rows.missing import MISSING
-from tunefree.rows.written_dates import Dates
+from tunefree.rows.written_dates import Dates, zones_among
 from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers
 
@@ -87,6 +88,7 @@ class ColumnValues(NamedTuple):
     levels: Any = None
     codes: Any = None  # -1 where missing
     bad: Any = None  # rows with a cell that is not of the kind, which are missing
+    zone: Any = None  # of dates, if it is another one than in the fit
 
     def filled(self, missing):
         """Levels in order, and the code of every row; `missing` is a level where there is none."""
@@ -116,7 +118,7 @@ class ColumnKind(NamedTuple):
     levels : tuple of str or None
         The levels of an ordered category, in order.
     zone : str or None
-        The time zone of dates, whose local time counts.
+        The time zones of dates, whose local time counts.
     whole : bool
         Whether all numbers are whole.
     numeric : bool
@@ -150,7 +152,7 @@ class ColumnKind(NamedTuple):
             more = [self.written.words().removeprefix(f"{_PLURAL[self.kind]} ")]
         if self.kind == NUMBER and self.whole and not more:
             more = ["whole numbers"]
-        if self.zone is not None:
+        if self.zone is not None and not getattr(self.written, "has_offsets", False):
             more.append(f"in {self.zone}")
         if self.levels is not None:
             more.append(f"in order: {listed(list(self.levels))}")
@@ -174,8 +176,17 @@ class ColumnKind(NamedTuple):
         if raw.kind == NOTHING or self.kind == NOTHING:
             return self._read_nothing(raw)
         if raw.texts is None:
-            return self._read_values(raw, name)
-        return self._read_cells(raw, name, is_new)
+            found = self._read_values(raw, name)
+        else:
+            found = self._read_cells(raw, name, is_new)
+        return found._replace(zone=self._other_zone(raw))
+
+    def _other_zone(self, raw):
+        """The time zone of dates, if it is another one than in the fit."""
+        if self.kind != DATE or self.zone is None:
+            return None
+        zone = raw.zone if raw.texts is None else zones_among(raw.cells)
+        return zone if are_other_zones(self.zone, zone) else None
 
     def _read_nothing(self, raw):
         n = len(raw.missing)
@@ -357,6 +368,20 @@ def unknown_words(found, what="Levels that fit has not seen count as missing"):
     words = "; ".join(one.words() for one in found[:NAMED])
     more = f"; and in {len(found) - NAMED} more columns" if len(found) > NAMED else ""
     return f"{what}: {words}{more}."
+
+
+def zone_words(found):
+    """The message about dates in other time zones: the column, the zones of the fit, and the new.
+
+    >>> zone_words([("day", "Europe/Rome", "UTC")]).partition(".")[0]
+    "Dates in another time zone: column 'day', in Europe/Rome in fit and in UTC here"
+    """
+    words = [f"column {name!r}, in {known} in fit and in {new} here" for name, known, new in found]
+    more = f"; and {len(found) - NAMED} more columns" if len(found) > NAMED else ""
+    return (
+        f"Dates in another time zone: {'; '.join(words[:NAMED])}{more}. The local time counts: "
+        "convert them to the zone of the fit if instants matter."
+    )
 
 
 # --- cells ----------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from tunefree.rows.kinds import (
     with_ending,
 )
 from tunefree.rows.missing import MISSING
-from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates
+from tunefree.rows.written_dates import Dates, are_iso, may_all_be_dates, zones_among
 from tunefree.rows.written_durations import Durations
 from tunefree.rows.written_numbers import Numbers, are_grouped, words_of_groups
 
@@ -222,7 +222,8 @@ def _learned_cells(raw, weights, facts, sentinels):
     if written is not None:
         kinds = {Numbers: NUMBER, Dates: DATE, Durations: DURATION}
         kind = wanted or kinds[type(written)]
-        return ColumnKind(kind, written, markers)
+        zone = zones_among(cells) if kind == DATE else None
+        return ColumnKind(kind, written, markers, zone=zone)
     if wanted in (None, TRUTH) and not np.isnan(truths(cells)).any():
         return ColumnKind(TRUTH, markers=markers)
     days = _may_be_days(wanted, sentinels)
@@ -236,7 +237,8 @@ def _learned_cells(raw, weights, facts, sentinels):
     if column is None:
         levels = cells if own is not None else _chosen(cells, ~are_markers(cells, (), MISSING))
         return ColumnKind(TEXT, markers=own or (), **_numbers_of(levels))
-    return column._replace(markers=markers)
+    zone = zones_among(cells) if column.kind == DATE else None
+    return column._replace(markers=markers, zone=zone)
 
 
 def _plain_numbers(raw, facts):

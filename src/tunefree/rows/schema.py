@@ -47,6 +47,7 @@ from tunefree.rows.kinds import (
     are_markers,
     rows_of_levels,
     unknown_words,
+    zone_words,
 )
 from tunefree.rows.learned_kinds import (
     FEW_NUMBERS,
@@ -299,9 +300,11 @@ def read_columns(
 
 def _checked(columns, on_bad_cell, is_new=True, is_part=False):
     """The values of (name, kind, column)s, with one warning, or an error, about bad cells."""
-    found, bad = [], []
+    found, bad, zones = [], [], []
     for name, column, raw in columns:
         values = column.read(raw, name, is_new and not is_part)
+        if values.zone is not None:
+            zones.append((name, column.zone, values.zone))
         if values.bad is not None and values.bad.any():
             row = int(np.argmax(values.bad))
             count = int(np.count_nonzero(values.bad))
@@ -309,7 +312,14 @@ def _checked(columns, on_bad_cell, is_new=True, is_part=False):
         found.append(values)
     if is_new:  # of the rows of a fit all bad cells were counted together
         warn_of_bad(bad, on_bad_cell)
+        warn_of_zones(zones)
     return found
+
+
+def warn_of_zones(found):
+    """One warning about dates in other time zones than in the fit: (column, known, new)s."""
+    if found:
+        warn(zone_words(found), DataWarning)
 
 
 def warn_of_bad(bad, on_bad_cell):

@@ -20,6 +20,7 @@ from tunefree.rows.columns import (
     RawColumn,
     TextLevels,
     as_texts,
+    zones_joined,
 )
 from tunefree.rows.kinds import as_levels
 from tunefree.rows.learned_kinds import learned_kind, note_of
@@ -77,7 +78,7 @@ class ColumnSummary(NamedTuple):
             missing=self.missing + other.missing,
             total=self.total + other.total,
             ordered=self.ordered and other.ordered,
-            zone=min(filter(None, (self.zone, other.zone)), default=None),
+            zone=zones_joined(z for own in (self.zone, other.zone) if own for z in own.split(", ")),
         )._merged()
 
     def column(self) -> tuple[RawColumn, np.ndarray]:

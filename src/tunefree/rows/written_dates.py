@@ -16,12 +16,13 @@ Dates are taken apart by Arrow's regular expressions, a form at a time, and put 
 #   "10.5", "May" and "1.2.3" for dates.
 # The forms below read 200 to 400.
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tunefree.core.arrow import compute, pa
 from tunefree.rows.cells import in_ascii_digits
+from tunefree.rows.columns import zones_joined
 
 _MONTHS = [
     "jan january januar janv janvier ene enero janeiro gen gennaio jänner januari styczeń stycznia"
@@ -219,6 +220,16 @@ def _cleaned(cells):
     cells = _replaced(cells, r"(?i)(?: of| del?) ", " ")
     cells = _replaced(cells, r"(?i)[, ]+(?:at|um|à) (\d)", r" \1")
     return cells, half, zones
+
+
+def zones_among(cells: Any) -> str | None:
+    """The time zones that cells of dates name; None if they name none.
+
+    >>> zones_among(pa.array(["2024-01-31T10:00Z", "2024-01-31T10:00+01:00", "2024-01-31 9:00"]))
+    '+01:00, UTC'
+    """
+    found = compute.extract_regex(cells, _ZONE).drop_null()
+    return zones_joined(compute.unique(compute.struct_field(found, "zone")).to_pylist())
 
 
 # 2020年2月8日 5時11分, 2020년 2월 8일, and 2020. 2. 8.
