@@ -93,3 +93,26 @@ def test_rows_of_weight_0_are_as_if_absent_in_every_unit():
     found = TablePreprocessor().fit(FRAME, sample_weight=1e-6 * weights)
     assert found.levels_ == expected.levels_
     np.testing.assert_array_equal(found.medians_, expected.medians_)
+
+
+@pytest.mark.parametrize("weight_of_rare", [0, 1, 3])
+@pytest.mark.parametrize(
+    "name", ["TuneFreeRegressor", "TuneFreeClassifier", "BoostedTreesRegressor"]
+)
+def test_whole_weights_are_repetitions_beside_rare_levels(name, weight_of_rare):
+    """Weights decide on the share of rare levels, by which their mean targets become a column."""
+    city = np.where(np.arange(N) < 12, [f"once {i}" for i in range(N)], FRAME.city)
+    frame = pd.DataFrame({"city": city, "number": X[:, 0]})
+    weights = np.where(np.arange(N) < 12, 1, 3 if of_rare == "light" else RNG.integers(1, 4, N))
+    if of_rare == "mostly absent":
+        weights[:9] = 0
+    y = (TARGETS > 0.0).astype(int) if name.endswith("Classifier") else TARGETS
+    model = getattr(tunefree, name)(random_state=0)
+    if name.startswith("TuneFree"):
+        model.set_params(candidates=("linear", "trees"))
+    rows = np.repeat(np.arange(N), weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = model.fit(frame, y, sample_weight=weights).predict(frame)
+        expected = model.fit(frame.iloc[rows], y[rows]).predict(frame)
+    np.testing.assert_array_equal(found, expected)

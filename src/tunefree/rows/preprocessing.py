@@ -224,19 +224,20 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         found = self._learn(X, sample_weight)
         if found is None:
             return LearnedRows(self.transform(X))
-        rare = [one for j, column in enumerate(found.columns) for one in self._rare_of(j, column)]
+        columns = enumerate(found.columns)
+        rare = [one for j, column in columns for one in self._rare_of(j, column, found.weights)]
         return LearnedRows(self._learned_numbers(X, found), tuple(rare), found.remarks)
 
-    def _rare_of(self, j, column):
-        """The `RareLevels` of a column of categories, if many rows have some."""
+    def _rare_of(self, j, column, weights):
+        """The `RareLevels` of a column of categories, if much of the weight is of some."""
         own = self.levels_.get(str(j), [])
         if self.kinds_[j] != CATEGORY or not (self.rare_[j] or not own):
             return []
         levels, codes = column.filled(MISSING)
         merged = self.merged_.get(str(j), {})
         distinct, place = np.unique([merged.get(x, x) for x in levels], return_inverse=True)
-        counts = np.bincount(place[codes], minlength=len(distinct))
-        if counts[~np.isin(distinct, own)].sum() < _MANY_RARE * len(codes):
+        sums = np.bincount(place[codes], weights, len(distinct))
+        if sums[~np.isin(distinct, own)].sum() < _MANY_RARE * weights.sum():
             return []
         return [RareLevels(j, distinct.astype(object), place[codes])]
 
@@ -289,7 +290,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         read = learn_columns(table.X, names_in(self), weights, given, self.on_bad_cell)
         self.schema_, columns = read
         found = self._learn_columns(columns, used, weights[used])
-        return _TableFound(table, columns, self._without_dropped(found))
+        return _TableFound(table, columns, weights, self._without_dropped(found))
 
     def _begin(self, d):
         """Have d columns, of which nothing is known."""
@@ -675,6 +676,7 @@ class _TableFound(NamedTuple):
 
     table: Any
     columns: list
+    weights: Any  # of all rows, in units of a row
     remarks: list
 
 
