@@ -95,18 +95,21 @@ def test_rows_of_weight_0_are_as_if_absent_in_every_unit():
     np.testing.assert_array_equal(found.medians_, expected.medians_)
 
 
-@pytest.mark.parametrize("weight_of_rare", [0, 1, 3])
-@pytest.mark.parametrize(
-    "name", ["TuneFreeRegressor", "TuneFreeClassifier", "BoostedTreesRegressor"]
-)
-def test_whole_weights_are_repetitions_beside_rare_levels(name, weight_of_rare):
+OF_LEVELS = "TuneFreeRegressor", "TuneFreeClassifier", "BoostedTreesRegressor"
+
+
+@pytest.mark.parametrize("of_rare", ["light", "mostly absent"])
+@pytest.mark.parametrize("name", OF_LEVELS)
+def test_whole_weights_are_repetitions_beside_rare_levels(name, of_rare):
     """Weights decide on the share of rare levels, by which their mean targets become a column."""
-    city = np.where(np.arange(N) < 12, [f"once {i}" for i in range(N)], FRAME.city)
-    frame = pd.DataFrame({"city": city, "number": X[:, 0]})
-    weights = np.where(np.arange(N) < 12, 1, 3 if of_rare == "light" else RNG.integers(1, 4, N))
+    rng, is_rare = np.random.default_rng(1), np.arange(N) < 12
+    code = np.where(is_rare, N + np.arange(N), rng.integers(0, 12, N))
+    frame = pd.DataFrame({"city": [f"city {c}" for c in code], "number": X[:, 0]})
+    weights = np.where(is_rare, 1, 3 if of_rare == "light" else rng.integers(1, 4, N))
     if of_rare == "mostly absent":
-        weights[:9] = 0
-    y = (TARGETS > 0.0).astype(int) if name.endswith("Classifier") else TARGETS
+        weights[:10] = 0
+    effects = rng.normal(size=2 * N)[code] + TARGETS
+    y = (effects > 0.0).astype(int) if name.endswith("Classifier") else effects
     model = getattr(tunefree, name)(random_state=0)
     if name.startswith("TuneFree"):
         model.set_params(candidates=("linear", "trees"))
