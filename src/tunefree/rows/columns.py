@@ -12,7 +12,6 @@ from decimal import Decimal
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -648,8 +647,10 @@ def _hours_of(zone):
     if found := _OFFSET.fullmatch(zone):
         return [float(found[1] + "1") * (int(found[2]) + int(found[3]) / 60.0)]
     try:
+        from zoneinfo import ZoneInfo  # services read cells with few modules
+
         region = ZoneInfo(zone)
-    except (ValueError, KeyError, OSError):  # no such region, or a machine without their table
+    except (ImportError, ValueError, KeyError, OSError):  # no such region, or no table of them
         return []
     offsets = [datetime(2024, month, 1, tzinfo=region).utcoffset() for month in (1, 7)]
     return [offset / timedelta(hours=1) for offset in offsets if offset is not None]

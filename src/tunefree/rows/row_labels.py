@@ -6,12 +6,14 @@ may expect that they are matched by their labels: there is a warning where this 
 
 import functools
 import inspect
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tunefree.core.warn import DataWarning, warn
 from tunefree.rows.columns import names_of, without_index
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 # What has one value a row of X.
 _OF_ROWS = "y", "sample_weight", "exposure", "offset", "groups"
 # Whether a method has looked at the labels of its rows, and calls others.
@@ -61,7 +63,7 @@ def warn_of_labels_of_fit(arguments: dict) -> None:
     _warn_of_order("X_val", arguments.get("X_val"), {"y_val": arguments.get("y_val")})
 
 
-def matched_by_place(method: Any) -> Any:
+def matched_by_place(method: Method) -> Method:
     """Make a method warn of values beside X that have its row labels in another order.
 
     Methods that it calls with the same rows do not warn again.
@@ -77,7 +79,7 @@ def matched_by_place(method: Any) -> Any:
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def looked(self, *args, **kwargs):
+    def looked(self: Any, *args: Any, **kwargs: Any) -> Any:
         rows = args[0] if args else kwargs.get("X")
         if _LOOKED.get() or not _has_labels(rows):
             return method(self, *args, **kwargs)
@@ -88,7 +90,7 @@ def matched_by_place(method: Any) -> Any:
         finally:
             _LOOKED.reset(before)
 
-    return looked
+    return cast(Any, looked)
 
 
 def _warn_of_index(X):
