@@ -12,9 +12,10 @@ import numpy as np
 
 from tunefree.files.arrays import finite_rows, frame_batches, plain_batch, row_blocks, spans
 from tunefree.files.files import DataError, Named, Skipped
+from tunefree.files.late_forms import LateForms, refuse_written_targets, type_of_first_targets
 from tunefree.files.libsvm import blocks as libsvm_blocks
 from tunefree.files.libsvm import matrix
-from tunefree.files.tables import TARGET, WEIGHT, assign, check_points, type_of_targets
+from tunefree.files.tables import TARGET, WEIGHT, assign, check_points
 from tunefree.files.tables import blocks as table_blocks
 from tunefree.rows.columns import names_of, without_index
 from tunefree.rows.designs import n_entries
@@ -77,6 +78,7 @@ class Text:
     """What libsvm and csv share: a file, or the `Replay` of a pipe."""
 
     feature_names = target = weight_column = None
+    late: Any = None  # the `LateForms` of the current pass
     _parsed: Any
 
     def __init__(self, source, name, lenient):
@@ -140,13 +142,16 @@ class Csv(Text):
         check_points(self.layout, name)
         self.n_features, self.feature_names = self.layout.n_features, self.layout.feature_names
         self.target, self.weight_column = self.layout.find(TARGET), self.layout.find(WEIGHT)
-        self.target_type = target_type or type_of_targets(first)
+        self.target_type = target_type or type_of_first_targets(first, name)
+        self.is_decided = target_type is not None or self.target_type is str
         self.settings = columns, self.target_type
 
     def _parsed(self, place, skipped):
         how = {"target_type": self.target_type, "skipped": skipped, "layout": self.layout}
         text = self._open(look=False)
+        self.late = LateForms(self.layout, self.is_decided)
         for block, after in table_blocks(text, place=place or _START, **how, **self.columns):
+            self.late.add(block)
             y = None
             if self.target:
                 y = block.targets(self.target_type, skipped)
@@ -163,11 +168,13 @@ class Stored:
         first = next(self._blocks(0, Skipped(malformed=False)), None)
         if first is None:
             raise DataError("the file has no rows", name)
-        X, _, _, layout, _ = first
+        X, y, _, layout, _ = first
         self.n_features = X.shape[1]
         self.feature_names = layout and layout.feature_names
         self.target = layout and layout.find(TARGET)
         self.weight_column = layout and layout.find(WEIGHT)
+        if self.target and columns.get("target_type") is None:
+            refuse_written_targets(y, layout.describe(self.target.position), name)
 
     def _blocks(self, start, skipped):
         return row_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)

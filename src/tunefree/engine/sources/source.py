@@ -236,6 +236,8 @@ class Source:
                     self.sample.add(chunk.X, self.rows - len(chunk))
                 yield chunk
         if not self.is_sample:
+            if (late := getattr(self.reader, "late", None)) is not None:
+                late.check()
             self.skipped.check(self.rows, self.name)
             self.skipped.warn()
 
