@@ -202,7 +202,11 @@ class _Header(NamedTuple):
                 return self._places([column.name]).get(column.name)
             return column.position if column.position < width else None
         if names is not None and (found := self._places([str(column)])):
-            return found[str(column)]
+            named = found[str(column)]
+            if isinstance(column, int) and -width <= column < width and column % width != named:
+                words = f"{column} is the name of one column and the position of another"
+                raise self.error(words, f"{str(column)!r} is the name")
+            return named
         try:
             position = int(column)
         except ValueError:
@@ -305,7 +309,8 @@ def _roles(wanted, header, dropped):
     """The positions of the target and of the weights, as far as there are any."""
     target, names = wanted.target, header.names
     if target is None and (wanted.columns is None or not names or names[-1] not in wanted.columns):
-        target = max(set(range(header.width)).difference(dropped), default=0)
+        last = max(set(range(header.width)).difference(dropped), default=0)
+        target = Column(None, last)  # a number could be the name of another one
     for role, column, what in (
         (TARGET, target, "target column"),
         (WEIGHT, wanted.weight_column, "weight column"),
