@@ -161,7 +161,7 @@ def _value_of_text(text):
 
 
 def _days_of(days, hours, minutes, seconds, part, sign=""):
-    """A duration in days, of its parts as text; what is below a microsecond is left out."""
+    """A duration in days, of its parts as text; parts of a microsecond do not count."""
     counts = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
     micros = int((part or "").ljust(6, "0")[:6])
     found = datetime.timedelta(
