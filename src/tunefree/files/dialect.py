@@ -696,7 +696,7 @@ class _TableHead:
             elif above is not None:
                 names = above
                 notes.append(f"the line with {self.comment} above the rows holds the names")
-            elif wanted is None and known is None and _may_be_years(cells, below):
+            elif wanted is None and known is None and _may_be_names(cells, below):
                 notes.append(
                     f"line {rows[first].line + 1} is read as a row: if {cells[0]}, {cells[1]}, ... "
                     "are names of columns, give --header"
@@ -787,21 +787,32 @@ def is_header(cells, below, known=None):
     return bool(text_above) or again < max(1, 0.5 * len(common))
 
 
-def _may_be_years(cells, below):
-    """Whether a row of numbers may be a header: it counts, and no number of it occurs below it.
+def _may_be_names(cells, below):
+    """Whether a row that is read as one may be a header.
+
+    It counts, from 0 or 1 or with no number of it below it, or it has a word above numbers.
 
     >>> below = [["7", "3", "1"], ["8", "9", "2"], ["5", "4", "3"]]
-    >>> _may_be_years(["2020", "2021", "2022"], below), _may_be_years(["7", "8", "9"], below)
-    (True, False)
+    >>> rows = ["2020", "2021", "2022"], ["0", "1", "2"], ["-1", "2.5", "y"], ["7", "8", "9"]
+    >>> [_may_be_names(row, below) for row in rows]
+    [True, True, True, False]
     """
-    if len(cells) < 3 or len(below) < _FEWEST or not all(map(_WHOLE.fullmatch, cells)):
+    if len(below) < _FEWEST:
+        return False
+    columns = [*zip(*below, strict=True)]
+    pairs = [*zip(cells, columns, strict=True)]
+    if any(cell[:1].isalpha() and cell.lower() not in MISSING and _numeric([*column])
+           for cell, column in pairs):  # fmt: skip
+        return True
+    if len(cells) < 3 or not all(map(_WHOLE.fullmatch, cells)):
         return False
     first = int(cells[0])
-    if [int(cell) for cell in cells] != [*range(first, first + len(cells))]:
+    run = [*range(first, first + len(cells))]
+    if [*map(int, cells)] != run:
         return False
-    return not any(
-        cell in column for cell, column in zip(cells, zip(*below, strict=True), strict=True)
-    )
+    if first in (0, 1):
+        return cells not in below
+    return not any(cell in column for cell, column in pairs)
 
 
 def _has_decimals(column):

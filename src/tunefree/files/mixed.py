@@ -553,12 +553,20 @@ class _TextRows:
 
 
 def _names_of(texts, options):
+    """`names_beyond_floats`, unless it is known how targets are written."""
+    if options.target_type is not None or options.target_written is not None:
+        return None
+    return names_beyond_floats(texts)
+
+
+def names_beyond_floats(texts):
     """Targets that are few whole numbers of which some are equal as floats, as text; else None.
 
     They can be nothing but names of classes. Where one is missing the text is empty.
+
+    >>> names_beyond_floats(pa.array(["9007199254740993", "9007199254740992"])).tolist()
+    ['9007199254740993', '9007199254740992']
     """
-    if options.target_type is not None or options.target_written is not None:
-        return None
     cells = compute.unique(texts).drop_null()
     if len(cells) > FEW_NUMBERS:
         return None

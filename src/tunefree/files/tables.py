@@ -202,7 +202,11 @@ class _Header(NamedTuple):
                 return self._places([column.name]).get(column.name)
             return column.position if column.position < width else None
         if names is not None and (found := self._places([str(column)])):
-            return found[str(column)]
+            named = found[str(column)]
+            if isinstance(column, int) and -width <= column < width and column % width != named:
+                words = f"{column} is the name of one column and the position of another"
+                raise self.error(words, f"{str(column)!r} is the name")
+            return named
         try:
             position = int(column)
         except ValueError:
@@ -305,7 +309,8 @@ def _roles(wanted, header, dropped):
     """The positions of the target and of the weights, as far as there are any."""
     target, names = wanted.target, header.names
     if target is None and (wanted.columns is None or not names or names[-1] not in wanted.columns):
-        target = max(set(range(header.width)).difference(dropped), default=0)
+        last = max(set(range(header.width)).difference(dropped), default=0)
+        target = Column(None, last)  # a number could be the name of another one
     for role, column, what in (
         (TARGET, target, "target column"),
         (WEIGHT, wanted.weight_column, "weight column"),
@@ -440,6 +445,7 @@ class TableBlock(NamedTuple):
     n_absent: int  # how many are missing if targets are numbers
     layout: Layout  # the same in every block of a file
     forms: Any = None  # of numbers, for each column: see `_note_form`
+    found: Any = None  # the error for the first number of each column and form
 
     def texts(self):
         """The targets as text."""
@@ -482,28 +488,48 @@ def _skip_cell(text, at, delimiter):
     return begin, end, at
 
 
-_PADDED, _GROUPED = 0, 1
+PADDED, GROUPED, LONG = 0, 1, 2
+_FORM_WORDS = {
+    PADDED: "digits with zeros in front, which may be names, are read as numbers",
+    GROUPED: "points stand between thousands, as in '1.250'",
+    LONG: "whole numbers which a float cannot hold: some that differ may be one value",
+}
+_LONGEST_EXACT = 15  # digits; whole numbers of more may be beyond 2**53
 
 
 @kernel
-def _note_form(text, begin, end, column, forms):
+def _are_digits(text, begin, end):
+    at = begin
+    while at < end and 48 <= text[at] <= 57:
+        at += 1
+    return at == end
+
+
+@kernel
+def _note_form(text, begin, end, column, forms, firsts):
     """Note what floats do not show: digits behind zeros, and a point that may part thousands.
 
-    A row of `forms` has the most digits of a number of the column such as 00601, and 1 if there is
-    one such as 1.250.
+    A row of `forms` has the most digits of a number of the column such as 00601, 1 if there is one
+    such as 1.250, and 1 if there is a whole one that a float may not hold; `firsts` has the first
+    byte after where each of them begins.
     """
     if text[begin] == 48:
-        at = begin
-        while at < end and 48 <= text[at] <= 57:
-            at += 1
-        if at == end and end - begin > max(1, forms[column, _PADDED]):
-            forms[column, _PADDED] = end - begin
+        if end - begin > max(1, forms[column, PADDED]) and _are_digits(text, begin, end):
+            forms[column, PADDED] = end - begin
+            firsts[column, PADDED] = firsts[column, PADDED] or begin + 1
     elif end - begin >= 5 and text[end - 4] == 46 and text[end - 1] == 48:
-        forms[column, _GROUPED] = 1
+        forms[column, GROUPED] = 1
+        firsts[column, GROUPED] = firsts[column, GROUPED] or begin + 1
+    elif end - begin > _LONGEST_EXACT and not forms[column, LONG]:
+        start = begin + 1 if text[begin] == 45 or text[begin] == 43 else begin
+        is_long = end - start > _LONGEST_EXACT + 1 or text[start] == 57
+        if is_long and end - start > _LONGEST_EXACT and _are_digits(text, start, end):
+            forms[column, LONG] = 1
+            firsts[column, LONG] = begin + 1
 
 
 @kernel
-def _parse(text, delimiter, slots, X, y, weight, spans, slow, forms):
+def _parse(text, delimiter, slots, X, y, weight, spans, slow, forms, firsts):
     """Parse whole lines.
 
     Returns (rows, slow numbers, outcome, byte and column of the fault). `slow` lists (row, column,
@@ -525,7 +551,7 @@ def _parse(text, delimiter, slots, X, y, weight, spans, slow, forms):
                 value, at, outcome = scan_number(text, begin)
                 if outcome == NOT_A_NUMBER or (quoted and text[at] != 34):
                     return row, slows, _CELL, begin, column
-                _note_form(text, begin, at, column, forms)
+                _note_form(text, begin, at, column, forms, firsts)
                 if quoted:
                     at += 1
                 if slot >= 0:
@@ -548,7 +574,7 @@ def _parse(text, delimiter, slots, X, y, weight, spans, slow, forms):
                         outcome = NOT_A_NUMBER
                     if outcome != NOT_A_NUMBER:
                         y[row] = value
-                        _note_form(text, begin, end, column, forms)
+                        _note_form(text, begin, end, column, forms, firsts)
             if outcome == SLOW:
                 slow[slows, 0], slow[slows, 1], slow[slows, 2] = row, column, begin
                 slows += 1
@@ -583,8 +609,8 @@ def _read_block(text, line, layout, path, target_type):
     X, y, weight = np.empty((most, layout.n_features)), np.empty(most), np.empty(most)
     spans, slow = np.empty((most, 2), np.int64), np.empty((len(text) // 4 + 1, 3), np.int64)
     read = np.frombuffer(text, np.uint8), ord(layout.delimiter), layout.slots
-    forms = np.zeros((len(layout.slots), 2), np.int64)
-    rows, slows, outcome, at, column = _parse(*read, X, y, weight, spans, slow, forms)
+    forms, firsts = np.zeros((2, len(layout.slots), 3), np.int64)
+    rows, slows, outcome, at, column = _parse(*read, X, y, weight, spans, slow, forms, firsts)
     faults = [] if outcome == _FINE else [(at, outcome, column)]
     for row, where, begin in slow[:slows].tolist():
         number, slot = python_number(text, begin), layout.slots[where]
@@ -610,7 +636,22 @@ def _read_block(text, line, layout, path, target_type):
         place and _error(place, text, line, layout, path)
         for place in (found.stray, found.absent, found.nameless)
     )
-    return TableBlock(X, y, weight, labels, stray, absent, nameless, found.n_absent, layout, forms)
+    noted = {
+        (j, form): _form_error(int(firsts[j, form]) - 1, j, form, text, line, layout, path)
+        for j, form in np.argwhere(firsts).tolist()
+    }
+    return TableBlock(
+        X, y, weight, labels, stray, absent, nameless, found.n_absent, layout, forms, noted
+    )
+
+
+def _form_error(at, column, form, text, line, layout, path):
+    """The error for the first number of a form."""
+    words = f"{layout.describe(column)}: {_FORM_WORDS[form]}"
+    if form != GROUPED:
+        first = excerpt(text, at, (layout.delimiter + '"').encode())
+        words += f", the first {first}"
+    return fault(words, path, text, at, line)
 
 
 class _Texts(NamedTuple):
@@ -675,9 +716,9 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
 def _with_forms(layout, forms, X, y):
     """The dialect with what numbers of all rows show, and not those of the first rows alone."""
     padded = dict(layout.dialect.padded)
-    padded |= {j: n for j, n in enumerate(forms[:, _PADDED].tolist()) if n > padded.get(j, 1)}
+    padded |= {j: n for j, n in enumerate(forms[:, PADDED].tolist()) if n > padded.get(j, 1)}
     grouped = []
-    for j in np.flatnonzero(forms[:, _GROUPED]).tolist():
+    for j in np.flatnonzero(forms[:, GROUPED]).tolist():
         slot = layout.slots[j]
         values = X[:, slot] if slot >= 0 else y
         if slot != WEIGHT and values.dtype.kind == "f" and may_be_grouped(values):

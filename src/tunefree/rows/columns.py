@@ -559,8 +559,15 @@ def _of_objects(values):
             texts = [None if gone else str(v) for v, gone in zip(items, absent, strict=True)]
             return _of_texts(as_texts(texts))
         return RawColumn(kind, found, absent, zone=_zone_of(present, kind))
-    texts = [None if gone else cell_text(v) for v, gone in zip(items, absent, strict=True)]
+    texts = [None if gone else _text_among(v) for v, gone in zip(items, absent, strict=True)]
     return _of_texts(as_texts(texts))
+
+
+def _text_among(value):
+    """`cell_text` beside cells of other kinds: 1:30:00 alone would be a time of day."""
+    text = cell_text(value)
+    is_short = isinstance(value, timedelta | np.timedelta64) and "day" not in text
+    return f"0 days, {text}" if is_short else text
 
 
 def _family(kind):

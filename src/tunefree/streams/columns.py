@@ -13,9 +13,9 @@ from tunefree.base import base
 from tunefree.base.sizes import warn_of_entries, warn_of_streamed_targets
 from tunefree.core.warn import DataWarning, warn
 from tunefree.rows.columns import DATE, EXACT, NUMBER, without_index
-from tunefree.rows.kinds import UnknownLevel
+from tunefree.rows.kinds import DURATION, UnknownLevel
 from tunefree.rows.matrices import as_dense, canonical, check_frame
-from tunefree.rows.schema import BadColumn, UnknownLevels, warn_of_bad
+from tunefree.rows.schema import BadColumn, UnknownLevels, learn_columns, warn_of_bad
 from tunefree.streams.learner import Mixture
 from tunefree.streams.rows import (
     PLAIN,
@@ -39,6 +39,11 @@ _MOST_COLUMNS = 1 << 16
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
 # So many rows are looked at closely, for whole numbers whose digits are lost.
 _LOOKED_AT = 64
+# After so many levels of a column it is seen whether a table would read them as numbers or dates.
+_SOME_LEVELS = 3
+# Of cells that are lost in learning, the 1st, the 10th, ... of a column are named.
+_COUNTED = frozenset(10**k for k in range(10))
+_INFINITIES = math.inf, -math.inf
 # Levels of a column after which it is seen whether most rows have another one.
 _MANY_LEVELS = frozenset((100, 1_000, 10_000))
 
@@ -122,7 +127,9 @@ class ReadsRows:
             return self._read_array(x)
         if ready and self.mixture_.form != SPARSE and self.mixture_.rows > _LOOKED_AT:
             names = self._names()
-            if record.keys() == names.keys() and PLAIN.issuperset(map(type, record.values())):
+            cells = record.values()
+            is_plain = record.keys() == names.keys() and PLAIN.issuperset(map(type, cells))
+            if is_plain and not any(value in cells for value in _INFINITIES):
                 try:
                     values = np.fromiter(map(record.__getitem__, names), float, len(names))
                 except OverflowError:  # `features` names the key
@@ -246,11 +253,29 @@ class ReadsRows:
             )
         bad: dict[str, BadColumn] = {}
         for i, row in enumerate(rows):
-            for name, kind, cell in self._bad_cells(row):
-                first = bad.setdefault(name, BadColumn(name, kind, 0, i, cell))
-                bad[name] = first._replace(count=first.count + 1)
+            self._count_bad(row, i, bad)
         if bad:
             warn_of_bad([*bad.values()], "missing")
+
+    def _count_bad(self, row, number, counted):
+        """Count the bad cells of a row by their columns, and yield those columns."""
+        names = []
+        for name, kind, cell in self._bad_cells(row):
+            first = counted.setdefault(name, BadColumn(name, kind, 0, number, cell))
+            counted[name] = first._replace(count=first.count + 1)
+            names.append(name)
+        return names
+
+    def _warn_of_lost(self, rows):
+        """Count cells of another kind than their columns in rows to learn, and name some."""
+        counted, start = vars(self).setdefault("_lost", {}), int(self.mixture_.rows)
+        named: dict[str, BadColumn] = {}
+        for i, row in enumerate(rows, start):
+            for name in self._count_bad(row, i, counted):
+                if counted[name].count in _COUNTED:
+                    named[name] = counted[name]
+        if named:
+            warn_of_bad([*named.values()], "missing")
 
     def _warn_of_other_levels(self, rows):
         """Warn of columns of text that come as numbers, or in other words than those learned.
@@ -288,16 +313,29 @@ class ReadsRows:
         """Yield name, kind of the column, and cell of what is of another kind in a row."""
         names = self._names()
         for name, text in row.texts.items():
-            if name in names and f"{name}={text}" not in names:
+            if name in names and f"{name}={text}" not in names and self._has_numbers(name):
                 yield name, DATE if name in self._of_dates else NUMBER, text
         for name in self._wrong_dates(row):
-            yield name, NUMBER, str(row.dates[name])
+            if self._has_numbers(name):
+                yield name, NUMBER, str(row.dates[name])
         for name in sorted(self._of_dates):
             if name not in row.dates and not math.isnan(row.get(name, math.nan)):
                 yield name, DATE, f"{row[name]:g}"
+        cells = row.values()
+        if any(value in cells for value in _INFINITIES):
+            for name, value in row.items():
+                if math.isinf(value) and name not in self._of_dates:
+                    yield name, NUMBER, f"{value:g}"
+
+    def _has_numbers(self, name):
+        """Whether a column has had a number or a date, and not missing cells alone."""
+        return self.mixture_.parts.moments[0, self._names()[name]] > 0.0
 
     def _warn_of_levels(self, new):
-        """Warn of text that is another one in most rows, by the names of new columns."""
+        """Warn of text that is another one in most rows, or that a table reads as something else.
+
+        `new` are the names of new columns.
+        """
         if "_levels" not in vars(self):
             own = set(new)
             before = (name for name in self.columns_ if name not in own)
@@ -308,12 +346,30 @@ class ReadsRows:
                 continue
             self._levels[key] += 1
             count, rows = self._levels[key], int(self.mixture_.rows)
+            if count == _SOME_LEVELS:
+                self._warn_of_written(key)
             if count in _MANY_LEVELS and rows < 2 * count:
                 warn(
                     f"{key!r} has {count} levels in {rows + 1} rows, such as {level!r:.60}: each "
                     "is a column. Give numbers and dates as such, and drop what only names a row.",
                     DataWarning,
                 )
+
+    def _warn_of_written(self, key):
+        """Warn of levels that are numbers, dates or durations to a table, which sees them all."""
+        start = f"{key}="
+        levels = [name.removeprefix(start) for name in self.columns_ if name.startswith(start)]
+        if not all(any(map(str.isdigit, level)) for level in levels):
+            return
+        schema, _ = learn_columns(np.array(levels, dtype=object)[:, None], [key], sentinels=False)
+        (kind,) = schema.columns
+        if kind.kind in (NUMBER, DATE, DURATION):
+            warn(
+                f"{key!r} has text such as {levels[0]!r:.60}, which a table reads as a "
+                f"{kind.words()}. A row alone does not show this, so each is a category: give "
+                "numbers and dates as such.",
+                DataWarning,
+            )
 
     def _names(self):
         """Columns by their names."""

@@ -32,7 +32,7 @@ from tunefree.streams.state import DRIFTS, NARROW, RATES
 # Most predictions that wait for their label.
 _MOST_WAITING = 1 << 20
 # What is found again from other attributes.
-_FOUND_AGAIN = "_by_name", "_by_label", "_levels", "_of_dates", "_rounded"
+_FOUND_AGAIN = "_by_name", "_by_label", "_levels", "_lost", "_of_dates", "_rounded"
 # What was learned, which `fit` forgets.
 _LEARNED = "mixture_", "classes_", "codes_", "columns_", "_waiting", *_FOUND_AGAIN
 _MEMBERS = [
@@ -174,6 +174,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
 
         The row is judged by what was predicted of it, before its new names had columns.
         """
+        self._warn_of_lost([row])
         new = self._new_names(row)
         if new:
             if asked is None and not len(self.mixture_.past):
@@ -231,6 +232,7 @@ class LearnsByMixture(ReadsRows, Threaded, BaseEstimator, metaclass=ABCMeta):
             if start < i:
                 pairs = zip(labels[start:i], known[start:i], strict=True)
                 numbers = [self._number(label) if is_known else 0 for label, is_known in pairs]
+                self._warn_of_lost(rows[start:i])
                 piece = self._all_places(rows[start:i])
                 self.mixture_.learn(piece, np.array(numbers), weights[start:i])
             if i < len(rows):

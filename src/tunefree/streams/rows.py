@@ -40,8 +40,17 @@ _DATE = re.compile(
 )
 # Times of a day, and durations as pandas and Python write them, are those in a cell alone, too.
 _CLOCK = re.compile(r"(\d|[01]\d|2[0-3])(:[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?)", re.ASCII)
-_DURATION = re.compile(
-    r"(-?\d{1,7}) days?(?:,? \+?(\d{1,2}):([0-5]\d):([0-5]\d(?:\.\d{1,9})?))?", re.ASCII
+_DURATIONS = (
+    re.compile(
+        r"(?P<days>-?\d{1,7}) days?(?:,? \+?(?P<hours>\d{1,2}):(?P<minutes>[0-5]\d):"
+        r"(?P<seconds>[0-5]\d)(?:\.(?P<part>\d{1,9}))?)?",
+        re.ASCII,
+    ),
+    re.compile(  # of ISO 8601
+        r"(?P<sign>-?)P(?=T?\d)(?:(?P<days>\d{1,7})D)?(?:T(?=\d)(?:(?P<hours>\d{1,7})H)?"
+        r"(?:(?P<minutes>\d{1,7})M)?(?:(?P<seconds>\d{1,7})(?:[.,](?P<part>\d{1,9}))?S)?)?",
+        re.ASCII,
+    ),
 )
 _EPOCH, _DAY, _YEAR = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1), 365.25
 _MICROS = 86_400_000_000  # a day's
@@ -124,6 +133,8 @@ def read(value):
     (datetime.datetime(2024, 1, 31, 10, 30), 1.5)
     >>> read("9:30"), read(datetime.time(9, 30)), read("1 days 12:00:00"), read("1 day, 12:00:00")
     (datetime.datetime(1970, 1, 1, 9, 30), datetime.datetime(1970, 1, 1, 9, 30), 1.5, 1.5)
+    >>> read("PT36H"), read("-P1DT12H"), read("P")
+    (1.5, -1.5, 'P')
     """
     found: Any = plain(value)
     return _value_of_text(found) if isinstance(found, str) else _of_time(found)
@@ -133,10 +144,10 @@ def _value_of_text(text):
     value = value_of(text)
     if not isinstance(value, str) or not value[-1:].isalnum():
         return value
-    if (found := _DURATION.fullmatch(value)) is not None:
-        days, hours, minutes, seconds = (float(part or 0.0) for part in found.groups())
-        clock = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
-        return days + clock / _DAY
+    if "day" in value or "P" in value:
+        for pattern in _DURATIONS:
+            if (found := pattern.fullmatch(value)) is not None:
+                return _days_of(**found.groupdict())
     if (found := _CLOCK.fullmatch(value)) is not None:
         clock = datetime.time.fromisoformat(found[1].zfill(2) + found[2])
         return datetime.datetime.combine(_EPOCH, clock)
@@ -147,6 +158,16 @@ def _value_of_text(text):
         return datetime.datetime.fromisoformat(found[1].replace("/", "-"))
     except ValueError:  # there is no such day
         return value
+
+
+def _days_of(days, hours, minutes, seconds, part, sign=""):
+    """A duration in days, of its parts as text; parts of a microsecond do not count."""
+    counts = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+    micros = int((part or "").ljust(6, "0")[:6])
+    found = datetime.timedelta(
+        **{name: int(count or 0) for name, count in counts.items()}, microseconds=micros
+    )
+    return found / (-_DAY if sign else _DAY)
 
 
 def _calendar(name, moment):

@@ -5,20 +5,23 @@ again), and a method `pieces(place)`, which yields the rows after a position, ea
 position after it.
 """
 
-import itertools
+import contextlib
 from typing import Any
 
 import numpy as np
 
 from tunefree.files.arrays import finite_rows, frame_batches, plain_batch, row_blocks, spans
 from tunefree.files.files import DataError, Named, Skipped
+from tunefree.files.late_forms import LateForms, refuse_written_targets, type_of_first_targets
 from tunefree.files.libsvm import blocks as libsvm_blocks
 from tunefree.files.libsvm import matrix
-from tunefree.files.tables import TARGET, WEIGHT, assign, check_points, type_of_targets
+from tunefree.files.tables import TARGET, WEIGHT, assign, check_points
 from tunefree.files.tables import blocks as table_blocks
+from tunefree.rows.columns import names_of, without_index
 from tunefree.rows.designs import n_entries
-from tunefree.rows.matrices import as_rows
+from tunefree.rows.matrices import as_rows, check_frame
 from tunefree.rows.missing import separated
+from tunefree.rows.row_labels import warn_of_row_labels
 
 _START = (0, 1)
 
@@ -75,6 +78,7 @@ class Text:
     """What libsvm and csv share: a file, or the `Replay` of a pipe."""
 
     feature_names = target = weight_column = None
+    late: Any = None  # the `LateForms` of the current pass
     _parsed: Any
 
     def __init__(self, source, name, lenient):
@@ -138,13 +142,16 @@ class Csv(Text):
         check_points(self.layout, name)
         self.n_features, self.feature_names = self.layout.n_features, self.layout.feature_names
         self.target, self.weight_column = self.layout.find(TARGET), self.layout.find(WEIGHT)
-        self.target_type = target_type or type_of_targets(first)
+        self.target_type = target_type or type_of_first_targets(first, name)
+        self.is_decided = target_type is not None or self.target_type is str
         self.settings = columns, self.target_type
 
     def _parsed(self, place, skipped):
         how = {"target_type": self.target_type, "skipped": skipped, "layout": self.layout}
         text = self._open(look=False)
+        self.late = LateForms(self.layout, self.is_decided)
         for block, after in table_blocks(text, place=place or _START, **how, **self.columns):
+            self.late.add(block)
             y = None
             if self.target:
                 y = block.targets(self.target_type, skipped)
@@ -161,11 +168,13 @@ class Stored:
         first = next(self._blocks(0, Skipped(malformed=False)), None)
         if first is None:
             raise DataError("the file has no rows", name)
-        X, _, _, layout, _ = first
+        X, y, _, layout, _ = first
         self.n_features = X.shape[1]
         self.feature_names = layout and layout.feature_names
         self.target = layout and layout.find(TARGET)
         self.weight_column = layout and layout.find(WEIGHT)
+        if self.target and columns.get("target_type") is None:
+            refuse_written_targets(y, layout.describe(self.target.position), name)
 
     def _blocks(self, start, skipped):
         return row_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
@@ -177,29 +186,59 @@ class Stored:
             yield X, y, weight, (rows,)
 
 
+def _rows_of(X, name, where):
+    """A user's rows of numbers, and the names of their columns; None without names."""
+    try:
+        check_frame(X)
+    except (TypeError, ValueError) as problem:
+        raise DataError(f"{where}{problem}", name) from None
+    X = without_index(X)
+    names = names_of(X)
+    if names is None:
+        return as_rows(X), None
+    rows = as_rows(separated(X)[0])
+    if rows.dtype.kind == "O" and not any(isinstance(cell, str) for cell in rows.flat):
+        with contextlib.suppress(TypeError, ValueError):  # truth values beside numbers
+            rows = rows.astype(np.float64)
+    return rows, (names if all(isinstance(name, str) for name in names) else None)
+
+
+def _targets_of(y):
+    """A user's targets as an array; masked ones are missing."""
+    if np.ma.is_masked(y):
+        y = y.astype(object).filled(None)
+    return np.asarray(separated(y)[0])
+
+
 class Arrays:
     """Arrays in memory, or memory maps, some rows at a time."""
 
-    again, path, feature_names, target, weight_column = True, None, None, None, None
+    again, path, target, weight_column = True, None, None, None
 
     def __init__(self, X, y=None, weight=None):
         self.name, self.parts = "the arrays", (X, y, weight)
         self.n_features = X.shape[1]
+        _, self.feature_names = _rows_of(X[:1], self.name, "")
+        warn_of_row_labels(X, y=y, sample_weight=weight)
 
     def pieces(self, place, skipped):
         """The rows after a position."""
         X, y, weight = self.parts
         for part in spans(X.shape[0], n_entries(X), *place):
-            targets = None if y is None else separated(y[part])[0]
+            targets = None if y is None else _targets_of(y[part])
             weights = None if weight is None else np.asarray(weight[part])
-            rows = as_rows(X[part]), targets, weights
-            yield *finite_rows(*rows, self.name, part.start, skipped), (part.stop,)
+            rows, _ = _rows_of(X[part], self.name, f"rows {part.start + 1} to {part.stop}: ")
+            yield *finite_rows(rows, targets, weights, self.name, part.start, skipped), (part.stop,)
 
 
 class Pieces:
-    """A user's iterator of ``(X, y)`` or ``(X, y, weight)``, or a function that makes one."""
+    """A user's iterator of ``(X, y)`` or ``(X, y, weight)``, or a function that makes one.
 
-    path = feature_names = target = weight_column = None
+    Frames are matched by the names of their columns, in the order of the first one.
+    """
+
+    path = target = weight_column = None
+    feature_names: Any = None
 
     def __init__(self, items, hasher):
         self.items, self.name, self.hasher = items, "the iterator", hasher
@@ -213,19 +252,57 @@ class Pieces:
         to_skip, row = place or (0, 0)
         items: Any = self.items() if callable(self.items) else self.items
         items = items if self.again else items.for_good()
-        for k, (X, y, *weight) in enumerate(itertools.islice(items, to_skip, None), to_skip):
-            X = self.hasher.rows(X) if self.hasher else X
-            X = as_rows(X)
-            if X.ndim != 2 or X.dtype.kind not in "fiub":
-                words = f"X has the shape {X.shape} and the type {X.dtype}, not rows of numbers"
-                raise DataError(f"piece {k + 1}: {words} (hashed=2**18 takes text)", self.name)
-            y = np.asarray(separated(y)[0])
-            weight = np.asarray(weight[0], np.float64) if weight else None
-            if len(y) != X.shape[0] or (weight is not None and len(weight) != len(y)):
-                raise DataError(f"piece {k + 1} has X and y of different lengths", self.name)
+        for k, piece in enumerate(items):
+            if 0 < k < to_skip:
+                continue
+            X, y, weight = self._checked(piece, k)  # the first one has the names
+            if k < to_skip:
+                continue
             n = X.shape[0]
-            yield *finite_rows(X, y, weight, self.name, row, skipped), (k + 1, row + n)
+            if n:
+                yield *finite_rows(X, y, weight, self.name, row, skipped), (k + 1, row + n)
             row += n
+
+    def _checked(self, piece, k):
+        """The rows, targets and weights of a piece."""
+        where = f"piece {k + 1}: "
+        if not isinstance(piece, (tuple, list)) or len(piece) not in (2, 3):
+            words = f"{where}a {type(piece).__name__}, which is no pair (X, y) or triple"
+            raise DataError(f"{words} (X, y, weight)", self.name)
+        X, y, weight = (*piece, None)[:3]
+        warn_of_row_labels(X, y=y, sample_weight=weight)
+        X = self.hasher.rows(X) if self.hasher else self._in_order(X, k, where)
+        if X.ndim != 2 or X.dtype.kind not in "fiub":
+            words = f"X has the shape {X.shape} and the type {X.dtype}, not rows of numbers"
+            raise DataError(f"{where}{words} (hashed=2**18 takes text)", self.name)
+        y = _targets_of(y)
+        weight = None if weight is None else np.asarray(weight, np.float64)
+        if weight is not None and weight.shape[1:] == (1,):
+            weight = weight.ravel()
+        if y.ndim == 0 or len(y) != X.shape[0] or not (weight is None or len(weight) == len(y)):
+            raise DataError(f"piece {k + 1} has X and y of different lengths", self.name)
+        return X, y, weight
+
+    def _in_order(self, X, k, where):
+        """The rows with the columns of the first piece, in its order."""
+        X, names = _rows_of(X, self.name, where)
+        if k == 0:
+            self.feature_names = names
+        known = self.feature_names
+        if names == known:
+            return X
+        if known is None or names is None:
+            first, own = ("no names" if n is None else "names" for n in (known, names))
+            words = f"{where}its columns have {own}, and those of the first piece {first}"
+            raise DataError(words, self.name)
+        lost = [name for name in known if name not in names]
+        new = [name for name in names if name not in known]
+        if lost:
+            raise DataError(f"{where}X lacks the column {lost[0]!r} of the first piece", self.name)
+        if new:
+            words = f"X has a column {new[0]!r}, which the first piece has not"
+            raise DataError(f"{where}{words}", self.name)
+        return X[:, [names.index(name) for name in known]]
 
 
 class Hashed:

@@ -206,7 +206,12 @@ class Source:
     def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
         self.reader, self.window, self.seed, self.on_bad_row = reader, window, seed, on_bad_row
         self.name, self.again, self.n_features = reader.name, reader.again, reader.n_features
-        self.feature_names, self.skipped, self.rows = reader.feature_names, Skipped(), 0
+        self.skipped, self.rows = Skipped(), 0
+
+    @property
+    def feature_names(self):
+        """The names of the columns; None without names, or while they are unknown."""
+        return self.reader.feature_names
 
     def chunks(self, mark=None, epoch=0, rows=None):
         """The `Chunk`s after a mark, prefetched by a thread, cut on a grid of so many rows.
@@ -231,6 +236,8 @@ class Source:
                     self.sample.add(chunk.X, self.rows - len(chunk))
                 yield chunk
         if not self.is_sample:
+            if (late := getattr(self.reader, "late", None)) is not None:
+                late.check()
             self.skipped.check(self.rows, self.name)
             self.skipped.warn()
 
@@ -267,15 +274,19 @@ class Source:
         skipped = Skipped(self.on_bad_row == "skip", not self.keeps_unlabelled)
         skipped.has_warned, self.skipped = self.skipped.has_warned, skipped
         skipped.count, skipped.n_unlabelled = mark.skipped, mark.unlabelled
-        rows, kind = mark.rows, None
+        rows, known, shape = mark.rows, {}, None
         for X, y, weight, place in self.reader.pieces(mark.place, skipped):
-            kind = kind or _kind(X)
-            if _kind(X) != kind:
-                words = f"from row {rows + 1} on there are {_kind(X)}, and before it {kind}"
-                raise DataError(words, self.name)
             X, y, weight = with_targets(X, y, weight, skipped)
-            rows += X.shape[0]
             if X.shape[0]:
+                found = _kinds(X, y, weight, f"{self.name}: rows from {rows + 1} on")
+                for what, kind in found.items():
+                    if known.setdefault(what, kind) != kind:
+                        words = f"from row {rows + 1} on there are {kind}, and before it"
+                        raise DataError(f"{words} {known[what]}", self.name)
+                if y is not None:
+                    shape = y.shape[1:] if shape is None else shape
+                    y = y.reshape(len(y), *shape)
+                rows += X.shape[0]
                 so_far = {"skipped": skipped.count, "unlabelled": skipped.n_unlabelled}
                 yield Chunk(X, y, weight, Mark(place, rows, **so_far))
 
@@ -293,9 +304,34 @@ class Source:
         return {"content": content, "window": self.window, "seed": self.seed}
 
 
-def _kind(X):
-    """The kind of rows, which must be the same for all."""
-    return "sparse rows" if sparse.issparse(X) else f"rows of {X.shape[1]} columns"
+def _kinds(X, y, weight, where):
+    """The kinds of rows, targets and weights, which must be the same in all chunks."""
+    rows = "sparse rows" if sparse.issparse(X) else f"rows of {X.shape[1]} columns"
+    weights = "no weights" if weight is None else "weights"
+    if y is None:
+        return {"rows": rows, "weights": weights, "targets": "no targets"}
+    width = int(np.prod(y.shape[1:]))
+    return {
+        "rows": rows,
+        "weights": weights,
+        "width": f"rows of {width} targets" if width > 1 else "rows of one target",
+        "targets": _kind_of_targets(y, where),
+    }
+
+
+def _kind_of_targets(y, where):
+    """Whether targets are text or not; both in one chunk are an error."""
+    if y.dtype.kind != "O":
+        return "targets of text" if y.dtype.kind in "SUT" else "targets that are no text"
+    items = y.ravel().tolist()
+    texts = [item for item in items if isinstance(item, str)]
+    if texts and len(texts) < len(items):
+        other = next(item for item in items if not isinstance(item, str))
+        raise DataError(
+            f"{where} have targets such as {texts[0]!r:.40} and such as {other!r:.40}: give text "
+            "or numbers, not both"
+        )
+    return "targets of text" if texts else "targets that are no text"
 
 
 class _Hasher:
