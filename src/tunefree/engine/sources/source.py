@@ -380,7 +380,8 @@ def open_source(
         A file of any format that ``tunefree train`` takes, also packed;
         ``"-"`` for standard input; a pair (X, y) or triple (X, y, weight) of arrays, which may be
         memory maps; an iterable of such pairs or triples, or a function that returns one, so that
-        it can be read again.
+        it can be read again. Frames are matched by the names of their columns; pieces that differ
+        in their columns, in the type of targets, or in whether they have weights are refused.
     name : str, optional
         What to call it in messages.
     format : str, optional
@@ -425,13 +426,15 @@ def open_source(
     Raises
     ------
     DataError
-        The data cannot be read; the message names file, line and column. Also if more than a fifth
-        of the rows had to be skipped, at the end of a pass.
+        The data cannot be read; the message names file, line and column. At the end of a pass also
+        if more than a fifth of the rows had to be skipped, or if all rows show that points of a
+        column stand between thousands.
 
     Warns
     -----
     DataWarning
-        At the end of the first pass, of rows without a target.
+        At the end of the first pass, of rows without a target; at the end of a pass over text, of
+        columns with zeros in front of digits, or with whole numbers that floats cannot hold.
 
     Examples
     --------
