@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -137,30 +137,11 @@ def read_tables(
     `as_they_arrive`.
     """
     with failing(BAD_DATA, data):
-        lines = None
-        if as_they_arrive and not notes.get("hashed"):
-            lines, source, large = _opened_pipe(data, options)
-        else:
-            source, large = open_data(data)
         skipped = skipped or Skipped(unlabelled=labelled)
         skipped.malformed = on_bad_row == "skip"
-        on_bad_cell = on_bad_cell or getattr(estimator, "on_bad_cell", "missing")
-        noted = {key: Column(*notes[key]) for key in ("target", "weight_column") if notes.get(key)}
-        if not labelled:
-            noted = {"drop": [column for column in noted.values() if column.name not in keep]}
-            noted["drop"] += [column for column in keep if isinstance(column, str)]
-        settings = {
-            "target": None if labelled else False,
-            "skipped": skipped,
-            "columns": _names(estimator, notes),
-            "n_features": _n_features(estimator, notes),
-            # A stream knows features of libsvm by the index that is written.
-            "zero_based": True if is_stream(estimator) else notes.get("zero_based", "auto"),
-            "unseen": "ignore",
-        }
-        settings |= noted | {name: value for name, value in options.items() if value is not None}
-        if labelled and notes.get("target_written"):
-            settings["target_written"] = Numbers(**notes["target_written"])
+        arrive = as_they_arrive and not notes.get("hashed")
+        lines, source, large = _opened_pipe(data, options) if arrive else (None, *open_data(data))
+        settings = _settings(estimator, notes, labelled, keep, options) | {"skipped": skipped}
         if lines is not None:
             tables = arriving_tables(source, lines, keep=keep, **settings)
         elif (large or notes.get("hashed")) and not whole:
@@ -171,33 +152,75 @@ def read_tables(
                 has_cells = _has_cells(estimator) or "of_formula" in notes or bool(keep)
                 settings |= {"keep": keep} if keep else {}
                 tables = [read_mixed(source, cells=has_cells, **settings)]
-        counted, ignored, marks = {}, 0, {}
-        lacking = set(stream_columns(estimator)) if is_stream(estimator) else set()
+        found = _Found.before(estimator)
+        known = partial(
+            _as_known,
+            estimator,
+            notes,
+            is_part=lines is not None,
+            on_bad_cell=on_bad_cell or getattr(estimator, "on_bad_cell", "missing"),
+            marks=found.marks,
+        )
         for table in tables:
-            ignored += getattr(table, "ignored", 0)
-            lacking -= _named_in(table, lacking)
+            found = found.with_table(table)
             if labelled and notes.get("target_markers"):
                 table = with_targets_only(table, notes["target_markers"], skipped)
             if not table.X.shape[0]:
                 continue
-            known = partial(
-                _as_known,
-                estimator,
-                notes,
-                is_part=lines is not None,
-                on_bad_cell=on_bad_cell,
-                marks=marks,
-            )
             if lines is None:
-                yield known(table, counted=counted)
+                yield known(table, counted=found.counted)
             else:
-                yield from _before_error(table, known, counted)
-        _note_ignored(ignored)
+                yield from _before_error(table, known, found.counted)
+        _note_ignored(found.ignored)
         if not is_repeated:
-            note_cells(counted)
+            note_cells(found.counted)
             note_skipped(skipped)
-            _note_lacking(lacking)
-            _note_marks(marks)
+            _note_lacking(found.lacking)
+            _note_marks(found.marks)
+
+
+class _Found(NamedTuple):
+    """What is counted while tables are read, and printed when all of them are."""
+
+    counted: dict  # cells that are not of their column's kind, by column
+    marks: dict  # decimal marks that are others than in the training, by column
+    lacking: set  # names of columns of a stream that no table has had
+    ignored: int = 0  # entries of features that the model does not know
+
+    @classmethod
+    def before(cls, estimator):
+        """Before the first table."""
+        return cls({}, {}, set(stream_columns(estimator)) if is_stream(estimator) else set())
+
+    def with_table(self, table):
+        """After one more table."""
+        ignored = self.ignored + getattr(table, "ignored", 0)
+        return self._replace(ignored=ignored, lacking=self.lacking - _named_in(table, self.lacking))
+
+
+def _settings(estimator, notes, labelled, keep, options):
+    """What `tunefree.files` is given to read the columns of a model.
+
+    Without labels the columns of targets and weights are skipped, but for those that are kept.
+    """
+    noted: dict[str, Any] = {
+        key: Column(*notes[key]) for key in ("target", "weight_column") if notes.get(key)
+    }
+    if not labelled:
+        noted = {"drop": [column for column in noted.values() if column.name not in keep]}
+        noted["drop"] += [column for column in keep if isinstance(column, str)]
+    settings = {
+        "target": None if labelled else False,
+        "columns": _names(estimator, notes),
+        "n_features": _n_features(estimator, notes),
+        # A stream knows features of libsvm by the index that is written.
+        "zero_based": True if is_stream(estimator) else notes.get("zero_based", "auto"),
+        "unseen": "ignore",
+    }
+    settings |= noted | {name: value for name, value in options.items() if value is not None}
+    if labelled and notes.get("target_written"):
+        settings["target_written"] = Numbers(**notes["target_written"])
+    return settings
 
 
 def _named_in(table, names):
