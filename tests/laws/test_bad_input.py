@@ -317,6 +317,29 @@ def test_what_is_no_table_is_refused_with_the_way_out(name, kind):
         estimator_classes()[name]().fit(make(frame), np.arange(12) % 2)
 
 
+NO_NUMBERS = {
+    "a frame without columns": (lambda X: pd.DataFrame(index=range(len(X))), "without columns"),
+    "a frame of polars": (lambda X: polars.DataFrame(), "without columns"),
+    "a complex array": (lambda X: X + 1j, r"X holds \(0\.5\+1j\)\. Give real"),
+    "a complex sparse array": (lambda X: sparse.csc_array(X + 1j), r"X holds \(0\.5\+1j\)\. Give"),
+    "a list with one complex cell": (
+        lambda X: [*X.tolist()[:-1], [1.0, 2j]],
+        r"X holds 2j\. Give real",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_tables_without_columns_or_of_complex_numbers_are_refused_in_a_sentence(name, kind):
+    make, sentence = NO_NUMBERS[kind]
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    X[0, 0] = 0.5
+    with pytest.raises(ValueError, match=sentence) as refusal:
+        estimator_classes()[name]().fit(make(X), np.arange(12) % 2)
+    assert len(str(refusal.value)) < 120
+
+
 @pytest.mark.parametrize("name", ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"])
 def test_what_is_wrong_with_columns_names_the_estimator(name):
     rng = np.random.default_rng(0)

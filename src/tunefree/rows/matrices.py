@@ -33,7 +33,8 @@ def check_frame(X):
         X is a LazyFrame of polars, a frame of Dask, a dict, a generator, or a structured or masked
         array.
     ValueError
-        X is None, text, an empty list, or a Series, or two columns have the same name.
+        X is None, text, an empty list, or a Series, holds complex numbers, or has no columns or
+        two of the same name.
     """
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
@@ -67,12 +68,33 @@ def check_frame(X):
             f"Expected 2D array, got 1D array instead: X is a {type(X).__name__}. Reshape your "
             "data: X.to_frame() is a table of one column, X.to_frame().T one of one row."
         )
+    _refuse_complex(X)
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    if is_frame and not names:
+        raise ValueError(
+            f"Found array with 0 feature(s): X is a {type(X).__name__} without columns. Give one "
+            "column or more."
+        )
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
         raise ValueError(
             f"X has {names.count(duplicate)} columns named {duplicate!r}: rename them."
         )
+
+
+def _refuse_complex(X):
+    """Refuse complex numbers in an array or a list of rows; a frame's columns are read later."""
+    if isinstance(X, list | tuple):
+        rows = (row if isinstance(row, list | tuple) else (row,) for row in X)
+        cells = (cell for row in rows for cell in row if isinstance(cell, complex))
+        found = next(cells, None)
+    elif getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        cells = X.tocsr().data if sparse.issparse(X) else np.asarray(X).ravel()
+        found = complex(cells[0]) if len(cells) else 0j
+    else:
+        return
+    if found is not None:
+        raise ValueError(f"Complex data not supported: X holds {found}. Give real numbers.")
 
 
 def plain_rows(estimator: Any, X: Any, *, missing: bool = False) -> Any:
