@@ -31,7 +31,7 @@ _DEAR = 3.0
 # A sample grows if the time that is left suffices for so many times the rows: candidates take the
 # power of the rows (a9a, of 3,500 and 32,500 rows: .7 to 1.3).
 _GROWS, _POWER = 1.25, 1.2
-# A candidate that took less than this says nothing about the next ones.
+# The time of a candidate that took less than this is no measure of the next ones.
 _MEASURED = 0.05
 
 
@@ -177,7 +177,7 @@ class ByClock(Fixed):
         before = self._ratios.get(type(candidate), candidate.usual)
         foreseen = self._begun_foreseen.pop(name) / before
         if cut is None and max(seconds, foreseen) > _MEASURED:
-            least = candidate.usual if candidate.is_whole else 0.0  # fewer landmarks say little
+            least = candidate.usual if candidate.is_whole else 0.0  # few landmarks are no measure
             self._ratios[type(candidate)] = max(seconds / foreseen, least)
         limit = step.limit if cut is None else cut
         self._steps[name] = step._replace(used=seconds + (step.used or 0.0), limit=limit)
